@@ -1,0 +1,54 @@
+# The same lines that CI runs. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The first interpreter that is new enough; give one with `make PYTHON=python3.12 …`.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo "$$python" && break; done)
+# Two workers: the machine that the time limits are stated for has two cores.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+
+.PHONY: help demo test test-long check setup schema lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+demo: setup ## one customer: check its stack file, render its whole stack offline
+	@$(BIN)/ebbtide check demo
+	@$(BIN)/ebbtide render demo --output out/demo
+
+test: setup ## the fast tier: needs Python only
+	@$(PYTEST) -m "not long"
+
+test-long: setup ## the big counts of the fast tier
+	@$(PYTEST) -m long
+
+check: setup ## format, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+setup: $(VENV)/.installed ## the virtual environment, from hashes, with compiled bytecode
+
+$(VENV)/.installed: tools/locks/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Ebbtide needs Python 3.11 to 3.13 with venv; none was found on PATH (give one: make PYTHON=/path/to/python3 …)" >&2; exit 2; }
+	@echo "setting up $(VENV) (once; about a minute)"
+	@"$(PYTHON)" -m venv "$(VENV)" || { echo "$(PYTHON) could not make a virtual environment: is its venv module installed (on Debian: python3-venv)?" >&2; exit 2; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement tools/locks/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true
+	@touch $@
+
+schema: setup ## write docs/stack.schema.json anew from the settings' types
+	@$(BIN)/python -m ebbtide.settings.schema docs/stack.schema.json
+
+lock: ## pin the dependencies anew, with hashes and without addresses (needs uv)
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 --all-extras \
+		--custom-compile-command "make lock" pyproject.toml --output-file tools/locks/dev.txt
+
+clean: ## remove what was built; the virtual environment stays
+	rm -rf out dist .pytest_cache .ruff_cache .hypothesis

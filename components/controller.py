@@ -1,0 +1,147 @@
+"""The bundled controller: its config document, its rights and the one pod that runs it.
+
+The pod is stateless and may restart at any instant, yet its budget stays closed: while it is away no queue gets more
+workers, and a fixed node is not worth that wait. One pod at a time (`Recreate`): a second one would only wait for the
+Lease, which is created here, without a spec, so that the controller needs no right to create any.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import Deployment
+from pulumi_kubernetes.coordination.v1 import Lease
+from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
+from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
+
+from components.admission import Admission, AdmissionArgs
+from components.budget import closed_budget
+from components.closer import NAME as CLOSER
+from components.closer import Closer, CloserArgs
+from components.pod_rules import (
+    PodIdentity,
+    affinity,
+    container_security,
+    nodes_of_kind,
+    pod_security,
+    resources,
+)
+from components.redis import PASSWORD_ENV, PASSWORD_KEY, from_secret
+from components.rights import system_rules, worker_rules
+from ebbtide.vocabulary.controller_config import ControllerConfig, dump
+from ebbtide.vocabulary.labels import PREFIX, Category, NodeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodTemplateSpecArgsDict
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+NAME = "ebbtide-controller"
+CONFIG_FILE = "config.json"
+CONFIG_CHECKSUM = PREFIX + "config-checksum"
+_CONFIG_DIRECTORY = "/etc/ebbtide"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerArgs:
+    config: ControllerConfig
+    image: str
+    namespace: pulumi.Input[str]
+    worker_namespace: pulumi.Input[str]
+
+
+class Controller(pulumi.ComponentResource):
+    def __init__(self, name: str, args: ControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Controller", name, None, opts)
+        config = args.config
+        child = pulumi.ResourceOptions(parent=self)
+        here = args.namespace
+        ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": here}, opts=child)
+        Lease(f"{name}-lease", metadata={"name": NAME, "namespace": here}, opts=child)
+        budgets = [budget.name for budget in config.budgets]
+        self._grant(f"{name}-system", here, here, system_rules(lease=NAME, budgets=budgets))
+        pools = [pool.deployment for pool in config.pools]
+        self._grant(f"{name}-workers", args.worker_namespace, here, worker_rules(pools=pools))
+        document = dump(config)
+        config_map = ConfigMap(
+            f"{name}-config",
+            metadata={"name": NAME, "namespace": here},
+            data={CONFIG_FILE: document},
+            opts=child,
+        )
+        limits = AdmissionArgs(namespace=here, controller=NAME, closer=CLOSER)
+        admission = Admission(f"{name}-admission", limits, child)
+        self._pod(name, args, document, [config_map, admission])
+        Closer(f"{name}-closer", CloserArgs(config=config, namespace=here), child)
+        self.register_outputs({})
+
+    def _grant(
+        self,
+        resource_name: str,
+        where: pulumi.Input[str],
+        account_namespace: pulumi.Input[str],
+        rules: "Sequence[PolicyRuleArgsDict]",
+    ) -> None:
+        opts = pulumi.ResourceOptions(parent=self)
+        Role(f"{resource_name}-role", metadata={"name": NAME, "namespace": where}, rules=rules, opts=opts)
+        RoleBinding(
+            f"{resource_name}-binding",
+            metadata={"name": NAME, "namespace": where},
+            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
+            opts=opts,
+        )
+
+    def _pod(self, name: str, args: ControllerArgs, document: str, after: "Sequence[pulumi.Resource]") -> None:
+        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.config.customer)
+        closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
+        Deployment(
+            f"{name}-deployment",
+            metadata={"name": NAME, "namespace": args.namespace, "labels": identity.labels},
+            spec={
+                "replicas": 1,
+                "selector": {"match_labels": identity.selector},
+                "strategy": {"type": "Recreate"},
+                "revision_history_limit": 3,
+                "template": _template(args, identity, document),
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after]),
+        )
+
+
+def _template(args: ControllerArgs, identity: PodIdentity, document: str) -> "PodTemplateSpecArgsDict":
+    return {
+        "metadata": {
+            "labels": identity.labels,
+            # A mounted ConfigMap changes under a running process unseen; another checksum is another pod.
+            "annotations": {CONFIG_CHECKSUM: hashlib.sha256(document.encode()).hexdigest()},
+        },
+        "spec": {
+            "service_account_name": NAME,
+            "affinity": affinity(Category.FIXED),
+            "node_selector": nodes_of_kind(NodeKind.FIXED),
+            "security_context": pod_security(),
+            "containers": [
+                {
+                    "name": "controller",
+                    "image": args.image,
+                    "command": ["python", "-m", "controllers", "--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"],
+                    "env": _environment(args.config),
+                    "resources": resources(cpu=100, memory=128),
+                    "security_context": container_security(read_only=True),
+                    "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
+                }
+            ],
+            "volumes": [{"name": "config", "config_map": {"name": NAME}}],
+        },
+    }
+
+
+def _environment(config: ControllerConfig) -> "list[EnvVarArgsDict]":
+    return [
+        from_secret(config.redis.password_env or PASSWORD_ENV, PASSWORD_KEY),
+        {"name": "POD_NAME", "value_from": {"field_ref": {"field_path": "metadata.name"}}},
+        {"name": "POD_NAMESPACE", "value_from": {"field_ref": {"field_path": "metadata.namespace"}}},
+    ]

@@ -1,0 +1,77 @@
+"""NVIDIA's device plugin: without it a GPU node has GPUs, and Kubernetes does not know.
+
+The NVIDIA images of EKS bring the driver and the container runtime's hook, but not this. It runs wherever the GPU taint
+is, whatever the group's kind, so it selects by the accelerator's presence and not by a kind of node.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import DaemonSet
+
+from components.node_shape import ACCELERATOR
+from ebbtide.vocabulary.labels import CUSTOMER, GPU_TAINT_KEY, WORKLOAD
+
+IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.17.4"
+_SOCKETS = "/var/lib/kubelet/device-plugins"
+_NAME = "nvidia-device-plugin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicePluginArgs:
+    customer: str
+
+
+class DevicePlugin(pulumi.ComponentResource):
+    """One pod per GPU node, which tells the kubelet how many GPUs there are."""
+
+    def __init__(self, name: str, args: DevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:DevicePlugin", name, None, opts)
+        DaemonSet(
+            f"{name}-pods",
+            metadata={
+                "name": _NAME,
+                "namespace": "kube-system",
+                "labels": {WORKLOAD: _NAME, CUSTOMER: args.customer},
+            },
+            spec={
+                "selector": {"match_labels": {WORKLOAD: _NAME}},
+                "update_strategy": {"type": "RollingUpdate"},
+                "template": {
+                    "metadata": {"labels": {WORKLOAD: _NAME, CUSTOMER: args.customer}},
+                    "spec": {
+                        "priority_class_name": "system-node-critical",
+                        "automount_service_account_token": False,
+                        "affinity": {
+                            "node_affinity": {
+                                "required_during_scheduling_ignored_during_execution": {
+                                    "node_selector_terms": [
+                                        {"match_expressions": [{"key": ACCELERATOR, "operator": "Exists"}]}
+                                    ]
+                                }
+                            }
+                        },
+                        "tolerations": [{"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}],
+                        "containers": [
+                            {
+                                "name": "plugin",
+                                "image": IMAGE,
+                                "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "true"}],
+                                "resources": {
+                                    "requests": {"cpu": "20m", "memory": "128Mi"},
+                                    "limits": {"memory": "128Mi"},
+                                },
+                                "security_context": {
+                                    "allow_privilege_escalation": False,
+                                    "capabilities": {"drop": ["ALL"]},
+                                },
+                                "volume_mounts": [{"name": "sockets", "mount_path": _SOCKETS}],
+                            }
+                        ],
+                        "volumes": [{"name": "sockets", "host_path": {"path": _SOCKETS}}],
+                    },
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({})

@@ -1,0 +1,38 @@
+"""The two namespaces of a stack: one for what runs always, one for queue workers.
+
+Workers have a namespace of their own because the controller may patch pods there, and nowhere else.
+Both enforce the restricted Pod Security level: everything Ebbtide writes meets it, and a pod that does not is refused
+at once rather than found in an audit.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Namespace
+
+from ebbtide.vocabulary.labels import CUSTOMER, NAMESPACE, WORKER_NAMESPACE
+
+_POD_SECURITY = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamespacesArgs:
+    customer: str
+
+
+class Namespaces(pulumi.ComponentResource):
+    system: Namespace
+    workers: Namespace
+
+    def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Namespaces", name, None, opts)
+        self.system = self._namespace(f"{name}-system", NAMESPACE, args.customer)
+        self.workers = self._namespace(f"{name}-workers", WORKER_NAMESPACE, args.customer)
+        self.register_outputs({})
+
+    def _namespace(self, resource_name: str, namespace: str, customer: str) -> Namespace:
+        return Namespace(
+            resource_name,
+            metadata={"name": namespace, "labels": {CUSTOMER: customer, **_POD_SECURITY}},
+            opts=pulumi.ResourceOptions(parent=self),
+        )

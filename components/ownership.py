@@ -1,0 +1,92 @@
+"""The one way to declare a field that somebody else writes after us.
+
+Pulumi declares the protected value once and ignores the field from then on; a controller in the cluster, an HPA or the
+cluster autoscaler writes it. The trap: an ignore path is compared with the provider's own names, so a snake_case path
+(`spec.max_unavailable`) is accepted in silence, matches nothing, and the next unrelated update takes the field back.
+Hence the closed list of paths below, and one helper that fills `ignore_changes` and the table that previews and
+policies read.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pulumi
+
+from ebbtide.vocabulary.labels import PREFIX
+
+REPLICAS = "spec.replicas"
+MAX_UNAVAILABLE = "spec.maxUnavailable"
+DESIRED_SIZE = "scalingConfig.desiredSize"
+
+KINDS_OF_FIELD = {
+    REPLICAS: frozenset({"Deployment", "StatefulSet"}),
+    MAX_UNAVAILABLE: frozenset({"PodDisruptionBudget"}),
+    DESIRED_SIZE: frozenset({"NodeGroup"}),
+}
+
+REPLICAS_OWNER = PREFIX + "replicas-owner"
+"""Annotation on a Deployment or StatefulSet whose replicas are not Pulumi's: says whose they are."""
+
+
+class FieldOwner(StrEnum):
+    """Who writes a field after Pulumi declared it."""
+
+    CONTROLLER = "controller"
+    HPA = "hpa"
+    CLUSTER_AUTOSCALER = "cluster-autoscaler"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedField:
+    """One field of one object. `initial` is the protected value: safe whenever the owner is late or gone."""
+
+    kind: str
+    name: str
+    field: str
+    owner: FieldOwner
+    initial: int
+    namespace: pulumi.Input[str] = ""  # empty for what lives outside the cluster
+
+    def __post_init__(self) -> None:
+        kinds = KINDS_OF_FIELD.get(self.field)
+        if kinds is None:
+            raise ValueError(
+                f"{self.field}: wanted one of {', '.join(KINDS_OF_FIELD)} (camelCase, as the provider says)"
+            )
+        if self.kind not in kinds:
+            raise ValueError(f"{self.field}: a {self.kind} has no such field (it is one of {', '.join(sorted(kinds))})")
+
+
+class OwnershipTable:
+    """The fields handed over so far; one per composed stack."""
+
+    def __init__(self) -> None:
+        self._rows: list[OwnedField] = []
+
+    def add(self, row: OwnedField) -> None:
+        self._rows.append(row)
+
+    @property
+    def rows(self) -> tuple[OwnedField, ...]:
+        return tuple(self._rows)
+
+    def exported(self) -> list[dict[str, pulumi.Input[str] | int]]:
+        """The table as a stack output."""
+        return [
+            {
+                "kind": row.kind,
+                "namespace": row.namespace,
+                "name": row.name,
+                "field": row.field,
+                "owner": row.owner.value,
+                "initial": row.initial,
+            }
+            for row in self._rows
+        ]
+
+
+def hand_over(row: OwnedField, *, parent: pulumi.Resource, table: OwnershipTable | None) -> pulumi.ResourceOptions:
+    """Options for the object that has this field: Pulumi creates it with the initial value and then looks away."""
+    if table is not None:
+        table.add(row)
+    return pulumi.ResourceOptions(parent=parent, ignore_changes=[row.field])

@@ -1,0 +1,202 @@
+"""Where pods go, what they may use and what keeps them apart. Pure: settings in, plain values out.
+
+**Apart.** Required anti-affinity is enforced both ways by the scheduler, so terms on the few fixed pods keep flexible
+and worker pods off their nodes as well. The other nine in ten carry none, which the cluster autoscaler's loop repays.
+
+**Together.** Every pod prefers a node that already holds its own category. The scheduler scores by spreading and
+cannot be told otherwise on EKS; this preference is what fills a node before the next one is used.
+
+**Spread, softly.** Replicas of one workload prefer different hosts and zones: two pods of one budget on one node drain
+one after the other, within the autoscaler's two minutes. The constraint is `ScheduleAnyway` because the autoscaler
+counts only hard constraints when it looks for room elsewhere, so the spread never keeps a node alive at night.
+Workers are not spread: they are independent, and full nodes are what lets the other nodes go.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ebbtide.vocabulary.labels import (
+    CATEGORY,
+    CUSTOMER,
+    GPU_RESOURCE,
+    GPU_TAINT_KEY,
+    GPU_TAINT_VALUE,
+    NODE_GROUP,
+    NODE_KIND,
+    POOL,
+    WORKLOAD,
+    Category,
+    NodeKind,
+)
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import (
+        AffinityArgsDict,
+        PodSecurityContextArgsDict,
+        ResourceRequirementsArgsDict,
+        SecurityContextArgsDict,
+        TolerationArgsDict,
+        TopologySpreadConstraintArgsDict,
+    )
+
+HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+CLOSED_BUDGET = 0
+"""Every budget is born closed. Fixed and worker budgets stay so; flexible ones are the controller's to open."""
+
+STOP_MARGIN = timedelta(minutes=2)
+"""Past the longest job: to report its result, leave the queue's registries and exit."""
+
+_USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
+_OWN_KIND_WEIGHT = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodIdentity:
+    """Who a pod is. The selector holds the name alone: it cannot change, and the category may."""
+
+    name: str
+    category: Category
+    customer: str
+
+    @property
+    def labels(self) -> dict[str, str]:
+        labels = {
+            "app.kubernetes.io/name": self.name,
+            WORKLOAD: self.name,
+            CATEGORY: self.category.value,
+            CUSTOMER: self.customer,
+        }
+        return labels | {POOL: self.name} if self.category is Category.WORKER else labels
+
+    @property
+    def selector(self) -> dict[str, str]:
+        return {WORKLOAD: self.name}
+
+
+def affinity(category: Category) -> "AffinityArgsDict":
+    """A preference for its own kind and, on fixed pods only, the terms that keep the categories apart."""
+    own_kind: AffinityArgsDict = {
+        "pod_affinity": {
+            "preferred_during_scheduling_ignored_during_execution": [
+                {
+                    "weight": _OWN_KIND_WEIGHT,
+                    "pod_affinity_term": {
+                        "label_selector": {"match_labels": {CATEGORY: category.value}},
+                        "namespace_selector": {},
+                        "topology_key": HOST,
+                    },
+                }
+            ]
+        }
+    }
+    if category is not Category.FIXED:
+        return own_kind
+    return {
+        **own_kind,
+        "pod_anti_affinity": {
+            "required_during_scheduling_ignored_during_execution": [
+                {
+                    "label_selector": {
+                        "match_expressions": [
+                            {
+                                "key": CATEGORY,
+                                "operator": "In",
+                                "values": [Category.FLEXIBLE.value, Category.WORKER.value],
+                            }
+                        ]
+                    },
+                    "namespace_selector": {},  # every namespace: without it only the pod's own would count
+                    "topology_key": HOST,
+                }
+            ]
+        },
+    }
+
+
+def spread(identity: PodIdentity, *, revision_label: str) -> "list[TopologySpreadConstraintArgsDict]":
+    """Soft spread over hosts and zones; `revision_label` compares the pods of one rollout only with each other."""
+    if identity.category is Category.WORKER:
+        # All candidates share a node group, so this says nothing; without any constraint of its own a pod gets the
+        # scheduler's defaults, which spread it over hosts.
+        return [_soft_constraint(NODE_GROUP, identity, [])]
+    return [_soft_constraint(key, identity, [revision_label]) for key in (HOST, ZONE)]
+
+
+def _soft_constraint(key: str, identity: PodIdentity, revision: list[str]) -> "TopologySpreadConstraintArgsDict":
+    constraint: TopologySpreadConstraintArgsDict = {
+        "max_skew": 1,
+        "topology_key": key,
+        "when_unsatisfiable": "ScheduleAnyway",
+        "label_selector": {"match_labels": identity.selector},
+    }
+    return {**constraint, "match_label_keys": revision} if revision else constraint
+
+
+def nodes_of_kind(kind: NodeKind) -> dict[str, str]:
+    return {NODE_KIND: kind.value}
+
+
+def nodes_of_group(group: str) -> dict[str, str]:
+    return {NODE_GROUP: group}
+
+
+def tolerations(gpu: int) -> "list[TolerationArgsDict]":
+    if gpu == 0:
+        return []
+    return [{"key": GPU_TAINT_KEY, "operator": "Equal", "value": GPU_TAINT_VALUE, "effect": "NoSchedule"}]
+
+
+def resources(*, cpu: int, memory: int, gpu: int = 0) -> "ResourceRequirementsArgsDict":
+    """Requests and limits from millicores and MiB.
+
+    Memory is limited to what was asked for, so that one pod's growth never evicts another; CPU is not limited, because
+    what is left over would only idle.
+    """
+    devices = {GPU_RESOURCE: str(gpu)} if gpu else {}
+    held = {"memory": memory_quantity(memory)} | devices
+    return {"requests": {"cpu": cpu_quantity(cpu)} | held, "limits": held}
+
+
+def cpu_quantity(millicores: int) -> str:
+    """As the API server writes it back: another spelling of the same amount would show as a change for ever."""
+    return str(millicores // 1000) if millicores % 1000 == 0 else f"{millicores}m"
+
+
+def memory_quantity(mebibytes: int) -> str:
+    """As the API server writes it back: in the largest unit that leaves a whole number."""
+    amount, units = mebibytes, iter(("Mi", "Gi", "Ti", "Pi"))
+    unit = next(units)
+    while amount % 1024 == 0 and amount > 0 and unit != "Pi":
+        amount, unit = amount // 1024, next(units)
+    return f"{amount}{unit}"
+
+
+def pod_security(user: int = _USER) -> "PodSecurityContextArgsDict":
+    """With `container_security`: what the restricted Pod Security level asks for."""
+    return {
+        "run_as_non_root": True,
+        "run_as_user": user,
+        "run_as_group": user,
+        "fs_group": user,
+        "fs_group_change_policy": "OnRootMismatch",
+        "seccomp_profile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
+    """`read_only` for our own images; a customer's may write beside its code."""
+    return {
+        "allow_privilege_escalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "read_only_root_filesystem": read_only,
+    }
+
+
+def grace_seconds(longest_job: timedelta) -> int:
+    """Whole minutes, rounded up, plus the margin: a stopped worker ends its job before the kubelet ends the worker."""
+    minutes = math.ceil((longest_job + STOP_MARGIN) / timedelta(minutes=1))
+    return minutes * 60

@@ -1,0 +1,59 @@
+"""What the controller and the closer may do in the cluster. Pure: names in, rules out.
+
+Writing is granted by name only. Two rights cannot be limited so: events are created before they have a name, and the
+pods of a pool get theirs from Kubernetes; the admission policy limits what a patch of a pod may change. Reading is
+namespace-wide, because a watch on a list of names does not exist.
+
+The trap: an empty list of resource names grants every name. A rule without names must not be written at all.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+_READ = ["get", "list", "watch"]
+
+
+def system_rules(*, lease: str, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+    """In the namespace of the workloads: the Lease, the flexible budgets, events."""
+    return [
+        *_named("coordination.k8s.io", "leases", ["get", "update", "patch"], [lease]),
+        _rule("policy", "poddisruptionbudgets", _READ),
+        *_named("policy", "poddisruptionbudgets", ["patch"], budgets),
+        _events(),
+    ]
+
+
+def worker_rules(*, pools: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+    """In the namespace of the workers: replicas of the pools through `scale` alone, marks on pods, events.
+
+    A right on Deployments themselves would also allow another image.
+    """
+    return [
+        _rule("apps", "deployments", _READ),
+        _rule("apps", "replicasets", _READ),
+        *_named("apps", "deployments/scale", ["get", "patch"], pools),
+        _rule("", "pods", [*_READ, "patch"]),
+        _events(),
+    ]
+
+
+def closer_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+    return _named("policy", "poddisruptionbudgets", ["get", "patch"], budgets)
+
+
+def _rule(group: str, resource: str, verbs: Sequence[str]) -> "PolicyRuleArgsDict":
+    return {"api_groups": [group], "resources": [resource], "verbs": verbs}
+
+
+def _named(group: str, resource: str, verbs: Sequence[str], names: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+    if not names:
+        return []
+    rule: PolicyRuleArgsDict = {**_rule(group, resource, verbs), "resource_names": sorted(names)}
+    return [rule]
+
+
+def _events() -> "PolicyRuleArgsDict":
+    return {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}

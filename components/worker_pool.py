@@ -1,0 +1,144 @@
+"""One worker pool: a Deployment whose replicas belong to the controller, and a budget that never opens.
+
+Decisions that would otherwise be asked about:
+
+- **No readiness probe.** A ReplicaSet removes pods that are not ready first, whatever their deletion cost says, so a
+  probe that fails for a moment would choose a busy worker as the victim.
+- **Rollouts stop workers gently.** An old pod gets SIGTERM, finishes its job within the grace period and takes no
+  other. Until then it holds its node, so a rollout replaces a quarter of the pool at a time and never adds to it
+  beforehand; `Recreate` would leave the queue without workers until the longest job has ended.
+- **No `safe-to-evict` annotation.** The budget already stops the cluster autoscaler and, unlike the annotation, every
+  other drain too; it is one object, which an operator can open for maintenance without restarting the pods.
+- **One process namespace per pod.** The kernel drops a SIGTERM that reaches PID 1 before its handler exists, and a pod
+  stopped during its imports would hold its node for the whole grace period. In a shared namespace the worker is not
+  PID 1, and still gets the signal itself: no shell stands between.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import Deployment
+
+from components.budget import closed_budget
+from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.pod_rules import (
+    PodIdentity,
+    affinity,
+    container_security,
+    grace_seconds,
+    nodes_of_group,
+    pod_security,
+    resources,
+    spread,
+    tolerations,
+)
+from components.redis import PASSWORD_ENV, PASSWORD_KEY, URL_KEY, from_secret
+from components.workload import SKIP_AWAIT
+from ebbtide.settings.model import WorkerSettings
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+from ebbtide.vocabulary.labels import Category, ReplicasOwner
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodTemplateSpecArgsDict
+
+SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
+
+# An idle worker looks after dead workers' jobs only between two pops, and a pop blocks for the worker's time to live
+# less 15 s: both must be short, or an abandoned job waits for minutes.
+_MAINTENANCE_SECONDS = 60
+_WORKER_TTL_SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerPoolArgs:
+    name: str
+    namespace: pulumi.Input[str]
+    settings: WorkerSettings
+    customer: str
+    redis: RedisEndpoint
+    ownership: OwnershipTable | None = None
+
+
+class WorkerPool(pulumi.ComponentResource):
+    def __init__(self, name: str, args: WorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:WorkerPool", name, None, opts)
+        identity = PodIdentity(name=args.name, category=Category.WORKER, customer=args.customer)
+        closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
+        replicas = OwnedField(
+            kind="Deployment",
+            namespace=args.namespace,
+            name=args.name,
+            field=REPLICAS,
+            owner=FieldOwner.CONTROLLER,
+            initial=args.settings.min,
+        )
+        Deployment(
+            f"{name}-deployment",
+            metadata={
+                "name": args.name,
+                "namespace": args.namespace,
+                "labels": identity.labels,
+                "annotations": {
+                    SKIP_AWAIT: "true",  # its nodes are bought when jobs wait
+                    REPLICAS_OWNER: ReplicasOwner.CONTROLLER.value,
+                },
+            },
+            spec={
+                "replicas": args.settings.min,
+                "selector": {"match_labels": identity.selector},
+                "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": "25%"}},
+                "revision_history_limit": 3,
+                "template": _template(args, identity),
+            },
+            opts=hand_over(replicas, parent=self, table=args.ownership),
+        )
+        self.register_outputs({})
+
+
+def worker_command(settings: WorkerSettings) -> list[str]:
+    """Without a shell, so that signals reach the worker. It reads `RQ_REDIS_URL`: a password is no argument.
+
+    With a scheduler: at zero replicas nobody moves due jobs to the queue, and the worker that is woken for them must.
+    An image that declares no safe stop need not hold the safe worker class, so it gets RQ's own.
+    """
+    worker_class = ["--worker-class", SAFE_WORKER] if settings.safe_stop else []
+    limits = ["--maintenance-interval", str(_MAINTENANCE_SECONDS), "--worker-ttl", str(_WORKER_TTL_SECONDS)]
+    return ["rq", "worker", *worker_class, "--with-scheduler", *limits, *settings.source.queues]
+
+
+def _environment(redis: RedisEndpoint) -> "list[EnvVarArgsDict]":
+    return [
+        from_secret("RQ_REDIS_URL", URL_KEY),
+        {"name": "REDIS_HOST", "value": redis.host},
+        {"name": "REDIS_PORT", "value": str(redis.port)},
+        {"name": "REDIS_DB", "value": str(redis.db)},
+        from_secret(redis.password_env or PASSWORD_ENV, PASSWORD_KEY),
+    ]
+
+
+def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
+    settings = args.settings
+    return {
+        "metadata": {"labels": identity.labels},
+        "spec": {
+            "affinity": affinity(Category.WORKER),
+            "topology_spread_constraints": spread(identity, revision_label=""),
+            "node_selector": nodes_of_group(settings.node_group),
+            "tolerations": tolerations(settings.gpu),
+            "termination_grace_period_seconds": grace_seconds(settings.longest_job),
+            "share_process_namespace": True,
+            "automount_service_account_token": False,
+            "security_context": pod_security(),
+            "containers": [
+                {
+                    "name": "worker",
+                    "image": settings.image,
+                    "command": worker_command(settings),
+                    "env": _environment(args.redis),
+                    "resources": resources(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu),
+                    "security_context": container_security(),
+                }
+            ],
+        },
+    }

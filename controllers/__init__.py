@@ -1,0 +1,1 @@
+"""The bundled controller: scales queue workers and flips budgets. Knows no Pulumi, imports the vocabulary alone."""

@@ -1,0 +1,1 @@
+"""Ebbtide: clusters for machine-learning platforms that shrink safely at night."""

@@ -1,0 +1,91 @@
+"""The `ebbtide` command. Each subcommand is a module of its own, imported when it is used.
+
+So `ebbtide check` pays neither for Pulumi nor for a simulator. A command module `ebbtide/cli/<name>.py` exposes
+`command = typer.Typer(add_completion=False)` with one `@command.command()` function; its name and its line of help
+stand in `COMMANDS`.
+
+Exit codes: 0 fine, 1 the answer is "no", 2 wrong use, 130 interrupted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    module: str
+    extra: str  # the extra of the package that brings what the command needs; "" for none
+    help: str
+
+
+COMMANDS = {
+    "check": Command("ebbtide.cli.check", "", "Check stack files: every fault at once, or a summary."),
+    "render": Command("ebbtide.cli.render", "provision", "Show what a stack would create and cost, without a cloud."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Lists commands from the table, and imports a command's module only to run it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = _imported(args[0])
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(130) from None
+
+
+def _imported(name: str) -> Any:
+    """The command itself. A package that is not installed is named with what brings it."""
+    wanted = COMMANDS[name]
+    try:
+        module = import_module(wanted.module)
+    except ModuleNotFoundError as missing:
+        advice = f"; pip install 'ebbtide[{wanted.extra}]'" if wanted.extra else ""
+        typer.echo(f"ebbtide {name} needs {missing.name}, which is not installed{advice}", err=True)
+        raise typer.Exit(2) from None
+    return get_command(module.command)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Clusters for machine-learning platforms that shrink safely at night.",
+    epilog="Example: ebbtide check demo",
+)
+
+
+def _listed(name: str) -> Callable[[], None]:
+    """What stands for a command in the list of commands until it is imported."""
+
+    def placeholder() -> None:
+        raise AssertionError(f"{name} was listed and never imported")
+
+    return placeholder
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name, help=_command.help)(_listed(_name))
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="ebbtide")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What a stack costs in a month: per node group at its smallest, at its largest and at a stated usage.
+
+An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. Where a group may
+get one of several instance types the dearest counts, since AWS chooses. Spot groups are reckoned at the typical spot
+price whatever the assumption, since no plan covers them. Beside the groups stand the lines that are the same at any
+size: the EKS control plane, the NAT gateway with its address, the key of the cluster's secrets.
+
+Left out, because they follow from use and not from the stack: data through the NAT gateway and between zones, load
+balancers, logs, volumes. Pure: list prices from the shipped tables, no clock and no cloud.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from ebbtide.prices import NoPrice, hourly, price_date, service_price, spot_typical
+from ebbtide.settings.model import NodeGroupSettings, StackSettings
+from ebbtide.vocabulary.labels import NodeKind
+
+HOURS_PER_MONTH = 730
+NAT_GATEWAYS = 1  # one for all zones, as `components.network` builds it
+SPOT = "spot, typical"
+
+_FIXED_LINES = (  # name, service, item, units a month
+    ("EKS control plane", "eks", "control_plane_standard", HOURS_PER_MONTH),
+    ("NAT gateway", "vpc", "nat_gateway", NAT_GATEWAYS * HOURS_PER_MONTH),
+    ("public IPv4 address", "vpc", "public_ipv4", NAT_GATEWAYS * HOURS_PER_MONTH),
+    ("KMS key", "kms", "customer_managed_key", 1),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCost:
+    """One line of the estimate, in US dollars a month. An amount is None where it is not known; `note` says why."""
+
+    name: str
+    node_group: bool  # False for a line that is the same at any size
+    usd_per_node_hour: float | None  # None for such a line
+    usd_at_min: float | None
+    usd_at_max: float | None
+    usd_at_usage: float | None  # None also without stated node-hours
+    node_hours: float | None  # the stated usage, per month
+    assumption: str
+    approximate: bool  # the rate is derived from a discount that stands for another, or from an average
+    price_date: date
+    note: str = ""
+
+
+def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None = None) -> tuple[GroupCost, ...]:
+    """The lines of the estimate: node groups in the file's order, then the fixed lines.
+
+    `node_hours` are per month and group, from a replay for instance; without them `costs.expectedNodeHours` counts.
+    """
+    stated = settings.costs.expected_node_hours if node_hours is None else node_hours
+    groups = [_group(name, group, settings, stated.get(name)) for name, group in settings.node_groups.items()]
+    return (*groups, *_fixed_lines(settings.region))
+
+
+def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
+    rate, note = None, ""
+    try:
+        rate = max(_rate(kind, group, settings) for kind in group.instance_types)
+    except NoPrice as unknown:
+        note = str(unknown)
+    spot = group.kind is NodeKind.SPOT
+    assumption = settings.costs.pricing_assumption
+    return GroupCost(
+        name=name,
+        node_group=True,
+        usd_per_node_hour=rate,
+        usd_at_min=None if rate is None else rate * group.min * HOURS_PER_MONTH,
+        usd_at_max=None if rate is None else rate * group.max * HOURS_PER_MONTH,
+        usd_at_usage=None if rate is None or used is None else rate * used,
+        node_hours=used,
+        assumption=SPOT if spot else str(assumption),
+        approximate=spot or assumption.approximate,
+        price_date=_date(settings.region, spot=spot, plan=assumption.approximate),
+        note=note,
+    )
+
+
+def _rate(instance_type: str, group: NodeGroupSettings, settings: StackSettings) -> float:
+    if group.kind is NodeKind.SPOT:
+        return spot_typical(settings.region, instance_type)
+    return hourly(settings.region, instance_type, settings.costs.pricing_assumption)
+
+
+def _fixed_lines(region: str) -> Iterator[GroupCost]:
+    for name, service, item, units in _FIXED_LINES:
+        month, note = None, ""
+        try:
+            month = service_price(region, service, item) * units
+        except NoPrice as unknown:
+            note = str(unknown)
+        yield GroupCost(
+            name=name,
+            node_group=False,
+            usd_per_node_hour=None,
+            usd_at_min=month,
+            usd_at_max=month,
+            usd_at_usage=month,
+            node_hours=None,
+            assumption="on-demand",
+            approximate=False,
+            price_date=_date(region, spot=False, plan=False),
+            note=note,
+        )
+
+
+def _date(region: str, *, spot: bool, plan: bool) -> date:
+    """The oldest of the dates that went into a figure."""
+    dates = price_date(region)
+    if spot:
+        return min(dates.on_demand, dates.spot)
+    return min(dates.on_demand, dates.plans) if plan else dates.on_demand

@@ -1,0 +1,116 @@
+"""The Kubernetes objects of a stack as files for `kubectl apply --server-side -f`, in the order they must be applied.
+
+Two traps. Applied without `--server-side`, a manifest takes every field it holds, and replicas and budgets go back to
+their first values. And a Secret with a placeholder in it would be applied like any other: so Secrets are left out, and
+the file that should hold one says how to make it.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import yaml
+
+from ebbtide.preview.resources import Resource
+from ebbtide.vocabulary.labels import SECRET_KEYS
+
+_STAGES = (
+    ("10-namespaces", {"Namespace"}),
+    (
+        "20-cluster",
+        {
+            "CustomResourceDefinition",
+            "PriorityClass",
+            "StorageClass",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+        },
+    ),
+    ("30-rights", {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount"}),
+    ("40-config", {"ConfigMap", "Lease", "LimitRange", "ResourceQuota", "Secret"}),
+    ("50-budgets-and-network", {"NetworkPolicy", "PodDisruptionBudget", "Service"}),
+)
+_LAST_STAGE = "60-workloads"
+
+_HEADER = """\
+# Apply the files of this directory with: kubectl apply --server-side -f kubernetes/
+# Without --server-side, replicas and budgets that the controller holds would be reset.
+"""
+
+
+def is_object(resource: Resource) -> bool:
+    """Whether this is a Kubernetes object, not a component, a provider or something of AWS."""
+    return resource.custom and "apiVersion" in resource.inputs and resource.type.startswith("kubernetes:")
+
+
+def manifests(resources: Sequence[Resource]) -> dict[str, str]:
+    """File name to text, sorted in the order of application. Files without objects are left out.
+
+    Within a file objects are sorted by kind, namespace and name: the order of registration differs between runs.
+    """
+    stages: dict[str, list[str]] = {}
+    for resource in sorted(filter(is_object, resources), key=_sort_key):
+        stages.setdefault(_stage_of(resource), []).append(document(resource))
+    return {f"{stage}.yaml": _HEADER + "".join(stages[stage]) for stage in sorted(stages)}
+
+
+def document(resource: Resource) -> str:
+    """One object as a YAML document, or the note that stands for a Secret."""
+    if resource.inputs.get("kind") == "Secret":
+        return _secret_note(resource)
+    dumped = yaml.dump(dict(resource.inputs), Dumper=_PlainDumper, sort_keys=True, allow_unicode=True, width=4096)
+    return f"---\n{dumped}"
+
+
+def _sort_key(resource: Resource) -> tuple[str, str, str]:
+    metadata = _metadata(resource)
+    return str(resource.inputs.get("kind")), str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+def _metadata(resource: Resource) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", resource.inputs.get("metadata", {}))
+
+
+def _stage_of(resource: Resource) -> str:
+    kind = resource.inputs.get("kind")
+    return next((stage for stage, kinds in _STAGES if kind in kinds), _LAST_STAGE)
+
+
+def _secret_note(resource: Resource) -> str:
+    metadata = _metadata(resource)
+    where, name = str(metadata.get("namespace", "default")), str(metadata.get("name", resource.name))
+    keys = str(metadata.get("annotations", {}).get(SECRET_KEYS, "…")).split(",")
+    command = ["kubectl", "create", "secret", "generic", name, "--namespace", where]
+    literals = " ".join(f"--from-literal={key}=…" for key in keys)
+    return f"""\
+---
+# Secret {where}/{name} is left out: its values are never written to a file. Make it with:
+# {shlex.join(command)} {literals}
+"""
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes text so that YAML 1.1 and 1.2 read the same: what looks like a number in either is quoted."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
+        return True
+
+
+_NUMBER_LIKE = re.compile(r"[-+.~0-9]")
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if _is_block(text) else '"' if _NUMBER_LIKE.match(text) or not text.isprintable() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _is_block(text: str) -> bool:
+    """Whether a literal block gives the lines back: leading space, odd breaks and blank ends are lost in one."""
+    lines = text.split("\n")
+    return (
+        len(lines) > 1 and text[0] not in " \n" and all(line.isprintable() and line.rstrip() == line for line in lines)
+    )
+
+
+_PlainDumper.add_representer(str, _text)

@@ -1,0 +1,110 @@
+"""What an instance type offers, and what of it is left for pods.
+
+Capacity comes off in two steps: the kubelet's and the system's reservations (in the table: allocatable), then the
+requests of the DaemonSets that every node runs. A pod that fits allocatable but not what is left stays pending for
+ever while the autoscaler adds nodes that cannot take it, so "fits" always means `usable`.
+"""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+
+from ebbtide.prices.tables import rows
+
+# Requests of the DaemonSets on every node, as (millicores, MiB). Scheduling counts requests, not use.
+KUBE_PROXY = (100, 0)  # EKS add-on kube-proxy, default resources
+VPC_CNI = (50, 0)  # EKS add-on vpc-cni: aws-node and its network policy agent, 25m each, no memory request
+EBS_CSI_NODE = (30, 120)  # EKS add-on aws-ebs-csi-driver, node part: three containers of 10m and 40Mi
+POD_IDENTITY_AGENT = (0, 0)  # EKS add-on eks-pod-identity-agent: no requests by default
+DEVICE_PLUGIN = (20, 128)  # NVIDIA device plugin, GPU nodes only: no requests upstream, so this is headroom
+
+EVERY_NODE = (KUBE_PROXY, VPC_CNI, EBS_CSI_NODE, POD_IDENTITY_AGENT)
+
+
+class UnknownInstanceType(LookupError):
+    """Not in the table; the message names close ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    """Units: vCPUs, MiB, whole GPUs, millicores. `allocatable_*` is before DaemonSets."""
+
+    name: str
+    vcpu: int
+    memory_mib: int
+    gpu: int
+    gpu_model: str  # "" without a GPU
+    arch: str  # amd64 or arm64
+    allocatable_cpu: int
+    allocatable_memory: int
+    max_pods: int  # as a managed node group without prefix delegation caps it
+
+    @property
+    def shape(self) -> tuple[int, int, int, str]:
+        """What must agree inside a node group: the autoscaler takes one node as the pattern for all."""
+        return (self.vcpu, self.memory_mib, self.gpu, self.arch)
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Capacity:
+    """What pods can request of one node: millicores, MiB, GPUs, pods."""
+
+    cpu: int
+    memory: int
+    gpu: int
+    pods: int
+
+    def copies(self, *, cpu: int, memory: int, gpu: int) -> int:
+        """How many pods of this size fit on one empty node."""
+        room = [self.cpu // cpu, self.memory // memory, self.pods]
+        if gpu:
+            room.append(self.gpu // gpu)
+        return min(room)
+
+
+@cache
+def _catalog() -> dict[str, InstanceType]:
+    return {
+        row["instance_type"]: InstanceType(
+            name=row["instance_type"],
+            vcpu=int(row["vcpu"]),
+            memory_mib=int(row["memory_mib"]),
+            gpu=int(row["gpu"]),
+            gpu_model=row["gpu_model"],
+            arch=row["arch"],
+            allocatable_cpu=int(row["allocatable_cpu_millicores"]),
+            allocatable_memory=int(row["allocatable_memory_mib"]),
+            max_pods=int(row["max_pods_managed_node_group"]),
+        )
+        for row in rows("instance_types")
+    }
+
+
+def instance_type(name: str) -> InstanceType:
+    """The facts of one type. Raises `UnknownInstanceType`."""
+    found = _catalog().get(name)
+    if found is None:
+        close = get_close_matches(name, instance_type_names(), n=3)
+        near = f"; close ones: {', '.join(close)}" if close else ""
+        raise UnknownInstanceType(f"no facts about instance type {name!r}{near}")
+    return found
+
+
+def instance_type_names() -> tuple[str, ...]:
+    """All types in the table, sorted."""
+    return tuple(sorted(_catalog()))
+
+
+def usable(kind: InstanceType) -> Capacity:
+    """What is left of one node for pods: allocatable less the requests of the DaemonSets."""
+    daemons = [*EVERY_NODE, *([DEVICE_PLUGIN] if kind.gpu else [])]
+    return Capacity(
+        cpu=kind.allocatable_cpu - sum(cpu for cpu, _ in daemons),
+        memory=kind.allocatable_memory - sum(memory for _, memory in daemons),
+        gpu=kind.gpu,
+        pods=kind.max_pods - len(daemons),
+    )

@@ -1,0 +1,91 @@
+"""What is allowed and still worth a word: warnings, one sentence each."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+
+from ebbtide.prices import Capacity, priced_regions
+from ebbtide.settings.model import CONTROLLER_IMAGE, NodeGroupSettings, StackSettings
+from ebbtide.settings.placement import smallest_node
+from ebbtide.vocabulary.windows import BusinessHours
+
+HOLIDAYS_END_SOON = timedelta(days=60)
+
+
+def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[str, ...]:
+    """The warnings about a valid stack, in the order of the file. `today` defaults to the clock's."""
+    day = today or datetime.now(UTC).date()
+    return (
+        *_about_hours(settings.business_hours.hours(tuple(range(day.year, day.year + 3))), day),
+        *_about_holidays(settings, day),
+        *_about_region(settings),
+        *_about_controller(settings),
+        *_about_pools(settings),
+    )
+
+
+def _about_hours(hours: BusinessHours, day: date) -> Iterator[str]:
+    noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    if hours.next_change(noon) is None:
+        yield "businessHours: never closed, so budgets never open and flexible workloads pin their nodes"
+    until = hours.holidays_known_until
+    if until is not None and until - day < HOLIDAYS_END_SOON:
+        yield f"businessHours.holidays: the list ends on {until}; past it, holidays count as working days"
+
+
+def _about_holidays(settings: StackSettings, day: date) -> Iterator[str]:
+    calendar = settings.business_hours.holidays
+    if not calendar.open:
+        return
+    bare = settings.business_hours.model_copy(update={"holidays": calendar.model_copy(update={"open": ()})})
+    closed = bare.hours(tuple(range(day.year, day.year + 3))).closed_dates
+    for open_day in calendar.open:
+        if open_day >= day and open_day not in closed:
+            yield f"businessHours.holidays.open: {open_day} is no holiday, so this changes nothing"
+
+
+def _about_region(settings: StackSettings) -> Iterator[str]:
+    if settings.region not in priced_regions():
+        yield f"no prices are known for this stack's region; there are some for {', '.join(priced_regions())}"
+
+
+def _about_controller(settings: StackSettings) -> Iterator[str]:
+    image = settings.controller.image
+    if "@sha256:" not in image:
+        which = "the default image" if image == CONTROLLER_IMAGE else "the image"
+        yield f"controller.image: {which} is not named by digest, so it can change without a change here"
+
+
+def _about_pools(settings: StackSettings) -> Iterator[str]:
+    for name, pool in settings.workers.items():
+        if len(pool.source.queues) > 1:
+            yield (
+                f"workers.{name}.source.queues: with several queues a job can be in none of them for a moment; "
+                "only the safe worker class closes that gap, one queue per pool needs nothing"
+            )
+        if not pool.safe_stop:
+            yield f"workers.{name}.safeStop: without a safe stop the pool shrinks only where nothing can be lost"
+    yield from _about_room(settings)
+
+
+def _about_room(settings: StackSettings) -> Iterator[str]:
+    """Each group against all its pools at their max, whole nodes per pool: a bound, exact for pools that fill nodes."""
+    nodes: dict[str, int] = {}
+    for pool in settings.workers.values():
+        node = smallest_node(settings.node_groups[pool.node_group])
+        if node is not None:
+            each = _copies(node, pool.cpu, pool.memory, pool.gpu)
+            nodes[pool.node_group] = nodes.get(pool.node_group, 0) + -(-pool.max // each)
+    yield from _too_small(nodes, settings.node_groups)
+
+
+def _copies(node: Capacity, cpu: int, memory: int, gpu: int) -> int:
+    return max(1, node.copies(cpu=cpu, memory=memory, gpu=gpu))
+
+
+def _too_small(nodes: Mapping[str, int], groups: Mapping[str, NodeGroupSettings]) -> Iterator[str]:
+    for name, needed in nodes.items():
+        if needed > groups[name].max:
+            yield (
+                f"nodeGroups.{name}.max: {groups[name].max} nodes, while its worker pools at their max need {needed}; "
+                "jobs will wait although their pool may still grow"
+            )

@@ -1,0 +1,56 @@
+"""The part of a stack that the controller acts on, as its config document. Pure, the year of the holidays aside."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from ebbtide.settings.model import StackSettings, WorkerSettings
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, Floor, PoolPolicy, RedisEndpoint
+from ebbtide.vocabulary.labels import NAMESPACE, WORKER_NAMESPACE, Category
+
+SWEEP = timedelta(seconds=2)
+"""Events wake the controller sooner; the sweep is for the ones that got lost."""
+
+
+def controller_config(
+    settings: StackSettings, redis: RedisEndpoint, years: Sequence[int] | None = None
+) -> ControllerConfig:
+    """What the controller is told. `years` are those whose holidays are resolved; default: this one and the next two.
+
+    A pool's Deployment has the pool's name. Fixed workloads are not in it: what the controller does not know of it
+    cannot open.
+    """
+    return ControllerConfig(
+        customer=settings.customer,
+        hours=settings.business_hours.hours(years),
+        closing_guard=settings.controller.closing_guard,
+        node_startup=settings.controller.node_startup,
+        sweep=SWEEP,
+        redis=redis,
+        pools=tuple(_pool(name, pool, settings) for name, pool in settings.workers.items()),
+        budgets=tuple(
+            BudgetPolicy(name=name, namespace=NAMESPACE)
+            for name, workload in settings.workloads.items()
+            if workload.category is Category.FLEXIBLE
+        ),
+    )
+
+
+def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolicy:
+    return PoolPolicy(
+        name=name,
+        namespace=WORKER_NAMESPACE,
+        deployment=name,
+        source=str(pool.source.kind),
+        queues=pool.source.queues,
+        jobs_per_worker=pool.jobs_per_worker,
+        min_workers=pool.min,
+        max_workers=pool.max,
+        calm=pool.calm,
+        longest_job=pool.longest_job,
+        safe_stop=pool.safe_stop,
+        floors=tuple(
+            Floor(at=plan.minutes, lasting=plan.for_, workers=plan.workers)
+            for plan in settings.business_hours.overnight
+            if plan.pool == name
+        ),
+    )

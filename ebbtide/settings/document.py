@@ -1,0 +1,164 @@
+"""A stack file as plain values, each with its line; only what every YAML reader reads the same way gets through.
+
+Refused with a line each: scalars that depend on the version of YAML, keys given twice, anchors and merge keys, tags.
+What may be secret is not looked at: `secure:` values become `SECRET`, other namespaces are passed by.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+import yaml
+
+from ebbtide.settings.problems import SECRET, Location, Problem, path_text
+from ebbtide.settings.scalars import TEXT_TAG, differs, old_tag, read_1_2
+
+OURS = "ebbtide:"
+"""The namespace of the settings; keys of every other one belong to Pulumi and its providers."""
+
+REGION = "aws:region"
+"""The one value of another namespace that is read, and it is not shown either."""
+
+FOREIGN = ("aws:", "pulumi:")
+"""Namespaces whose plain values are passed by; of any other one only secrets are."""
+
+PULUMI_KEYS = ("encryptionsalt", "encryptedkey", "secretsprovider")
+"""Beside `config`, written by `pulumi` itself."""
+
+Lines: TypeAlias = Mapping[Location, int]
+
+
+@dataclass(kw_only=True)
+class StackDocument:
+    """What could be read, and what could not. Values are str, int, float, bool, None, list, dict and `SECRET`."""
+
+    config: dict[str, object] = field(default_factory=dict[str, object])
+    lines: dict[Location, int] = field(default_factory=dict[Location, int])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+def read_document(text: str, file: str) -> StackDocument:
+    """Read a stack file's text. Never raises for what a text can hold: all faults are in `problems`."""
+    try:
+        marked = next(_anchors(text), None)
+        root = None if marked else cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        return StackDocument(problems=[_unreadable(error, file)])
+    except RecursionError:
+        found = "a text nested too deeply"
+        return StackDocument(problems=[Problem(file=file, line=None, path="", found=found, wanted="YAML")])
+    if marked:
+        wanted, hint = "every value written out", "write the value where it is used"
+        found = "an anchor, an alias or a merge"
+        return StackDocument(problems=[Problem(file=file, line=marked, path="", found=found, wanted=wanted, hint=hint)])
+    return _Reader(file).read(root)
+
+
+class _Reader:
+    """Walks the nodes once, collecting values, lines and problems."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._read = StackDocument()
+
+    def read(self, root: yaml.Node | None) -> StackDocument:
+        if not isinstance(root, yaml.MappingNode):
+            self._problem((), root, wanted="a mapping with config:", found="something else" if root else "nothing")
+            return self._read
+        config: yaml.Node | None = None
+        for key, node in self._entries(root, ()):
+            if key == "config":
+                config = node
+            elif key not in PULUMI_KEYS:
+                known = ", ".join(("config", *PULUMI_KEYS))
+                self._problem((key,), node, wanted="a known key", found=f"the key {key!r}", hint=f"known here: {known}")
+        if not isinstance(config, yaml.MappingNode):
+            found = "nothing" if config is None else "something else"
+            self._problem(("config",), config or root, wanted="a mapping of settings", found=found)
+            return self._read
+        for key, node in self._entries(config, ()):
+            self._read.lines[(key,)] = node.start_mark.line + 1
+            if key == REGION and isinstance(node, yaml.ScalarNode):
+                self._read.config[key] = str(node.value)
+            else:
+                ours = key.startswith(OURS) or ":" not in key
+                self._read.config[key] = self._value(node, (key,)) if ours else _passed_by(key, node)
+        return self._read
+
+    def _value(self, node: yaml.Node, at: Location) -> object:
+        self._read.lines.setdefault(at, node.start_mark.line + 1)
+        if _is_secure(node):
+            return SECRET
+        if isinstance(node, yaml.MappingNode):
+            return {key: self._value(inner, (*at, key)) for key, inner in self._entries(node, at)}
+        if isinstance(node, yaml.SequenceNode):
+            inner_nodes = cast("list[yaml.Node]", node.value)
+            return [self._value(inner, (*at, index)) for index, inner in enumerate(inner_nodes)]
+        return self._scalar(cast("yaml.ScalarNode", node), at)
+
+    def _scalar(self, node: yaml.ScalarNode, at: Location) -> object:
+        text = str(node.value)
+        if node.style is not None or (node.tag == TEXT_TAG and old_tag(text) != TEXT_TAG):
+            return text  # quoted, or tagged as text
+        if node.tag != old_tag(text):
+            self._problem(at, node, wanted="a plain value", found="a tag", hint="remove the tag")
+        elif differs(text):
+            found = f"{text} without quotes, which YAML 1.1 and 1.2 read differently"
+            self._problem(at, node, wanted="a value with one meaning", found=found, hint=f'quote it: "{text}"')
+        return read_1_2(text)
+
+    def _entries(self, mapping: yaml.MappingNode, at: Location) -> Iterator[tuple[str, yaml.Node]]:
+        """Each key once, as text, with its value; repeated and unreadable keys become problems."""
+        first_line: dict[str, int] = {}
+        for key_node, value in cast("list[tuple[yaml.Node, yaml.Node]]", mapping.value):
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._problem(at, key_node, wanted="text as a key", found="a collection")
+                continue
+            key, line = str(key_node.value), key_node.start_mark.line + 1
+            self._read.lines[(*at, key)] = line
+            if key in first_line:
+                found = f"the key a second time, first in line {first_line[key]}"
+                self._problem((*at, key), key_node, wanted="each key once", found=found)
+                continue
+            first_line[key] = line
+            if key_node.style is None and differs(key):
+                found = f"the key {key} without quotes, which YAML 1.1 and 1.2 read differently"
+                wanted, hint = "a key with one meaning", f'quote it: "{key}"'
+                self._problem((*at, key), key_node, wanted=wanted, found=found, hint=hint)
+            yield key, value
+
+    def _problem(self, at: Location, node: yaml.Node | None, *, wanted: str, found: str, hint: str = "") -> None:
+        line = None if node is None else node.start_mark.line + 1
+        self._read.problems.append(
+            Problem(file=self._file, line=line, path=path_text(at), found=found, wanted=wanted, hint=hint)
+        )
+
+
+def _passed_by(key: str, node: yaml.Node) -> object:
+    """Something without content for a value that is none of ours: a secret, or just "a plain value was here"."""
+    return SECRET if key.startswith(FOREIGN) or _is_secure(node) else ""
+
+
+def _is_secure(node: yaml.Node) -> bool:
+    if not isinstance(node, yaml.MappingNode):
+        return False
+    keys = [key.value for key, _ in cast("list[tuple[yaml.Node, yaml.Node]]", node.value)]
+    return keys == ["secure"]
+
+
+def _anchors(text: str) -> Iterator[int]:
+    """The lines of anchors and aliases: Pulumi would resolve them, and a reader of the file would have to as well."""
+    for event in cast("Iterator[yaml.Event]", yaml.parse(text, Loader=yaml.SafeLoader)):
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            yield event.start_mark.line + 1
+
+
+def _unreadable(error: yaml.YAMLError, file: str) -> Problem:
+    """PyYAML's reason with its line, but never the text around it, which may be a secret."""
+    reason, line = "text that is not YAML", None
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        reason = re.sub(r"'(?!<[a-z ]+>')[^']{2,}'", "…", error.problem or reason)
+    return Problem(file=file, line=line, path="", found=reason, wanted="YAML")

@@ -1,0 +1,58 @@
+"""Public holidays as dates: resolved when the stack is read, so that the controller needs no calendar of its own.
+
+The list ends: with the last year asked for, or sooner where the calendar of a country does. Past its end a day counts
+as an ordinary working day, which protects more than it should and never less.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from difflib import get_close_matches
+from functools import cache
+
+import holidays
+
+from ebbtide.settings.wanted import wanted
+
+YEARS_AHEAD = 2  # stacks are brought up more often than this
+
+
+@dataclass(frozen=True, slots=True)
+class HolidayList:
+    dates: frozenset[date]
+    known_until: date
+
+
+def coming_years() -> tuple[int, ...]:
+    """The years a list covers by default: this one and the next two."""
+    this_year = datetime.now(UTC).year
+    return tuple(range(this_year, this_year + YEARS_AHEAD + 1))
+
+
+@cache
+def holiday_list(country: str, subdivision: str | None, years: Sequence[int]) -> HolidayList:
+    """All public holidays of the years, substitute days included."""
+    calendar = holidays.country_holidays(country, subdiv=subdivision, years=years)
+    last_year = min(max(years), calendar.end_year)
+    return HolidayList(frozenset(calendar), date(last_year, 12, 31))
+
+
+@cache
+def _countries() -> dict[str, list[str]]:
+    return holidays.list_supported_countries(include_aliases=True)
+
+
+def check_country(country: str, subdivision: str | None) -> None:
+    """Raise the error of a validator when there is no calendar for the country or its subdivision."""
+    if country not in _countries():
+        near = get_close_matches(country.upper(), _countries(), n=1, cutoff=0.5)
+        raise wanted(
+            "a country code of two letters", example="DE", hint=f"did you mean {near[0]}?" if near else "", at="country"
+        )
+    known = _countries()[country]
+    if subdivision is not None and subdivision not in known:
+        near = get_close_matches(subdivision.upper(), known, n=1, cutoff=0.5)
+        what = f"a subdivision of {country}: {', '.join(known)}" if known else f"no subdivision: {country} has none"
+        raise wanted(
+            what, example=known[0] if known else "", hint=f"did you mean {near[0]}?" if near else "", at="subdivision"
+        )

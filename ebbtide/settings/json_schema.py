@@ -1,0 +1,75 @@
+"""The JSON Schema of a stack file, from the same models that read it: editors complete and check with it.
+
+It says what one value can know of itself. What takes two values, `ebbtide check` says.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import yaml
+
+from ebbtide.settings.document import OURS, PULUMI_KEYS
+from ebbtide.settings.model import NodeGroupSettings, StackSettings
+from ebbtide.settings.sections import HOURS, REDIS_PASSWORD
+
+_NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet")
+_REQUIRED = (OURS + "customer", HOURS, OURS + "workers")
+_SECRET: dict[str, Any] = {
+    "type": "object",
+    "required": ["secure"],
+    "additionalProperties": False,
+    "properties": {"secure": {}},
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a whole stack file, `config:` and what Pulumi writes beside it."""
+    generated = StackSettings.model_json_schema(by_alias=True)
+    definitions = cast("dict[str, dict[str, Any]]", generated["$defs"])
+    fields = cast("dict[str, dict[str, Any]]", generated["properties"])
+    sections = {OURS + name: field for name, field in fields.items() if name not in _NOT_IN_THE_FILE}
+    definitions[NodeGroupSettings.__name__]["required"] = []  # every key has a default by kind
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Ebbtide stack file",
+        "type": "object",
+        "required": ["config"],
+        "additionalProperties": False,
+        "properties": {
+            "config": {
+                "type": "object",
+                "required": list(_REQUIRED),
+                "additionalProperties": False,
+                "properties": _tidy(sections)
+                | {REDIS_PASSWORD: {"description": "set with: pulumi config set --secret"} | _SECRET},
+                "patternProperties": {"^(aws|pulumi):": {}, "^(?!ebbtide:|aws:|pulumi:)[^:]+:": _SECRET},
+            },
+            **{key: {"type": "string"} for key in PULUMI_KEYS},
+        },
+        "$defs": _tidy(definitions),
+    }
+
+
+def schema_text() -> str:
+    """The text of docs/stack.schema.json."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _tidy(node: Any) -> Any:
+    """Generated titles dropped (they repeat the keys), examples as values instead of text, named mappings closed."""
+    if isinstance(node, list):
+        return [_tidy(inner) for inner in cast("list[Any]", node)]
+    if not isinstance(node, Mapping):
+        return node
+    given = cast("Mapping[str, Any]", node)
+    tidy = {
+        key: [yaml.safe_load(example) if isinstance(example, str) else example for example in value]
+        if key == "examples"
+        else _tidy(value)
+        for key, value in given.items()
+        if not (key == "title" and isinstance(value, str))
+    }
+    if "patternProperties" in tidy and tidy.get("type") == "object":
+        tidy["additionalProperties"] = False  # a name that does not match is an error, not an extra
+    return tidy

@@ -1,0 +1,118 @@
+"""From a stack's name, file or config mapping to its settings, with every fault at once."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ebbtide.settings.document import Lines, read_document
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.problems import SECRET, Finding, Location, Problem, StackInvalid, path_text
+from ebbtide.settings.sections import REDIS_PASSWORD, Sections
+
+STACKS = "stacks"
+_PREFIX, _SUFFIX = "Pulumi.", ".yaml"
+
+
+def load_stack(stack: str, root: Path | None = None) -> StackSettings:
+    """The stack of that name under `root` (default: here), or the stack file at that path. Raises `StackInvalid`."""
+    path = stack_path(stack, root)
+    shown = _shown(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise StackInvalid([_missing(stack, shown, root)]) from None
+    except UnicodeDecodeError:
+        raise StackInvalid(
+            [Problem(file=shown, line=None, path="", found="other bytes", wanted="UTF-8 text")]
+        ) from None
+    except OSError as error:
+        reason = error.strerror or "an error"
+        raise StackInvalid([Problem(file=shown, line=None, path="", found=reason, wanted="a readable file")]) from None
+    document = read_document(text, shown)
+    if document.problems and not document.config:
+        raise StackInvalid(document.problems)
+    config = document.config
+    faults = document.problems
+    if REDIS_PASSWORD in config and config[REDIS_PASSWORD] is not SECRET:
+        faults.append(_plain_password(shown, document.lines))
+    return _parse(config, stack=name_of(path), file=shown, lines=document.lines, faults=faults)
+
+
+def parse_stack(config: Mapping[str, object], *, stack: str, file: str) -> StackSettings:
+    """The settings in a mapping as under `config:`, values parsed. Raises `StackInvalid`, without line numbers.
+
+    `ebbtide:redisPassword` may have any value, since Pulumi hands secrets out in the clear; it is never read.
+    """
+    return _parse(config, stack=stack, file=file, lines={}, faults=[])
+
+
+def stack_path(stack: str, root: Path | None = None) -> Path:
+    """A path stays a path; a bare name is a file in `stacks/`."""
+    if "/" in stack or stack.endswith((".yaml", ".yml")):
+        return Path(stack)
+    return (root or Path()) / STACKS / f"{_PREFIX}{stack}{_SUFFIX}"
+
+
+def stack_names(root: Path | None = None) -> tuple[str, ...]:
+    """The stacks that exist in `stacks/`, sorted."""
+    found = ((root or Path()) / STACKS).glob(f"{_PREFIX}*{_SUFFIX}")
+    return tuple(sorted(name_of(path) for path in found))
+
+
+def name_of(path: Path) -> str:
+    return path.stem.removeprefix(_PREFIX)
+
+
+def _parse(
+    config: Mapping[str, object], *, stack: str, file: str, lines: Lines, faults: Sequence[Problem]
+) -> StackSettings:
+    sections = Sections(config)
+    settings = sections.settings(stack)
+    doubted = {problem.path for problem in faults}
+    further = [problem for f in sections.findings if (problem := _problem(f, file, lines)).path not in doubted]
+    problems = [*faults, *further]
+    if problems or settings is None:
+        raise StackInvalid(sorted(problems, key=lambda problem: (problem.line or 0, problem.path)))
+    return settings
+
+
+def _problem(finding: Finding, file: str, lines: Lines) -> Problem:
+    return Problem(
+        file=file,
+        line=_line(finding.at, lines),
+        path=path_text(finding.at),
+        found=finding.found,
+        wanted=finding.wanted,
+        example=finding.example,
+        hint=finding.hint,
+    )
+
+
+def _line(at: Location, lines: Lines) -> int | None:
+    """The line of the nearest part of the location that the file holds: a missing key has its parent's line."""
+    known = (lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines)
+    return next(known, None)
+
+
+def _missing(stack: str, shown: str, root: Path | None) -> Problem:
+    names = stack_names(root)
+    hint = f"stacks here: {', '.join(names)}" if names else f"there are no stacks in {STACKS}/"
+    return Problem(file=shown, line=None, path="", found="no such file", wanted=f"the stack {stack!r}", hint=hint)
+
+
+def _plain_password(shown: str, lines: Lines) -> Problem:
+    return Problem(
+        file=shown,
+        line=lines.get((REDIS_PASSWORD,)),
+        path=REDIS_PASSWORD,
+        found="a value in the clear",
+        wanted="a secure: value",
+        hint="pulumi config set --secret ebbtide:redisPassword; and change the password, it has been in a file",
+    )
+
+
+def _shown(path: Path) -> str:
+    """The path as short as it can be written from here."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

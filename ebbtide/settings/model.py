@@ -1,0 +1,409 @@
+"""The typed stack file: one frozen model per concern, parsed once; everything after trusts the types.
+
+Keys in the file are camelCase. Durations are `timedelta`, CPU is millicores, memory is MiB, dates are resolved. What
+one section can know of itself is checked here; what takes two sections is in `crosschecks`.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import StrEnum
+from importlib.metadata import version
+from typing import Annotated, ClassVar, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic.alias_generators import to_camel
+
+from ebbtide.prices import PricingAssumption
+from ebbtide.settings.holiday_dates import check_country, coming_years, holiday_list
+from ebbtide.settings.timezones import parse_timezone
+from ebbtide.settings.types import (
+    ClockText,
+    Count,
+    DateText,
+    Duration,
+    Image,
+    Mebibytes,
+    Millicores,
+    Name,
+    Positive,
+    PositiveDuration,
+    Queue,
+    ShortName,
+    WeekText,
+    Zone,
+    acted_on,
+)
+from ebbtide.settings.wanted import wanted
+from ebbtide.vocabulary.labels import Category, NodeKind, ReplicasOwner
+from ebbtide.vocabulary.windows import BusinessHours
+
+CONTROLLER_IMAGE = f"ghcr.io/ebbtide/controller:{version('ebbtide')}"
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True)
+
+    instead_of: ClassVar[dict[str, str]] = {}
+    """Keys that are refused with more to say than "unknown": planned ones, and ones that live elsewhere."""
+
+
+class Holidays(Settings):
+    """Days that differ from their weekday."""
+
+    country: str | None = Field(
+        default=None, description="ISO 3166 code; its public holidays are closed", examples=["US"]
+    )
+    subdivision: str | None = Field(
+        default=None, description="state or province, for its own holidays too", examples=["NY"]
+    )
+    closed: tuple[DateText, ...] = Field(
+        default=(), description="closed besides the public holidays", examples=['["2026-12-24"]']
+    )
+    open: tuple[DateText, ...] = Field(
+        default=(), description="public holidays on which people work", examples=['["2026-10-12"]']
+    )
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.country is not None:
+            check_country(self.country, self.subdivision)
+        elif self.subdivision is not None:
+            raise wanted("a country with its subdivision", example="country: US", at="country")
+        both = sorted(set(self.closed) & set(self.open))
+        if both:
+            raise wanted("each date as closed or as open", found=f"{both[0]} in both", at="open")
+        return self
+
+
+class Overnight(Settings):
+    """Planned night work: capacity is there in time."""
+
+    pool: str = Field(description="the worker pool", examples=["train"])
+    at: ClockText = Field(description="local time at which the workers are wanted, every day", examples=['"02:00"'])
+    for_: PositiveDuration = Field(alias="for", description="how long they stay at least", examples=["2h"])
+    workers: Positive = Field(description="workers, at most the pool's max", examples=["6"])
+
+    @model_validator(mode="after")
+    def _within_a_day(self) -> Self:
+        if self.for_ > timedelta(hours=24):
+            raise wanted("at most 24h, since it starts again every day", example="2h", at="for")
+        return self
+
+    @property
+    def minutes(self) -> int:
+        """`at` in minutes from local midnight."""
+        hours, minutes = self.at.split(":")
+        return int(hours) * 60 + int(minutes)
+
+
+class BusinessHoursSettings(Settings):
+    """When people work. Outside these hours flexible workloads may be moved."""
+
+    timezone: Annotated[str, BeforeValidator(parse_timezone)] = Field(
+        description="IANA name", examples=["America/New_York"]
+    )
+    week: WeekText = Field(
+        description="intervals of local time by day; a day that is not named is closed",
+        examples=['{ mon-thu: "08:00-19:00", fri: "08:00-17:00" }'],
+    )
+    holidays: Holidays = Field(default=Holidays(), description="days that differ from their weekday")
+    overnight: tuple[Overnight, ...] = Field(default=(), description="planned night work")
+
+    def hours(self, years: Sequence[int] | None = None) -> BusinessHours:
+        """The hours with holidays resolved for `years`; by default this year and the next two."""
+        calendar = self.holidays
+        closed = frozenset(calendar.closed)
+        if calendar.country is None:
+            return BusinessHours(timezone=self.timezone, week=self.week, closed_dates=closed - set(calendar.open))
+        listed = holiday_list(calendar.country, calendar.subdivision, tuple(years or coming_years()))
+        return BusinessHours(
+            timezone=self.timezone,
+            week=self.week,
+            closed_dates=(listed.dates | closed) - set(calendar.open),
+            holidays_known_until=listed.known_until,
+        )
+
+
+class ClusterKind(StrEnum):
+    EKS = "eks"
+    EXISTING = "existing"
+
+
+class ClusterSettings(Settings):
+    """The cluster itself."""
+
+    instead_of: ClassVar[dict[str, str]] = {"context": "an existing cluster is planned and not acted on yet"}
+
+    kind: Annotated[
+        ClusterKind, *acted_on("eks", planned={"existing": "an existing cluster is planned and not acted on yet"})
+    ] = Field(default=ClusterKind.EKS, description="who makes the cluster", examples=["eks"])
+    version: str = Field(
+        default="1.35",
+        pattern=r"^1\.\d{2}$",
+        description="Kubernetes version; text, since 1.30 as a number is 1.3",
+        examples=['"1.35"'],
+    )
+    zones: tuple[Zone, ...] = Field(
+        default=("a", "b"),
+        description="letters of the availability zones; EKS wants two at least for its own network interfaces",
+        examples=["[a, b]"],
+    )
+
+    @model_validator(mode="after")
+    def _two_zones(self) -> Self:
+        if len(set(self.zones)) != len(self.zones):
+            raise wanted("each zone once", example="[a, b]", at="zones")
+        if len(self.zones) < 2:
+            raise wanted("at least two zones, since EKS asks for two", example="[a, b]", at="zones")
+        return self
+
+
+class NodeGroupSettings(Settings):
+    """Nodes of one shape. `min` and `max` are totals, split over the zones."""
+
+    kind: NodeKind = Field(
+        description="fixed, flexible, gpu or spot; default: the group's own name, where that is a kind",
+        examples=["gpu"],
+    )
+    instance_types: tuple[str, ...] = Field(
+        min_length=1,
+        description="interchangeable types of one CPU, memory and GPU shape; default by kind",
+        examples=["[m7i.4xlarge, m6i.4xlarge]"],
+    )
+    min: Count = Field(default=0, description="nodes at least; 0, so that the group can vanish", examples=["0"])
+    max: Positive = Field(description="nodes at most, no fewer than the zones", examples=["20"])
+
+    @model_validator(mode="after")
+    def _sizes_agree(self) -> Self:
+        if self.min > self.max:
+            raise wanted(f"at most max, which is {self.max}", example=str(self.max), at="min")
+        if self.kind is NodeKind.FIXED and self.min < 1:
+            raise wanted("at least 1: fixed pods and the controller need a node", example="2", at="min")
+        if len(set(self.instance_types)) != len(self.instance_types):
+            raise wanted("each instance type once", example="[m7i.4xlarge, m6i.4xlarge]", at="instanceTypes")
+        return self
+
+
+class RedisKind(StrEnum):
+    IN_CLUSTER = "in-cluster"
+    ELASTICACHE = "elasticache"
+    URL = "url"
+
+
+_PASSWORD_ELSEWHERE = "the password is a secret of its own: pulumi config set --secret ebbtide:redisPassword"
+
+
+class RedisSettings(Settings):
+    """Where the queues live."""
+
+    instead_of: ClassVar[dict[str, str]] = {"password": _PASSWORD_ELSEWHERE}
+
+    kind: Annotated[
+        RedisKind,
+        *acted_on("in-cluster", "url", planned={"elasticache": "ElastiCache is planned; give its endpoint as a url"}),
+    ] = Field(default=RedisKind.IN_CLUSTER, description="a small Redis of its own, or one that is there already")
+    url: str | None = Field(
+        default=None, description="for kind url, without a password", examples=["rediss://redis.example.com:6379/0"]
+    )
+
+    @model_validator(mode="after")
+    def _url_belongs_to_its_kind(self) -> Self:
+        if self.kind is RedisKind.URL and self.url is None:
+            raise wanted("the address of Redis", example="rediss://redis.example.com:6379/0", at="url")
+        if self.url is None:
+            return self
+        if self.kind is not RedisKind.URL:
+            raise wanted("no url with this kind", example="kind: url", at="url")
+        _check_redis_url(self.url)
+        return self
+
+
+def _check_redis_url(url: str) -> None:
+    example = "rediss://redis.example.com:6379/0"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise wanted("a Redis address", example=example, at="url") from None
+    if parts.password is not None:
+        raise wanted("an address without a password", example=example, hint=_PASSWORD_ELSEWHERE, at="url")
+    sound = parts.scheme in ("redis", "rediss") and parts.hostname and (port is None or port > 0)
+    database = parts.path.strip("/")
+    if not sound or (database and not database.isdecimal()) or parts.query or parts.fragment:
+        raise wanted("redis:// or rediss://, a host, and a port and database if need be", example=example, at="url")
+
+
+class ControllerSettings(Settings):
+    """The bundled controller."""
+
+    image: Image = Field(
+        default=CONTROLLER_IMAGE,
+        description="its image; default: this release's. Only a digest never changes",
+        examples=["registry.example.com/ebbtide/controller:1.0.0"],
+    )
+    closing_guard: PositiveDuration = Field(
+        default=timedelta(minutes=15),
+        description="budgets close this long before opening time: a drain and a start must fit",
+        examples=["15m"],
+    )
+    node_startup: PositiveDuration = Field(
+        default=timedelta(minutes=5),
+        description="from asking for a node to a ready pod on it; planned work is started this much earlier",
+        examples=["5m"],
+    )
+
+
+class WorkloadKind(StrEnum):
+    DEPLOYMENT = "deployment"
+    STATEFUL_SET = "stateful-set"
+
+
+class WorkloadSettings(Settings):
+    """A service that stays: not a queue worker."""
+
+    category: Annotated[
+        Category,
+        *acted_on("fixed", "flexible", planned={"worker": "queue workers belong under ebbtide:workers"}),
+    ] = Field(description="fixed is never moved, flexible only outside business hours", examples=["flexible"])
+    image: Image = Field(description="container image", examples=["registry.example.com/ml/api:1.4.2"])
+    kind: WorkloadKind = Field(default=WorkloadKind.DEPLOYMENT, description="what runs it", examples=["deployment"])
+    replicas: Positive = Field(default=1, description="pods", examples=["3"])
+    replicas_owner: Annotated[
+        ReplicasOwner,
+        *acted_on("pulumi", "hpa", planned={"controller": "the controller sizes worker pools only, so far"}),
+    ] = Field(
+        default=ReplicasOwner.PULUMI,
+        description="who writes the number of replicas; hpa: your own autoscaler, and `replicas` is its start",
+        examples=["pulumi"],
+    )
+    cpu: Millicores = Field(description="CPU request per pod, in cores or millicores", examples=["2", "500m"])
+    memory: Mebibytes = Field(description="memory request and limit per pod", examples=["8Gi"])
+    gpu: Count = Field(default=0, description="GPUs per pod", examples=["1"])
+
+    @model_validator(mode="after")
+    def _owner_suits_category(self) -> Self:
+        if self.category is Category.FIXED and self.replicas_owner is ReplicasOwner.HPA:
+            raise wanted(
+                "pulumi, since an autoscaler removes pods and a fixed one is never removed",
+                example="pulumi",
+                at="replicasOwner",
+            )
+        return self
+
+
+class SourceKind(StrEnum):
+    RQ = "rq"
+
+
+_SOURCES_PLANNED: dict[str, str] = dict.fromkeys(
+    ("celery", "dramatiq", "arq", "ray", "prometheus"), "this demand source is planned and not acted on yet"
+)
+
+
+class Source(Settings):
+    """Where a pool's jobs wait."""
+
+    kind: Annotated[SourceKind, *acted_on("rq", planned=_SOURCES_PLANNED)] = Field(
+        default=SourceKind.RQ, description="the job framework", examples=["rq"]
+    )
+    queues: tuple[Queue, ...] = Field(
+        min_length=1,
+        description="one queue, as a rule: between two queues a job can be in neither",
+        examples=["[train]"],
+    )
+
+    @model_validator(mode="after")
+    def _each_queue_once(self) -> Self:
+        if len(set(self.queues)) != len(self.queues):
+            raise wanted("each queue once", example="[train]", at="queues")
+        return self
+
+
+class WorkerSettings(Settings):
+    """A worker pool: one Deployment that grows with its queue and goes to zero with it."""
+
+    source: Source = Field(description="where its jobs wait", examples=["{ kind: rq, queues: [train] }"])
+    image: Image = Field(description="container image of the worker", examples=["registry.example.com/ml/train:1.4.2"])
+    min: Count = Field(default=0, description="workers at least; above 0 nodes stay all night", examples=["0"])
+    max: Positive = Field(description="workers at most", examples=["30"])
+    cpu: Millicores = Field(description="CPU request per worker, in cores or millicores", examples=["4", "500m"])
+    memory: Mebibytes = Field(description="memory request and limit per worker", examples=["16Gi"])
+    gpu: Count = Field(default=0, description="GPUs per worker", examples=["1"])
+    longest_job: PositiveDuration = Field(
+        description="no job runs longer; a worker told to stop is given this long, so a short guess kills jobs",
+        examples=["12h"],
+    )
+    jobs_per_worker: Positive = Field(
+        default=1, description="jobs that one worker should have to itself", examples=["1"]
+    )
+    calm: Duration = Field(
+        default=timedelta(minutes=2),
+        description="demand must stay low this long before workers leave: a worker costs more to start than to keep",
+        examples=["2m"],
+    )
+    safe_stop: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="a worker told to stop never loses a job; false: the pool shrinks only where nothing can be lost",
+        examples=["true"],
+    )
+    node_group: str = Field(
+        default="",
+        description="the group its workers run on; default: the cheapest that fits",
+        examples=["flexible"],
+    )
+
+    @model_validator(mode="after")
+    def _sizes_agree(self) -> Self:
+        if self.min > self.max:
+            raise wanted(f"at most max, which is {self.max}", example=str(self.max), at="min")
+        return self
+
+
+Hours = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+
+
+class CostSettings(Settings):
+    """What estimates assume, and how bills are told apart."""
+
+    tags: dict[str, str] = Field(
+        default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"]
+    )
+    pricing_assumption: PricingAssumption = Field(
+        default=PricingAssumption.ON_DEMAND,
+        description="how hours are thought to be bought: for estimates, never a purchase",
+        examples=["compute-1y-no-upfront"],
+    )
+    expected_node_hours: dict[str, Hours] = Field(
+        default={}, description="node-hours per month by node group, for the estimate", examples=["{ flexible: 2000 }"]
+    )
+
+    @model_validator(mode="after")
+    def _tags_are_allowed(self) -> Self:
+        for key, value in self.tags.items():
+            if not 0 < len(key) <= 128 or len(value) > 256 or key.lower().startswith("aws:"):
+                raise wanted(
+                    "tags of 1 to 128 characters, not beginning with aws:, with values up to 256",
+                    example="{ cost-center: acme }",
+                    at="tags",
+                )
+        return self
+
+
+class StackSettings(Settings):
+    """One customer's stack, whole."""
+
+    stack: str
+    region: str
+    customer: ShortName = Field(
+        description="the customer's short name; part of every resource's name", examples=["acme"]
+    )
+    business_hours: BusinessHoursSettings
+    cluster: ClusterSettings = ClusterSettings()
+    node_groups: dict[ShortName, NodeGroupSettings]
+    redis: RedisSettings = RedisSettings()
+    controller: ControllerSettings = ControllerSettings()
+    workloads: dict[Name, WorkloadSettings] = {}
+    workers: dict[Name, WorkerSettings]
+    costs: CostSettings = CostSettings()
+    redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here

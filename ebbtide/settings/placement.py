@@ -1,0 +1,94 @@
+"""Which node group a pod goes to: kinds first, then whether it fits, then the price per pod.
+
+A pod that fits no node of its group stays pending for ever and nothing says why, so it is an error of the stack file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ebbtide.prices import Capacity, InstanceType, NoPrice, instance_type, instance_type_names, on_demand, usable
+from ebbtide.settings.model import NodeGroupSettings
+from ebbtide.vocabulary.labels import Category, NodeKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSize:
+    """What one pod asks for: millicores, MiB, GPUs."""
+
+    cpu: int
+    memory: int
+    gpu: int
+
+    def __str__(self) -> str:
+        gpus = f" and {self.gpu} GPU" if self.gpu else ""
+        return f"{cpu_text(self.cpu)} CPU, {memory_text(self.memory)}{gpus}"
+
+
+def kinds_for(category: Category, size: PodSize) -> tuple[NodeKind, ...]:
+    """The kinds of group that a pod is put on when nobody names one. Spot is only ever named."""
+    if size.gpu:
+        return (NodeKind.GPU,)
+    return (NodeKind.FIXED,) if category is Category.FIXED else (NodeKind.FLEXIBLE,)
+
+
+def smallest_node(group: NodeGroupSettings) -> Capacity | None:
+    """What the group's smallest node offers; None while the group names a type that is not known."""
+    facts = known_types(group)
+    if len(facts) < len(group.instance_types):
+        return None
+    offers = [usable(fact) for fact in facts]
+    return Capacity(
+        cpu=min(offer.cpu for offer in offers),
+        memory=min(offer.memory for offer in offers),
+        gpu=min(offer.gpu for offer in offers),
+        pods=min(offer.pods for offer in offers),
+    )
+
+
+def known_types(group: NodeGroupSettings) -> list[InstanceType]:
+    names = instance_type_names()
+    return [instance_type(name) for name in group.instance_types if name in names]
+
+
+def fits(size: PodSize, node: Capacity) -> bool:
+    return size.cpu <= node.cpu and size.memory <= node.memory and size.gpu <= node.gpu
+
+
+def cheapest_group(size: PodSize, groups: Mapping[str, NodeGroupSettings], region: str) -> str | None:
+    """The group whose nodes cost least per pod of this size, by on-demand list price; None if none fits.
+
+    Where a region has no price the node's CPU stands in for it. Ties go to the name that sorts first.
+    """
+    offers = {name: node for name, group in groups.items() if (node := smallest_node(group)) and fits(size, node)}
+    if not offers:
+        return None
+    costs = {name: _node_price(groups[name], region) for name in offers}
+    if None in costs.values():
+        costs = {name: float(node.cpu) for name, node in offers.items()}
+
+    def per_pod(name: str) -> tuple[float, str]:
+        return (costs[name] or 0.0) / offers[name].copies(cpu=size.cpu, memory=size.memory, gpu=size.gpu), name
+
+    return min(offers, key=per_pod)
+
+
+def _node_price(group: NodeGroupSettings, region: str) -> float | None:
+    """Of the dearest type: AWS may give any of them."""
+    try:
+        return max(on_demand(region, name) for name in group.instance_types)
+    except NoPrice:
+        return None
+
+
+def cpu_text(millicores: int) -> str:
+    return f"{millicores / 1000:g}" if millicores % 10 == 0 else f"{millicores}m"
+
+
+def memory_text(mebibytes: int) -> str:
+    return f"{mebibytes / 1024:g}Gi" if mebibytes % 256 == 0 else f"{mebibytes}Mi"
+
+
+def room_text(node: Capacity) -> str:
+    """The largest pod that would fit, as it could be written in the file."""
+    gpus = f", gpu: {node.gpu}" if node.gpu else ""
+    return f"cpu: {cpu_text(node.cpu)}, memory: {node.memory}Mi{gpus}"

@@ -1,0 +1,200 @@
+"""The sections of a stack file, each read on its own, so that one fault does not hide the others."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from ebbtide.settings.crosschecks import GROUPS, WORKERS, WORKLOADS, Draft, cross_findings
+from ebbtide.settings.defaults import REGION as DEFAULT_REGION
+from ebbtide.settings.defaults import filled_groups
+from ebbtide.settings.document import FOREIGN, OURS, REGION
+from ebbtide.settings.model import (
+    BusinessHoursSettings,
+    ClusterSettings,
+    ControllerSettings,
+    CostSettings,
+    NodeGroupSettings,
+    RedisSettings,
+    StackSettings,
+    WorkerSettings,
+    WorkloadSettings,
+)
+from ebbtide.settings.placement import PodSize, cheapest_group, kinds_for
+from ebbtide.settings.problems import SECRET, Finding, Secret, did_you_mean, show
+from ebbtide.settings.translation import findings_of
+from ebbtide.settings.types import Name, ShortName
+from ebbtide.vocabulary.labels import Category
+
+CUSTOMER = OURS + "customer"
+HOURS = OURS + "businessHours"
+CLUSTER = OURS + "cluster"
+REDIS = OURS + "redis"
+REDIS_PASSWORD = OURS + "redisPassword"
+CONTROLLER = OURS + "controller"
+COSTS = OURS + "costs"
+
+KEYS = (CUSTOMER, HOURS, CLUSTER, GROUPS, REDIS, REDIS_PASSWORD, CONTROLLER, WORKLOADS, WORKERS, COSTS)
+
+_NAMES: Mapping[str, TypeAdapter[str]] = {
+    GROUPS: TypeAdapter(ShortName),
+    WORKLOADS: TypeAdapter(Name),
+    WORKERS: TypeAdapter(Name),
+}
+
+_Section = TypeVar("_Section", bound=BaseModel)
+
+
+class Sections:
+    """Reads a config mapping section by section. `findings` collects what is wrong."""
+
+    def __init__(self, config: Mapping[str, object]) -> None:
+        self._config = {key: without_secrets(value) for key, value in config.items()}
+        self.findings: list[Finding] = []
+
+    def settings(self, stack: str) -> StackSettings | None:
+        """The stack; None when something is wrong, and then `findings` says what."""
+        self._refuse_unknown_keys()
+        region, customer = self._region(), self._customer()
+        hours = self._section(HOURS, BusinessHoursSettings, required=True)
+        cluster = self._section(CLUSTER, ClusterSettings)
+        redis = self._section(REDIS, RedisSettings)
+        controller = self._section(CONTROLLER, ControllerSettings)
+        costs = self._section(COSTS, CostSettings)
+        workloads = self._entries(WORKLOADS, WorkloadSettings)
+        workers = self._entries(WORKERS, WorkerSettings, required=True)
+        raw_groups = self._mapping(GROUPS)
+        gpus_wanted = any(entry.gpu for entry in (*workloads.values(), *workers.values()))
+        self._config[GROUPS] = raw_groups = filled_groups(raw_groups, gpus_wanted=gpus_wanted)
+        groups = self._entries(GROUPS, NodeGroupSettings)
+        draft = Draft(
+            hours=hours,
+            cluster=cluster,
+            costs=costs,
+            groups=groups,
+            workloads=workloads,
+            workers=workers,
+            named_groups=tuple(raw_groups),
+            named_workers=tuple(self._mapping(WORKERS)),
+        )
+        self.findings += cross_findings(draft)
+        if self.findings or not (hours and cluster and redis and controller and costs):
+            return None
+        return StackSettings(
+            stack=stack,
+            region=region,
+            customer=customer,
+            business_hours=hours,
+            cluster=cluster,
+            node_groups=groups,
+            redis=redis,
+            controller=controller,
+            workloads=workloads,
+            workers={name: _placed(pool, groups, region) for name, pool in workers.items()},
+            costs=costs,
+            redis_password_set=REDIS_PASSWORD in self._config,
+        )
+
+    def _refuse_unknown_keys(self) -> None:
+        """Values are not shown: under a mistyped key one may be a password."""
+        for key, value in self._config.items():
+            if key in KEYS or key.startswith(FOREIGN) or (not key.startswith(OURS) and isinstance(value, Secret)):
+                continue
+            meant = f"did you mean {OURS}{key}?" if OURS + key in KEYS else did_you_mean(key, KEYS)
+            self.findings.append(Finding(at=(key,), wanted="a known key", found=f"the key {key!r}", hint=meant))
+
+    def _region(self) -> str:
+        region = self._config.get(REGION, DEFAULT_REGION)
+        if not isinstance(region, str) or re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d", region) is None:
+            example = "us-east-1"
+            self.findings.append(Finding(at=(REGION,), wanted="an AWS region", found="another value", example=example))
+            return DEFAULT_REGION
+        return region
+
+    def _customer(self) -> str:
+        value = self._config.get(CUSTOMER)
+        try:
+            return TypeAdapter(ShortName).validate_python(value)
+        except ValidationError:
+            self.findings.append(
+                Finding(
+                    at=(CUSTOMER,),
+                    wanted="the customer's short name: lower-case letters, digits and hyphens, at most 24 long",
+                    found=show(value),
+                    example="acme",
+                    hint="quote it" if isinstance(value, bool | int | float) else "",
+                )
+            )
+            return ""
+
+    def _section(self, key: str, model: type[_Section], *, required: bool = False) -> _Section | None:
+        if key not in self._config and required:
+            wanted = "this key: the customer's time zone and working hours"
+            example = '{ timezone: Europe/Berlin, week: { mon-fri: "08:00-18:00" } }'
+            self.findings.append(Finding(at=(key,), wanted=wanted, found="nothing", example=example))
+            return None
+        return self._read(model, self._config.get(key, {}), (key,))
+
+    def _entries(self, key: str, model: type[_Section], *, required: bool = False) -> dict[str, _Section]:
+        given = self._mapping(key)
+        if required and not given and (key not in self._config or self._config[key] == {}):
+            example = "train: { source: { queues: [train] }, image: …, max: 10, cpu: 4, memory: 16Gi, longestJob: 12h }"
+            self.findings.append(
+                Finding(at=(key,), wanted="at least one worker pool", found="nothing", example=example)
+            )
+        entries: dict[str, _Section] = {}
+        for name, value in given.items():
+            self._check_name(key, name)
+            entry = self._read(model, value, (key, name))
+            if entry is not None:
+                entries[name] = entry
+        return entries
+
+    def _check_name(self, key: str, name: str) -> None:
+        try:
+            _NAMES[key].validate_python(name)
+        except ValidationError as error:
+            wanted = error.errors(include_url=False)[0]["msg"]
+            self.findings.append(Finding(at=(key, name), wanted=wanted, found=show(name), example="train-large"))
+
+    def _mapping(self, key: str) -> dict[str, object]:
+        value = self._config.get(key, {})
+        if isinstance(value, Mapping):
+            return {str(name): entry for name, entry in cast("Mapping[object, object]", value).items()}
+        finding = Finding(
+            at=(key,),
+            wanted="a mapping of names",
+            found=show(value),
+            hint="leave the key out to have the defaults" if value is None else "",
+        )
+        if finding not in self.findings:
+            self.findings.append(finding)
+        return {}
+
+    def _read(self, model: type[_Section], raw: object, at: tuple[str, ...]) -> _Section | None:
+        """Only the file's own spelling is taken: Python's names of the fields would pass here and fail in an editor."""
+        try:
+            return model.model_validate(raw, by_alias=True, by_name=False)
+        except ValidationError as error:
+            self.findings += findings_of(error, model, raw, at)
+            return None
+
+
+def without_secrets(value: object) -> Any:
+    """The same value with `SECRET` in place of every `secure:` mapping."""
+    if isinstance(value, Mapping):
+        given = cast("Mapping[object, object]", value)
+        return SECRET if list(given) == ["secure"] else {key: without_secrets(inner) for key, inner in given.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(inner) for inner in cast("list[object]", value)]
+    return value
+
+
+def _placed(pool: WorkerSettings, groups: Mapping[str, NodeGroupSettings], region: str) -> WorkerSettings:
+    if pool.node_group:
+        return pool
+    size = PodSize(cpu=pool.cpu, memory=pool.memory, gpu=pool.gpu)
+    kinds = kinds_for(Category.WORKER, size)
+    suitable = {name: group for name, group in groups.items() if group.kind in kinds}
+    return pool.model_copy(update={"node_group": cheapest_group(size, suitable, region) or ""})

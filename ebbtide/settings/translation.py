@@ -1,0 +1,134 @@
+"""Pydantic's errors in the words of the stack file: what is wanted, what was found, an example, a way out."""
+
+from collections.abc import Mapping
+from typing import Any, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from ebbtide.settings.model import Settings
+from ebbtide.settings.problems import Finding, Location, Secret, did_you_mean, show, value_at
+from ebbtide.settings.wanted import WANTED
+
+_PLAIN_TYPES = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "tuple_type": "a list",
+    "too_short": "at least one entry",
+}
+
+
+def findings_of(error: ValidationError, model: type[BaseModel], raw: object, at: Location) -> list[Finding]:
+    """All faults that pydantic found in `raw`, which stands at `at` in the file and was read as `model`."""
+    all_details = [single for details in error.errors(include_url=False) for single in _apart(details)]
+    return [_finding(details, model, raw, at) for details in all_details]
+
+
+def _apart(details: ErrorDetails) -> list[ErrorDetails]:
+    """One record per fault where a validator had several to tell."""
+    also = cast("list[dict[str, Any]]", details.get("ctx", {}).get("also", []))
+    apart = [details]
+    for context in also:
+        another = details.copy()
+        another["ctx"] = context
+        apart.append(another)
+    return apart
+
+
+def _finding(details: ErrorDetails, model: type[BaseModel], raw: object, at: Location) -> Finding:
+    context = cast("Mapping[str, Any]", details.get("ctx", {}))
+    inner: Location = tuple(part for part in details["loc"] if part != "[key]")
+    if details["type"] == WANTED and context["at"]:
+        inner = (*inner, context["at"])
+    found = value_at(raw, inner)
+    field = _field_at(model, inner)
+    example = " or ".join(str(example) for example in (field.examples or ())) if field else ""
+    if isinstance(found, Secret):
+        hint = "only ebbtide:redisPassword may be a secret: the rest is checked before anything is built"
+        return Finding(at=at + inner, wanted="a plain value", found=show(found), example=example, hint=hint)
+    if details["type"] == WANTED:
+        return Finding(
+            at=at + inner,
+            wanted=context["wanted"],
+            found=context["found"] or show(found),
+            example=context["example"] or example,
+            hint=context["hint"],
+        )
+    if details["type"] == "missing":
+        what = f"this key ({field.description})" if field and field.description else "this key"
+        return Finding(at=at + inner, wanted=what, found="nothing", example=example)
+    if details["type"] == "extra_forbidden":
+        return _unknown_key(model, inner, at)
+    return Finding(
+        at=at + inner, wanted=_wanted(details, context), found=show(found), example=example, hint=_hint(details, found)
+    )
+
+
+def _unknown_key(model: type[BaseModel], inner: Location, at: Location) -> Finding:
+    """The value is not shown: under a mistyped key it may be a password."""
+    key = str(inner[-1])
+    owner = _model_at(model, inner[:-1])
+    keys = [] if owner is None else [field.alias or name for name, field in owner.model_fields.items()]
+    instead = owner.instead_of if owner is not None and issubclass(owner, Settings) else {}
+    hint = instead.get(key) or did_you_mean(key, keys)
+    return Finding(at=at + inner, wanted="a known key", found=f"the key {key!r}", hint=hint)
+
+
+def _wanted(details: ErrorDetails, context: Mapping[str, Any]) -> str:
+    match details["type"]:
+        case "greater_than_equal":
+            return f"a number of at least {context['ge']}"
+        case "enum":
+            return f"one of {str(context['expected']).replace(' or ', ', ')}"
+        case "string_pattern_mismatch":
+            return f"text of the form {context['pattern']}"
+        case other:
+            return _PLAIN_TYPES.get(other, details["msg"])
+
+
+def _hint(details: ErrorDetails, found: object) -> str:
+    if details["type"] == "string_type" and isinstance(found, bool | int | float):
+        return "quote it"
+    if details["type"] == "int_type" and isinstance(found, str) and found.isdecimal():
+        return "write it without quotes"
+    if details["type"] == "enum":
+        expected = str(cast("Mapping[str, Any]", details.get("ctx", {}))["expected"])
+        words = expected.replace("'", "").replace(" or ", ", ").split(", ")
+        hint = did_you_mean(str(found), words)
+        return hint if hint.startswith("did") else ""
+    return ""
+
+
+def _field_at(model: type[BaseModel], inner: Location) -> FieldInfo | None:
+    """The field that a location lies in, looking through lists and mappings; None for the model itself."""
+    field: FieldInfo | None = None
+    owner: type[BaseModel] | None = model
+    for part in inner:
+        if owner is None or not isinstance(part, str):
+            continue
+        field = next((f for name, f in owner.model_fields.items() if (f.alias or name) == part), None)
+        if field is None:
+            return None
+        owner = _model_inside(field.annotation)
+    return field
+
+
+def _model_at(model: type[BaseModel], inner: Location) -> type[BaseModel] | None:
+    if not inner:
+        return model
+    field = _field_at(model, inner)
+    return None if field is None else _model_inside(field.annotation)
+
+
+def _model_inside(annotation: object) -> type[BaseModel] | None:
+    """The model in `Model`, `tuple[Model, ...]` or `dict[str, Model]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _model_inside(inner)) is not None), None)

@@ -1,0 +1,221 @@
+"""The units of the stack file, parsed once: after this module a duration is a duration and memory is MiB.
+
+Each type reads the text an operator writes and refuses everything else with a sentence that says what is wanted. A
+value that already has the parsed form passes, so that code may build settings without text. Plain numbers are
+quantities as Kubernetes reads them: `cpu: 2` is two cores (2000 millicores), never two millicores.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date, timedelta
+from decimal import ROUND_CEILING, Decimal
+from difflib import get_close_matches
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
+
+from ebbtide.settings.wanted import wanted
+from ebbtide.settings.week import parse_week
+from ebbtide.vocabulary.windows import WeeklyInterval
+
+MEBIBYTE = 1024**2
+NAME = r"^(?!ebbtide-)[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
+SHORT_NAME = r"^[a-z]([a-z0-9-]{0,22}[a-z0-9])?$"
+IMAGE = r"^[A-Za-z0-9][\w.-]*(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$"
+
+_DURATION = re.compile(r"(\d{1,9})([smh])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
+_MEMORY_UNITS = {
+    "": 1,
+    "k": 1000,
+    "M": 1000**2,
+    "G": 1000**3,
+    "T": 1000**4,
+    "Ki": 1024,
+    "Mi": 1024**2,
+    "Gi": 1024**3,
+    "Ti": 1024**4,
+}
+
+
+def parse_duration(value: object) -> timedelta:
+    """`90s`, `15m` or `12h`: one whole number and one unit."""
+    if isinstance(value, timedelta):
+        if value < timedelta(0):
+            raise wanted("a duration that is not negative", example="15m")
+        return value
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise wanted("a duration: a whole number and s, m or h", example="15m", hint=_duration_hint(value))
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+
+
+def _duration_hint(value: object) -> str:
+    if isinstance(value, str) and value.startswith("-"):
+        return "a duration is never negative"
+    if isinstance(value, int | float):
+        return "a number alone has no unit"
+    if isinstance(value, str) and re.fullmatch(r"\d+d", value):
+        return "write days as hours"
+    return ""
+
+
+def parse_positive_duration(value: object) -> timedelta:
+    duration = parse_duration(value)
+    if not duration:
+        raise wanted("a duration longer than zero", example="15m")
+    return duration
+
+
+def parse_cpu(value: object) -> int:
+    """A Kubernetes CPU quantity in millicores, exact: `2`, `0.5` or `500m`."""
+    amount, unit = _quantity(value)
+    millicores = None if amount is None or unit not in ("", "m") else amount * (1 if unit else 1000)
+    if millicores is None or millicores <= 0 or millicores != int(millicores):
+        raise wanted("a CPU quantity above zero, in cores or millicores", example="2 or 500m")
+    return int(millicores)
+
+
+def parse_memory(value: object) -> int:
+    """A Kubernetes memory quantity in MiB, rounded up so that a pod never gets less than was asked for."""
+    amount, unit = _quantity(value)
+    size = None if amount is None or unit not in _MEMORY_UNITS else amount * _MEMORY_UNITS[unit]
+    if size is None or size <= 0:
+        raise wanted("a memory quantity above zero", example="8Gi or 512Mi")
+    if size < MEBIBYTE:
+        raise wanted("a memory quantity of at least 1Mi", example="8Gi", hint="without a unit it counts bytes")
+    return int((size / MEBIBYTE).to_integral_value(ROUND_CEILING))
+
+
+def _quantity(value: object) -> tuple[Decimal | None, str]:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None, ""
+    match = _QUANTITY.fullmatch(str(value))
+    return (None, "") if match is None else (Decimal(match[1]), match[2])
+
+
+def parse_clock(value: object) -> str:
+    """A local time of day, kept as text: `02:00`."""
+    if not isinstance(value, str) or _CLOCK.fullmatch(value) is None:
+        raise wanted('a local time of day from "00:00" to "23:59"', example='"02:00"')
+    return value
+
+
+def parse_date(value: object) -> date:
+    """A calendar date as text; a number would be read as seconds since 1970, so only text is taken."""
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) and len(value) == 10 else _no_date()
+    except ValueError:
+        return _no_date()
+
+
+def _no_date() -> date:
+    raise wanted("a date of the calendar, year-month-day", example='"2026-12-24"')
+
+
+def parse_name(value: object) -> str:
+    """A name that Kubernetes and AWS both take: it becomes part of labels and of resource names."""
+    if not isinstance(value, str) or re.fullmatch(NAME, value) is None:
+        what = "a name of lower-case letters, digits and hyphens, at most 40 long"
+        raise wanted(f"{what}, not beginning with ebbtide-", example="train-large")
+    return value
+
+
+def parse_short_name(value: object) -> str:
+    """A name that is joined with others into names of AWS, where some kinds end at 63 or 64 characters."""
+    if not isinstance(value, str) or re.fullmatch(SHORT_NAME, value) is None:
+        raise wanted("a name of lower-case letters, digits and hyphens, at most 24 long", example="acme")
+    return value
+
+
+def parse_zone(value: object) -> str:
+    """The letter of an availability zone."""
+    if not isinstance(value, str) or re.fullmatch("[a-z]", value) is None:
+        raise wanted("the letter of a zone", example="a", hint="the region comes from aws:region")
+    return value
+
+
+def parse_image(value: object) -> str:
+    """A container image: a name, and a tag or a digest or both."""
+    if not isinstance(value, str) or re.fullmatch(IMAGE, value) is None:
+        raise wanted("a container image", example="registry.example.com/ml/train:1.4.2")
+    return value
+
+
+def parse_queue(value: object) -> str:
+    """A queue's name. White space in one is a slip, and worker command lines would split it."""
+    if not isinstance(value, str) or re.fullmatch(r"\S{1,200}", value) is None:
+        raise wanted("the name of a queue, without white space", example="train")
+    return value
+
+
+def acted_on(*values: str, planned: Mapping[str, str]) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Lets `values` pass, and says more of a `planned` one than that it is unknown: accepted, it would do nothing."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, str) and value in planned:
+            raise wanted(" or ".join(values), example=values[0], hint=planned[value])
+        if not isinstance(value, str) or value not in values:
+            near = get_close_matches(str(value), values, n=1)
+            raise wanted(" or ".join(values), example=values[0], hint=f"did you mean {near[0]}?" if near else "")
+        return value
+
+    return BeforeValidator(parse), WithJsonSchema({"type": "string", "enum": list(values)})
+
+
+def format_duration(duration: timedelta) -> str:
+    """The text that `parse_duration` reads back, in the largest unit that keeps it whole."""
+    seconds = int(duration.total_seconds())
+    if seconds and seconds % 3600 == 0:
+        return f"{seconds // 3600}h"
+    return f"{seconds // 60}m" if seconds and seconds % 60 == 0 else f"{seconds}s"
+
+
+_DURATION_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^\d{1,9}[smh]$"})
+_DURATION_TEXT = PlainSerializer(format_duration, return_type=str, when_used="json")
+_CPU_TEXT = {"type": "string", "pattern": r"^\d+(\.\d+)?m?$"}
+_INTERVALS = {"type": "string", "pattern": r"^\s*\d\d:\d\d-\d\d:\d\d(\+1)?(\s*,\s*\d\d:\d\d-\d\d:\d\d(\+1)?)*\s*$"}
+_DAY = "(mon|tue|wed|thu|fri|sat|sun)"
+_WEEK_SCHEMA = {
+    "type": "object",
+    "minProperties": 1,
+    "propertyNames": {"pattern": rf"^{_DAY}(-{_DAY})?(\s*,\s*{_DAY}(-{_DAY})?)*$"},
+    "additionalProperties": {"anyOf": [_INTERVALS, {"type": "array", "minItems": 1, "items": _INTERVALS}]},
+}
+
+Duration: TypeAlias = Annotated[timedelta, BeforeValidator(parse_duration), _DURATION_SCHEMA, _DURATION_TEXT]
+PositiveDuration: TypeAlias = Annotated[
+    timedelta, BeforeValidator(parse_positive_duration), _DURATION_SCHEMA, _DURATION_TEXT
+]
+Millicores: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_cpu),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _CPU_TEXT]}),
+]
+Mebibytes: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_memory),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(k|M|G|T|Ki|Mi|Gi|Ti)?$"}),
+]
+WeekText: TypeAlias = Annotated[tuple[WeeklyInterval, ...], BeforeValidator(parse_week), WithJsonSchema(_WEEK_SCHEMA)]
+ClockText: TypeAlias = Annotated[
+    str, BeforeValidator(parse_clock), WithJsonSchema({"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d$"})
+]
+DateText: TypeAlias = Annotated[
+    date, BeforeValidator(parse_date), WithJsonSchema({"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"})
+]
+Image: TypeAlias = Annotated[str, BeforeValidator(parse_image), WithJsonSchema({"type": "string", "pattern": IMAGE})]
+Queue: TypeAlias = Annotated[
+    str, BeforeValidator(parse_queue), WithJsonSchema({"type": "string", "pattern": r"^\S{1,200}$"})
+]
+Zone: TypeAlias = Annotated[str, BeforeValidator(parse_zone), WithJsonSchema({"type": "string", "pattern": "^[a-z]$"})]
+ShortName: TypeAlias = Annotated[
+    str, BeforeValidator(parse_short_name), WithJsonSchema({"type": "string", "pattern": SHORT_NAME})
+]
+Name: TypeAlias = Annotated[str, BeforeValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME})]
+Count: TypeAlias = Annotated[int, Strict(), Field(ge=0)]
+Positive: TypeAlias = Annotated[int, Strict(), Field(ge=1)]

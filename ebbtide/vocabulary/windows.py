@@ -1,0 +1,207 @@
+"""Business hours and disruption windows: local wall time, turned into instants once.
+
+Rules, in the order they are applied:
+
+1. An interval belongs to the local date on which it starts; a closed date drops the intervals that start on it, and
+   an open date keeps its weekday's intervals although the calendar lists it as a holiday.
+2. A wall time that a clock change skips stands for the moment of the change. A wall time that happens twice stands
+   for its first occurrence where an interval starts and for its last where it ends. So an interval never has a hole,
+   and doubt widens the protected time.
+3. Touching and overlapping intervals are one; the hours are `open` from the start, inclusive, to the end, exclusive.
+4. Past the last date that the holiday list covers a day counts as an ordinary weekday.
+
+The disruption window is the closed time less its last `closing_guard`: evictions accepted in the last minutes of
+the night must have ended, and the pods restarted, when the day begins.
+
+Zones come from the pinned `tzdata` package and never from the host: a host's older database had other clock changes
+for Casablanca and Chisinau, and the same hours must mean the same instants in a preview and in the cluster.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from importlib.resources import files
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import tzdata
+
+MINUTES_PER_DAY = 24 * 60
+_HORIZON_DAYS = 400  # how far ahead a change is looked for: longer than any year of holidays
+
+
+@lru_cache(maxsize=512)
+def zone_of(name: str) -> ZoneInfo:
+    """The zone of an IANA name. Raises `ZoneInfoNotFoundError` for a name that is not in the database."""
+    if name not in zone_names():
+        raise ZoneInfoNotFoundError(f"no time zone is called {name!r}")
+    with (files("tzdata") / "zoneinfo").joinpath(*name.split("/")).open("rb") as data:
+        return ZoneInfo.from_file(data, key=name)
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """Every IANA name of the pinned database."""
+    return frozenset((files("tzdata") / "zones").read_text(encoding="utf-8").split())
+
+
+def tzdata_version() -> str:
+    """The release of the time zone database in use, for example `2026b`."""
+    return tzdata.IANA_VERSION
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WeeklyInterval:
+    """Minutes of local wall time from midnight of `weekday` (0 is Monday); `end` past 1440 lies on the next day."""
+
+    weekday: int
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weekday <= 6:
+            raise ValueError(f"weekday {self.weekday}: wanted 0 (Monday) to 6 (Sunday)")
+        if not (0 <= self.start < MINUTES_PER_DAY and self.start < self.end <= self.start + MINUTES_PER_DAY):
+            raise ValueError(f"minutes {self.start} to {self.end}: wanted a start in the day and up to 24 hours")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of open time: `start` inclusive, `end` exclusive, both UTC."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusinessHours:
+    """The customer's working time. `closed_dates` wins over the week; see the module's rules."""
+
+    timezone: str
+    week: tuple[WeeklyInterval, ...]
+    closed_dates: frozenset[date] = frozenset()
+    holidays_known_until: date | None = None
+    _zone: ZoneInfo = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_zone", zone_of(self.timezone))
+
+    def is_open(self, instant: datetime) -> bool:
+        """Whether `instant` (aware) lies in business hours."""
+        at = instant.astimezone(UTC)
+        span = self._span_around(at)
+        return span is not None and span.start <= at
+
+    def next_change(self, instant: datetime) -> datetime | None:
+        """The first instant after `instant` at which open and closed swap, in UTC; None if they never do."""
+        at = instant.astimezone(UTC)
+        span = self._span_around(at)
+        if span is None:
+            return None
+        change = span.end if span.start <= at else span.start
+        return change if change < at + timedelta(days=_HORIZON_DAYS) else None
+
+    def next_opening(self, instant: datetime) -> datetime | None:
+        """The start of the first open span that starts after `instant`; None if there is none."""
+        at = instant.astimezone(UTC)
+        for span in self.open_spans(at, at + timedelta(days=_HORIZON_DAYS)):
+            if span.start > at:
+                return span.start
+        return None
+
+    def open_spans(self, start: datetime, end: datetime) -> Iterator[Span]:
+        """The merged open spans that end after `start` and begin before `end`, in order, whole (not clipped)."""
+        begin, stop = start.astimezone(UTC), end.astimezone(UTC)
+        day = begin.astimezone(self._zone).date() - timedelta(days=2)
+        last = stop.astimezone(self._zone).date() + timedelta(days=2)
+        current: Span | None = None
+        while day <= last:
+            for span in _spans_of_day(self, day):
+                if current is None:
+                    current = span
+                elif span.start <= current.end:
+                    current = Span(current.start, max(current.end, span.end))
+                else:
+                    if current.end > begin:
+                        yield current
+                    current = span
+                if current.start >= stop:
+                    return
+            day += timedelta(days=1)
+        if current is not None and current.end > begin and current.start < stop:
+            yield current
+
+    def knows_holidays_at(self, instant: datetime) -> bool:
+        """False past the end of the resolved holiday list; the controller then warns."""
+        return self.holidays_known_until is None or instant.astimezone(self._zone).date() <= self.holidays_known_until
+
+    def local(self, instant: datetime) -> datetime:
+        return instant.astimezone(self._zone)
+
+    def _span_around(self, at: datetime) -> Span | None:
+        """The span that holds `at`, or the next one after it."""
+        return next(self.open_spans(at, at + timedelta(days=_HORIZON_DAYS)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DisruptionWindow:
+    """When flexible pods may be moved: closed time, ended `closing_guard` before the next opening."""
+
+    hours: BusinessHours
+    closing_guard: timedelta
+
+    def is_open(self, instant: datetime) -> bool:
+        return not self.hours.is_open(instant) and not self.hours.is_open(instant + self.closing_guard)
+
+    def next_change(self, instant: datetime) -> datetime | None:
+        """The first instant after `instant` at which the window opens or closes, in UTC; None if it never does."""
+        at = instant.astimezone(UTC)
+        now = self.is_open(at)
+        for _ in range(_HORIZON_DAYS):
+            edge = self._next_edge(at)
+            if edge is None or self.is_open(edge) != now:
+                return edge
+            at = edge
+        return None
+
+    def _next_edge(self, at: datetime) -> datetime | None:
+        guarded = self.hours.next_change(at + self.closing_guard)
+        edges = [self.hours.next_change(at), None if guarded is None else guarded - self.closing_guard]
+        return min((edge for edge in edges if edge is not None), default=None)
+
+
+@lru_cache(maxsize=4096)
+def _spans_of_day(hours: BusinessHours, day: date) -> tuple[Span, ...]:
+    if day in hours.closed_dates:
+        return ()
+    spans: list[Span] = []
+    for interval in sorted(hours.week):
+        if interval.weekday == day.weekday():
+            start = wall_to_instant(hours.timezone, day, interval.start, last=False)
+            end = wall_to_instant(hours.timezone, day, interval.end, last=True)
+            if start < end:  # a change can skip an interval altogether
+                spans.append(Span(start, end))
+    return tuple(spans)
+
+
+def wall_to_instant(timezone: str, day: date, minutes: int, *, last: bool) -> datetime:
+    """The UTC instant of a wall time, `minutes` after midnight of `day`; `last` picks the later of two occurrences.
+
+    A wall time that does not exist stands for the moment of the change that skips it.
+    """
+    zone = zone_of(timezone)
+    naive = datetime.combine(day, datetime.min.time()) + timedelta(minutes=minutes)
+    instant = naive.replace(tzinfo=zone, fold=int(last)).astimezone(UTC)
+    if instant.astimezone(zone).replace(tzinfo=None) == naive:
+        return instant
+    early = naive.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    late = naive.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    before = early.astimezone(zone).utcoffset()
+    while late - early > timedelta(seconds=1):
+        middle = early + (late - early) // 2
+        middle = middle.replace(microsecond=0)
+        if middle.astimezone(zone).utcoffset() == before:
+            early = middle
+        else:
+            late = middle
+    return late

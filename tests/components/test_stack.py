@@ -1,0 +1,202 @@
+"""The whole stack: what a customer gets, in which order it comes and goes, and the program that builds it."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+import infra
+from ebbtide.preview.recording import SECRET, Recording, record, record_directory
+from ebbtide.settings.model import ClusterSettings, CostSettings
+from ebbtide.vocabulary.controller_config import load
+from ebbtide.vocabulary.labels import NodeKind
+from infra.stack import CannotBuild
+from tests.builders_stack import COST_TAGS, Recorded, group_settings, stack_settings
+
+PROGRAM = Path(infra.__file__).parent
+
+CONFIG = {
+    "aws:region": "us-east-1",
+    "ebbtide:customer": "acme",
+    "ebbtide:businessHours": json.dumps({"timezone": "America/New_York", "week": {"mon-fri": "08:00-19:00"}}),
+    "ebbtide:workers": json.dumps(
+        {
+            "train": {
+                "source": {"kind": "rq", "queues": ["train"]},
+                "image": "train:1",
+                "max": 8,
+                "cpu": 4,
+                "memory": "16Gi",
+                "longestJob": "12h",
+            }
+        }
+    ),
+}
+
+
+def run_program(changes: Mapping[str, str] | None = None, **options: Any) -> Recording:
+    return record_directory(PROGRAM, {**CONFIG, **(changes or {})}, **options)
+
+
+def takes_tags(resource_type: str) -> bool:
+    """Whether the provider's class for a type, such as aws:ec2/vpc:Vpc, has an argument for tags."""
+    _, module, name = resource_type.split(":")
+    resource = getattr(import_module(f"pulumi_aws.{module.split('/')[0]}"), name)
+    return "tags" in inspect.signature(resource._internal_init).parameters
+
+
+# --- what every resource has ------------------------------------------------------------------------------------------
+
+
+def test_every_aws_resource_that_takes_tags_says_who_pays(stack: Recorded) -> None:
+    ours = [r for r in stack.all if r.type.startswith("aws:")]
+    taggable = [r for r in ours if takes_tags(r.type)]
+
+    assert len(taggable) > 30
+    assert [r.name for r in taggable if not COST_TAGS.items() <= r.inputs.get("tags", {}).items()] == []
+
+
+def test_nothing_falls_back_to_a_default_provider(stack: Recorded) -> None:
+    providers = {"aws": stack.named("aws").urn, "kubernetes": stack.named("cluster-kubernetes").urn}
+    custom = [r for r in stack.all if r.custom and not r.type.startswith("pulumi:providers:")]
+
+    assert [r.name for r in custom if r.provider != providers[r.type.split(":")[0]]] == []
+
+
+def test_ignored_fields_are_spelt_as_the_provider_spells_them(stack: Recorded) -> None:
+    ignored = {path for resource in stack.all for path in resource.ignore_changes}
+
+    assert ignored == {"scalingConfig.desiredSize", "spec.replicas", "spec.maxUnavailable", "principalArn"}
+
+
+def test_component_types_are_ours(stack: Recorded) -> None:
+    components = {resource.type for resource in stack.all if not resource.custom}
+
+    assert all(type_.startswith("ebbtide:components:") for type_ in components)
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "outlived_by"),
+    [
+        ("train-deployment", "", ["redis-server", "namespaces-workers", "autoscaler-deployment"]),
+        ("redis-server", "", ["add-ons-aws-ebs-csi-driver", "add-ons-gp3", "flexible-b-nodes"]),
+        ("controller-deployment", "", ["api-budget", "train-deployment", "redis-server"]),
+        ("autoscaler-deployment", "", ["fixed-a-nodes", "add-ons-coredns"]),
+        ("namespaces-workers", "", ["gpu-b-nodes", "cluster-vpc-cni"]),
+        ("gpu-a-nodes", "", ["cluster-deployer", "cluster-node-AmazonEKSWorkerNodePolicy", "network-out-b"]),
+        ("cluster-control-plane", "Cluster", ["network-nat", "network-s3", "cluster-logs"]),
+    ],
+)
+def test_a_destroy_takes_things_down_from_the_inside(
+    stack: Recorded, name: str, kind: str, outlived_by: list[str]
+) -> None:
+    assert set(outlived_by) <= stack.before(stack.named(name, kind))
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_group_has_a_node_group_in_every_zone_and_the_sizes_add_up() -> None:
+    groups = {"fixed": group_settings(NodeKind.FIXED, min=4, max=7), "wide": group_settings(max=5)}
+    seen = Recorded(record(stack_settings(cluster=ClusterSettings(zones=("a", "b", "c")), node_groups=groups)))
+    sizes = {r.name: r.inputs["scalingConfig"] for r in seen.of("NodeGroup") if r.custom}
+
+    assert set(sizes) == {f"{group}-{zone}-nodes" for group in groups for zone in "abc"}
+    assert sum(size["minSize"] for name, size in sizes.items() if name.startswith("fixed")) == 4
+    assert sum(size["maxSize"] for name, size in sizes.items() if name.startswith("wide")) == 5
+
+
+def test_the_device_plugin_comes_with_gpus_only(stack: Recorded) -> None:
+    groups = {"fixed": group_settings(NodeKind.FIXED), "flexible": group_settings()}
+    without = Recorded(record(stack_settings(node_groups=groups)))
+
+    assert [r.name for r in stack.of("DaemonSet")] == ["device-plugin-pods"]
+    assert without.of("DaemonSet") == []
+
+
+def test_raising_the_fixed_minimum_changes_that_group_and_nothing_else(stack: Recorded) -> None:
+    groups = {**stack_settings().node_groups, "fixed": group_settings(NodeKind.FIXED, min=4)}
+    before = {r.urn: r for r in stack.all}
+    after = {r.urn: r for r in record(stack_settings(node_groups=groups))}
+
+    assert before.keys() == after.keys()
+    assert {r.name for urn, r in after.items() if r != before[urn]} == {"fixed-a-nodes", "fixed-b-nodes"}
+
+
+def test_what_cannot_be_built_is_said_at_once_and_before_anything_exists() -> None:
+    settings = stack_settings(
+        cluster=ClusterSettings(version="1.29", zones=("a", "z")), costs=CostSettings(tags={"off": "50%"})
+    )
+
+    with pytest.raises(CannotBuild) as refused:
+        record(settings)
+
+    assert [problem.split(":")[1].split(".")[0] for problem in refused.value.problems] == [
+        "cluster",
+        "costs",
+        "cluster",
+    ]
+
+
+# --- the program ------------------------------------------------------------------------------------------------------
+
+
+def test_the_program_runs_as_pulumi_runs_it_and_exports() -> None:
+    recording = run_program(stack="acme")
+
+    assert recording.outputs["clusterName"] == "acme"
+    assert load(recording.outputs["controllerConfig"]).customer == "acme"
+    owned = {(row["kind"], row["name"]): row["owner"] for row in recording.outputs["ownership"]}
+    assert owned["Deployment", "train"] == "controller"
+    assert owned["NodeGroup", "flexible-a-nodes"] == "cluster-autoscaler"
+
+
+def test_all_faults_of_the_config_come_as_one_error_without_a_traceback() -> None:
+    with pytest.raises(pulumi.RunError) as refused:
+        run_program({"ebbtide:customr": "acme", "ebbtide:cluster": '{"zones": ["a"]}'}, stack="acme")
+
+    assert "ebbtide:customr" in str(refused.value)
+    assert "ebbtide:cluster.zones" in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__
+
+
+def test_what_a_component_cannot_build_is_an_error_without_a_traceback_too() -> None:
+    with pytest.raises(pulumi.RunError, match=r"ebbtide:cluster\.version: Kubernetes 1\.29"):
+        run_program({"ebbtide:cluster": '{"version": "1.29"}'}, stack="acme")
+
+
+def test_the_redis_password_goes_into_secrets_and_nowhere_else() -> None:
+    recording = run_program({"ebbtide:redisPassword": "hunter2"}, secret_keys=["ebbtide:redisPassword"])
+    secrets = [r for r in recording.resources if r.type == "kubernetes:core/v1:Secret"]
+
+    assert "hunter2" not in repr(recording)
+    assert secrets
+    assert all(secret.inputs["stringData"] == SECRET for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("changes", "secret"),
+    [
+        ({"ebbtide:customer": "Hunter2? hunter2!"}, "ebbtide:customer"),
+        ({"ebbtide:redis": '{"kind": "url", "url": "redis://:hunter2@example.com"}'}, "ebbtide:redis"),
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_refused_without_being_shown(changes: dict[str, str], secret: str) -> None:
+    with pytest.raises(pulumi.RunError) as refused:
+        run_program(changes, secret_keys=[secret])
+
+    assert secret in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_settings_of_other_providers_are_passed_by() -> None:
+    assert run_program({"aws:profile": "prod", "pulumi:tags": "{}"}).resources == run_program().resources

@@ -1,0 +1,73 @@
+"""The estimate: one bill worked by hand, and what is left open when something is not known."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from ebbtide.preview.cost import GroupCost, group_costs
+from tests.builders_settings import loaded, shortest
+
+GROUPS = """
+    ebbtide:nodeGroups:
+      fixed: { instanceTypes: [m7i.2xlarge], min: 2, max: 4 }
+      flexible: { instanceTypes: [m7i.4xlarge, m6i.4xlarge], max: 10 }
+"""
+
+
+def lines(text: str, folder: Path, **node_hours: float) -> dict[str, GroupCost]:
+    return {line.name: line for line in group_costs(loaded(text, folder), node_hours or None)}
+
+
+def test_one_bill_by_hand(tmp_path: Path) -> None:
+    bill = lines(shortest(more=GROUPS), tmp_path, fixed=1460, flexible=1000)
+
+    # m7i.2xlarge costs 0.4032 an hour, m7i.4xlarge 0.8064 (m6i.4xlarge is 0.768: the dearest counts)
+    assert bill["fixed"].usd_at_min == pytest.approx(0.4032 * 2 * 730)  # 588.67
+    assert bill["fixed"].usd_at_max == pytest.approx(1177.344)
+    assert bill["fixed"].usd_at_usage == pytest.approx(588.672)
+    assert bill["flexible"].usd_at_min == 0
+    assert bill["flexible"].usd_at_max == pytest.approx(5886.72)
+    assert bill["flexible"].usd_at_usage == pytest.approx(806.40)
+    assert bill["EKS control plane"].usd_at_min == bill["EKS control plane"].usd_at_max == pytest.approx(73.00)
+    assert bill["NAT gateway"].usd_at_usage == pytest.approx(32.85)
+    assert bill["public IPv4 address"].usd_at_usage == pytest.approx(3.65)
+    assert bill["KMS key"].usd_at_usage == 1.00
+    assert bill["fixed"].price_date == date(2026, 7, 20)
+    assert not bill["fixed"].approximate
+
+
+def test_a_plan_is_cheaper_approximate_and_as_old_as_its_discount(tmp_path: Path) -> None:
+    text = shortest(more=GROUPS + "    ebbtide:costs: { pricingAssumption: compute-1y-no-upfront }")
+
+    fixed = lines(text, tmp_path)["fixed"]
+
+    assert fixed.usd_at_min == pytest.approx(588.672 * (1 - 0.265))
+    assert fixed.approximate
+    assert fixed.price_date == date(2025, 4, 24)
+
+
+def test_without_stated_hours_the_file_counts_and_without_those_it_is_open(tmp_path: Path) -> None:
+    text = shortest(more=GROUPS + "    ebbtide:costs: { expectedNodeHours: { flexible: 500 } }")
+
+    bill = lines(text, tmp_path)
+
+    assert bill["flexible"].usd_at_usage == pytest.approx(403.20)
+    assert bill["fixed"].usd_at_usage is None
+    assert lines(text, tmp_path, fixed=1.0)["flexible"].usd_at_usage is None
+
+
+def test_no_plan_covers_spot(tmp_path: Path) -> None:
+    more = GROUPS + "      spot: { max: 4 }\n    ebbtide:costs: { pricingAssumption: compute-3y-no-upfront }"
+
+    bill = lines(shortest(more=more), tmp_path)
+
+    assert bill["spot"].assumption == "spot, typical"
+    assert bill["spot"].approximate
+
+
+def test_a_region_without_prices_leaves_the_amounts_open_and_says_why(tmp_path: Path) -> None:
+    bill = lines(shortest(more=GROUPS + "    aws:region: eu-north-1"), tmp_path)
+
+    assert bill["fixed"].usd_at_max is bill["NAT gateway"].usd_at_max is None
+    assert bill["fixed"].note.startswith("no prices for region eu-north-1")

@@ -1,0 +1,103 @@
+"""Rendered manifests: complete, ordered, readable by both YAMLs, and without anything secret."""
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.preview.manifests import document, is_object, manifests
+from ebbtide.preview.resources import Resource
+from tests.builders_components import demo_stack
+
+CLUSTER_WIDE = {"Namespace", "StorageClass", "ClusterRole", "ClusterRoleBinding"} | {
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
+
+
+def kubernetes(kind: str = "ConfigMap", name: str = "settings", **inputs: Any) -> Resource:
+    return Resource(
+        urn=f"urn:{kind}:{name}",
+        type=f"kubernetes:core/v1:{kind}",
+        name=name,
+        parent="",
+        custom=True,
+        inputs={"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "ebbtide"}, **inputs},
+    )
+
+
+def objects(files: dict[str, str]) -> list[dict[str, Any]]:
+    return [found for text in files.values() for found in yaml.safe_load_all(text) if found is not None]
+
+
+def test_every_object_of_a_stack_can_be_applied() -> None:
+    rendered = objects(manifests(demo_stack()))
+
+    assert {found["kind"] for found in rendered} >= {"Namespace", "Deployment", "PodDisruptionBudget", "ConfigMap"}
+    for found in rendered:
+        assert found["apiVersion"]
+        assert found["metadata"]["name"]
+        assert ("namespace" in found["metadata"]) == (found["kind"] not in CLUSTER_WIDE), found["metadata"]
+
+
+def test_no_object_is_lost_but_the_secrets() -> None:
+    expected = [r for r in demo_stack() if is_object(r) and r.inputs["kind"] != "Secret"]
+
+    assert len(objects(manifests(demo_stack()))) == len(expected)
+
+
+def test_what_others_stand_on_comes_first() -> None:
+    kinds = ["Deployment", "PodDisruptionBudget", "ConfigMap", "Role", "StorageClass", "Namespace"]
+    files = manifests([kubernetes(kind) for kind in kinds])
+
+    assert list(files) == sorted(files)
+    assert [found["kind"] for found in objects(files)] == list(reversed(kinds))
+
+
+def test_a_file_says_how_it_must_be_applied() -> None:
+    assert all("kubectl apply --server-side" in text for text in manifests([kubernetes()]).values())
+
+
+def test_annotations_for_pulumi_stay() -> None:
+    deployments = [found for found in objects(manifests(demo_stack())) if found["kind"] == "Deployment"]
+    pool = next(found for found in deployments if found["metadata"]["name"] == "train")
+
+    assert pool["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
+
+
+def test_a_secret_is_replaced_by_the_way_to_make_it() -> None:
+    secret = kubernetes(
+        "Secret",
+        "login",
+        metadata={"name": "login", "namespace": "ebbtide", "annotations": {"ebbtide.dev/secret-keys": "user,password"}},
+        stringData={"user": "queue", "password": "hush-hush"},
+    )
+    (text,) = manifests([secret]).values()
+
+    assert "hush-hush" not in text
+    assert objects({"file": text}) == []
+    assert "create secret generic login --namespace ebbtide --from-literal=user=… --from-literal=password=…" in text
+
+
+@pytest.mark.parametrize("text", ["1e3", "0o14", "0x1f", "22:00", "1_000", ".5", "~", "no", "on", "2026-12-24", "+1"])
+def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
+    line = next(line for line in document(kubernetes(data={"key": text})).splitlines() if "key:" in line)
+
+    assert line.strip() in (f'key: "{text}"', f"key: '{text}'")
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.text(), max_size=4))
+def test_text_survives(data: dict[str, str]) -> None:
+    (found,) = yaml.safe_load_all(document(kubernetes(data=data)))
+
+    assert found["data"] == data
+
+
+def test_components_and_cloud_resources_are_no_objects() -> None:
+    rendered = {id(resource) for resource in demo_stack() if is_object(resource)}
+
+    for resource in demo_stack():
+        if not resource.type.startswith("kubernetes:"):
+            assert id(resource) not in rendered

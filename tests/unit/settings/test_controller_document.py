@@ -1,0 +1,51 @@
+"""What the controller is told of a stack, and what it is not."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from ebbtide.settings import controller_config, load_stack
+from ebbtide.vocabulary.controller_config import BudgetPolicy, Floor, RedisEndpoint, dump, load
+from tests.builders_settings import loaded, shortest
+
+REDIS = RedisEndpoint(host="ebbtide-redis")
+ROOT = Path(__file__).parents[3]
+
+
+def test_only_flexible_workloads_have_a_budget_that_the_controller_knows(tmp_path: Path) -> None:
+    more = """
+        ebbtide:workloads:
+          head: { category: fixed, image: "a:1", cpu: 1, memory: 1Gi }
+          api: { category: flexible, image: "a:1", cpu: 1, memory: 1Gi }
+    """
+    config = controller_config(loaded(shortest(more=more), tmp_path), REDIS)
+
+    assert config.budgets == (BudgetPolicy(name="api", namespace="ebbtide"),)
+
+
+def test_a_pool_is_its_deployment_in_the_workers_namespace(tmp_path: Path) -> None:
+    (pool,) = controller_config(loaded(shortest(), tmp_path), REDIS).pools
+
+    assert (pool.name, pool.deployment, pool.namespace) == ("train", "train", "ebbtide-workers")
+    assert (pool.source, pool.queues, pool.max_workers) == ("rq", ("train",), 4)
+    assert pool.safe_stop
+
+
+def test_a_stop_that_is_not_safe_is_passed_on(tmp_path: Path) -> None:
+    (pool,) = controller_config(loaded(shortest(train="safeStop: false"), tmp_path), REDIS).pools
+
+    assert not pool.safe_stop
+
+
+def test_planned_work_becomes_a_floor_of_its_pool(tmp_path: Path) -> None:
+    text = shortest(hours='overnight: [{ pool: train, at: "02:30", for: 2h, workers: 3 }]')
+
+    (pool,) = controller_config(loaded(text, tmp_path), REDIS).pools
+
+    assert pool.floors == (Floor(at=150, lasting=timedelta(hours=2), workers=3),)
+
+
+def test_the_document_of_each_example_stack_survives_the_journey() -> None:
+    for name in ("demo", "example-berlin"):
+        config = controller_config(load_stack(name, ROOT), REDIS, years=(2026, 2027))
+
+        assert load(dump(config)) == config

@@ -1,0 +1,118 @@
+"""Faults that take two sections to see."""
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.settings import warnings_of
+from tests.builders_settings import loaded, problem_of, problems_of, shortest
+
+
+def test_a_pod_larger_than_every_node_is_told_the_largest_that_fits(tmp_path: Path) -> None:
+    text = shortest().replace("cpu: 4,", "cpu: 16,")
+
+    assert problem_of(text, tmp_path) == (
+        ":5: ebbtide:workers.train: wanted a pod that fits a flexible node; the largest that would: "
+        "cpu: 15.71, memory: 57571Mi, found 16 CPU, 16Gi; "
+        "each node also runs system pods, so less than its nominal size is left"
+    )
+
+
+def test_the_largest_pod_that_is_named_does_fit(tmp_path: Path) -> None:
+    text = shortest().replace("cpu: 4, memory: 16Gi", "cpu: 15.71, memory: 57571Mi")
+
+    assert loaded(text, tmp_path).workers["train"].node_group == "flexible"
+    assert "15711m CPU" in problem_of(text.replace("15.71,", "15.711,"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (
+            "flexible: { instanceTypes: [m7i.4xlarge, m7i.8xlarge], max: 4 }",
+            "wanted instance types of one shape, found m7i",
+        ),
+        ("flexible: { instanceTypes: [m7i.4xlarge, m7g.4xlarge], max: 4 }", "16 vCPU 64 GiB 0 GPU arm64"),
+        (
+            "flexible: { instanceTypes: [m7i.4xlrge], max: 4 }",
+            "found 'm7i.4xlrge' (for example m7i.4xlarge); did you mean",
+        ),
+        ("flexible: { instanceTypes: [g5.4xlarge], max: 4 }", "wanted types without GPUs, or kind: gpu"),
+        ("gpu: { instanceTypes: [m7i.4xlarge], max: 4 }", "wanted types with GPUs"),
+        ("flexible: { instanceTypes: [], max: 4 }", "wanted at least one entry"),
+        ("flexible: { instanceTypes: [m7i.4xlarge, m7i.4xlarge], max: 4 }", "each instance type once"),
+        ("flexible: { max: 1 }", "wanted at least 2, one node for each zone, found 1"),
+        ("flexible: { min: 5, max: 4 }", "flexible.min: wanted at most max, which is 4, found 5"),
+        ("fixed: { min: 0 }", "fixed.min: wanted at least 1: fixed pods and the controller need a node, found 0"),
+        ("cheap: { max: 4 }", "cheap.kind: wanted this key (fixed, flexible, gpu or spot"),
+        ("cheap: { kind: spotty, max: 4 }", "did you mean spot?"),
+        ("Flexible: { kind: flexible, max: 4 }", "wanted a name of lower-case letters"),
+    ],
+)
+def test_a_node_group_must_be_one_that_can_exist(groups: str, said: str, tmp_path: Path) -> None:
+    assert said in problem_of(shortest(more=f"ebbtide:nodeGroups: {{ {groups} }}"), tmp_path)
+
+
+def test_two_pools_on_one_queue_are_refused(tmp_path: Path) -> None:
+    other = '    eval: { source: { queues: [train] }, image: "a:1", max: 2, cpu: 1, memory: 1Gi, longestJob: 1h }\n'
+
+    assert problem_of(shortest() + other, tmp_path) == (
+        ":6: ebbtide:workers.eval.source.queues[0]: wanted a queue of one pool alone, found 'train', "
+        "which pool 'train' serves; two pools would both grow for the same jobs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        (
+            "nodeGroup: spot",
+            "wanted at most 1h on spot nodes, which are taken back with two minutes' notice, found 12h",
+        ),
+        ("nodeGroup: flexibel", "wanted one of the node groups, found 'flexibel'; did you mean flexible?"),
+        ("nodeGroup: fixed", "wanted a group of kind flexible or spot, found 'fixed' of kind fixed"),
+        ("nodeGroup: spot, gpu: 1", "wanted a group of kind gpu, found 'spot' of kind spot"),
+    ],
+)
+def test_a_named_group_must_suit_its_pool(pool: str, said: str, tmp_path: Path) -> None:
+    text = shortest(train=pool, more="ebbtide:nodeGroups: { spot: { max: 4 } }")
+
+    assert said in "\n".join(str(problem) for problem in problems_of(text, tmp_path))
+
+
+def test_a_pool_too_large_for_the_group_it_names_is_refused(tmp_path: Path) -> None:
+    text = shortest(train="nodeGroup: flexible").replace("memory: 16Gi", "memory: 64Gi")
+
+    assert "wanted a pod that fits a node of group flexible: cpu: 15.71, memory: 57571Mi" in problem_of(text, tmp_path)
+
+
+def test_a_workload_must_fit_its_own_kind_of_node(tmp_path: Path) -> None:
+    more = 'ebbtide:workloads: { head: { category: fixed, image: "a:1", cpu: 12, memory: 8Gi } }'
+
+    assert "head: wanted a pod that fits a fixed node" in problem_of(shortest(more=more), tmp_path)
+    assert loaded(shortest(more=more.replace("fixed", "flexible")), tmp_path).workloads
+
+
+def test_a_group_that_cannot_be_read_is_not_blamed_twice(tmp_path: Path) -> None:
+    text = shortest(more="ebbtide:nodeGroups: { flexible: { max: many } }").replace("cpu: 4,", "cpu: 40,")
+
+    assert problem_of(text, tmp_path).startswith(":6: ebbtide:nodeGroups.flexible.max: wanted a whole number")
+
+
+def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:
+    text = shortest(train="safeStop: false", more="aws:region: eu-north-1").replace("[train]", "[train, train-slow]")
+
+    warnings = "\n".join(warnings_of(loaded(text.replace("max: 4,", "max: 400,"), tmp_path)))
+
+    assert "controller.image: the default image is not named by digest" in warnings
+    assert "workers.train.source.queues: with several queues" in warnings
+    assert "workers.train.safeStop: without a safe stop" in warnings
+    assert "nodeGroups.flexible.max: 20 nodes, while its worker pools at their max need 134" in warnings
+    assert "no prices are known for this stack's region" in warnings
+
+
+def test_a_stack_with_nothing_to_say_about_has_no_warnings(tmp_path: Path) -> None:
+    digest = "a" * 64
+    more = f"ebbtide:controller: {{ image: example.com/controller@sha256:{digest} }}"
+
+    assert warnings_of(loaded(shortest(more=more), tmp_path)) == ()

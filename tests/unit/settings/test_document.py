@@ -1,0 +1,94 @@
+"""YAML that Pulumi and Python would read differently, or that hides something, is refused with its line."""
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.settings.scalars import differs
+from tests.builders_settings import problem_of, problems_of, shortest
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *[
+            "22:00",
+            "NO",
+            "no",
+            "on",
+            "Off",
+            "yes",
+            "y",
+            "2026-12-24",
+            "0o17",
+            "012",
+            "08",
+            "1_000",
+            "1e3",
+            "0b11",
+            "<<",
+            "=",
+        ],
+        *["1:30:00", "190:20:30.15", "2026-12-24T10:00:00Z", "1_0.5", "0x_1"],
+    ],
+)
+def test_what_the_two_versions_read_differently_is_found(text: str) -> None:
+    assert differs(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "12", "-3", "0.5", "true", "null", "~", "", "16Gi", "15m", "0x1F", ".inf", ".nan"]
+)
+def test_what_both_read_alike_passes(text: str) -> None:
+    assert not differs(text)
+
+
+def test_an_unquoted_time_is_to_be_quoted(tmp_path: Path) -> None:
+    text = shortest(hours="overnight: [{ pool: train, at: 22:00, for: 2h, workers: 2 }]")
+
+    assert problem_of(text, tmp_path) == (
+        ":3: ebbtide:businessHours.overnight[0].at: wanted a value with one meaning, found 22:00 without quotes, "
+        'which YAML 1.1 and 1.2 read differently; quote it: "22:00"'
+    )
+
+
+def test_norway_is_a_country(tmp_path: Path) -> None:
+    assert 'quote it: "NO"' in problem_of(shortest(hours="holidays: { country: NO }"), tmp_path)
+    assert "quote it" not in str(problems_of(shortest(hours='holidays: { country: "NOX" }'), tmp_path)[0])
+
+
+def test_an_ambiguous_key_is_refused_too(tmp_path: Path) -> None:
+    text = shortest(more="ebbtide:costs: { tags: { on: call } }")
+
+    assert 'found the key on without quotes, which YAML 1.1 and 1.2 read differently; quote it: "on"' in problem_of(
+        text, tmp_path
+    )
+
+
+def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
+    text = shortest(more="ebbtide:customer: other")
+
+    assert problem_of(text, tmp_path) == (
+        ":6: ebbtide:customer: wanted each key once, found the key a second time, first in line 2"
+    )
+
+
+def test_anchors_are_refused(tmp_path: Path) -> None:
+    text = shortest().replace("mon-fri:", "mon: &day").replace('"08:00-18:00" }', '"08:00-18:00", tue: *day }')
+
+    assert ":3: wanted every value written out, found an anchor, an alias or a merge" in problem_of(text, tmp_path)
+
+
+def test_text_that_is_not_yaml_is_one_problem_with_its_line(tmp_path: Path) -> None:
+    assert problem_of("config:\n  a: [1, 2\n  b: 3\n", tmp_path).startswith(":3: wanted YAML, found ")
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "config:\n", "config: [1]\n", "\x00"])
+def test_a_file_of_another_form_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+    assert "wanted" in problem_of(text, tmp_path)
+
+
+def test_a_tag_is_refused_and_a_text_tag_is_quotes(tmp_path: Path) -> None:
+    assert "remove the tag" in problem_of(shortest().replace("max: 4", "max: !number 4"), tmp_path)
+    tagged = shortest(hours="overnight: [{ pool: train, at: !!str 22:00, for: 2h, workers: 9 }]")
+    assert "at most the max of pool train, which is 4" in problem_of(tagged, tmp_path)

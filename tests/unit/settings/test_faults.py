@@ -1,0 +1,160 @@
+"""Bad input: one line each, with the path, what is wanted, what was found and a way out; all at once."""
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.settings import StackInvalid, load_stack, parse_stack
+from tests.builders_settings import problem_of, problems_of, shortest
+
+
+def test_a_missing_stack_lists_those_that_exist(tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.acme.yaml").write_text(shortest(), encoding="utf-8")
+
+    with pytest.raises(StackInvalid, match="wanted the stack 'amce', found no such file; stacks here: acme"):
+        load_stack("amce", tmp_path)
+
+
+def test_a_directory_is_no_stack_file(tmp_path: Path) -> None:
+    with pytest.raises(StackInvalid, match="wanted a readable file"):
+        load_stack(f"{tmp_path}/")
+
+
+def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.acme.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    with pytest.raises(StackInvalid, match="wanted UTF-8 text"):
+        load_stack(str(path))
+
+
+def test_an_unknown_key_names_the_one_that_was_meant(tmp_path: Path) -> None:
+    assert problem_of(shortest(train="jobsPerWorkr: 2"), tmp_path) == (
+        ":5: ebbtide:workers.train.jobsPerWorkr: wanted a known key, found the key 'jobsPerWorkr'; "
+        "did you mean jobsPerWorker?"
+    )
+
+
+def test_pythons_spelling_of_a_key_is_unknown(tmp_path: Path) -> None:
+    assert "did you mean jobsPerWorker?" in problem_of(shortest(train="jobs_per_worker: 2"), tmp_path)
+
+
+def test_a_section_without_its_namespace_is_recognised(tmp_path: Path) -> None:
+    assert "did you mean ebbtide:redis?" in problem_of(shortest(more="redis: { kind: in-cluster }"), tmp_path)
+
+
+def test_a_missing_key_says_what_it_is_for(tmp_path: Path) -> None:
+    text = shortest().replace(" longestJob: 12h", "")
+
+    assert problem_of(text, tmp_path) == (
+        ":5: ebbtide:workers.train.longestJob: wanted this key (no job runs longer; a worker told to stop is given "
+        "this long, so a short guess kills jobs), found nothing (for example 12h)"
+    )
+
+
+def test_a_negative_duration_is_refused(tmp_path: Path) -> None:
+    assert problem_of(shortest(train="calm: -5m"), tmp_path) == (
+        ":5: ebbtide:workers.train.calm: wanted a duration: a whole number and s, m or h, found '-5m' "
+        "(for example 15m); a duration is never negative"
+    )
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("max: 0", "wanted a number of at least 1, found 0 (for example 30)"),
+        ('max: "4"', "wanted a whole number, found '4' (for example 30); write it without quotes"),
+        ("max: true", "wanted a whole number, found true"),
+        ("max: 4, min: 5", "wanted at most max, which is 4, found 5"),
+        ("max: 4, calm: 90", "a number alone has no unit"),
+        ("max: 4, calm: 2d", "write days as hours"),
+        ("max: 4, safeStop: 1", "wanted true or false, found 1"),
+        ("max: 4, gpu: -1", "wanted a number of at least 0, found -1"),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_is_wanted(broken: str, said: str, tmp_path: Path) -> None:
+    assert said in problem_of(shortest().replace("max: 4", broken), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("was", "broken", "said"),
+    [
+        ("cpu: 4", "cpu: 0", "wanted a CPU quantity above zero"),
+        ("cpu: 4", "cpu: 0.0001", "wanted a CPU quantity above zero"),
+        ("memory: 16Gi", "memory: 16", "without a unit it counts bytes"),
+        ("memory: 16Gi", "memory: 16gb", "wanted a memory quantity above zero, found '16gb'"),
+        ('image: "example.com/train:1"', 'image: ""', "wanted a container image, found ''"),
+        ('image: "example.com/train:1"', "image: train@sha256:12", "wanted a container image"),
+        ("queues: [train]", "queues: []", "wanted at least one entry, found a list"),
+        ("queues: [train]", "queues: [train, train]", "wanted each queue once"),
+        ("queues: [train]", "queues: train", "wanted a list, found 'train'"),
+        ("queues: [train]", "kind: celery, queues: [train]", "this demand source is planned and not acted on yet"),
+        ("customer: acme", "customer: Acme Inc", "wanted the customer's short name"),
+        ("customer: acme", "customer: 12", "quote it"),
+    ],
+)
+def test_quantities_images_and_names_are_checked(was: str, broken: str, said: str, tmp_path: Path) -> None:
+    assert said in problem_of(shortest().replace(was, broken), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("ebbtide:cluster: { version: 1.35 }", "wanted text, found 1.35"),
+        ("ebbtide:cluster: { kind: existing }", "an existing cluster is planned and not acted on yet"),
+        ("ebbtide:cluster: { context: prod }", "an existing cluster is planned and not acted on yet"),
+        ("ebbtide:cluster: { zones: [a] }", "wanted at least two zones"),
+        ("ebbtide:cluster: { zones: [us-east-1a, b] }", "wanted the letter of a zone"),
+        ("ebbtide:redis: { kind: elasticache }", "ElastiCache is planned"),
+        ("ebbtide:redis: { kind: url }", "ebbtide:redis.url: wanted the address of Redis, found nothing"),
+        ("ebbtide:redis: { url: 'redis://a:1/0' }", "wanted no url with this kind"),
+        ("ebbtide:redis: { kind: url, url: 'http://a' }", "wanted redis:// or rediss://"),
+        ("ebbtide:redis: { kind: url, url: 'redis://a:x/0' }", "wanted a Redis address"),
+        ("ebbtide:redis:", "ebbtide:redis: wanted a mapping, found nothing"),
+        ("ebbtide:workloads: []", "ebbtide:workloads: wanted a mapping of names, found a list"),
+        ("ebbtide:costs: { pricingAssumption: spot }", "wanted one of 'on-demand', 'compute-1y-no-upfront'"),
+        ("ebbtide:costs: { expectedNodeHours: { flexibel: 2 } }", "did you mean flexible?"),
+        ("ebbtide:costs: { expectedNodeHours: { flexible: .nan } }", "wanted a finite number"),
+        ("aws:region: the moon", "aws:region: wanted an AWS region, found another value"),
+    ],
+)
+def test_the_other_sections_are_checked_too(section: str, said: str, tmp_path: Path) -> None:
+    assert said in problem_of(shortest(more=section), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ("category: worker", "queue workers belong under ebbtide:workers"),
+        ("category: fixd", "did you mean fixed?"),
+        ("category: fixed, replicasOwner: hpa", "a fixed one is never removed"),
+        ("category: flexible, replicasOwner: controller", "the controller sizes worker pools only"),
+        ("category: flexible, budget: 1", "wanted a known key, found the key 'budget'"),
+        ("category: flexible, kind: daemonset", "wanted one of 'deployment', 'stateful-set'"),
+    ],
+)
+def test_a_workload_says_how_it_may_be_moved(workload: str, said: str, tmp_path: Path) -> None:
+    more = f'ebbtide:workloads: {{ api: {{ {workload}, image: "example.com/api:1", cpu: 1, memory: 2Gi }} }}'
+
+    assert said in problem_of(shortest(more=more), tmp_path)
+
+
+def test_structure_and_cross_checks_are_told_together(tmp_path: Path) -> None:
+    text = shortest(train="calm: soon", hours="overnight: [{ pool: tran, at: '02:00', for: 2h, workers: 2 }]")
+    text += '    eval: { source: { queues: [eval] }, image: "a:1", max: 2, cpu: 40, memory: 1Gi, longestJob: 1h }\n'
+
+    paths = [problem.path for problem in problems_of(text, tmp_path)]
+
+    assert paths == ["ebbtide:businessHours.overnight[0].pool", "ebbtide:workers.train.calm", "ebbtide:workers.eval"]
+
+
+def test_an_empty_config_lists_all_that_must_be_there() -> None:
+    with pytest.raises(StackInvalid) as refused:
+        parse_stack({}, stack="acme", file="a program")
+
+    assert [problem.path for problem in refused.value.problems] == [
+        "ebbtide:businessHours",
+        "ebbtide:customer",
+        "ebbtide:workers",
+    ]

@@ -1,0 +1,62 @@
+"""The schema that editors use: in step with the models, and of one mind with them."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from ebbtide.settings import json_schema
+from ebbtide.settings.json_schema import schema_text
+from tests.builders_settings import shortest
+
+ROOT = Path(__file__).parents[3]
+REGENERATE = "python -c 'from ebbtide.settings.json_schema import schema_text; print(schema_text(), end=\"\")'"
+
+
+def faults(text: str) -> list[str]:
+    validator = Draft202012Validator(json_schema())
+    return [error.json_path for error in validator.iter_errors(yaml.safe_load(text))]
+
+
+def test_the_written_schema_is_the_generated_one() -> None:
+    written = (ROOT / "docs" / "stack.schema.json").read_text(encoding="utf-8")
+
+    assert written == schema_text(), f"out of date; write the output of: {REGENERATE}"
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("stack", ["demo", "example-berlin"])
+def test_the_example_stacks_pass_and_name_it_in_their_first_line(stack: str) -> None:
+    text = (ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+
+    assert faults(text) == []
+    assert text.startswith("# yaml-language-server: $schema=../docs/stack.schema.json\n")
+
+
+def test_the_shortest_file_and_pulumis_own_keys_pass() -> None:
+    more = "aws:region: us-east-1\nregistry:token: { secure: AAA }\nebbtide:redisPassword: { secure: AAA }"
+
+    assert faults("encryptionsalt: v1:abc\n" + shortest(more=more)) == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        shortest(train="maxx: 3"),
+        shortest(train="calm: -5m"),
+        shortest(train='gpu: "1"'),
+        shortest(more="ebbtide:redis: { kind: elasticache }"),
+        shortest(more="ebbtide:redisPassword: clear"),
+        shortest(more="ebbtide:nodeGroups: { Big: { kind: flexible } }"),
+        shortest().replace("08:00-18:00", "8-18"),
+        shortest().replace("mon-fri", "weekdays"),
+        shortest().replace(" longestJob: 12h", ""),
+        "config: {}",
+    ],
+)
+def test_what_a_single_value_shows_to_be_wrong_the_schema_refuses(broken: str) -> None:
+    assert faults(broken)

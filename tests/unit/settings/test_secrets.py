@@ -1,0 +1,48 @@
+"""No secret reaches a message, however broken the file around it is."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.builders_settings import problems_of, shortest
+
+CANARY = "hunter2canary"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        f"ebbtide:redisPassword: {CANARY}",
+        f"ebbtide:redisPasword: {CANARY}",
+        f"ebbtide:redisPasword: {{ secure: {CANARY} }}",
+        f"ebbtide:redis: {{ kind: url, url: 'redis://:{CANARY}@cache:6379/0' }}",
+        f"ebbtide:redis: {{ kind: url, url: 'redis://user:pa/{CANARY}@cache:6379/0' }}",
+        f"ebbtide:redis: {{ password: {CANARY} }}",
+        f"ebbtide:redis: {{ url: {{ secure: {CANARY} }} }}",
+        f"ebbtide:redis: [ {CANARY} ]",
+        f"ebbtide:costs: {{ tags: {{ token: {{ secure: {CANARY} }} }} }}",
+        f"ebbtide:workloads: {{ api: {{ secure: {CANARY} }} }}",
+        f"aws:secretKey: {CANARY}\naws:region: {CANARY}",
+        f"registry:token: {CANARY}",
+        f"ebbtide:redisPassword: {{ secure: *{CANARY} }}",
+        f"ebbtide:redisPassword: {{ secure: '{CANARY} }}",
+        f"ebbtide:redisPassword: {{ secure: !<{CANARY}> x, b: !{CANARY}!x y }}",
+    ],
+)
+def test_a_secret_is_never_shown(more: str, tmp_path: Path) -> None:
+    problems = problems_of(f"encryptionsalt: {CANARY}\n" + shortest(train="maxx: 3", more=more), tmp_path)
+
+    assert problems
+    assert CANARY not in "".join(f"{problem}{problem!r}" for problem in problems)
+
+
+def test_a_password_in_the_clear_is_to_become_a_secret(tmp_path: Path) -> None:
+    problems = problems_of(shortest(more=f"ebbtide:redisPassword: {CANARY}"), tmp_path)
+
+    assert "found a value in the clear; pulumi config set --secret ebbtide:redisPassword" in str(problems[0])
+
+
+def test_only_the_redis_password_may_be_a_secret(tmp_path: Path) -> None:
+    problems = problems_of(shortest(more=f"ebbtide:costs: {{ tags: {{ a: {{ secure: {CANARY} }} }} }}"), tmp_path)
+
+    assert "ebbtide:costs.tags.a: wanted a plain value, found (a secret)" in str(problems[0])

@@ -1,0 +1,120 @@
+"""Files that are right: what is filled in, what units become, where workers go."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from ebbtide.settings import load_stack, parse_stack, stack_names
+from ebbtide.vocabulary.labels import NodeKind
+from tests.builders_settings import loaded, shortest
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_shortest_file_is_a_customer_hours_and_one_pool(tmp_path: Path) -> None:
+    settings = loaded(shortest(), tmp_path)
+
+    assert settings.stack == "acme"
+    assert settings.region == "us-east-1"
+    assert {name: group.kind for name, group in settings.node_groups.items()} == {
+        "fixed": NodeKind.FIXED,
+        "flexible": NodeKind.FLEXIBLE,
+    }
+    assert settings.workers["train"].node_group == "flexible"
+    assert settings.workers["train"].min == 0
+    assert settings.controller.closing_guard == timedelta(minutes=15)
+
+
+def test_units_are_parsed_once(tmp_path: Path) -> None:
+    more = """
+        ebbtide:workloads:
+          api: { category: flexible, image: "example.com/api:1", cpu: 1500m, memory: 2Gi }
+    """
+    settings = loaded(shortest(more=more), tmp_path)
+
+    assert settings.workers["train"].cpu == 4000
+    assert settings.workers["train"].memory == 16 * 1024
+    assert settings.workers["train"].longest_job == timedelta(hours=12)
+    assert settings.workloads["api"].cpu == 1500
+
+
+def test_a_gpu_pool_brings_a_gpu_group_of_its_own(tmp_path: Path) -> None:
+    settings = loaded(shortest(train="gpu: 1"), tmp_path)
+
+    assert settings.workers["train"].node_group == "gpu"
+    assert settings.node_groups["gpu"].instance_types == ("g5.2xlarge",)
+
+
+def test_a_pool_goes_to_the_group_that_is_cheapest_per_worker(tmp_path: Path) -> None:
+    more = """
+        ebbtide:nodeGroups:
+          big: { kind: flexible, instanceTypes: [m7i.8xlarge], max: 4 }
+          snug: { kind: flexible, instanceTypes: [c7i.4xlarge], max: 4 }
+    """
+    settings = loaded(shortest(more=more).replace("memory: 16Gi", "memory: 8Gi"), tmp_path)
+
+    # 7 workers for 1.6128 USD are 0.2304 each; 3 for 0.714 are 0.238 each: the bigger node wins by price, not by size.
+    assert settings.workers["train"].node_group == "big"
+
+
+def test_kind_follows_from_a_groups_name_only_where_it_is_a_kind(tmp_path: Path) -> None:
+    more = """
+        ebbtide:nodeGroups:
+          gpu: { max: 4 }
+          gpu-large: { kind: gpu, instanceTypes: [g6.8xlarge], max: 4 }
+    """
+    groups = loaded(shortest(more=more), tmp_path).node_groups
+
+    assert groups["gpu"].kind is groups["gpu-large"].kind is NodeKind.GPU
+
+
+def test_values_of_other_namespaces_and_secrets_pass(tmp_path: Path) -> None:
+    more = """
+        aws:region: eu-central-1
+        aws:profile: 012
+        pulumi:tags: { on: no }
+        registry:token: { secure: AAABBB }
+        ebbtide:redisPassword: { secure: AAABBB }
+    """
+    text = "encryptionsalt: v1:abc\nsecretsprovider: passphrase\n" + shortest(more=more)
+
+    settings = loaded(text, tmp_path)
+
+    assert settings.region == "eu-central-1"
+    assert settings.redis_password_set
+
+
+def test_a_config_mapping_gives_the_same_settings_as_the_file(tmp_path: Path) -> None:
+    config = {
+        "ebbtide:customer": "acme",
+        "ebbtide:redisPassword": "in the clear, as Pulumi hands it out",
+        "ebbtide:businessHours": {"timezone": "Europe/Berlin", "week": {"mon-fri": "08:00-18:00"}},
+        "ebbtide:workers": {
+            "train": {
+                "source": {"queues": ["train"]},
+                "image": "example.com/train:1",
+                "max": 4,
+                "cpu": 4,
+                "memory": "16Gi",
+                "longestJob": "12h",
+            }
+        },
+    }
+    text = shortest(more="ebbtide:redisPassword: { secure: AAABBB }")
+
+    assert parse_stack(config, stack="acme", file="a program") == loaded(text, tmp_path)
+
+
+def test_the_example_stacks_are_valid() -> None:
+    assert set(stack_names(ROOT)) >= {"demo", "example-berlin"}
+    for name in stack_names(ROOT):
+        assert load_stack(name, ROOT).stack == name
+
+
+def test_each_worker_of_the_demo_fits_its_own_group() -> None:
+    pools = load_stack("demo", ROOT).workers
+
+    assert {name: pool.node_group for name, pool in pools.items()} == {
+        "prep": "flexible",
+        "train": "gpu",
+        "train-large": "gpu-large",
+    }

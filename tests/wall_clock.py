@@ -1,0 +1,94 @@
+"""An independent oracle for business hours: the C library's clock, second by second, and the rules as inequalities.
+
+It shares nothing with `ebbtide.vocabulary.windows` but the zone files: local time comes from `localtime()`, clock
+changes are found by bisection, and no span is ever built. An instant is open when the wall clock has already shown
+the start and will still show the end.
+"""
+
+import os
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.resources import files
+from itertools import pairwise
+
+from ebbtide.vocabulary.windows import WeeklyInterval
+
+DAY = 86_400
+NEAR = 30 * 3600  # no clock change reaches further than a day
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """Local time of the zone that `in_zone` made current; instants are Unix seconds."""
+
+    changes: tuple[int, ...]
+
+    def shows(self, instant: int) -> datetime:
+        return datetime(*time.localtime(instant)[:6])  # noqa: DTZ001 - a wall time has no zone
+
+    def is_open(self, week: Sequence[WeeklyInterval], instant: int) -> bool:
+        now = self.shows(instant)
+        already = [now, *(self.shows(change - 1) for change in self.changes if instant - NEAR < change <= instant)]
+        later = [
+            self.shows(instant + 1),
+            *(self.shows(change) for change in self.changes if instant < change <= instant + NEAR),
+        ]
+        midnight = now.replace(hour=0, minute=0, second=0)
+        for day in (midnight + timedelta(days=offset) for offset in (-2, -1, 0, 1)):
+            for interval in week:
+                start = day + timedelta(minutes=interval.start)
+                end = day + timedelta(minutes=interval.end)
+                if day.weekday() == interval.weekday and max(already) >= start and (now < end or min(later) <= end):
+                    return True
+        return False
+
+
+@contextmanager
+def in_zone(zone: str, first_year: int, last_year: int) -> Generator[WallClock]:
+    """Make `zone` the process's local time; its clock changes in the years given are looked up at once."""
+    before = {key: os.environ.get(key) for key in ("TZ", "TZDIR")}
+    os.environ["TZDIR"] = str(files("tzdata") / "zoneinfo")
+    os.environ["TZ"] = zone
+    time.tzset()
+    try:
+        yield WallClock(tuple(_changes(_year(first_year), _year(last_year + 1))))
+    finally:
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
+        time.tzset()
+
+
+def distinct_zones() -> list[str]:
+    """One name for each different set of rules among the zones of the IANA database."""
+    root = files("tzdata") / "zoneinfo"
+    by_rules: dict[bytes, str] = {}
+    for name in (files("tzdata") / "zones").read_text().split():
+        by_rules.setdefault(root.joinpath(name).read_bytes(), name)
+    return sorted(by_rules.values())
+
+
+def _year(year: int) -> int:
+    return int((datetime(year, 1, 1) - datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001
+
+
+def _offset(instant: int) -> int:
+    return time.localtime(instant).tm_gmtoff
+
+
+def _changes(start: int, stop: int) -> Iterator[int]:
+    for early, late in pairwise(range(start, stop + DAY, 5 * DAY)):
+        if _offset(early) != _offset(late):
+            before, after = early, late
+            while after - before > 1:
+                middle = (before + after) // 2
+                if _offset(middle) == _offset(early):
+                    before = middle
+                else:
+                    after = middle
+            yield after
