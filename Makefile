@@ -16,9 +16,8 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-demo: setup ## one customer: check its stack file, render its whole stack offline
-	@$(BIN)/ebbtide check demo
-	@$(BIN)/ebbtide render demo --output out/demo
+demo: setup ## one customer end to end: check, render, live
+	@$(BIN)/ebbtide demo
 
 test: setup ## the fast tier: needs Python only
 	@$(PYTEST) -m "not long"

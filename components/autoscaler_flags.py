@@ -12,8 +12,8 @@ from ebbtide.vocabulary.labels import NodeKind
 
 IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler"
 
-_VERSIONS: Mapping[str, str] = {"1.33": "v1.33.5", "1.34": "v1.34.4", "1.35": "v1.35.2"}
-"""The autoscaler simulates the scheduler of one Kubernetes minor, so the two move together."""
+RELEASES: Mapping[str, str] = {"1.33": "v1.33.5", "1.34": "v1.34.4", "1.35": "v1.35.2"}
+"""By the Kubernetes minor whose scheduler the release simulates: the two move together."""
 
 STOP_MARGIN = timedelta(minutes=5)
 """Past the longest job: a worker's grace period is its job plus two minutes, and must fit in with room."""
@@ -21,16 +21,9 @@ STOP_MARGIN = timedelta(minutes=5)
 _DEFAULT_GRACE = timedelta(minutes=10)
 
 
-class NoAutoscaler(LookupError):
-    """No release of the autoscaler is known for this Kubernetes version."""
-
-
 def autoscaler_image(cluster_version: str) -> str:
-    """The image for a Kubernetes minor. Raises `NoAutoscaler`."""
-    version = _VERSIONS.get(cluster_version)
-    if version is None:
-        raise NoAutoscaler(f"Kubernetes {cluster_version}: wanted one of {', '.join(_VERSIONS)}")
-    return f"{IMAGE}:{version}"
+    """The image for a Kubernetes minor, one of `KUBERNETES_VERSIONS`."""
+    return f"{IMAGE}:{RELEASES[cluster_version]}"
 
 
 def autoscaler_flags(settings: StackSettings) -> dict[str, str]:

@@ -23,9 +23,9 @@ from components.ec2 import (
     Vpc,
     VpcEndpoint,
 )
+from ebbtide.settings.types import ZONE_LETTERS
 
 VPC_CIDR = "10.0.0.0/16"
-_ZONE_LETTERS = "abcdefgh"
 _ANYWHERE = "0.0.0.0/0"
 
 
@@ -35,27 +35,15 @@ class ZoneSubnets:
     private: str  # CIDR: nodes and pods
 
 
-def zone_problems(zones: Sequence[str]) -> list[str]:
-    """Zones that the network has no slot for, in words."""
-    return [
-        f"ebbtide:cluster.zones: zone {zone!r}: wanted one letter from a to h"
-        for zone in zones
-        if zone not in tuple(_ZONE_LETTERS)
-    ]
-
-
 def plan_subnets(zones: Sequence[str]) -> dict[str, ZoneSubnets]:
     """One slot of the VPC per zone letter, so that adding, removing or reordering zones renumbers no other zone.
 
     The VPC has eight slots of 8,192 addresses: half of a slot is private, and its third quarter begins with 256 public.
-    Raises: ValueError for a zone that `zone_problems` names.
     """
-    if problems := zone_problems(zones):
-        raise ValueError("; ".join(problems))
     slots = list(IPv4Network(VPC_CIDR).subnets(new_prefix=19))
     plan: dict[str, ZoneSubnets] = {}
     for zone in zones:
-        private, rest = slots[_ZONE_LETTERS.index(zone)].subnets(new_prefix=20)
+        private, rest = slots[ZONE_LETTERS.index(zone)].subnets(new_prefix=20)
         plan[zone] = ZoneSubnets(public=str(next(rest.subnets(new_prefix=24))), private=str(private))
     return plan
 

@@ -1,11 +1,9 @@
 """Tags that say what a resource costs whom, and which nodes a Savings Plan is meant to cover. Nothing is ever bought.
 
 A commitment pays for hours that run anyway. Only the fixed group's minimum does: flexible and GPU nodes leave at night
-and stay on demand, and no plan covers spot. AWS allows letters, digits, spaces and `+ - = . _ : / @` in tags.
+and stay on demand, and no plan covers spot.
 """
 
-import re
-from collections.abc import Mapping
 from enum import StrEnum
 
 from ebbtide.settings.model import NodeGroupSettings, StackSettings
@@ -13,10 +11,6 @@ from ebbtide.vocabulary.labels import CUSTOMER, NODE_GROUP, NODE_KIND, PREFIX, N
 
 SAVINGS_PLAN = PREFIX + "savings-plan"
 STEADY_NODES = PREFIX + "steady-nodes"
-
-_MOST_TAGS = 40  # AWS takes 50; a node group adds four, a subnet three, Kubernetes a few on volumes
-_KEY = re.compile(r"[\w +\-=.:/@]{1,128}")
-_VALUE = re.compile(r"[\w +\-=.:/@]{0,256}")
 
 
 class SavingsPlan(StrEnum):
@@ -61,18 +55,3 @@ def group_tags(name: str, group: NodeGroupSettings, settings: StackSettings) -> 
         SAVINGS_PLAN: savings_plan(group.kind, settings.costs.pricing_assumption).value,
         STEADY_NODES: str(steady_nodes(group)),
     }
-
-
-def tag_problems(tags: Mapping[str, str]) -> list[str]:
-    """What AWS would refuse, in words; empty if nothing."""
-    problems = [f"ebbtide:costs.tags: wanted {_MOST_TAGS} at most"] if len(tags) > _MOST_TAGS else []
-    for key, value in tags.items():
-        if not _KEY.fullmatch(key) or key.lower().startswith("aws:"):
-            problems.append(
-                f"ebbtide:costs.tags: key {key!r}: wanted 1 to 128 letters, digits, spaces or + - = . _ : / @"
-            )
-        if not _VALUE.fullmatch(value):
-            problems.append(
-                f"ebbtide:costs.tags.{key}: {value!r}: wanted up to 256 letters, digits, spaces or + - = . _ : / @"
-            )
-    return problems

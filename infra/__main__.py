@@ -4,14 +4,14 @@ import pulumi
 
 from ebbtide.settings import StackInvalid, parse_stack
 from infra.config import redis_password, stack_config
-from infra.stack import CannotBuild, compose
+from infra.stack import compose
 
 name = pulumi.get_stack()
 try:
     stack = compose(
         parse_stack(stack_config(), stack=name, file=f"Pulumi.{name}.yaml"), redis_password=redis_password()
     )
-except (StackInvalid, CannotBuild) as error:
+except StackInvalid as error:
     # Pulumi prints this error alone, without a traceback.
     raise pulumi.RunError(str(error)) from None
 

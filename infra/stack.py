@@ -5,7 +5,7 @@ the controller that sizes them. Each step depends on the one before, because a d
 workloads must be gone before the autoscaler, pods with volumes before the volume controller, nodes before the network.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,17 +14,16 @@ from pulumi_aws.provider import Provider as AwsProvider
 
 from components.add_ons import ClusterAddOns, ClusterAddOnsArgs
 from components.autoscaler import Autoscaler, autoscaler_args
-from components.autoscaler_flags import NoAutoscaler, autoscaler_image
 from components.cluster import Cluster, ClusterArgs
 from components.controller import Controller, ControllerArgs
 from components.device_plugin import DevicePlugin, DevicePluginArgs
 from components.namespaces import Namespaces, NamespacesArgs
-from components.network import Network, NetworkArgs, zone_problems
+from components.network import Network, NetworkArgs
 from components.node_group import NodeGroup, NodeGroupArgs
 from components.node_shape import ami_type, node_shape, ranges
 from components.ownership import OwnershipTable
 from components.redis import Redis, RedisArgs, redis_endpoint
-from components.savings import cost_tags, group_tags, node_tags, tag_problems
+from components.savings import cost_tags, group_tags, node_tags
 from components.worker_pool import WorkerPool, WorkerPoolArgs
 from components.workload import Workload, WorkloadArgs
 from ebbtide.settings.controller_document import controller_config
@@ -33,14 +32,6 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, dump
 from ebbtide.vocabulary.labels import Category, NodeKind
 
 _Password: TypeAlias = pulumi.Input[str] | None
-
-
-class CannotBuild(ValueError):
-    """The settings are sound, but AWS or a component has no way to build them. `problems` are sentences."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,24 +44,11 @@ class Stack:
 
 
 def compose(settings: StackSettings, *, redis_password: _Password = None) -> Stack:
-    """Build the whole stack of one customer. Raises `CannotBuild` before anything is registered."""
-    if problems := unbuildable(settings):
-        raise CannotBuild(problems)
+    """Build the whole stack of one customer."""
     parts = _Composition(settings, cost_tags(settings), OwnershipTable())
     foundation = parts.foundation()
     config = parts.customer(foundation, parts.platform(foundation), redis_password)
     return Stack(cluster_name=foundation.cluster.name, ownership=parts.ownership, controller_document=dump(config))
-
-
-def unbuildable(settings: StackSettings) -> list[str]:
-    """All that stands in the way, in words; empty if nothing does."""
-    problems = zone_problems(settings.cluster.zones)
-    problems += tag_problems(cost_tags(settings))
-    try:
-        autoscaler_image(settings.cluster.version)
-    except NoAutoscaler as error:
-        problems.append(f"ebbtide:cluster.version: {error}")
-    return problems
 
 
 def node_kind(workload: WorkloadSettings) -> NodeKind:

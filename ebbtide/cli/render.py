@@ -24,7 +24,6 @@ from ebbtide.preview.recording import record
 from ebbtide.preview.resources import Resource
 from ebbtide.preview.tree import component_tree, counts_by_type
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
-from infra.stack import CannotBuild
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -58,7 +57,7 @@ def render(
         resources = record(settings)
         if output is not None:
             write_directory(output, output_files(resources))
-    except (StackInvalid, CannotBuild, Unwritable) as error:
+    except (StackInvalid, Unwritable) as error:
         _console(stderr=True).print(str(error))
         raise typer.Exit(1) from None
     if graph:

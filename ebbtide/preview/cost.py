@@ -1,19 +1,20 @@
 """What a stack costs in a month: per node group at its smallest, at its largest and at a stated usage.
 
 An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. Where a group may
-get one of several instance types the dearest counts, since AWS chooses. Spot groups are reckoned at the typical spot
-price whatever the assumption, since no plan covers them. Beside the groups stand the lines that are the same at any
+get one of several instance types the dearest counts, since AWS chooses. A plan covers a group's `min` alone, and more
+nodes are on demand (`ebbtide.prices.commitment`). Spot groups are reckoned at the typical spot price whatever the
+assumption, since no plan covers them. Beside the groups stand the lines that are the same at any
 size: the EKS control plane, the NAT gateway with its address, the key of the cluster's secrets.
 
 Left out, because they follow from use and not from the stack: data through the NAT gateway and between zones, load
 balancers, logs, volumes. Pure: list prices from the shipped tables, no clock and no cloud.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from ebbtide.prices import NoPrice, hourly, price_date, service_price, spot_typical
+from ebbtide.prices import GroupRate, NoPrice, PricingAssumption, group_rate, price_date, service_price, spot_typical
 from ebbtide.settings.model import NodeGroupSettings, StackSettings
 from ebbtide.vocabulary.labels import NodeKind
 
@@ -35,7 +36,7 @@ class GroupCost:
 
     name: str
     node_group: bool  # False for a line that is the same at any size
-    usd_per_node_hour: float | None  # None for such a line
+    rate: GroupRate | None  # None for such a line
     usd_at_min: float | None
     usd_at_max: float | None
     usd_at_usage: float | None  # None also without stated node-hours
@@ -59,30 +60,52 @@ def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None 
 def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
     rate, note = None, ""
     try:
-        rate = max(_rate(kind, group, settings) for kind in group.instance_types)
+        rate = _dearest([_rate(kind, group, settings) for kind in group.instance_types])
     except NoPrice as unknown:
         note = str(unknown)
     spot = group.kind is NodeKind.SPOT
-    assumption = settings.costs.pricing_assumption
+    planned = not spot and group.min > 0 and settings.costs.pricing_assumption.approximate
     return GroupCost(
         name=name,
         node_group=True,
-        usd_per_node_hour=rate,
-        usd_at_min=None if rate is None else rate * group.min * HOURS_PER_MONTH,
-        usd_at_max=None if rate is None else rate * group.max * HOURS_PER_MONTH,
-        usd_at_usage=None if rate is None or used is None else rate * used,
+        rate=rate,
+        usd_at_min=_month(rate, group.min * HOURS_PER_MONTH),
+        usd_at_max=_month(rate, group.max * HOURS_PER_MONTH),
+        usd_at_usage=_month(rate, used),
         node_hours=used,
-        assumption=SPOT if spot else str(assumption),
-        approximate=spot or assumption.approximate,
-        price_date=_date(settings.region, spot=spot, plan=assumption.approximate),
+        assumption=SPOT if spot else _bought(group, settings, planned=planned),
+        approximate=spot or planned,
+        price_date=_date(settings.region, spot=spot, plan=planned),
         note=note,
     )
 
 
-def _rate(instance_type: str, group: NodeGroupSettings, settings: StackSettings) -> float:
+def _rate(instance_type: str, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
     if group.kind is NodeKind.SPOT:
-        return spot_typical(settings.region, instance_type)
-    return hourly(settings.region, instance_type, settings.costs.pricing_assumption)
+        typical = spot_typical(settings.region, instance_type)
+        return GroupRate(floor=0, floor_usd=typical, above_usd=typical)
+    return group_rate(settings.region, instance_type, settings.costs.pricing_assumption, floor=group.min)
+
+
+def _dearest(rates: Sequence[GroupRate]) -> GroupRate:
+    return GroupRate(
+        floor=rates[0].floor,
+        floor_usd=max(rate.floor_usd for rate in rates),
+        above_usd=max(rate.above_usd for rate in rates),
+    )
+
+
+def _month(rate: GroupRate | None, node_hours: float | None) -> float | None:
+    if rate is None or node_hours is None:
+        return None
+    return rate.usd_per_hour(node_hours / HOURS_PER_MONTH) * HOURS_PER_MONTH
+
+
+def _bought(group: NodeGroupSettings, settings: StackSettings, *, planned: bool) -> str:
+    if not planned:
+        return PricingAssumption.ON_DEMAND.value
+    plan = settings.costs.pricing_assumption.value
+    return plan if group.min == group.max else f"{plan} up to {group.min}, then on-demand"
 
 
 def _fixed_lines(region: str) -> Iterator[GroupCost]:
@@ -95,7 +118,7 @@ def _fixed_lines(region: str) -> Iterator[GroupCost]:
         yield GroupCost(
             name=name,
             node_group=False,
-            usd_per_node_hour=None,
+            rate=None,
             usd_at_min=month,
             usd_at_max=month,
             usd_at_usage=month,

@@ -11,6 +11,7 @@ from ebbtide.prices.catalog import (
     instance_type_names,
     usable,
 )
+from ebbtide.prices.commitment import GroupRate, group_rate
 from ebbtide.prices.rates import (
     NoPrice,
     PriceDate,
@@ -25,11 +26,13 @@ from ebbtide.prices.rates import (
 
 __all__ = [
     "Capacity",
+    "GroupRate",
     "InstanceType",
     "NoPrice",
     "PriceDate",
     "PricingAssumption",
     "UnknownInstanceType",
+    "group_rate",
     "hourly",
     "instance_type",
     "instance_type_names",

@@ -19,6 +19,7 @@ from ebbtide.settings.model import (
     WorkerSettings,
     WorkloadSettings,
 )
+from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import PodSize, fits, kinds_for, known_types, room_text, smallest_node
 from ebbtide.settings.problems import Finding, Location, did_you_mean
 from ebbtide.vocabulary.labels import Category, NodeKind
@@ -166,6 +167,31 @@ def _must_fit(draft: Draft, at: Location, size: PodSize, kinds: tuple[NodeKind, 
     )
 
 
+def _fixed_workloads_fit_together(draft: Draft) -> Iterator[Finding]:
+    """Silent while a group could not be read, and about a pod too large for any node, which has a finding already."""
+    fixed = {name: group for name, group in draft.groups.items() if group.kind is NodeKind.FIXED}
+    offers = {name: node for name, group in fixed.items() if (node := smallest_node(group)) is not None}
+    if set(draft.named_groups) - set(draft.groups) or len(offers) < len(fixed):
+        return
+    sizes = (
+        (PodSize(cpu=workload.cpu, memory=workload.memory, gpu=workload.gpu), workload)
+        for workload in draft.workloads.values()
+    )
+    pods = [
+        (size, workload.replicas) for size, workload in sizes if NodeKind.FIXED in kinds_for(workload.category, size)
+    ]
+    nodes = {name: Nodes(each=offers[name], most=group.max) for name, group in fixed.items()}
+    for name, needed in nodes_needed(pods, nodes).items():
+        if needed > fixed[name].max:
+            yield Finding(
+                at=(GROUPS, name, "max"),
+                wanted=f"at least {needed}, the nodes that the fixed workloads need together",
+                found=str(fixed[name].max),
+                example=str(needed),
+                hint="fixed pods never move, so the ones without room would wait for ever",
+            )
+
+
 def _one_pool_per_queue(draft: Draft) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for name, pool in draft.workers.items():
@@ -231,6 +257,7 @@ RULES: tuple[Rule, ...] = (
     _groups_reach_every_zone,
     _workloads_fit,
     _workers_fit,
+    _fixed_workloads_fit_together,
     _one_pool_per_queue,
     _no_long_jobs_on_spot,
     _overnight_work_is_possible,

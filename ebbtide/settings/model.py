@@ -15,7 +15,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, mode
 from pydantic.alias_generators import to_camel
 
 from ebbtide.prices import PricingAssumption
+from ebbtide.settings.cost_tags import CostTags
 from ebbtide.settings.holiday_dates import check_country, coming_years, holiday_list
+from ebbtide.settings.kubernetes_versions import KUBERNETES_VERSIONS, KubernetesVersion
 from ebbtide.settings.timezones import parse_timezone
 from ebbtide.settings.types import (
     ClockText,
@@ -138,9 +140,8 @@ class ClusterSettings(Settings):
     kind: Annotated[
         ClusterKind, *acted_on("eks", planned={"existing": "an existing cluster is planned and not acted on yet"})
     ] = Field(default=ClusterKind.EKS, description="who makes the cluster", examples=["eks"])
-    version: str = Field(
-        default="1.35",
-        pattern=r"^1\.\d{2}$",
+    version: KubernetesVersion = Field(
+        default=KUBERNETES_VERSIONS[-1],
         description="Kubernetes version; text, since 1.30 as a number is 1.3",
         examples=['"1.35"'],
     )
@@ -366,9 +367,7 @@ Hours = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 class CostSettings(Settings):
     """What estimates assume, and how bills are told apart."""
 
-    tags: dict[str, str] = Field(
-        default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"]
-    )
+    tags: CostTags = Field(default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"])
     pricing_assumption: PricingAssumption = Field(
         default=PricingAssumption.ON_DEMAND,
         description="how hours are thought to be bought: for estimates, never a purchase",
@@ -377,17 +376,6 @@ class CostSettings(Settings):
     expected_node_hours: dict[str, Hours] = Field(
         default={}, description="node-hours per month by node group, for the estimate", examples=["{ flexible: 2000 }"]
     )
-
-    @model_validator(mode="after")
-    def _tags_are_allowed(self) -> Self:
-        for key, value in self.tags.items():
-            if not 0 < len(key) <= 128 or len(value) > 256 or key.lower().startswith("aws:"):
-                raise wanted(
-                    "tags of 1 to 128 characters, not beginning with aws:, with values up to 256",
-                    example="{ cost-center: acme }",
-                    at="tags",
-                )
-        return self
 
 
 class StackSettings(Settings):

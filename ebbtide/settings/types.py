@@ -19,10 +19,12 @@ from ebbtide.settings.week import parse_week
 from ebbtide.vocabulary.windows import WeeklyInterval
 
 MEBIBYTE = 1024**2
+ZONE_LETTERS = "abcdefgh"  # the network has a slot for each
 NAME = r"^(?!ebbtide-)[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 SHORT_NAME = r"^[a-z]([a-z0-9-]{0,22}[a-z0-9])?$"
 IMAGE = r"^[A-Za-z0-9][\w.-]*(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$"
 
+_ZONE = f"[{ZONE_LETTERS}]"
 _DURATION = re.compile(r"(\d{1,9})([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
@@ -134,9 +136,16 @@ def parse_short_name(value: object) -> str:
 
 def parse_zone(value: object) -> str:
     """The letter of an availability zone."""
-    if not isinstance(value, str) or re.fullmatch("[a-z]", value) is None:
-        raise wanted("the letter of a zone", example="a", hint="the region comes from aws:region")
+    if not isinstance(value, str) or re.fullmatch(_ZONE, value) is None:
+        raise wanted("the letter of a zone, from a to h", example="a", hint=_zone_hint(value))
     return value
+
+
+def _zone_hint(value: object) -> str:
+    match = re.fullmatch(rf"([a-z]{{2}}(-[a-z]+)+-\d)?({_ZONE})", value.lower()) if isinstance(value, str) else None
+    if match is None:
+        return ""
+    return f"did you mean {match[3]}?" + (" the region comes from aws:region" if match[1] else "")
 
 
 def parse_image(value: object) -> str:
@@ -212,7 +221,9 @@ Image: TypeAlias = Annotated[str, BeforeValidator(parse_image), WithJsonSchema({
 Queue: TypeAlias = Annotated[
     str, BeforeValidator(parse_queue), WithJsonSchema({"type": "string", "pattern": r"^\S{1,200}$"})
 ]
-Zone: TypeAlias = Annotated[str, BeforeValidator(parse_zone), WithJsonSchema({"type": "string", "pattern": "^[a-z]$"})]
+Zone: TypeAlias = Annotated[
+    str, BeforeValidator(parse_zone), WithJsonSchema({"type": "string", "enum": list(ZONE_LETTERS)})
+]
 ShortName: TypeAlias = Annotated[
     str, BeforeValidator(parse_short_name), WithJsonSchema({"type": "string", "pattern": SHORT_NAME})
 ]

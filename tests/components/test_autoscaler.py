@@ -4,13 +4,13 @@ import json
 from datetime import timedelta
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from components.autoscaler import CLUSTER_RULES, NAMESPACE_RULES, cloud_rights
-from components.autoscaler_flags import NoAutoscaler, autoscaler_flags, autoscaler_image, group_options
+from components.autoscaler_flags import RELEASES, autoscaler_flags, autoscaler_image, group_options
 from components.pod_rules import grace_seconds
+from ebbtide.settings.kubernetes_versions import KUBERNETES_VERSIONS
 from ebbtide.vocabulary.labels import NodeKind
 from tests.builders_stack import Recorded, pool_settings, stack_settings
 
@@ -46,9 +46,11 @@ def test_flexible_nodes_leave_sooner_than_fixed_ones() -> None:
 
 def test_the_image_is_of_the_clusters_minor() -> None:
     assert autoscaler_image("1.35") == "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2"
-    assert autoscaler_image("1.34").split(":v")[1].startswith("1.34.")
-    with pytest.raises(NoAutoscaler, match=r"Kubernetes 1\.20: wanted one of"):
-        autoscaler_image("1.20")
+
+
+def test_every_version_that_the_settings_allow_has_its_own_release_and_no_other_has() -> None:
+    assert set(RELEASES) == set(KUBERNETES_VERSIONS)
+    assert all(release.startswith(f"v{minor}.") for minor, release in RELEASES.items())
 
 
 def test_what_changes_something_in_aws_is_bound_to_the_clusters_tags() -> None:

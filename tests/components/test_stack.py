@@ -12,10 +12,9 @@ import pytest
 
 import infra
 from ebbtide.preview.recording import SECRET, Recording, record, record_directory
-from ebbtide.settings.model import ClusterSettings, CostSettings
+from ebbtide.settings.model import ClusterSettings
 from ebbtide.vocabulary.controller_config import load
 from ebbtide.vocabulary.labels import NodeKind
-from infra.stack import CannotBuild
 from tests.builders_stack import COST_TAGS, Recorded, group_settings, stack_settings
 
 PROGRAM = Path(infra.__file__).parent
@@ -131,21 +130,6 @@ def test_raising_the_fixed_minimum_changes_that_group_and_nothing_else(stack: Re
     assert {r.name for urn, r in after.items() if r != before[urn]} == {"fixed-a-nodes", "fixed-b-nodes"}
 
 
-def test_what_cannot_be_built_is_said_at_once_and_before_anything_exists() -> None:
-    settings = stack_settings(
-        cluster=ClusterSettings(version="1.29", zones=("a", "z")), costs=CostSettings(tags={"off": "50%"})
-    )
-
-    with pytest.raises(CannotBuild) as refused:
-        record(settings)
-
-    assert [problem.split(":")[1].split(".")[0] for problem in refused.value.problems] == [
-        "cluster",
-        "costs",
-        "cluster",
-    ]
-
-
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
@@ -167,11 +151,6 @@ def test_all_faults_of_the_config_come_as_one_error_without_a_traceback() -> Non
     assert "ebbtide:cluster.zones" in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
-
-
-def test_what_a_component_cannot_build_is_an_error_without_a_traceback_too() -> None:
-    with pytest.raises(pulumi.RunError, match=r"ebbtide:cluster\.version: Kubernetes 1\.29"):
-        run_program({"ebbtide:cluster": '{"version": "1.29"}'}, stack="acme")
 
 
 def test_the_redis_password_goes_into_secrets_and_nowhere_else() -> None:

@@ -47,6 +47,22 @@ def test_a_plan_is_cheaper_approximate_and_as_old_as_its_discount(tmp_path: Path
     assert fixed.price_date == date(2025, 4, 24)
 
 
+def test_a_plan_covers_a_group_up_to_its_min_and_the_rest_is_on_demand(tmp_path: Path) -> None:
+    text = shortest(more=GROUPS + "    ebbtide:costs: { pricingAssumption: compute-1y-no-upfront }")
+
+    bill = lines(text, tmp_path, fixed=2000, flexible=1000)
+
+    # two m7i.2xlarge at 0.4032 less 26.5 % for 730 h are 432.67; each node-hour beyond 1,460 costs 0.4032
+    assert bill["fixed"].usd_at_max == pytest.approx(432.674 + 588.672)
+    assert bill["fixed"].usd_at_usage == pytest.approx(432.674 + 540 * 0.4032)
+    assert bill["fixed"].assumption == "compute-1y-no-upfront up to 2, then on-demand"
+    assert bill["flexible"].usd_at_usage == pytest.approx(806.40)
+    assert (bill["flexible"].assumption, bill["flexible"].approximate) == ("on-demand", False)
+    assert bill["flexible"].price_date == date(2026, 7, 20)
+    # the plan is paid whether its hours are used or not
+    assert lines(text, tmp_path, fixed=100)["fixed"].usd_at_usage == bill["fixed"].usd_at_min
+
+
 def test_without_stated_hours_the_file_counts_and_without_those_it_is_open(tmp_path: Path) -> None:
     text = shortest(more=GROUPS + "    ebbtide:costs: { expectedNodeHours: { flexible: 500 } }")
 

@@ -101,11 +101,22 @@ def test_quantities_images_and_names_are_checked(was: str, broken: str, said: st
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ("ebbtide:cluster: { version: 1.35 }", "wanted text, found 1.35"),
+        ("ebbtide:cluster: { version: 1.35 }", 'found 1.35 (for example "1.35"); quote it: as a number 1.30 is 1.3'),
         ("ebbtide:cluster: { kind: existing }", "an existing cluster is planned and not acted on yet"),
         ("ebbtide:cluster: { context: prod }", "an existing cluster is planned and not acted on yet"),
         ("ebbtide:cluster: { zones: [a] }", "wanted at least two zones"),
-        ("ebbtide:cluster: { zones: [us-east-1a, b] }", "wanted the letter of a zone"),
+        (
+            "ebbtide:cluster: { zones: [us-east-1a, b] }",
+            "zones[0]: wanted the letter of a zone, from a to h, found 'us-east-1a' (for example a); did you mean a?",
+        ),
+        ("ebbtide:cluster: { zones: [a, B] }", "found 'B' (for example a); did you mean b?"),
+        ("ebbtide:cluster: { zones: [a, i] }", "zones[1]: wanted the letter of a zone, from a to h, found 'i'"),
+        ("ebbtide:cluster: { zones: [a, ab] }", "zones[1]: wanted the letter of a zone, from a to h, found 'ab'"),
+        (
+            'ebbtide:cluster: { version: "1.29" }',
+            "wanted one of 1.33, 1.34, 1.35 as text, the versions with a known cluster autoscaler, found '1.29'",
+        ),
+        ("ebbtide:cluster: { version: v1.34.4 }", "found 'v1.34.4' (for example \"1.35\"); did you mean 1.34?"),
         ("ebbtide:redis: { kind: elasticache }", "ElastiCache is planned"),
         ("ebbtide:redis: { kind: url }", "ebbtide:redis.url: wanted the address of Redis, found nothing"),
         ("ebbtide:redis: { url: 'redis://a:1/0' }", "wanted no url with this kind"),

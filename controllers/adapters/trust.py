@@ -1,0 +1,65 @@
+"""Whether a Redis that answers may be believed when it says "empty".
+
+After a restart, a failover or a flush the queues read empty while jobs still run. Then only the pods know better: the
+readings stay untrusted until every host seen before has reported idle again, or until a limit has passed, for hosts
+that are gone never report. What no host reports stays busy in the controller's eyes whatever happens here.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from controllers.ports import PoolName
+
+DISTRUST = timedelta(minutes=10)
+
+
+class Trust:
+    """Watches the server's identity and the hosts of each pool. `at` is monotonic seconds."""
+
+    def __init__(self, limit: timedelta = DISTRUST) -> None:
+        self._limit = limit.total_seconds()
+        self._identity: str | None = None
+        self._queues_known = 0
+        self._hosts: dict[PoolName, frozenset[str]] = {}
+        self._suspects: dict[PoolName, set[str]] = {}
+        self._fresh: frozenset[PoolName] = frozenset()  # pools whose reading since the change was not given yet
+        self._why = ""
+        self._until = 0.0
+
+    def see_server(self, identity: str, queues_known: int, at: float) -> None:
+        if self._identity is not None and identity != self._identity:
+            self._doubt("Redis restarted or failed over: waiting for the workers to report idle", at)
+        elif queues_known < self._queues_known:
+            self._doubt("the register of queues shrank: was the database flushed? waiting for the workers", at)
+        self._identity = identity
+        self._queues_known = queues_known
+
+    def doubts(self, pool: PoolName, workers: Iterable[tuple[str, bool]], at: float) -> str | None:
+        """Why this pool's reading is not trusted now, given its hosts and whether they are idle."""
+        idle = idle_hosts(workers)
+        suspects = self._suspects.get(pool)
+        if suspects is not None:
+            told = f"{self._why} ({len(suspects)} hosts seen before)"
+            suspects -= idle
+            # The reading that reveals the change is untrusted in any case: it ends the run of trusted ones.
+            first, self._fresh = pool in self._fresh, self._fresh - {pool}
+            if first or (suspects and at < self._until):
+                return told
+            del self._suspects[pool]
+        self._hosts[pool] = frozenset(host for host, _ in workers)
+        return None
+
+    def _doubt(self, why: str, at: float) -> None:
+        self._why = why
+        self._until = at + self._limit
+        for pool, hosts in self._hosts.items():
+            self._suspects[pool] = {*hosts, *self._suspects.get(pool, ())}
+        self._fresh = frozenset(self._suspects)
+
+
+def idle_hosts(workers: Iterable[tuple[str, bool]]) -> frozenset[str]:
+    """A host is idle only if every worker on it says so."""
+    verdict: dict[str, bool] = {}
+    for host, idle in workers:
+        verdict[host] = verdict.get(host, True) and idle
+    return frozenset(host for host, idle in verdict.items() if idle)

@@ -1,0 +1,1 @@
+"""When flexible budgets are open. Decides only: no clock, no client, no logging."""

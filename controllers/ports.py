@@ -1,0 +1,190 @@
+"""What the controller sees and does, as values and protocols; adapters and the simulator implement them.
+
+Shapes: a *reading* says what is known of one pool's queues; `ClusterSeen` is what the cluster holds; an *action* is one
+change with the reason for it; an *outcome* is what became of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+PoolName: TypeAlias = str
+PodName: TypeAlias = str
+BudgetName: TypeAlias = str
+
+
+# --- demand -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One atomic snapshot of a pool's queues. Counts are jobs."""
+
+    waiting: int
+    in_transit: int  # popped, not yet registered as running
+    running: int
+    stale: int = 0  # dead workers' entries that only another worker can clear: a janitor's work, not running
+    due_soon: int = 0  # scheduled jobs due by the look-ahead
+    oldest_wait: timedelta | None = None
+    idle: frozenset[PodName] = frozenset()  # pods whose workers all say idle; every other pod counts as busy
+
+    @property
+    def in_flight(self) -> int:
+        return self.waiting + self.in_transit + self.running
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing could be read: hold the last decision. `why` is shown to the operator."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Untrusted:
+    """The source answers, but its "empty" proves nothing yet (a restart, another primary): may raise, never lower."""
+
+    why: str
+    seen: Known
+
+
+Reading: TypeAlias = Known | Unknown | Untrusted
+
+
+class DemandSource(Protocol):
+    def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
+        """One consistent reading per pool; how demand is kept (lists, streams, an API) is the adapter's business."""
+        ...
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+class PodPhase(StrEnum):
+    PENDING = "pending"  # asked for, not yet running: capacity that is on its way
+    RUNNING = "running"
+    TERMINATING = "terminating"  # ends by itself; neither capacity nor a candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSeen:
+    name: PodName
+    phase: PodPhase
+    marked: bool = False  # carries the deletion cost of a pod that may go first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSeen:
+    """`replicas` is what is asked for; `version` the resourceVersion that a lowering write is bound to."""
+
+    replicas: int
+    pods: tuple[PodSeen, ...]
+    settled: bool = True  # False while a rollout has two active ReplicaSets or the status lags the spec
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSeen:
+    max_unavailable: int
+    settled: bool = True  # False until the budget's status has caught up with its spec
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """What the caches hold now; an object that does not exist is missing."""
+
+    pools: Mapping[PoolName, PoolSeen] = field(default_factory=dict[PoolName, PoolSeen])
+    budgets: Mapping[BudgetName, BudgetSeen] = field(default_factory=dict[BudgetName, BudgetSeen])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Set a pool's replicas. `version` is the one seen: the write must fail if the object has changed since.
+
+    Raises carry it too: decided on a cache that lags, a raise from 2 to 4 may cut 7 workers to 4.
+    """
+
+    pool: PoolName
+    replicas: int
+    version: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Rank a pod first (`idle` true) or last again for removal; must be seen in the cluster before replicas fall."""
+
+    pool: PoolName
+    pod: PodName
+    idle: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBudget:
+    """Set a budget's maxUnavailable, 0 or 1. `version` is given when this opens."""
+
+    budget: BudgetName
+    max_unavailable: int
+    version: str | None
+    reason: str
+
+
+Action: TypeAlias = Scale | Mark | SetBudget
+
+
+class Outcome(StrEnum):
+    DONE = "done"
+    STALE = "stale"  # the object changed since it was seen: the next pass decides anew
+    REFUSED = "refused"  # not allowed, or gone
+    FAILED = "failed"  # the cluster could not be reached
+
+
+class Cluster(Protocol):
+    def observe(self) -> ClusterSeen | Unknown:
+        """What the caches hold; never a network call on the hot path."""
+        ...
+
+    def act(self, action: Action) -> Outcome:
+        """Carry out one action. Never raises for what a cluster can answer."""
+        ...
+
+
+# --- time, waking, telling --------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """Wall time, aware, UTC."""
+        ...
+
+
+class Waker(Protocol):
+    def wait(self, timeout: timedelta) -> bool:
+        """Return after `timeout` or sooner on a hint that something changed; False when it is time to stop.
+
+        A hint is a reason to read sooner, never a fact.
+        """
+        ...
+
+
+class Journal(Protocol):
+    def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
+
+    def noted(self, at: datetime, subject: str, message: str) -> None:
+        """Something an operator should know, told when it changes and not on every pass."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """All the edges of the controller. The simulator gives its own."""
+
+    demand: DemandSource
+    cluster: Cluster
+    clock: Clock
+    waker: Waker
+    journal: Journal

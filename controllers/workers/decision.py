@@ -1,0 +1,107 @@
+"""How many workers a pool gets. Pure: no clock, no client, no logging.
+
+Growth follows the newest reading. Shrinking follows the *highest* demand of the whole calm window, so a dip that ends
+soon costs nobody a restart, and zero means that nothing at all was seen for that long. A reading that is not trusted
+may ask for more workers; one that failed asks for nothing.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    GROW = "demand-above-capacity"
+    FLOOR = "below-the-planned-floor"
+    MINIMUM = "below-the-minimum"
+    CHORES = "one-worker-for-stale-or-due-jobs"
+    STEADY = "at-target"
+    CALMING = "demand-low-but-recent"
+    BUSY = "every-spare-worker-may-be-busy"
+    SHRINK = "demand-stayed-low"
+    ZERO = "empty-for-the-calm-window"
+    UNKNOWN = "demand-unknown"
+    UNTRUSTED = "demand-untrusted"
+    UNSETTLED = "cluster-not-settled"
+    NO_SAFE_STOP = "no-safe-stop-declared"
+
+
+class Trust(StrEnum):
+    """What a reading is good for."""
+
+    KNOWN = "known"  # may raise and lower
+    UNTRUSTED = "untrusted"  # may raise
+    UNKNOWN = "unknown"  # says nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPolicy:
+    jobs_per_worker: int
+    min_workers: int
+    max_workers: int
+    calm: timedelta
+    safe_stop: bool  # a worker told to stop ends its job first: declared, or the pool is never shrunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolReading:
+    trust: Trust = Trust.KNOWN
+    jobs: int  # waiting, in transit and running
+    chores: bool = False  # stale entries or soon-due jobs, which only a living worker can move
+    peak_jobs: int  # the most jobs at one moment of the calm window; a chore counts as one
+    watched_for: timedelta  # the unbroken run of trusted readings up to now
+    busy: int  # workers with a job, or not proven idle
+    workers: int  # replicas asked for, ready or not
+    floor: int = 0  # planned work, from the clock
+    settled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDecision:
+    workers: int
+    reason: Reason
+
+
+def decide_workers(seen: PoolReading, policy: WorkerPolicy) -> WorkerDecision:
+    """Grow at once; shrink only after the calm window, and never below the workers that may be busy."""
+    if seen.trust is Trust.UNKNOWN:
+        return WorkerDecision(seen.workers, Reason.UNKNOWN)
+    target = _clamped(max(seen.jobs, int(seen.chores)), seen.floor, policy)
+    if target > seen.workers:
+        return WorkerDecision(target, _why_more(seen, policy))
+    if target == seen.workers:
+        return WorkerDecision(target, Reason.STEADY)
+    obstacle = _obstacle(seen, policy)
+    if obstacle is not None:
+        return WorkerDecision(seen.workers, obstacle)
+    lowest = max(target, _clamped(seen.peak_jobs, seen.floor, policy))
+    if lowest >= seen.workers:
+        return WorkerDecision(seen.workers, Reason.CALMING)
+    if seen.busy >= seen.workers:
+        return WorkerDecision(seen.workers, Reason.BUSY)
+    workers = max(lowest, seen.busy)
+    return WorkerDecision(workers, Reason.SHRINK if workers else Reason.ZERO)
+
+
+def _clamped(jobs: int, floor: int, policy: WorkerPolicy) -> int:
+    ideal = -(-jobs // policy.jobs_per_worker)  # ceiling, exact for integers
+    return min(max(ideal, policy.min_workers, floor), policy.max_workers)
+
+
+def _why_more(seen: PoolReading, policy: WorkerPolicy) -> Reason:
+    if -(-seen.jobs // policy.jobs_per_worker) > seen.workers:
+        return Reason.GROW
+    if seen.floor > seen.workers:
+        return Reason.FLOOR
+    return Reason.MINIMUM if policy.min_workers > seen.workers else Reason.CHORES
+
+
+def _obstacle(seen: PoolReading, policy: WorkerPolicy) -> Reason | None:
+    """Why the pool may not shrink now, whatever the demand was."""
+    if seen.trust is Trust.UNTRUSTED:
+        return Reason.UNTRUSTED
+    if not policy.safe_stop:
+        return Reason.NO_SAFE_STOP
+    if not seen.settled:
+        return Reason.UNSETTLED
+    return Reason.CALMING if seen.watched_for < policy.calm else None

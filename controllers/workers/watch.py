@@ -1,0 +1,102 @@
+"""Since when: the only thing the controller remembers, and only in memory.
+
+A restart forgets all of it, which can delay a lowering and nothing else. A value holds until the next reading replaces
+it, so the calm window counts from the last moment at which the higher demand may still have been there.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from controllers.ports import Known, PodName
+from controllers.workers.victims import POP_WINDOW
+
+JANITOR_PATIENCE = timedelta(minutes=11)
+"""How long stale entries keep one worker: RQ's default maintenance interval of 600 s and a minute more. What no worker
+has cleared by then needs an operator."""
+
+
+class PoolWatch:
+    """Demand and idleness of one pool over time."""
+
+    def __init__(self, calm: timedelta, longest_gap: timedelta) -> None:
+        self._calm = calm
+        self._longest_gap = longest_gap
+        self._last: datetime | None = None
+        self._watched_since: datetime | None = None
+        self._demand = 0
+        self._peaks: deque[tuple[datetime, int]] = deque()  # (held until, demand): falling demand, rising instants
+        self._idle: frozenset[PodName] = frozenset()
+        self._idle_since: dict[PodName, datetime] = {}
+        self._stale = 0
+        self._janitor_since: datetime | None = None
+
+    def see(self, now: datetime, known: Known, *, staffed: bool) -> None:
+        """Take in a trusted reading; `staffed` says that a worker runs which could clear stale entries."""
+        if self._last is not None and not timedelta() <= now - self._last <= self._longest_gap:
+            self.forget()  # whatever happened in such a gap was not watched
+        self._last = now
+        self._see_stale(now, known.stale, staffed=staffed)
+        demand = max(known.in_flight, int(self.has_chores(now, known)))
+        if self._watched_since is None:
+            self._watched_since = now
+        elif demand < self._demand:
+            while self._peaks and self._peaks[-1][1] <= self._demand:
+                self._peaks.pop()
+            self._peaks.append((now, self._demand))
+        self._demand = demand
+        while self._peaks and now - self._peaks[0][0] >= self._calm:
+            self._peaks.popleft()
+        self._see_idle(now, known.idle)
+
+    def forget(self) -> None:
+        """The run of trusted readings is broken."""
+        self._last = self._watched_since = None
+        self._demand = 0
+        self._peaks.clear()
+        self._idle = frozenset()
+        self._idle_since = {}
+
+    def has_chores(self, now: datetime, known: Known) -> bool:
+        """Whether one worker must live for what only a worker can clear or move."""
+        return known.due_soon > 0 or (known.stale > 0 and not self.is_out_of_patience(now))
+
+    def is_out_of_patience(self, now: datetime) -> bool:
+        """Whether a worker had its time to clear the stale entries and they are still there."""
+        return self._janitor_since is not None and now - self._janitor_since >= JANITOR_PATIENCE
+
+    @property
+    def peak_jobs(self) -> int:
+        return max(self._demand, self._peaks[0][1]) if self._peaks else self._demand
+
+    def watched_for(self, now: datetime) -> timedelta:
+        return timedelta() if self._watched_since is None else now - self._watched_since
+
+    def idle_for(self, pod: PodName, now: datetime) -> timedelta | None:
+        since = self._idle_since.get(pod)
+        return None if since is None else now - since
+
+    def next_change(self, now: datetime) -> datetime | None:
+        """The next instant at which time alone may allow a lowering."""
+        return min((at for at in self._edges() if at > now), default=None)
+
+    def _edges(self) -> Iterator[datetime]:
+        if self._watched_since is not None:
+            yield self._watched_since + self._calm
+        if self._peaks:
+            yield self._peaks[0][0] + self._calm
+        if self._janitor_since is not None:
+            yield self._janitor_since + JANITOR_PATIENCE
+        yield from (since + POP_WINDOW for since in self._idle_since.values())
+
+    def _see_stale(self, now: datetime, stale: int, *, staffed: bool) -> None:
+        if stale == 0 or stale > self._stale:
+            self._janitor_since = None
+        if stale and staffed and self._janitor_since is None:
+            self._janitor_since = now
+        self._stale = stale
+
+    def _see_idle(self, now: datetime, idle: frozenset[PodName]) -> None:
+        if idle != self._idle:
+            self._idle_since = {pod: self._idle_since.get(pod, now) for pod in idle}
+            self._idle = idle

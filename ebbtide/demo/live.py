@@ -1,0 +1,264 @@
+"""The live part of the demo: a real Redis, real RQ jobs and workers, and the controller's own loop.
+
+From the rendered config document only the edges are replaced: the Redis endpoint, and sizes and times that suit a
+laptop and half a minute.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+from rq import Queue
+
+from controllers.adapters.clock import SystemClock
+from controllers.adapters.redis_connection import connect
+from controllers.adapters.rq_demand import RqDemand
+from controllers.adapters.wakers import PollingWaker
+from controllers.loop import run
+from controllers.ports import Action, Outcome, PodName, PoolName, Ports, Scale
+from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.demo.jobs import Records, read_records, work
+from ebbtide.demo.naive import run_naively
+from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
+from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint, dump, load
+
+POLL = timedelta(milliseconds=20)
+SWEEP = timedelta(seconds=1)
+CALM = timedelta(seconds=2)
+MAX_WORKERS = (4, 2)  # of the first pool and the second
+JOB_SECONDS = (0.4, 2.5, 0.8, 1.6)  # in turns: short jobs end while long ones still run
+REACTION_LIMIT = 2.0  # seconds: what takes longer is no reaction to this job
+LIMIT = 90.0  # seconds: all of it is over long before
+SAFE_WORKER, STOCK_WORKER = "ebbtide.jobs.rq_worker.SafeWorker", "rq.Worker"
+
+Say = Callable[[str], None]
+
+
+class LiveError(RuntimeError):
+    """The live run did not come to its end; one line says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveResult:
+    reaction_ms: tuple[float, ...]  # job enqueued -> scale action done, one per growth
+    first_job_started_ms: float  # from the first enqueue, with the start of a worker process in it
+    jobs_done: int
+    jobs_interrupted: int  # counted from the jobs' own records
+    peak_workers: int
+    seconds: float
+
+    @property
+    def reaction_p50_ms(self) -> float:
+        return median(self.reaction_ms)
+
+    @property
+    def reaction_max_ms(self) -> float:
+        return max(self.reaction_ms)
+
+    def facts(self) -> dict[str, str]:
+        """For readers: what was measured, in words and with units."""
+        growths = len(self.reaction_ms)
+        return {
+            "job enqueued, workers asked for": f"{self.reaction_p50_ms:.0f} ms (median of {growths})",
+            "first job started": f"{self.first_job_started_ms:.0f} ms after it was enqueued, process start included",
+            "jobs done": str(self.jobs_done),
+            "jobs interrupted": str(self.jobs_interrupted),
+            "most workers at once": str(self.peak_workers),
+            "from no worker to no worker": f"{self.seconds:.0f} s",
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs: the fields, and the two figures drawn from the reactions."""
+        return {
+            **asdict(self),
+            "reaction_p50_ms": self.reaction_p50_ms,
+            "reaction_max_ms": self.reaction_max_ms,
+        }
+
+
+@dataclass
+class _Ledger:
+    """A journal that speaks, and remembers when each pool last grew."""
+
+    say: Say
+    grown: dict[PoolName, float] = field(default_factory=dict[PoolName, float])
+
+    def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:  # noqa: ARG002 - the port's signature
+        if isinstance(action, Scale) and outcome is Outcome.DONE:
+            self.grown[action.pool] = time.monotonic()
+            self.say(f"{action.pool}: {action.replicas} workers wanted ({action.reason})")
+
+    def noted(self, at: datetime, subject: str, message: str) -> None:  # noqa: ARG002 - the port's signature
+        self.say(f"{subject}: {message}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    say: Say
+    jobs: int
+    unsafe: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    config: ControllerConfig
+    cluster: ProcessCluster
+    connection: Redis
+    ledger: _Ledger
+    plan: _Plan
+
+
+def run_live(config: ControllerConfig, say: Say, *, jobs: int = 12, unsafe: bool = False) -> LiveResult:
+    """From no worker to no worker, with `jobs` jobs between. `unsafe` shows a careless controller instead."""
+    began = time.monotonic()
+    try:
+        with EmbeddedRedis() as server:
+            settings = adapted(config, server.port)
+            say(f"Redis answers on {server.host}:{server.port}")
+            return _on_stage(settings, server.client(), began, _Plan(say=say, jobs=jobs, unsafe=unsafe))
+    except RedisError as error:
+        raise LiveError(f"the demo's Redis went away: {error}") from error
+
+
+def _on_stage(config: ControllerConfig, connection: Redis, began: float, plan: _Plan) -> LiveResult:
+    names = [pool.name for pool in config.pools]
+    with connection, ProcessCluster(names, _commands(config, unsafe=plan.unsafe), blind=plan.unsafe) as cluster:
+        ledger = _Ledger(plan.say)
+        stage = _Stage(config=config, cluster=cluster, connection=connection, ledger=ledger, plan=plan)
+        with _controlling(stage) as check:
+            plan.say("0 workers: nothing to do, nothing to pay for")
+            first, reactions = _enqueue_all(stage, check)
+            records = _wait_for_the_end(stage, check)
+        peak = cluster.peak
+    if not reactions or records.first_start is None:
+        raise LiveError("no job was started: did the worker processes start at all?")
+    return LiveResult(
+        reaction_ms=tuple(reactions),
+        first_job_started_ms=(records.first_start - first) * 1000,
+        jobs_done=records.done,
+        jobs_interrupted=records.interrupted,
+        peak_workers=peak,
+        seconds=time.monotonic() - began,
+    )
+
+
+def adapted(config: ControllerConfig, port: int) -> ControllerConfig:
+    """The rendered document, read back, with this machine's edges: at most two pools, small and quick to calm."""
+    if not config.pools:
+        raise LiveError("the stack has no worker pool: nothing to show live")
+    document = load(dump(config))
+    pools = tuple(
+        replace(pool, min_workers=0, max_workers=min(pool.max_workers, most), jobs_per_worker=1, calm=CALM, floors=())
+        for pool, most in zip(document.pools, MAX_WORKERS, strict=False)
+    )
+    endpoint = RedisEndpoint(host="127.0.0.1", port=port)
+    return replace(document, pools=pools, budgets=(), sweep=SWEEP, redis=endpoint)
+
+
+def _commands(config: ControllerConfig, *, unsafe: bool) -> Callable[[PoolName, PodName], list[str]]:
+    queues = {pool.name: pool.queues for pool in config.pools}
+    url = f"redis://{config.redis.host}:{config.redis.port}"
+    worker_class = STOCK_WORKER if unsafe else SAFE_WORKER
+    return lambda pool, pod: rq_worker_command(url, pod, queues[pool], worker_class)
+
+
+@contextmanager
+def _controlling(stage: _Stage) -> Generator[Callable[[], None]]:
+    """The controller in a thread; gives a check that raises what the thread raised."""
+    waker = PollingWaker(POLL)
+    over = threading.Event()
+    failures: list[BaseException] = []
+    loop = _naive(stage, over) if stage.plan.unsafe else _safe(stage, waker)
+
+    def guarded() -> None:
+        try:
+            loop()
+        except BaseException as error:  # handed over to the main thread, which raises it
+            failures.append(error)
+
+    def check() -> None:
+        if failures:
+            raise failures[0]
+
+    thread = threading.Thread(target=guarded, name="controller")
+    thread.start()
+    try:
+        yield check
+    finally:
+        waker.stop()
+        over.set()
+        thread.join()
+    check()
+
+
+def _safe(stage: _Stage, waker: PollingWaker) -> Callable[[], None]:
+    demand = RqDemand(connect(stage.config.redis, {}), {pool.name: pool.queues for pool in stage.config.pools})
+    ports = Ports(demand=demand, cluster=stage.cluster, clock=SystemClock(), waker=waker, journal=stage.ledger)
+    return lambda: run(stage.config, ports)
+
+
+def _naive(stage: _Stage, over: threading.Event) -> Callable[[], None]:
+    loop = run_naively(stage.config.pools, stage.connection, stage.cluster, stage.ledger, SystemClock())
+    return lambda: loop(over.is_set)
+
+
+def _enqueue_all(stage: _Stage, check: Callable[[], None]) -> tuple[float, list[float]]:
+    """Enqueue one job after another while that makes a pool grow, then the rest at once."""
+    pools, jobs = stage.config.pools, stage.plan.jobs
+    first = time.time()
+    reactions: list[float] = []
+    stage.plan.say(f"{jobs} jobs come in")
+    for number in range(jobs):
+        pool = pools[number % len(pools)]
+        grows = number < sum(min(other.max_workers, jobs // len(pools)) for other in pools)
+        before = time.monotonic()
+        _enqueue(stage, pool, number)
+        if grows:
+            reactions += _reaction(stage, pool.name, before, check)
+    return first, reactions
+
+
+def _enqueue(stage: _Stage, pool: PoolPolicy, number: int) -> None:
+    queue = Queue(pool.queues[number % len(pool.queues)], connection=stage.connection)
+    queue.enqueue(work, JOB_SECONDS[number % len(JOB_SECONDS)])
+
+
+def _reaction(stage: _Stage, pool: PoolName, before: float, check: Callable[[], None]) -> list[float]:
+    """How long the controller took to act on the job just enqueued, in ms; nothing if it saw no need to."""
+    while time.monotonic() < before + REACTION_LIMIT:
+        check()
+        at = stage.ledger.grown.get(pool, 0.0)
+        if at > before:
+            return [(at - before) * 1000]
+        time.sleep(0.002)
+    return []
+
+
+def _wait_for_the_end(stage: _Stage, check: Callable[[], None]) -> Records:
+    deadline = time.monotonic() + LIMIT
+    jobs = stage.plan.jobs
+    told = -1
+    while time.monotonic() < deadline:
+        check()
+        records = read_records(stage.connection)
+        if records.done != told:
+            told = records.done
+            stage.plan.say(f"{told} of {jobs} jobs done, {stage.cluster.live_workers()} workers")
+        settled = stage.plan.unsafe or records.done == jobs
+        if settled and not _waiting(stage) and not stage.cluster.pids():
+            stage.plan.say("0 workers again")
+            return read_records(stage.connection)
+        time.sleep(0.1)
+    raise LiveError(f"not over after {LIMIT:.0f} s: {told} of {jobs} jobs done, {stage.cluster.live_workers()} workers")
+
+
+def _waiting(stage: _Stage) -> int:
+    queues = {queue for pool in stage.config.pools for queue in pool.queues}
+    return sum(int(stage.connection.llen(f"rq:queue:{queue}")) for queue in queues)

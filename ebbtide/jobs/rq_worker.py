@@ -1,0 +1,157 @@
+"""A worker for RQ that never loses a job when it is told to stop: `rq worker -w ebbtide.jobs.rq_worker.SafeWorker`.
+
+The stock worker leaves at once when SIGTERM finds it "idle". But a worker that has just popped a job still counts as
+idle, so the job is stranded (one queue) or lost for good (several queues). Here the signal only sets a flag and asks
+the server to end the blocking pop. Whichever comes first, the end of the wait or a job, wins: a job runs to its end.
+
+A second SIGTERM changes nothing, since no signal may cut a job short; a second SIGINT (Ctrl-C, or a second shutdown
+command) still ends the job at once, as in RQ. Give the pod a grace period longer than the longest job.
+"""
+
+import signal
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from redis import Redis
+from redis.connection import ConnectionPool
+from redis.exceptions import RedisError
+from rq import Queue, Worker
+from rq.exceptions import StopRequested
+from rq.job import Job
+from rq.utils import now
+
+_RQ_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+UNBLOCK_EVERY = 0.05  # seconds: the first request may come a moment before the pop blocks
+
+
+class PopGate:
+    """Where the worker's blocking pop is, and whether it may go there."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.client_id: int | None = None
+        self.empty_handed = False  # in the dequeue loop, holding no job
+
+    def enter(self, connection: Redis) -> None:
+        self.empty_handed = True
+        self.client_id = connection.client_id()
+        if self.closed:  # looked at after the id is known: from then on the pop can be ended
+            raise StopRequested
+
+    def leave(self, popped: Any) -> None:
+        self.client_id = None
+        self.empty_handed = popped is None
+
+
+class InterruptibleQueue(Queue):
+    """Pops on one known connection, so that another can ask the server to end the wait. Subclassed per worker."""
+
+    gate: PopGate
+
+    @classmethod
+    def lmove(cls, connection: Redis, queue_key: str, timeout: int | None) -> Any:
+        with connection.client() as single:
+            cls.gate.enter(single)
+            popped = None
+            try:
+                popped = super().lmove(single, queue_key, timeout)
+            finally:
+                cls.gate.leave(popped)
+        return popped
+
+    @classmethod
+    def lpop(cls, queue_keys: Sequence[str], timeout: int | None, connection: Redis | None = None) -> Any:
+        if connection is None:
+            return super().lpop(queue_keys, timeout)
+        with connection.client() as single:
+            cls.gate.enter(single)
+            popped = None
+            try:
+                popped = super().lpop(queue_keys, timeout, connection=single)
+            finally:
+                cls.gate.leave(popped)
+        return popped
+
+
+class Unblocker(threading.Thread):
+    """Ends the blocking pop from a connection of its own. Started early: a signal handler should start nothing."""
+
+    def __init__(self, gate: PopGate, pool: ConnectionPool, worker_key: str) -> None:
+        super().__init__(name="ebbtide-unblocker", daemon=True)
+        self._gate = gate
+        self._worker_key = worker_key
+        settings: dict[str, Any] = {**pool.connection_kwargs, "socket_timeout": 2}
+        self._connection = Redis(connection_pool=ConnectionPool(pool.connection_class, **settings))
+        self._asked = threading.Event()
+        self._over = threading.Event()
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def finish(self) -> None:
+        self._over.set()
+        self._asked.set()
+
+    def run(self) -> None:
+        self._asked.wait()
+        noted = False
+        while not self._over.wait(UNBLOCK_EVERY):
+            client_id = self._gate.client_id
+            try:
+                if not noted:
+                    noted = True
+                    self._connection.hset(self._worker_key, "shutdown_requested_date", now().strftime(_RQ_TIME))
+                if client_id is not None:
+                    self._connection.client_unblock(client_id)
+            except RedisError:
+                continue  # then the pop fails too, and the worker looks at the flag
+        self._connection.close()
+
+
+class SafeWorker(Worker):
+    """Stops between jobs, never in one."""
+
+    _gate: PopGate
+    _unblocker: Unblocker
+
+    def bootstrap(self, *args: Any, **kwargs: Any) -> None:
+        self._gate = PopGate()
+        popping: type[Any] = type("PoppingQueue", (InterruptibleQueue, self.queue_class), {"gate": self._gate})
+        self.queue_class = popping
+        self._unblocker = Unblocker(self._gate, self.connection.connection_pool, self.key)
+        self._unblocker.start()
+        # As process 1 of a container an unhandled SIGTERM is dropped: handle it from the first moment.
+        self._install_signal_handlers()
+        super().bootstrap(*args, **kwargs)
+
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:
+        if self._gate.closed:
+            if signum == signal.SIGINT:
+                self.request_force_stop(signum, frame)
+            return
+        self._shutdown_requested_date = now()
+        self._stop_requested = True
+        self._gate.closed = True
+        self._unblocker.ask()
+
+    def dequeue_job_and_maintain_ttl(
+        self, timeout: int | None, max_idle_time: int | None = None
+    ) -> tuple[Job, Queue] | None:
+        self._gate.empty_handed = True
+        try:
+            return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+        finally:
+            self._gate.empty_handed = False
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        # RQ beats at the start of every round of its dequeue loop: the place to leave it, even with Redis away.
+        if self._gate.closed and self._gate.empty_handed:
+            raise StopRequested
+        super().heartbeat(timeout, pipeline)
+
+    def teardown(self) -> None:
+        super().teardown()
+        if not self.is_horse:
+            self._unblocker.finish()

@@ -1,0 +1,44 @@
+"""A real Redis for tests, and waiting with a deadline instead of sleeping."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from redis import Redis
+
+from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+
+DEADLINE = 15.0  # seconds
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {DEADLINE:.0f} s for {what}"
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def shared_server() -> Iterator[EmbeddedRedis]:
+    with EmbeddedRedis() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server: EmbeddedRedis) -> EmbeddedRedis:
+    """An empty server."""
+    with shared_server.client() as client:
+        client.flushall()
+    return shared_server
+
+
+@pytest.fixture
+def client(server: EmbeddedRedis) -> Iterator[Redis]:
+    """As RQ needs it: replies in bytes."""
+    with server.client() as connection:
+        yield connection
+
+
+def endpoint(server: EmbeddedRedis) -> RedisEndpoint:
+    return RedisEndpoint(host=server.host, port=server.port)

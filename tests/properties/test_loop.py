@@ -1,0 +1,74 @@
+"""Laws of the whole loop, on fakes whose caches lag."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.ports import SetBudget
+from tests.builders_controllers import NOON, OFFICE, Bench, RandomWorld, budgets, config, pool_policy, seconds
+
+
+def random_bench(seed: int) -> tuple[Bench, RandomWorld]:
+    slow = pool_policy(name="train", calm=seconds(8))
+    quick = pool_policy(name="embed", calm=seconds(3), jobs_per_worker=3)
+    bench = Bench(config(slow, quick))
+    world = RandomWorld(bench, seed)
+    bench.cluster.pods_lag = seconds(world.random.choice([0, 0, 0.05, 1, 4]))
+    bench.cluster.objects_lag = seconds(world.random.choice([0, 0, 0.05, 1, 4]))
+    return bench, world
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_a_thousand_random_runs_never_remove_a_busy_worker(block: int) -> None:
+    lowered = 0
+    for seed in range(block * 100, block * 100 + 100):
+        bench, world = random_bench(seed)
+        for _ in range(90):
+            before = bench.cluster.replicas("embed")
+            world.step()
+            if world.random.random() < 0.02:
+                bench.restart()
+            if world.random.random() < 0.8:
+                bench.turn()
+            lowered += bench.cluster.replicas("embed") < before
+        assert bench.cluster.removed_busy == [], f"seed {seed}"
+
+    assert lowered > 20  # the runs do shrink: otherwise the law would say nothing
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_a_restart_at_any_instant_wants_the_same_in_the_end(seed: int) -> None:
+    """Two controllers on the same history, one of them restarted: timers differ for a while, the outcome does not."""
+    replicas: list[int] = []
+    for restarts in (False, True):
+        bench, world = random_bench(seed)
+        bench.cluster.pods_lag = bench.cluster.objects_lag = seconds(0)
+        for _ in range(30):
+            world.step()
+            bench.turn()
+        if restarts:
+            bench.restart()
+        bench.pass_time(seconds(30))
+        replicas.append(bench.cluster.replicas("train"))
+
+    assert replicas[0] == replicas[1]
+
+
+@given(st.lists(st.integers(1, 5 * 3600), min_size=1, max_size=60), st.integers(0, 100))
+@settings(max_examples=60, deadline=None)
+def test_budgets_never_open_in_business_hours_and_fixed_ones_are_never_named(pauses: list[int], seed: int) -> None:
+    bench = Bench(config(budgets=budgets("api"), sweep=timedelta(hours=6)), start=NOON + timedelta(hours=seed))
+    bench.cluster.add_budget("api")
+    bench.cluster.add_budget("ray-head")
+    for pause in pauses:
+        bench.clock.advance(seconds(pause))
+        bench.turn()
+
+    for at, action, _ in bench.journal.actions:
+        assert isinstance(action, SetBudget)
+        assert action.budget == "api"
+        assert action.max_unavailable == 0 or not OFFICE.is_open(at)
+    assert bench.cluster.budget("ray-head") == 0

@@ -1,0 +1,111 @@
+"""Laws of the worker decision."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.workers.decision import PoolReading, Trust, WorkerPolicy, decide_workers
+from controllers.workers.victims import POP_WINDOW, WorkerPod, plan_victims, spare_pods
+
+COUNTS = st.integers(0, 60)
+SPELLS = st.sampled_from([timedelta(), timedelta(seconds=30), timedelta(minutes=10)])
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> WorkerPolicy:
+    least = draw(st.integers(0, 10))
+    return WorkerPolicy(
+        jobs_per_worker=draw(st.integers(1, 5)),
+        min_workers=least,
+        max_workers=draw(st.integers(max(1, least), 40)),
+        calm=timedelta(minutes=2),
+        safe_stop=draw(st.booleans()),
+    )
+
+
+@st.composite
+def readings(draw: st.DrawFn, trust: Trust | None = None, jobs: int | None = None) -> PoolReading:
+    now = draw(COUNTS) if jobs is None else jobs
+    workers = draw(COUNTS)
+    return PoolReading(
+        trust=draw(st.sampled_from(Trust)) if trust is None else trust,
+        jobs=now,
+        chores=draw(st.booleans()),
+        peak_jobs=now + draw(COUNTS),
+        watched_for=draw(SPELLS),
+        busy=draw(st.integers(0, workers)),
+        workers=workers,
+        floor=draw(st.integers(0, 20)),
+        settled=draw(st.booleans()),
+    )
+
+
+@given(readings(), st.integers(1, 50), policies())
+def test_more_jobs_never_ask_for_fewer_workers(seen: PoolReading, extra: int, policy: WorkerPolicy) -> None:
+    more = PoolReading(
+        trust=seen.trust,
+        jobs=seen.jobs + extra,
+        chores=seen.chores,
+        peak_jobs=seen.peak_jobs + extra,
+        watched_for=seen.watched_for,
+        busy=seen.busy,
+        workers=seen.workers,
+        floor=seen.floor,
+        settled=seen.settled,
+    )
+
+    assert decide_workers(more, policy).workers >= decide_workers(seen, policy).workers
+
+
+@given(readings(), policies())
+def test_never_below_the_busy_workers(seen: PoolReading, policy: WorkerPolicy) -> None:
+    assert decide_workers(seen, policy).workers >= seen.busy
+
+
+@given(readings(trust=Trust.UNKNOWN), policies())
+def test_unknown_never_changes(seen: PoolReading, policy: WorkerPolicy) -> None:
+    assert decide_workers(seen, policy).workers == seen.workers
+
+
+@given(readings(trust=Trust.UNTRUSTED), policies())
+def test_untrusted_never_lowers(seen: PoolReading, policy: WorkerPolicy) -> None:
+    assert decide_workers(seen, policy).workers >= seen.workers
+
+
+@given(readings(), policies())
+def test_growth_stays_within_the_maximum(seen: PoolReading, policy: WorkerPolicy) -> None:
+    assert decide_workers(seen, policy).workers <= max(seen.workers, policy.max_workers)
+
+
+@given(readings(), policies())
+def test_zero_means_that_nothing_was_seen_for_the_calm_window(seen: PoolReading, policy: WorkerPolicy) -> None:
+    if seen.workers > 0 and decide_workers(seen, policy).workers == 0:
+        assert seen.trust is Trust.KNOWN
+        assert (seen.jobs, seen.peak_jobs, seen.chores, seen.busy, seen.floor) == (0, 0, False, 0, 0)
+        assert seen.watched_for >= policy.calm
+
+
+@st.composite
+def pod_lists(draw: st.DrawFn) -> list[WorkerPod]:
+    ages = st.sampled_from([None, timedelta(seconds=1), POP_WINDOW, timedelta(minutes=5)])
+    pods: list[WorkerPod] = []
+    for number in range(draw(st.integers(0, 12))):
+        pending = draw(st.booleans())
+        idle_for = None if pending else draw(ages)
+        marked = not pending and draw(st.booleans())
+        seen = draw(st.booleans())
+        pods.append(WorkerPod(name=f"p{number}", pending=pending, marked=marked, mark_seen=seen, idle_for=idle_for))
+    return pods
+
+
+@given(pod_lists(), st.integers(0, 12), st.integers(0, 12))
+def test_a_plan_touches_only_pods_that_are_proven_idle(pods: list[WorkerPod], excess: int, active_jobs: int) -> None:
+    spare = spare_pods(pods, active_jobs)
+    plan = plan_victims(pods, min(excess, spare.total), spare)
+    by_name = {pod.name: pod for pod in pods}
+
+    assert all(by_name[name].removable for name in plan.mark)
+    assert all(by_name[name].idle_for is None for name in plan.unmark)
+    assert plan.ready <= min(excess, spare.total)
+    assert len(plan.mark) + plan.ready <= excess + sum(pod.marked for pod in pods)

@@ -1,0 +1,94 @@
+"""What the controller remembers of one pool."""
+
+from datetime import timedelta
+
+from controllers.ports import Known
+from controllers.workers.watch import JANITOR_PATIENCE, PoolWatch
+from tests.builders_controllers import NOON, seconds
+
+
+def known(waiting: int = 0, *, stale: int = 0, idle: frozenset[str] = frozenset()) -> Known:
+    return Known(waiting=waiting, in_transit=0, running=0, stale=stale, idle=idle)
+
+
+def watch() -> PoolWatch:
+    return PoolWatch(seconds(60), longest_gap=seconds(30))
+
+
+def see_each(watched: PoolWatch, readings: list[tuple[int, Known]], *, staffed: bool = False) -> None:
+    for at, reading in readings:
+        watched.see(NOON + seconds(at), reading, staffed=staffed)
+
+
+def test_the_peak_is_the_highest_demand_of_the_calm_window() -> None:
+    watched = watch()
+
+    see_each(watched, [(0, known(9)), (20, known(4)), (40, known(6)), (60, known(1)), (79, known(2))])
+
+    assert watched.peak_jobs == 9
+
+
+def test_a_peak_leaves_the_window_when_it_has_been_gone_for_the_calm_time() -> None:
+    watched = watch()
+
+    see_each(watched, [(0, known(9)), (20, known(4)), (50, known(1)), (80, known(1))])
+
+    assert watched.peak_jobs == 4  # it held until the reading at 50
+
+
+def test_a_gap_in_the_readings_starts_the_watch_anew() -> None:
+    watched = watch()
+
+    see_each(watched, [(0, known(9)), (20, known()), (51, known())])
+
+    assert watched.watched_for(NOON + seconds(51)) == timedelta()
+    assert watched.peak_jobs == 0
+
+
+def test_a_clock_that_goes_back_starts_the_watch_anew() -> None:
+    watched = watch()
+
+    see_each(watched, [(20, known()), (10, known())])
+
+    assert watched.watched_for(NOON + seconds(10)) == timedelta()
+
+
+def test_idleness_counts_from_the_first_reading_that_says_so_and_ends_with_a_job() -> None:
+    watched = watch()
+    both, one = frozenset({"a", "b"}), frozenset({"a"})
+
+    see_each(watched, [(0, known(idle=both)), (5, known(idle=one)), (10, known(idle=both))])
+
+    assert watched.idle_for("a", NOON + seconds(12)) == seconds(12)
+    assert watched.idle_for("b", NOON + seconds(12)) == seconds(2)
+    assert watched.idle_for("c", NOON + seconds(12)) is None
+
+
+def test_stale_entries_keep_a_janitor_until_it_had_its_time() -> None:
+    watched = watch()
+    left = known(stale=1)
+    patience = int(JANITOR_PATIENCE.total_seconds())
+
+    see_each(watched, [(at, left) for at in range(0, patience, 20)], staffed=True)
+
+    assert watched.has_chores(NOON + seconds(patience - 1), left)
+    assert not watched.has_chores(NOON + seconds(patience), left)
+
+
+def test_patience_does_not_run_while_no_worker_is_there_to_clean() -> None:
+    watched = watch()
+    left = known(stale=1)
+
+    see_each(watched, [(0, left), (20, left)], staffed=False)
+
+    assert watched.has_chores(NOON + timedelta(days=1), left)
+
+
+def test_the_next_change_is_the_first_instant_that_may_allow_a_lowering() -> None:
+    watched = watch()
+
+    see_each(watched, [(0, known(3)), (10, known(idle=frozenset({"a"})))])
+
+    assert watched.next_change(NOON + seconds(10)) == NOON + seconds(15)  # the pop window of pod a
+    assert watched.next_change(NOON + seconds(15)) == NOON + seconds(60)  # watched for the calm time
+    assert watched.next_change(NOON + seconds(60)) == NOON + seconds(70)  # the peak of 3 leaves the window
