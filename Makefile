@@ -11,12 +11,12 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 # Two workers: the machine that the time limits are stated for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help demo test test-long check setup schema lock clean
+.PHONY: help demo test test-long check bench setup schema lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-demo: setup ## one customer end to end: check, render, live
+demo: setup ## one customer end to end: check, render, live, replay; writes out/demo/report.html
 	@$(BIN)/ebbtide demo
 
 test: setup ## the fast tier: needs Python only
@@ -31,6 +31,9 @@ check: setup ## format, lint, types, import contracts
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 
+bench: setup ## time what the figures are quoted for; writes out/bench.json
+	@$(BIN)/python -m benchmarks
+
 setup: $(VENV)/.installed ## the virtual environment, from hashes, with compiled bytecode
 
 $(VENV)/.installed: tools/locks/dev.txt pyproject.toml
@@ -43,7 +46,7 @@ $(VENV)/.installed: tools/locks/dev.txt pyproject.toml
 	@touch $@
 
 schema: setup ## write docs/stack.schema.json anew from the settings' types
-	@$(BIN)/python -m ebbtide.settings.schema docs/stack.schema.json
+	@$(BIN)/python -c 'from pathlib import Path; from ebbtide.files import write_file; from ebbtide.settings.json_schema import schema_text; write_file(Path("docs/stack.schema.json"), schema_text())'
 
 lock: ## pin the dependencies anew, with hashes and without addresses (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 --all-extras \

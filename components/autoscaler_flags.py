@@ -68,9 +68,9 @@ def group_options(kind: NodeKind) -> dict[str, str]:
     return {
         # GPU nodes cost most, and a job that finds none waits longest: in between by choice.
         "scaledownunneededtime": "5m0s" if kind is NodeKind.GPU else "3m0s",
-        # Above the threshold a node is never considered, whatever the budgets say. At night most nodes are between.
-        "scaledownutilizationthreshold": "0.9",
-        "scaledowngpuutilizationthreshold": "0.9",
+        # Above the threshold a node is never considered, whatever the budgets say. Higher thrashes: see docs/adr/0005.
+        "scaledownutilizationthreshold": "0.65",
+        "scaledowngpuutilizationthreshold": "0.65",
     }
 
 

@@ -27,6 +27,7 @@ class Command:
 COMMANDS = {
     "check": Command("ebbtide.cli.check", "", "Check stack files: every fault at once, or a summary."),
     "render": Command("ebbtide.cli.render", "provision", "Show what a stack would create and cost, without a cloud."),
+    "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "demo": Command("ebbtide.cli.demo", "demo", "Watch real workers grow and go to zero on this machine."),
 }
 

@@ -1,7 +1,7 @@
-"""`ebbtide demo`: the product's main job on this machine, each step named: check, render, live.
+"""`ebbtide demo`: the product's main job on this machine, each step named: check, render, live, replay, cost.
 
-Everything is embedded: a Redis on a free loopback port, real RQ jobs and worker processes. Nothing is asked of a
-cloud, a cluster or the network.
+Everything is embedded: a Redis on a free loopback port, real RQ jobs and worker processes, and the trace that ships
+with the package. Nothing is asked of a cloud, a cluster or the network.
 """
 
 import json
@@ -15,37 +15,48 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.rule import Rule
 
 from ebbtide.cli.check import summary
-from ebbtide.cli.render import controller_document
+from ebbtide.cli.render import controller_document, cost_parts
 from ebbtide.demo.embedded_redis import NoRedis
-from ebbtide.demo.live import LiveError, run_live
+from ebbtide.demo.live import LiveError, LiveResult, run_live
 from ebbtide.files import Unwritable, write_file
+from ebbtide.preview.cost import HOURS_PER_MONTH, group_costs
 from ebbtide.preview.recording import record
 from ebbtide.preview.resources import Resource
 from ebbtide.preview.tree import component_tree, counts_by_type
+from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.simulator.document import as_json
+from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
+from ebbtide.simulator.report import strategy_table, write_report
+from ebbtide.simulator.results import Replay
+from ebbtide.simulator.strategies import Strategy
+from ebbtide.simulator.traces import find_trace
 from ebbtide.vocabulary.controller_config import load
 
-STEPS = ("check", "render", "live")
+TRACE = "openb2023-a"
+STEPS = ("check", "render", "live", "replay", "cost")
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@command.command(epilog="Example: ebbtide demo --jobs 4 --output out/short")
+@command.command(epilog="Example: ebbtide demo --days 2 --output out/short")
 def demo(
     *,
     stack: Annotated[str, typer.Option(metavar="STACK", help="A name (demo) or a path.")] = "demo",
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the figures go.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the report goes.")] = Path(
         "out/demo"
     ),
+    days: Annotated[int, typer.Option(min=1, max=16, help="Days of the trace to replay.")] = 7,
     jobs: Annotated[int, typer.Option(min=1, max=60, help="Real jobs for the live part.")] = 12,
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Live: scale the naive way, and see running jobs die.")
     ] = False,
 ) -> None:
-    """Check, render and run one customer."""
+    """Check, render, run and replay one customer."""
     out = Console(highlight=False)
     began = monotonic()
     signal.signal(signal.SIGTERM, _as_interrupt)
@@ -61,11 +72,17 @@ def demo(
             live = run_live(load(controller_document(resources)), out.print, jobs=jobs, unsafe=unsafe)
             for what, value in live.facts().items():
                 out.print(f"[bold]{what}[/bold]: {value}")
-            write_file(output / "live.json", json.dumps(live.as_json(), indent=2) + "\n")
-    except (StackInvalid, NoRedis, LiveError, Unwritable) as error:
+        with _step(out, "replay"):
+            found = _replayed(out, settings, days)
+            out.print(strategy_table(found, assumptions=False))
+            out.print("What was assumed is in the report.")
+        with _step(out, "cost"):
+            _show_costs(out, settings, found)
+            _write(output, found, live)
+    except (StackInvalid, NoRedis, LiveError, ReplayError, NoPrice, Unwritable) as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(str(error), markup=False)
         raise typer.Exit(1) from None
-    out.print(f"\nDone in {monotonic() - began:.0f} s.")
+    out.print(f"\nDone in {monotonic() - began:.0f} s. Open [bold]{output / 'report.html'}[/bold] in a browser.")
     if live.jobs_interrupted and not unsafe:
         out.print(f"{live.jobs_interrupted} jobs were interrupted: that must not happen.")
         raise typer.Exit(1)
@@ -89,3 +106,31 @@ def _show_stack(out: Console, settings: StackSettings, resources: Sequence[Resou
     out.print(component_tree(resources, f"stack {settings.stack} ({settings.customer}, {settings.region})"))
     counts = counts_by_type(resources)
     out.print(f"{sum(counts.values())} resources of {len(counts)} types; `ebbtide render {settings.stack}` lists them")
+
+
+def _replayed(out: Console, settings: StackSettings, days: int) -> Replay:
+    trace = find_trace(TRACE)
+    out.print(f"{days} days of {TRACE} through the controller's own loop, in virtual time")
+    columns = (TextColumn("{task.description:<20}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*columns, TimeElapsedColumn(), console=out, transient=True) as bars:
+        tasks = {name: bars.add_task(name, total=1.0, visible=False) for name in Strategy}
+
+        def progress(strategy: Strategy, share: float) -> None:
+            bars.update(tasks[strategy], completed=share, visible=True)
+
+        return replay(settings, trace, ReplayOptions(days=days), progress)
+
+
+def _show_costs(out: Console, settings: StackSettings, found: Replay) -> None:
+    product = found.strategies[Strategy.FIXED_FLEXIBLE]
+    monthly = HOURS_PER_MONTH / (24 * found.days)
+    usage = {group: hours * monthly for group, hours in product.node_hours_by_group.items()}
+    out.print(f"US dollars per month; usage as replayed, {found.days} days taken for a month")
+    for part in cost_parts(group_costs(settings, usage)):
+        out.print(part)
+
+
+def _write(output: Path, found: Replay, live: LiveResult) -> None:
+    write_report(found, output / "report.html", live=live.facts())
+    write_file(output / "replay.json", json.dumps(as_json(found), indent=2) + "\n")
+    write_file(output / "live.json", json.dumps(live.as_json(), indent=2) + "\n")

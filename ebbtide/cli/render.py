@@ -128,7 +128,8 @@ def _ownership_table(rows: Sequence[OwnershipRow]) -> Table:
 
 def cost_parts(lines: Sequence[GroupCost]) -> list[RenderableType]:
     """The monthly table and its notes."""
-    table = _table("line", ">at min", ">at max", ">at usage", "reckoned as")
+    table = _table("line", ">at min", ">at max", ">at usage")
+    table.add_column("reckoned as", overflow="fold")
     for line in lines:
         reckoned = f"about {line.assumption}" if line.approximate else line.assumption
         amounts = [_usd(amount) for amount in (line.usd_at_min, line.usd_at_max, line.usd_at_usage)]
@@ -142,7 +143,7 @@ def cost_parts(lines: Sequence[GroupCost]) -> list[RenderableType]:
 
 
 def _usd(amount: float | None) -> str:
-    return "-" if amount is None else f"{amount:,.2f}"
+    return "-" if amount is None else f"{amount:,.0f}"
 
 
 def _total(amounts: Sequence[float | None]) -> str:

@@ -93,7 +93,7 @@ class _Ledger:
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:  # noqa: ARG002 - the port's signature
         if isinstance(action, Scale) and outcome is Outcome.DONE:
             self.grown[action.pool] = time.monotonic()
-            self.say(f"{action.pool}: {action.replicas} workers wanted ({action.reason})")
+            self.say(f"{action.pool}: wants {_workers(action.replicas)} ({action.reason})")
 
     def noted(self, at: datetime, subject: str, message: str) -> None:  # noqa: ARG002 - the port's signature
         self.say(f"{subject}: {message}")
@@ -250,7 +250,7 @@ def _wait_for_the_end(stage: _Stage, check: Callable[[], None]) -> Records:
         records = read_records(stage.connection)
         if records.done != told:
             told = records.done
-            stage.plan.say(f"{told} of {jobs} jobs done, {stage.cluster.live_workers()} workers")
+            stage.plan.say(f"{told} of {jobs} jobs done, {_workers(stage.cluster.live_workers())}")
         settled = stage.plan.unsafe or records.done == jobs
         if settled and not _waiting(stage) and not stage.cluster.pids():
             stage.plan.say("0 workers again")
@@ -262,3 +262,7 @@ def _wait_for_the_end(stage: _Stage, check: Callable[[], None]) -> Records:
 def _waiting(stage: _Stage) -> int:
     queues = {queue for pool in stage.config.pools for queue in pool.queues}
     return sum(int(stage.connection.llen(f"rq:queue:{queue}")) for queue in queues)
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker" if count == 1 else f"{count} workers"

@@ -105,7 +105,7 @@ def _bought(group: NodeGroupSettings, settings: StackSettings, *, planned: bool)
     if not planned:
         return PricingAssumption.ON_DEMAND.value
     plan = settings.costs.pricing_assumption.value
-    return plan if group.min == group.max else f"{plan} up to {group.min}, then on-demand"
+    return plan if group.min == group.max else f"{plan} for {group.min}, the rest on-demand"
 
 
 def _fixed_lines(region: str) -> Iterator[GroupCost]:

@@ -4,6 +4,7 @@ No scheduler packs much tighter, and the one of EKS spreads, so what does not fi
 in the same state are counted and not listed: a million replicas take no longer than one.
 """
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -59,6 +60,11 @@ class _Packing:
         split = ((full, each), (1 if rest else 0, rest), (alike.count - full - (1 if rest else 0), 0))
         self.used += [_Alike(_less(alike.room, size, pods), count) for count, pods in split if count]
         return left - full * each - rest
+
+
+def alike_nodes_needed(each: Capacity, pods: Iterable[tuple[PodSize, int]]) -> int:
+    """How many nodes like `each` the pods take; there may be any number of them."""
+    return nodes_needed(pods, {"": Nodes(each=each, most=sys.maxsize)})[""]
 
 
 def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes]) -> dict[str, int]:

@@ -10,24 +10,26 @@ import pytest
 
 from tests.builders_redis import wait_until
 
-SHORT = ("--jobs", "4")
+SHORT = ("--days", "1", "--jobs", "4")
 
 
 def demo(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "ebbtide.cli", "demo", *arguments]
 
 
-def test_every_step_is_named_and_the_figures_are_there(tmp_path: Path) -> None:
+def test_every_step_is_named_and_the_report_is_there(tmp_path: Path) -> None:
     done = subprocess.run(
         demo(*SHORT, "--output", str(tmp_path / "out")), capture_output=True, text=True, check=False, timeout=100
     )
 
     assert done.returncode == 0, done.stderr
-    steps = [line for line in done.stdout.splitlines() if line[:3] in {f"{number}/3" for number in range(1, 4)}]
-    assert [step.split()[1] for step in steps] == ["check", "render", "live"]
+    steps = [line for line in done.stdout.splitlines() if line[:3] in {f"{number}/5" for number in range(1, 6)}]
+    assert [step.split()[1] for step in steps] == ["check", "render", "live", "replay", "cost"]
     assert "jobs interrupted: 0" in done.stdout
     live = json.loads((tmp_path / "out" / "live.json").read_text())
     assert (live["jobs_done"], live["jobs_interrupted"]) == (4, 0)
+    assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
+    assert json.loads((tmp_path / "out" / "replay.json").read_text())["days"] == 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find the processes it started")
@@ -40,7 +42,7 @@ def test_an_interrupted_demo_leaves_no_process_and_no_file(tmp_path: Path, how: 
         text=True,
     )
     assert process.stdout is not None
-    while "workers wanted" not in process.stdout.readline():
+    while "wants 1 worker" not in process.stdout.readline():
         assert process.poll() is None
     wait_until(lambda: len(descendants(process.pid)) >= 2, "a Redis and a worker")
     started = descendants(process.pid)

@@ -71,7 +71,7 @@ def test_no_process_is_left_when_the_run_is_ended_in_the_middle(how: signal.Sign
     said = tmp_path / "said"
     with said.open("wb") as output:
         live = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=output)
-    wait_until(lambda: b"2 workers wanted" in said.read_bytes(), "workers to start")
+    wait_until(lambda: b"wants 2 workers" in said.read_bytes(), "workers to start")
     redis = redis_pid(said.read_text())
     assert len(processes_with(token)) >= 3
 

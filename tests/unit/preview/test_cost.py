@@ -55,7 +55,7 @@ def test_a_plan_covers_a_group_up_to_its_min_and_the_rest_is_on_demand(tmp_path:
     # two m7i.2xlarge at 0.4032 less 26.5 % for 730 h are 432.67; each node-hour beyond 1,460 costs 0.4032
     assert bill["fixed"].usd_at_max == pytest.approx(432.674 + 588.672)
     assert bill["fixed"].usd_at_usage == pytest.approx(432.674 + 540 * 0.4032)
-    assert bill["fixed"].assumption == "compute-1y-no-upfront up to 2, then on-demand"
+    assert bill["fixed"].assumption == "compute-1y-no-upfront for 2, the rest on-demand"
     assert bill["flexible"].usd_at_usage == pytest.approx(806.40)
     assert (bill["flexible"].assumption, bill["flexible"].approximate) == ("on-demand", False)
     assert bill["flexible"].price_date == date(2026, 7, 20)

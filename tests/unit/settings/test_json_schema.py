@@ -11,7 +11,7 @@ from ebbtide.settings.json_schema import schema_text
 from tests.builders_settings import shortest
 
 ROOT = Path(__file__).parents[3]
-REGENERATE = "python -c 'from ebbtide.settings.json_schema import schema_text; print(schema_text(), end=\"\")'"
+REGENERATE = "make schema"
 
 
 def faults(text: str) -> list[str]:

@@ -1,0 +1,9 @@
+"""The cluster autoscaler, by its own rules: what it sees, what it decides, what it carries out.
+
+`loop` runs the parts; `snapshot` is what-if space; `scale_up` (with `estimator`, `expander`) and `planner`
+(with `removal`) decide; `drains` acts.
+"""
+
+from ebbtide.simulator.cluster.autoscaler.loop import Autoscaler, Reach
+
+__all__ = ["Autoscaler", "Reach"]

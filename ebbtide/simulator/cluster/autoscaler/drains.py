@@ -1,0 +1,139 @@
+"""Shrinking, the deed: nodes are closed, then emptied, then gone.
+
+A node waits 5 s after it was closed. Its pods are asked to leave all at once; what its budget refuses is asked again
+every 10 s, for 2 min at most. Whether all have left is looked at every 5 s, for the grace period plus 30 s. What fails
+opens the node again, and its timers start afresh.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ebbtide.simulator.cluster.autoscaler.planner import Candidate
+from ebbtide.simulator.cluster.autoscaler.removal import BudgetsLeft, blocker
+from ebbtide.simulator.cluster.lifecycle import Lifecycle
+from ebbtide.simulator.cluster.model import AutoscalerFlags, Eviction, StopReason
+from ebbtide.simulator.cluster.nodes import Machines
+from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
+from ebbtide.simulator.timeline import Timeline
+
+CLOSED_FOR_S = 5.0
+BETWEEN_REQUESTS_S = 0.25  # the client sends 5 requests a second, and the looks need their share
+ASK_AGAIN_S = 10.0
+ASK_FOR_S = 120.0
+LOOK_AGAIN_S = 5.0
+HEADROOM_S = 30.0
+
+
+@dataclass(slots=True)
+class _Drain:
+    node: Node
+    pods: list[Pod]  # those that have to leave
+    refused: int = 0  # of them, how many have not been allowed to leave yet
+    failed: bool = False
+
+
+class Drains:
+    def __init__(
+        self,
+        timeline: Timeline,
+        state: ClusterState,
+        machines: Machines,
+        lifecycle: Lifecycle,
+        flags: AutoscalerFlags,
+    ) -> None:
+        self._timeline = timeline
+        self._state = state
+        self._machines = machines
+        self._lifecycle = lifecycle
+        self._flags = flags
+        self._emptied: dict[str, Node] = {}  # in the order of their closing: a set of names has no fixed order
+        self._drained: dict[str, Node] = {}
+        self.evictions: list[Eviction] = []
+
+    def in_progress(self) -> Counter[str]:
+        """Nodes on their way out, by group."""
+        return Counter(node.group for going in (self._emptied, self._drained) for node in going.values())
+
+    def pods_to_come(self) -> list[Pod]:
+        """Pods of nodes being drained that have not been asked to leave: their successors need places."""
+        return [pod for node in self._drained.values() for pod in node.pods.values() if not pod.stopping]
+
+    def start(self, empty: Iterable[Candidate], drain: Iterable[Candidate]) -> bool:
+        """Begin with as many as may go at a time; False when none may."""
+        room = self._flags.max_scale_down_parallelism - len(self._emptied) - len(self._drained)
+        first = [candidate.node for candidate in empty][: max(room, 0)]
+        room = min(room - len(first), self._flags.max_drain_parallelism - len(self._drained))
+        second = [candidate.node for candidate in drain][: max(room, 0)]
+        # All are closed before any is emptied, or pods would move from one to the next.
+        for node, going in [(node, self._emptied) for node in first] + [(node, self._drained) for node in second]:
+            going[node.name] = node
+            self._machines.close(node)
+            self._timeline.after(CLOSED_FOR_S, self._remover(node))
+        return bool(first or second)
+
+    def _remover(self, node: Node) -> Callable[[], None]:
+        return lambda: self._empty(node)
+
+    def _empty(self, node: Node) -> None:
+        drain = _Drain(node, list(node.pods.values()))
+        if not drain.pods:
+            self._finish(drain)
+        elif blocker(drain.pods, self._flags, BudgetsLeft(self._state.deployments), self._timeline.now):
+            self._give_up(drain)
+        else:
+            drain.refused = len(drain.pods)
+            until = self._timeline.now + ASK_FOR_S
+            for turn, pod in enumerate(drain.pods):
+                self._timeline.after(turn * BETWEEN_REQUESTS_S, self._asker(drain, pod, until))
+
+    def _asker(self, drain: _Drain, pod: Pod, until: float) -> Callable[[], None]:
+        return lambda: self._ask(drain, pod, until)
+
+    def _ask(self, drain: _Drain, pod: Pod, until: float) -> None:
+        """One eviction. A pod that stops anyway, or does not run yet, is never refused."""
+        now = self._timeline.now
+        budget = self._state.deployments[pod.workload].disruptions_allowed
+        if pod.name not in drain.node.pods:
+            self._asked(drain)
+        elif budget is None or budget > 0 or not pod.healthy:
+            if not pod.stopping:
+                spec = pod.spec
+                self.evictions.append(Eviction(now, pod.name, spec.name, spec.category, drain.node.name))
+            grace = min(pod.spec.grace_s, self._flags.max_graceful_termination_s)
+            self._lifecycle.stop(pod, StopReason.EVICTED, grace)
+            self._asked(drain)
+        elif now + ASK_AGAIN_S < until:
+            self._timeline.after(ASK_AGAIN_S, self._asker(drain, pod, until))
+        else:
+            drain.failed = True
+            self._timeline.after(ASK_AGAIN_S, lambda: self._asked(drain))
+
+    def _asked(self, drain: _Drain) -> None:
+        drain.refused -= 1
+        if drain.refused == 0:
+            if drain.failed:
+                self._give_up(drain)
+            else:
+                self._await_leaving(drain, self._timeline.now)
+
+    def _await_leaving(self, drain: _Drain, start: float) -> None:
+        now = self._timeline.now
+        if not any(pod.name in drain.node.pods for pod in drain.pods):
+            self._finish(drain)
+        elif now - start >= self._flags.max_graceful_termination_s + HEADROOM_S:
+            self._give_up(drain)
+        else:
+            self._timeline.after(LOOK_AGAIN_S, lambda: self._await_leaving(drain, start))
+
+    def _finish(self, drain: _Drain) -> None:
+        self._done(drain.node)
+        self._machines.terminate(drain.node)
+
+    def _give_up(self, drain: _Drain) -> None:
+        self._done(drain.node)
+        self._machines.reopen(drain.node)
+
+    def _done(self, node: Node) -> None:
+        self._emptied.pop(node.name, None)
+        self._drained.pop(node.name, None)

@@ -1,0 +1,54 @@
+"""Which group grows when several could help; names joined by commas are tried in turn, and what still ties is drawn."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from ebbtide.simulator.cluster.autoscaler.estimator import Option
+from ebbtide.simulator.cluster.model import WorkloadModel
+
+Workloads = Mapping[str, WorkloadModel]
+Filter = Callable[[Sequence[Option], Workloads], list[Option]]
+
+
+class Expander:
+    """`priority` prefers the groups in the order in which the cluster was given them."""
+
+    def __init__(self, names: str, order: Sequence[str], rng: random.Random) -> None:
+        known: dict[str, Filter] = {
+            "least-waste": _least_waste,
+            "most-pods": lambda options, _: _lowest(options, lambda option: -sum(option.helped.values())),
+            "least-nodes": lambda options, _: _lowest(options, lambda option: option.nodes),
+            "priority": lambda options, _: _priority(options, order),
+            "random": lambda options, _: list(options),
+        }
+        unknown = [name for name in names.split(",") if name not in known]
+        if unknown:
+            raise ValueError(f"expander: wanted one of {', '.join(known)}, found {unknown[0]!r}")
+        self._filters = [known[name] for name in names.split(",")]
+        self._rng = rng
+
+    def best(self, options: Sequence[Option], workloads: Workloads) -> Option:
+        left = list(options)
+        for narrow in self._filters:
+            left = narrow(left, workloads)
+        return left[0] if len(left) == 1 else self._rng.choice(left)
+
+
+def _least_waste(options: Sequence[Option], workloads: Workloads) -> list[Option]:
+    """The sum of the unused shares of CPU and memory on the new nodes; GPUs do not count, as in the real one."""
+
+    def waste(option: Option) -> float:
+        cpu = sum(workloads[name].cpu_m * count for name, count in option.helped.items())
+        memory = sum(workloads[name].memory_mib * count for name, count in option.helped.items())
+        return 2.0 - cpu / (option.nodes * option.group.cpu_m) - memory / (option.nodes * option.group.memory_mib)
+
+    return _lowest(options, waste)
+
+
+def _priority(options: Sequence[Option], order: Sequence[str]) -> list[Option]:
+    return _lowest(options, lambda option: order.index(option.group.name))
+
+
+def _lowest(options: Sequence[Option], score: Callable[[Option], float]) -> list[Option]:
+    scores = [score(option) for option in options]
+    return [option for option, value in zip(options, scores, strict=True) if value == min(scores)]

@@ -1,0 +1,114 @@
+"""The modelled cluster as its users see it; the parts are wired here and know nothing of each other's insides."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+from ebbtide.simulator.cluster.autoscaler import Autoscaler, Reach
+from ebbtide.simulator.cluster.lifecycle import Lifecycle, Watchers
+from ebbtide.simulator.cluster.model import AutoscalerFlags, Eviction, GroupModel, Listener, WorkloadModel
+from ebbtide.simulator.cluster.nodes import Machines
+from ebbtide.simulator.cluster.replicasets import ReplicaSets
+from ebbtide.simulator.cluster.scheduler import Placement, Scheduler
+from ebbtide.simulator.cluster.state import ClusterState, Deployment, Node, Pod
+from ebbtide.simulator.timeline import Timeline
+
+
+class ClusterModel:
+    """Nodes, pods and who moves them. What is asked for here takes effect as events, never inside the call."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        groups: Sequence[GroupModel],
+        flags: AutoscalerFlags | None,
+        *,
+        seed: int = 0,
+        listener: Listener | None = None,
+        cache_lag_s: float = 0.0,
+    ) -> None:
+        """`flags` None: no autoscaler, the nodes stay as they start. `cache_lag_s`: how late the ReplicaSet
+        controller sees a deletion cost.
+        """
+        rng = random.Random(seed)
+        placement = Placement()
+        self._state = ClusterState({group.name: group for group in groups})
+        self._machines = Machines(timeline, self._state, listener)
+        self._lifecycle = Lifecycle(timeline, self._state, listener)
+        self._replicasets = ReplicaSets(timeline, self._lifecycle, rng, cache_lag_s)
+        self._scheduler = Scheduler(timeline, self._state, placement, rng)
+        self._scheduler.bind = self._lifecycle.bind
+        reach = Reach(machines=self._machines, lifecycle=self._lifecycle, placement=placement)
+        self._autoscaler = Autoscaler(timeline, self._state, reach, flags, rng) if flags is not None else None
+        self._machines.on_open = self._scheduler.room_freed
+        self._machines.on_change = self._changed
+        if self._autoscaler:
+            self._scheduler.on_unschedulable = self._autoscaler.pod_unschedulable
+        self._lifecycle.watchers = Watchers(
+            created=self._scheduler.created,
+            withdrawn=self._scheduler.withdrawn,
+            room_freed=self._scheduler.room_freed,
+            lacking=self._replicasets.count_again,
+            changed=self._changed,
+        )
+        for group in groups:
+            for _ in range(group.initial):
+                self._machines.launch(group, boot_s=0.0)
+
+    def deploy(self, workload: WorkloadModel, replicas: int) -> None:
+        if workload.name in self._state.deployments:
+            raise ValueError(f"{workload.name}: deployed already")
+        deployment = Deployment(workload, max_unavailable=workload.pdb_max_unavailable)
+        self._state.deployments[workload.name] = deployment
+        self.scale(workload.name, replicas)
+
+    def scale(self, workload: str, replicas: int) -> None:
+        deployment = self._state.deployments[workload]
+        deployment.wanted = replicas
+        self._replicasets.count_again(deployment)
+        self._changed()
+
+    def replicas(self, workload: str) -> int:
+        """What is asked for, whatever exists."""
+        return self._state.deployments[workload].wanted
+
+    def set_budget(self, workload: str, max_unavailable: int) -> None:
+        self._state.deployments[workload].max_unavailable = max_unavailable
+        self._changed()
+
+    def annotate(self, pod: str, deletion_cost: int) -> None:
+        """Set a pod's deletion cost; a pod that is gone is no error, as in a race with the real one."""
+        deployment = self._state.deployments.get(pod.rpartition("-")[0])
+        if deployment and (found := deployment.pods.get(pod)):
+            self._replicasets.annotate(found, deletion_cost)
+
+    def pods(self, workload: str) -> tuple[Pod, ...]:
+        """All that exist, terminating ones included, oldest first."""
+        return tuple(self._state.deployments[workload].pods.values())
+
+    def pod_exited(self, pod: Pod) -> None:
+        self._lifecycle.exited(pod)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All that are billed, booting and leaving ones included, oldest first."""
+        return tuple(self._state.nodes.values())
+
+    def node_counts(self) -> Mapping[str, int]:
+        """Nodes by group from launch to termination, so those being drained count; every group has its number."""
+        return dict(self._machines.counts)
+
+    def billed_seconds(self) -> Mapping[str, float]:
+        """Node-seconds by group so far, from launch to termination: boot and drain are paid for."""
+        return self._machines.billed_seconds()
+
+    @property
+    def evictions(self) -> list[Eviction]:
+        return self._autoscaler.evictions if self._autoscaler else []
+
+    def unremovable_reasons(self) -> tuple[str, ...]:
+        """Distinct reasons for which the autoscaler kept a node so far, sorted."""
+        return self._autoscaler.reasons() if self._autoscaler else ()
+
+    def _changed(self) -> None:
+        self._state.version += 1
+        if self._autoscaler:
+            self._autoscaler.state_changed()

@@ -1,0 +1,113 @@
+"""A pod's way through the cluster: created, bound, running, stopping, gone. The kubelet's and the API server's part.
+
+A stopping pod keeps its place on the node until it is gone, and a pod that never ran goes at once: it has no process
+to ask. Everyone who must know is told through `Watchers`, in a fixed order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ebbtide.simulator.cluster.model import Listener, StopReason
+from ebbtide.simulator.cluster.state import ClusterState, Deployment, Node, Pod
+from ebbtide.simulator.timeline import Handle, Timeline
+
+PROCESS_EXIT_S = 0.5
+"""How long a pod that nobody listens to takes to stop."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Watchers:
+    """Who reacts to pods; filled in once all parts exist."""
+
+    created: Callable[[Pod], None]  # the scheduler places it
+    withdrawn: Callable[[Pod], None]  # gone before it had a node
+    room_freed: Callable[[Node], None]
+    lacking: Callable[[Deployment], None]  # the ReplicaSet controller counts again
+    changed: Callable[[], None]  # the autoscaler's view is out of date
+
+
+class Lifecycle:
+    def __init__(self, timeline: Timeline, state: ClusterState, listener: Listener | None) -> None:
+        self._timeline = timeline
+        self._state = state
+        self._listener = listener
+        self._kills: dict[str, Handle] = {}
+        self._exits: dict[str, Handle] = {}
+        self._starts: dict[str, Handle] = {}
+        self.watchers: Watchers | None = None
+
+    def create(self, deployment: Deployment) -> None:
+        deployment.born += 1
+        spec = deployment.spec
+        pod = Pod(f"{spec.name}-{deployment.born}", spec.name, self._timeline.now, spec)
+        deployment.pods[pod.name] = pod
+        deployment.staying += 1
+        self._tell.created(pod)
+        self._tell.changed()
+
+    def bind(self, pod: Pod, node: Node) -> None:
+        pod.node = node
+        node.pods[pod.name] = pod
+        node.room.take(pod.spec)
+        self._starts[pod.name] = self._timeline.after(pod.spec.startup_s, lambda: self._run(pod))
+        self._tell.changed()
+
+    def stop(self, pod: Pod, why: StopReason, grace_s: float) -> None:
+        """Delete a pod with a grace period. Of one that is stopping this can only shorten the time it has left."""
+        if pod.stopping:
+            self._shorten(pod, grace_s)
+            return
+        deployment = self._state.deployments[pod.workload]
+        ran = pod.running_since is not None
+        deployment.healthy -= ran
+        deployment.staying -= 1
+        pod.stopping = True
+        if ran:
+            self._kills[pod.name] = self._timeline.after(grace_s, lambda: self._gone(pod, killed=True))
+            lasts = self._listener.pod_stopping(pod, why) if self._listener else PROCESS_EXIT_S
+            if lasts is not None and lasts <= grace_s and pod.name in self._kills:
+                self._exits[pod.name] = self._timeline.after(lasts, lambda: self.exited(pod))
+        else:
+            self._gone(pod, killed=False)
+        self._tell.lacking(deployment)
+        self._tell.changed()
+
+    def _shorten(self, pod: Pod, grace_s: float) -> None:
+        kill = self._kills.get(pod.name)
+        if kill and kill.at > self._timeline.now + grace_s:
+            self._timeline.cancel(kill)
+            self._kills[pod.name] = self._timeline.after(grace_s, lambda: self._gone(pod, killed=True))
+
+    def exited(self, pod: Pod) -> None:
+        """The process of a stopping pod ended by itself; of a pod already gone, no news."""
+        if pod.stopping and pod.name in self._kills:
+            self._gone(pod, killed=False)
+
+    @property
+    def _tell(self) -> Watchers:
+        if self.watchers is None:
+            raise RuntimeError("the cluster's parts are not connected")
+        return self.watchers
+
+    def _run(self, pod: Pod) -> None:
+        del self._starts[pod.name]
+        pod.running_since = self._timeline.now
+        self._state.deployments[pod.workload].healthy += 1
+        self._tell.changed()
+        if self._listener:
+            self._listener.pod_running(pod)
+
+    def _gone(self, pod: Pod, *, killed: bool) -> None:
+        for planned in (self._kills, self._exits, self._starts):
+            if handle := planned.pop(pod.name, None):
+                self._timeline.cancel(handle)
+        del self._state.deployments[pod.workload].pods[pod.name]
+        if pod.node is None:
+            self._tell.withdrawn(pod)
+        else:
+            del pod.node.pods[pod.name]
+            pod.node.room.give_back(pod.spec)
+            self._tell.room_freed(pod.node)
+        self._tell.changed()
+        if self._listener:
+            self._listener.pod_gone(pod, killed)

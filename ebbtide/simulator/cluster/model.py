@@ -1,0 +1,118 @@
+"""What a modelled cluster is made of, as plain values, and what it tells its listener.
+
+Units: seconds, millicores, MiB, whole GPUs. A group's sizes are what pods may use: DaemonSets are taken off before.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ebbtide.simulator.cluster.state import Pod
+
+NO_SCHEDULE = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node, or the toleration of one: an empty value or effect in a toleration matches any."""
+
+    key: str
+    value: str = ""
+    effect: str = NO_SCHEDULE
+
+    def tolerates(self, taint: "Taint") -> bool:
+        return self.key in ("", taint.key) and self.value in ("", taint.value) and self.effect in ("", taint.effect)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupModel:
+    """A node group: one shape, and the number of nodes it may have."""
+
+    name: str
+    min: int
+    max: int
+    cpu_m: int
+    memory_mib: int
+    gpu: int = 0
+    max_pods: int = 110
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    taints: tuple[Taint, ...] = ()
+    boot_s: float = 0.0  # from launch, when billing starts, to a node that takes pods
+    initial: int = 0  # nodes that are there, and booted, when the run starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerFlags:
+    """The options of the cluster autoscaler that decide node-hours; the defaults are its own."""
+
+    scan_interval_s: float = 10.0
+    scale_down_unneeded_s: float = 600.0
+    scale_down_delay_after_add_s: float = 600.0
+    scale_down_delay_after_delete_s: float = 10.0  # its default is the scan interval
+    unremovable_recheck_s: float = 300.0
+    utilization_threshold: float = 0.5
+    max_drain_parallelism: int = 1
+    max_scale_down_parallelism: int = 10
+    expander: str = "least-waste"
+    skip_nodes_with_local_storage: bool = True
+    skip_nodes_with_system_pods: bool = True
+    balance_similar: bool = False
+    max_graceful_termination_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadModel:
+    """A Deployment: what each of its pods asks for, and what holds for moving it."""
+
+    name: str
+    category: str
+    cpu_m: int
+    memory_mib: int
+    gpu: int = 0
+    node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
+    one_per_node: bool = False
+    anti_affinity_with: tuple[str, ...] = ()  # categories
+    pdb_max_unavailable: int | None = None  # None: no budget at all
+    empty_dir: bool = False
+    safe_to_evict: bool | None = None
+    grace_s: float = 30.0
+    tolerations: tuple[Taint, ...] = ()
+    startup_s: float = 0.0  # from bound to running and ready
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod moved by the autoscaler's drain."""
+
+    at: float
+    pod: str
+    workload: str
+    category: str
+    node: str
+
+
+class StopReason(StrEnum):
+    SCALED_IN = "scaled-in"  # its ReplicaSet chose it
+    EVICTED = "evicted"  # the autoscaler drains its node
+
+
+class Listener(Protocol):
+    """Told by the model at the virtual instant. Calls back into the model are fine: they take effect as events."""
+
+    def pod_running(self, pod: "Pod") -> None: ...
+
+    def pod_stopping(self, pod: "Pod", why: StopReason) -> float | None:
+        """SIGTERM to a running pod: seconds until its process exits by itself, or None, which promises a later
+        `ClusterModel.pod_exited`. When the grace period is over it is killed in any case.
+        """
+        ...
+
+    def pod_gone(self, pod: "Pod", killed: bool) -> None:  # noqa: FBT001 - one fact about the pod, always named
+        """The pod no longer exists; also told of pods that never ran (they were not asked to stop)."""
+        ...
+
+    def nodes_changed(self) -> None:
+        """A node was launched, became ready, began to leave or is gone."""
+        ...

@@ -1,0 +1,174 @@
+"""kube-scheduler: which node a pod gets, and when a pod that fits nowhere is tried again.
+
+A pod that no node takes waits for an event that could help it and is then tried at once. While there is not one node,
+the real scheduler knows no such event: it retries on a back-off that doubles from 1 to 10 s, counted on a one-second
+tick. That is why a cluster that starts from nothing places its pods seconds after its nodes are ready.
+"""
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+
+from ebbtide.simulator.cluster.model import NO_SCHEDULE, GroupModel, WorkloadModel
+from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
+from ebbtide.simulator.timeline import Timeline
+
+AFTER_THE_CONTROLLERS = 2
+BETWEEN_NEW_PODS_S = 0.03
+LONGEST_BACKOFF_S = 10.0
+# The real scheduler's weights.
+SPREAD, SOFT_TAINT = 2, 3
+
+
+def group_takes(group: GroupModel, workload: WorkloadModel) -> bool:
+    """Node selector and taints: what all nodes of a group answer alike."""
+    if any(group.labels.get(key) != value for key, value in workload.node_selector.items()):
+        return False
+    return all(
+        any(toleration.tolerates(taint) for toleration in workload.tolerations)
+        for taint in group.taints
+        if taint.effect in (NO_SCHEDULE, "NoExecute")
+    )
+
+
+class Placement:
+    """The filters, with the answers that never change remembered."""
+
+    def __init__(self) -> None:
+        self._takes: dict[tuple[str, str], bool] = {}
+
+    def takes(self, group: GroupModel, workload: WorkloadModel) -> bool:
+        key = (group.name, workload.name)
+        if (answer := self._takes.get(key)) is None:
+            answer = self._takes[key] = group_takes(group, workload)
+        return answer
+
+
+class Scheduler:
+    def __init__(self, timeline: Timeline, state: ClusterState, placement: Placement, rng: random.Random) -> None:
+        self._timeline = timeline
+        self._state = state
+        self._placement = placement
+        self._rng = rng
+        self._active: deque[Pod] = deque()
+        self._parked: dict[str, dict[str, Pod]] = {}  # by workload, then name: fit nowhere, wait for an event
+        self._failures: dict[str, int] = {}  # attempts of a pod while there was no node at all
+        self._pass_planned = False
+        self._tick = rng.random()  # when, within each second, pods that backed off are looked at
+        self._new: dict[str, list[Pod]] = {}
+        self.bind: Callable[[Pod, Node], None] | None = None
+        self.on_unschedulable: Callable[[], None] | None = None
+
+    def created(self, pod: Pod) -> None:
+        if not self._new:
+            self._timeline.after(0.0, self._receive, AFTER_THE_CONTROLLERS)
+        self._new.setdefault(pod.workload, []).append(pod)
+
+    def _receive(self) -> None:
+        """Pods asked for in one instant come one after the other, those of several sets interleaved."""
+        for pods in self._new.values():
+            delay = 0.0
+            for pod in pods:
+                self._timeline.after(delay, self._retrier(pod), AFTER_THE_CONTROLLERS)
+                delay += BETWEEN_NEW_PODS_S * self._rng.uniform(0.5, 1.5)
+        self._new = {}
+
+    def _retrier(self, pod: Pod) -> Callable[[], None]:
+        return lambda: self._retry(pod)
+
+    def _retry(self, pod: Pod) -> None:
+        self._active.append(pod)
+        self._plan_pass()
+
+    def withdrawn(self, pod: Pod) -> None:
+        self._parked.get(pod.workload, {}).pop(pod.name, None)
+        self._failures.pop(pod.name, None)
+        self._state.unschedulable.pop(pod.name, None)
+
+    def room_freed(self, node: Node) -> None:
+        """A node appeared, or a pod left it: try again the workloads that now fit there."""
+        if not node.ready or node.leaving:
+            return
+        for name, pods in self._parked.items():
+            workload = self._state.deployments[name].spec
+            if pods and self._placement.takes(node.shape, workload) and node.room.fits(workload):
+                self._active.extend(pods.values())
+                pods.clear()
+                self._plan_pass()
+
+    def _plan_pass(self) -> None:
+        if not self._pass_planned:
+            self._pass_planned = True
+            self._timeline.after(0.0, self._pass, AFTER_THE_CONTROLLERS)
+
+    def _pass(self) -> None:
+        self._pass_planned = False
+        hopeless: set[str] = set()  # binding only takes room: what failed once in this pass fails again
+        registered = any(node.ready for node in self._state.nodes.values())
+        while self._active:
+            pod = self._active.popleft()
+            if pod.stopping:
+                continue
+            node = None if pod.workload in hopeless else self._choose(pod.spec)
+            if node is not None and self.bind is not None:
+                self._failures.pop(pod.name, None)
+                self._state.unschedulable.pop(pod.name, None)
+                self.bind(pod, node)
+                continue
+            hopeless.add(pod.workload)
+            if registered:
+                self._parked.setdefault(pod.workload, {})[pod.name] = pod
+            else:
+                self._back_off(pod)
+            if pod.name not in self._state.unschedulable:
+                self._state.unschedulable[pod.name] = pod
+                if self.on_unschedulable:
+                    self.on_unschedulable()
+
+    def _back_off(self, pod: Pod) -> None:
+        failures = self._failures.get(pod.name, 0)
+        self._failures[pod.name] = failures + 1
+        over = self._timeline.now + min(2.0**failures, LONGEST_BACKOFF_S)
+        tick = math.floor(over - self._tick + 1e-6) + 1 + self._tick  # the first tick after it is over
+        self._timeline.at(tick, self._retrier(pod))
+
+    def _choose(self, workload: WorkloadModel) -> Node | None:
+        fitting = [
+            node
+            for node in self._state.nodes.values()
+            if node.ready
+            and not node.leaving
+            and node.room.fits(workload)
+            and self._placement.takes(node.shape, workload)
+        ]
+        if len(fitting) < 2:
+            return fitting[0] if fitting else None
+        scores = _scores(fitting, workload)
+        best = max(scores)
+        tied = [node for node, score in zip(fitting, scores, strict=True) if score == best]
+        return tied[0] if len(tied) == 1 else self._rng.choice(tied)
+
+
+def _scores(nodes: list[Node], workload: WorkloadModel) -> list[int]:
+    """The default plugins that tell nodes of one cluster apart, in whole points as the real ones count."""
+    together = [node.room.by_workload.get(workload.name, 0) for node in nodes]
+    weight = math.log(len(nodes) + 2)
+    raw = [round(count * weight) + 2 for count in together]
+    most, least = max(raw), min(raw)
+    any_soft = any(node.unwanted for node in nodes)
+    return [
+        SPREAD * (100 * (most + least - spread) // most)
+        + (SOFT_TAINT * 100 if any_soft and not node.unwanted else 0)
+        + _resource_score(node, workload)
+        for node, spread in zip(nodes, raw, strict=True)
+    ]
+
+
+def _resource_score(node: Node, workload: WorkloadModel) -> int:
+    """Least allocated (mean of the free shares after placement) plus balance of the two."""
+    shape, room = node.shape, node.room
+    free_cpu, free_memory = room.cpu_m - workload.cpu_m, room.memory_mib - workload.memory_mib
+    cpu, memory = free_cpu * 100 // shape.cpu_m, free_memory * 100 // shape.memory_mib
+    balance = int(100 - 50 * abs(free_cpu / shape.cpu_m - free_memory / shape.memory_mib))
+    return (cpu + memory) // 2 + balance

@@ -1,0 +1,91 @@
+"""The fixed fleet of a stack as a strategy: its plan becomes a fleet search, and the fleet an outcome."""
+
+from collections.abc import Mapping, Sequence
+
+from ebbtide.prices import Capacity, GroupRate
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import PodSize
+from ebbtide.simulator.billing import Bill, usd_per_day
+from ebbtide.simulator.fleet import Fleet, FleetGroup, FleetPool
+from ebbtide.simulator.pools import PooledJob
+from ebbtide.simulator.recorder import SeriesRecorder
+from ebbtide.simulator.results import Series
+from ebbtide.simulator.strategies import ClusterPlan, home_kind, steady_usd
+from ebbtide.simulator.waits import fifo_starts
+from ebbtide.simulator.workers import JobRun
+
+
+def fleet_groups(settings: StackSettings, plan: ClusterPlan) -> list[FleetGroup]:
+    """The stack's own groups, with the workloads that live there; a kind's workloads go to its cheapest group."""
+    residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
+    for spec in settings.workloads.values():
+        homes = [name for name, group in settings.node_groups.items() if group.kind is home_kind(spec)]
+        if homes:
+            home = min(homes, key=lambda name: (steady_usd(settings, name), name))
+            residents[home].append((PodSize(cpu=spec.cpu, memory=spec.memory, gpu=spec.gpu), spec.replicas))
+    return [
+        FleetGroup(
+            name=group.name,
+            shape=Capacity(cpu=group.cpu_m, memory=group.memory_mib, gpu=group.gpu, pods=group.max_pods),
+            usd_per_hour=steady_usd(settings, group.name),
+            min_nodes=group.min,
+            residents=tuple(residents[group.name]),
+        )
+        for group in plan.groups
+    ]
+
+
+def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[FleetPool]:
+    return [
+        FleetPool(
+            name=name,
+            group=spec.node_group,
+            worker=PodSize(cpu=spec.cpu, memory=spec.memory, gpu=spec.gpu),
+            max_workers=spec.max,
+            jobs=tuple(job for job in jobs if job.pool == name),
+        )
+        for name, spec in sorted(settings.workers.items())
+    ]
+
+
+def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: float) -> list[JobRun]:
+    """What becomes of every job that starts before the end."""
+    runs: list[JobRun] = []
+    for pool in pools:
+        for job, start in zip(pool.jobs, fifo_starts(pool.jobs, workers[pool.name]), strict=True):
+            run = JobRun(job.submitted_at, job.duration_s, pool.name)
+            if start < end_s:
+                run.started_at, run.done_at = start, start + job.duration_s
+            runs.append(run)
+    return runs
+
+
+def fleet_bill(fleet: Fleet, settings: StackSettings, series: Series, day_ends: Sequence[float]) -> Bill:
+    """Every node is steady, so a sensible owner has all of them under the plan."""
+    usd = {group: steady_usd(settings, group) for group in fleet.nodes}
+    rates = {
+        group: GroupRate(floor=nodes, floor_usd=usd[group], above_usd=usd[group])
+        for group, nodes in fleet.nodes.items()
+    }
+    return Bill(
+        node_hours={group: nodes * day_ends[-1] / 3600 for group, nodes in fleet.nodes.items()},
+        usd_per_day=usd_per_day(series, rates, day_ends),
+    )
+
+
+def fleet_series(fleet: Fleet, runs: Sequence[JobRun], end_s: float) -> Series:
+    recorder = SeriesRecorder(tuple(fleet.nodes))
+    steps: list[tuple[float, int, int]] = []  # instant, change of waiting, change of running
+    for run in runs:
+        steps.append((run.submitted_at, 1, 0))
+        if run.started_at is not None:
+            steps.append((run.started_at, -1, 1))
+        if run.done_at is not None:
+            steps.append((run.done_at, 0, -1))
+    waiting = running = 0
+    recorder.sample(0.0, fleet.nodes, 0, 0)
+    for at, more_waiting, more_running in sorted(step for step in steps if step[0] < end_s):
+        waiting += more_waiting
+        running += more_running
+        recorder.sample(at, fleet.nodes, waiting, running)
+    return recorder.series()

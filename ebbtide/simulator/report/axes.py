@@ -1,0 +1,124 @@
+"""What surrounds the data: ticks, local days, the shade of business hours, legends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from ebbtide.simulator.report.scales import Box, Day, labelled
+from ebbtide.simulator.report.svg import element, label, line, number, text_width
+
+_ROW = 20.0  # height of one row of a legend
+_SWATCH = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One entry of a legend."""
+
+    text: str
+    ink: str  # class of the swatch: "f-g1", "open", or "level" for a dashed line
+
+
+def open_shade(spans: Sequence[tuple[float, float]], box: Box, horizon: float) -> str:
+    """Business hours as upright bands behind the data."""
+    scale = box.width / horizon
+    return "".join(
+        element(
+            "rect", x=box.left + begin * scale, y=box.top, width=(end - begin) * scale, height=box.height, class_="open"
+        )
+        for begin, end in spans
+    )
+
+
+def value_axis(ticks: Sequence[float], box: Box, *, unit: str, money: bool = False) -> str:
+    """Grid lines with their values, and the unit above them; the last tick is the upper edge of the box."""
+    top = ticks[-1]
+    parts = [label(unit, box.left, box.top - 10, class_="strong")]
+    for tick in ticks:
+        y = box.bottom - box.height * tick / top
+        parts.append(line(box.left, y, box.right, y, class_="axis" if tick == 0 else "grid"))
+        parts.append(label(f"{'$' if money else ''}{_tick_text(tick)}", box.left - 8, y + 4, anchor="end"))
+    return "".join(parts)
+
+
+def _tick_text(tick: float) -> str:
+    return f"{tick:,.0f}" if tick == round(tick) else f"{tick:,.2f}".rstrip("0")
+
+
+def day_lines(days: Sequence[Day], box: Box, horizon: float) -> str:
+    """A grid line at each local midnight inside the box."""
+    scale = box.width / horizon
+    return "".join(
+        line(box.left + day.begin * scale, box.top, box.left + day.begin * scale, box.bottom, class_="grid")
+        for day in days[1:]
+    )
+
+
+def day_labels(days: tuple[Day, ...], box: Box, horizon: float) -> str:
+    """Weekday and date under each local day that has room for them."""
+    scale = box.width / horizon
+    parts: list[str] = []
+    shown = labelled(days, box.width)
+    for day in shown:
+        alone = len(shown) < len(days)  # a Monday among unlabelled days may use its neighbours' room
+        room = (day.end - day.begin) * scale * (3 if alone else 1)
+        if room < text_width(day.date):
+            continue
+        middle = box.left + (day.begin + day.end) / 2 * scale
+        parts.append(_day_label(day.weekday, day.date, middle, box.bottom))
+    return "".join(parts)
+
+
+def _day_label(weekday: str, date: str, x: float, bottom: float) -> str:
+    return label(weekday, x, bottom + 19, class_="strong", anchor="middle") + label(
+        date, x, bottom + 35, anchor="middle"
+    )
+
+
+def band_labels(days: Sequence[Day], box: Box) -> str:
+    """The same labels for days drawn equally wide, whatever their length."""
+    wide = box.width / max(1, len(days))
+    shown = set(labelled(tuple(days), box.width))
+    return "".join(
+        _day_label(day.weekday, day.date, box.left + (place + 0.5) * wide, box.bottom)
+        for place, day in enumerate(days)
+        if day in shown
+    )
+
+
+def legend_height(keys: Sequence[Key], width: float) -> float:
+    return _ROW * len(_rows(keys, width))
+
+
+def legend(keys: Sequence[Key], *, left: float, top: float, width: float) -> str:
+    """Swatches and words in rows no wider than `width`."""
+    parts: list[str] = []
+    for row_number, row in enumerate(_rows(keys, width)):
+        x, y = left, top + row_number * _ROW
+        for key in row:
+            parts.append(_swatch(key.ink, x, y))
+            parts.append(label(key.text, x + _SWATCH + 7, y + 10.5))
+            x += _key_width(key)
+    return "".join(parts)
+
+
+def _swatch(ink: str, x: float, y: float) -> str:
+    if ink == "level":
+        return f'<path d="M{number(x - 2)} {number(y + 6)}h{number(_SWATCH + 4)}" class="level"/>'
+    return element("rect", x=x, y=y, width=_SWATCH, height=_SWATCH, rx=2, class_=escape(ink))
+
+
+def _key_width(key: Key) -> float:
+    return _SWATCH + 7 + text_width(key.text) + 16
+
+
+def _rows(keys: Sequence[Key], width: float) -> list[list[Key]]:
+    rows: list[list[Key]] = [[]]
+    used = 0.0
+    for key in keys:
+        if rows[-1] and used + _key_width(key) > width:
+            rows.append([])
+            used = 0.0
+        rows[-1].append(key)
+        used += _key_width(key)
+    return rows

@@ -1,0 +1,108 @@
+"""Inks of the charts, for light and for dark paper: one home for the page's variables and for the standalone picture.
+
+Neighbouring bands differ in lightness as well as in hue, so they stay apart for colour-blind readers and in print;
+every ink of a mark keeps a contrast of 3 to 1 against its paper, every ink of a text 4.5 to 1.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+LIGHT: Mapping[str, str] = {
+    "paper": "#ffffff",
+    "text": "#1b2533",
+    "quiet": "#586577",
+    "grid": "#d9dfe8",
+    "axis": "#8793a3",
+    "open": "#fbf1d5",
+    "mark": "#1b2533",
+    "g0": "#2c3a57",
+    "g1": "#2f82b8",
+    "g2": "#c98000",
+    "g3": "#b3402f",
+    "g4": "#8264ae",
+    "g5": "#3d8b5f",
+    "k0": "#858f9f",
+    "k1": "#c0762a",
+    "k2": "#4a93c6",
+    "k3": "#0f4c81",
+    "k4": "#8264ae",
+    "k5": "#3d8b5f",
+}
+DARK: Mapping[str, str] = {
+    "paper": "#131a24",
+    "text": "#e8edf4",
+    "quiet": "#a3afbf",
+    "grid": "#2b3646",
+    "axis": "#74829a",
+    "open": "#212b3a",
+    "mark": "#f4f7fb",
+    "g0": "#6376a2",
+    "g1": "#4c9fd6",
+    "g2": "#f0b64a",
+    "g3": "#d9614d",
+    "g4": "#a58bd0",
+    "g5": "#5fb485",
+    "k0": "#8b97a9",
+    "k1": "#d68e45",
+    "k2": "#4f96c9",
+    "k3": "#8fd3ff",
+    "k4": "#a58bd0",
+    "k5": "#5fb485",
+}
+_GROUPS = ("fixed", "flexible", "gpu", "gpu-large", "spot")
+STRATEGIES = ("fixed-fleet", "worker-autoscaling", "cluster-autoscaling", "fixed-flexible")
+_SPARE = 6  # inks of each family; further names take them again from the start
+
+
+def group_inks(names: Iterable[str]) -> dict[str, str]:
+    """The ink of each node group, known groups first: also the order in which they are stacked."""
+    return _inks(names, _GROUPS, "g")
+
+
+def strategy_inks(names: Iterable[str]) -> dict[str, str]:
+    """The ink of each strategy, known strategies first: also the order in which they are told."""
+    return _inks(names, STRATEGIES, "k")
+
+
+def variables(inks: Mapping[str, str]) -> str:
+    """The inks as CSS declarations."""
+    return "".join(f"--{name}:{value};" for name, value in inks.items())
+
+
+def literal(css: str, inks: Mapping[str, str]) -> str:
+    """`css` with each variable replaced by its value, for readers of SVG that know no CSS variables."""
+    return re.sub(r"var\(--([a-z0-9]+)\)", lambda found: inks[found[1]], css)
+
+
+def _inks(names: Iterable[str], known: tuple[str, ...], family: str) -> dict[str, str]:
+    given = list(dict.fromkeys(names))
+    ordered = [name for name in known if name in given]
+    ordered += [name for name in given if name not in known]
+    inks: dict[str, str] = {}
+    spare = len(known)
+    for name in ordered:
+        if name in known:
+            inks[name] = f"{family}{known.index(name)}"
+        else:
+            inks[name] = f"{family}{spare % _SPARE}"
+            spare += 1
+    return inks
+
+
+def _rules() -> str:
+    families = [f"{family}{number}" for family in "gk" for number in range(_SPARE)]
+    fills = "".join(f".f-{ink}{{fill:var(--{ink})}}" for ink in families)
+    return fills + (
+        "svg text{font-family:Inter,system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;"
+        "font-size:12.5px;fill:var(--quiet);font-variant-numeric:tabular-nums}"
+        "svg .strong{fill:var(--text);font-weight:600}"
+        "svg .halo{paint-order:stroke;stroke:var(--paper);stroke-width:4px;stroke-linejoin:round}"
+        ".paper{fill:var(--paper)}.open{fill:var(--open)}.grid{stroke:var(--grid);stroke-width:1}"
+        ".axis{stroke:var(--axis);stroke-width:1}.edge{stroke:var(--paper);stroke-width:.75;stroke-linejoin:round}"
+        ".level{stroke:var(--mark);stroke-width:1.5;stroke-dasharray:6 4;fill:none}"
+        ".crosshair{stroke:var(--mark);stroke-width:1;visibility:hidden}"
+    )
+
+
+CHART_CSS = _rules()
+"""The rules that the charts' classes need, in variables."""

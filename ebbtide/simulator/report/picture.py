@@ -1,0 +1,38 @@
+"""The nodes chart as one standalone SVG on light paper, for a page that shows pictures but runs no style of ours."""
+
+from ebbtide.simulator.report import charts, sentences, svg
+from ebbtide.simulator.report.charts import View
+from ebbtide.simulator.report.palette import CHART_CSS, LIGHT, literal
+from ebbtide.simulator.results import Replay
+
+_SIZE = (1000.0, 420.0)
+_MARGIN = 20.0
+_CAPTION = 46.0
+
+
+def readme_picture(replay: Replay) -> str:
+    """1000 by 420 pixels: legend, chart, and a caption with the result and its coverage. No variables, no script."""
+    width, height = _SIZE
+    told = sentences.told_strategy(replay)
+    chart = ""
+    if told is not None:
+        view = View(ident="nodes", width=width - 2 * _MARGIN, height=height - _MARGIN - _CAPTION)
+        chart = charts.nodes_chart(replay, told, view)
+    style = svg.element("style", literal(CHART_CSS, LIGHT))
+    content = [
+        style,
+        svg.element("rect", width=width, height=height, rx=8, class_="paper"),
+        svg.element("g", chart, transform=f"translate({svg.number(_MARGIN)} {svg.number(_MARGIN)})") if chart else "",
+        svg.label(f"{sentences.headline(replay)}.", _MARGIN, height - 30, class_="strong"),
+        svg.label(f"Covers {sentences.coverage_line(replay)}; {sentences.scope_line(replay)}.", _MARGIN, height - 12),
+    ]
+    return svg.element(
+        "svg",
+        "".join(content),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {svg.number(width)} {svg.number(height)}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=sentences.headline(replay),
+    )

@@ -1,0 +1,202 @@
+"""The strategies that a replay sets side by side, as plans for the modelled cluster.
+
+`fixed-flexible` is the product. Two are its own first steps: the same workers and the same autoscaler, but one mixed
+group instead of fixed and flexible ones (`cluster-autoscaling`), and then budgets that never open as well
+(`worker-autoscaling`). `fixed-fleet` scales nothing. GPU groups stay apart in all of them: no one runs them mixed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ebbtide.prices import GroupRate, group_rate, hourly, instance_type, usable
+from ebbtide.settings.model import NodeGroupSettings, StackSettings, WorkerSettings, WorkloadSettings
+from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
+from ebbtide.vocabulary.labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, Category, NodeKind
+
+NODE_BOOT_S = 120.0  # from launch to a node that takes pods
+POD_START_S = 15.0  # pull, import and registration of a worker; readiness of a service
+STOP_MARGIN_S = 120.0  # a worker's grace period past its longest job, as the product declares it
+MIXED = "mixed"
+
+FLAGS = AutoscalerFlags(
+    scale_down_unneeded_s=300.0,
+    scale_down_delay_after_add_s=180.0,
+    unremovable_recheck_s=60.0,
+    utilization_threshold=0.65,
+    max_drain_parallelism=5,
+    skip_nodes_with_local_storage=False,
+    skip_nodes_with_system_pods=False,
+)
+"""What the product tells the autoscaler. The model has one unneeded time: the longest of the product's groups."""
+
+_GPU_TAINT = Taint(GPU_TAINT_KEY, GPU_TAINT_VALUE)
+
+
+class Strategy(StrEnum):
+    """In the order of their results."""
+
+    FIXED_FLEXIBLE = "fixed-flexible"
+    CLUSTER_AUTOSCALING = "cluster-autoscaling"
+    WORKER_AUTOSCALING = "worker-autoscaling"
+    FIXED_FLEET = "fixed-fleet"
+
+    @property
+    def separates(self) -> bool:
+        """Whether fixed pods have nodes of their own."""
+        return self in (Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEET)
+
+    @property
+    def opens_budgets(self) -> bool:
+        return self in (Strategy.FIXED_FLEXIBLE, Strategy.CLUSTER_AUTOSCALING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """What a strategy builds: groups with their prices, workloads with their replicas, one Deployment per pool."""
+
+    groups: tuple[GroupModel, ...]
+    rates: Mapping[str, GroupRate]
+    workloads: tuple[tuple[WorkloadModel, int], ...]
+    workers: Mapping[str, WorkloadModel]
+
+
+def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
+    """The strategy's cluster. Raises `ebbtide.prices.NoPrice` if a node cannot be priced."""
+    homes = _separate_homes(settings) if strategy.separates else _mixed_homes(settings)
+    return ClusterPlan(
+        groups=tuple(homes.groups.values()),
+        rates={name: _rate(settings, homes.source_of[name], group.min) for name, group in homes.groups.items()},
+        workloads=tuple(
+            (_workload(name, spec, homes), spec.replicas) for name, spec in sorted(settings.workloads.items())
+        ),
+        workers={name: _worker(name, spec, homes) for name, spec in sorted(settings.workers.items())},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Homes:
+    """The groups of a strategy, whose settings each has, and the groups and kinds that the mixed one took in."""
+
+    groups: Mapping[str, GroupModel]
+    source_of: Mapping[str, str]
+    merged: frozenset[str] = frozenset()
+    merged_kinds: frozenset[NodeKind] = frozenset()
+
+    def of_kind(self, kind: NodeKind) -> dict[str, str]:
+        return {NODE_GROUP: MIXED} if kind in self.merged_kinds else {NODE_KIND: kind.value}
+
+    def of_group(self, group: str) -> dict[str, str]:
+        return {NODE_GROUP: MIXED if group in self.merged else group}
+
+
+def _separate_homes(settings: StackSettings) -> _Homes:
+    groups = {name: _group(name, group) for name, group in settings.node_groups.items()}
+    return _Homes(groups, {name: name for name in groups})
+
+
+def _mixed_homes(settings: StackSettings) -> _Homes:
+    """One group of the largest flexible shape takes the place of all groups whose pods fit it."""
+    separate = _separate_homes(settings)
+    kinds = {name: group.kind for name, group in settings.node_groups.items()}
+    flexible = [name for name, kind in kinds.items() if kind is NodeKind.FLEXIBLE]
+    if not flexible:
+        return separate
+    pattern = max(flexible, key=lambda name: (separate.groups[name].cpu_m, separate.groups[name].memory_mib, name))
+    shape = separate.groups[pattern]
+    merged = frozenset(name for name, kind in kinds.items() if _all_fit(settings, name, kind, shape))
+    mixed = GroupModel(
+        name=MIXED,
+        min=sum(settings.node_groups[name].min for name in merged),
+        max=sum(settings.node_groups[name].max for name in merged),
+        cpu_m=shape.cpu_m,
+        memory_mib=shape.memory_mib,
+        max_pods=shape.max_pods,
+        labels={NODE_GROUP: MIXED},
+        boot_s=NODE_BOOT_S,
+        initial=sum(settings.node_groups[name].min for name in merged),
+    )
+    kept = {name: group for name, group in separate.groups.items() if name not in merged}
+    return _Homes(
+        groups={MIXED: mixed, **kept},
+        source_of={MIXED: pattern, **{name: name for name in kept}},
+        merged=merged,
+        merged_kinds=frozenset(kinds[name] for name in merged),
+    )
+
+
+def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupModel) -> bool:
+    if kind is NodeKind.GPU:
+        return False
+    pods: list[WorkloadSettings | WorkerSettings] = [
+        spec for spec in settings.workloads.values() if home_kind(spec) is kind
+    ]
+    pods += [spec for spec in settings.workers.values() if spec.node_group == group]
+    return all(spec.cpu <= shape.cpu_m and spec.memory <= shape.memory_mib and not spec.gpu for spec in pods)
+
+
+def home_kind(spec: WorkloadSettings) -> NodeKind:
+    """The kind of nodes a workload runs on."""
+    if spec.gpu:
+        return NodeKind.GPU
+    return NodeKind.FIXED if spec.category is Category.FIXED else NodeKind.FLEXIBLE
+
+
+def _group(name: str, group: NodeGroupSettings) -> GroupModel:
+    room = usable(instance_type(group.instance_types[0]))
+    return GroupModel(
+        name=name,
+        min=group.min,
+        max=group.max,
+        cpu_m=room.cpu,
+        memory_mib=room.memory,
+        gpu=room.gpu,
+        max_pods=room.pods,
+        labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
+        taints=(_GPU_TAINT,) if group.kind is NodeKind.GPU else (),
+        boot_s=NODE_BOOT_S,
+        initial=group.min,
+    )
+
+
+def _rate(settings: StackSettings, source: str, floor: int) -> GroupRate:
+    """No plan covers spot; and since a replay takes no node back, it charges spot nodes the on-demand price."""
+    group = settings.node_groups[source]
+    covered = 0 if group.kind is NodeKind.SPOT else floor
+    return group_rate(settings.region, group.instance_types[0], settings.costs.pricing_assumption, floor=covered)
+
+
+def steady_usd(settings: StackSettings, group: str) -> float:
+    """US dollars an hour of one node that always runs, so that a plan can cover it. Raises `NoPrice`."""
+    kind = settings.node_groups[group].instance_types[0]
+    return hourly(settings.region, kind, settings.costs.pricing_assumption)
+
+
+def _workload(name: str, spec: WorkloadSettings, homes: _Homes) -> WorkloadModel:
+    kind = home_kind(spec)
+    return WorkloadModel(
+        name=name,
+        category=spec.category.value,
+        cpu_m=spec.cpu,
+        memory_mib=spec.memory,
+        gpu=spec.gpu,
+        node_selector=homes.of_kind(kind),
+        tolerations=(_GPU_TAINT,) if spec.gpu else (),
+        pdb_max_unavailable=0,
+        startup_s=POD_START_S,
+    )
+
+
+def _worker(name: str, spec: WorkerSettings, homes: _Homes) -> WorkloadModel:
+    return WorkloadModel(
+        name=name,
+        category=Category.WORKER.value,
+        cpu_m=spec.cpu,
+        memory_mib=spec.memory,
+        gpu=spec.gpu,
+        node_selector=homes.of_group(spec.node_group),
+        tolerations=(_GPU_TAINT,) if spec.gpu else (),
+        pdb_max_unavailable=0,
+        grace_s=spec.longest_job.total_seconds() + STOP_MARGIN_S,
+        startup_s=POD_START_S,
+    )

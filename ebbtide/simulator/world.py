@@ -1,0 +1,213 @@
+"""The world of one strategy in virtual time: queues fed by a trace, workers on a modelled cluster, and the view of it.
+
+The controller never sees the world as it is. Each change is published a moment later, to the queue reading after
+`demand_lag_s`, to the cluster's cache after `cluster_lag_s`, as it was when it happened; each publication is a hint.
+So a decision acts on a world that may have moved on, as the real one does, and a job popped in between is at stake.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from random import Random
+from typing import TypeVar
+
+from controllers.ports import BudgetSeen, Known, PodPhase, PodSeen, PoolSeen
+from ebbtide.simulator.cluster import ClusterModel, Pod, StopReason
+from ebbtide.simulator.cluster.model import AutoscalerFlags
+from ebbtide.simulator.recorder import SeriesRecorder
+from ebbtide.simulator.rollouts import Rollout, Rollouts
+from ebbtide.simulator.strategies import ClusterPlan
+from ebbtide.simulator.timeline import Timeline
+from ebbtide.simulator.workers import JobRun, PoolEdges, PoolQueue, WorkerTimes
+
+_T = TypeVar("_T")
+
+AFTER_THE_MODEL = 9
+"""Priority of what looks at the cluster: everything else of the same instant has happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSetup:
+    """How a world runs. Lags in seconds."""
+
+    start: datetime  # where second 0 lies
+    end_s: float
+    seed: int = 0
+    flags: AutoscalerFlags = field(default_factory=AutoscalerFlags)
+    safe_stop: bool = True
+    times: WorkerTimes = field(default_factory=WorkerTimes)
+    demand_lag_s: float = 0.005  # event, coalescing and one read
+    cluster_lag_s: float = 0.1  # watch event to cache
+    budget_lag_s: float = 0.5  # a budget's status after its spec
+    rollouts: tuple[Rollout, ...] = ()
+
+
+@dataclass(slots=True)
+class Views:
+    """What was published last."""
+
+    demand: dict[str, Known] = field(default_factory=dict[str, Known])
+    pools: dict[str, PoolSeen] = field(default_factory=dict[str, PoolSeen])
+    budgets: dict[str, BudgetSeen] = field(default_factory=dict[str, BudgetSeen])
+
+
+class World:
+    """Everything that exists, for one strategy. `hinted` is set when the controller would be told to look again."""
+
+    def __init__(self, plan: ClusterPlan, jobs: Sequence[JobRun], setup: WorldSetup) -> None:
+        self.setup = setup
+        self.timeline = Timeline()
+        self.views = Views()
+        self.hinted = False
+        self.jobs = tuple(jobs)
+        self.recorder = SeriesRecorder(tuple(group.name for group in plan.groups))
+        self._versions: dict[str, int] = {}
+        self._budgets = {workload.name: 0 for workload, _ in plan.workloads}
+        self._rng = Random(setup.seed)
+        self._queues = {name: self._queue(name) for name in plan.workers}
+        self._looking: set[str] = set()
+        self._sampling = False
+        self.cluster = ClusterModel(
+            self.timeline,
+            plan.groups,
+            setup.flags,
+            seed=setup.seed,
+            listener=self,
+            cache_lag_s=setup.cluster_lag_s / 2,
+        )
+        self._rollouts = Rollouts(self.timeline, self.cluster, setup.rollouts, cost_lag_s=setup.cluster_lag_s)
+        for workload, replicas in plan.workloads:
+            self.cluster.deploy(workload, replicas)
+            self.views.budgets[workload.name] = BudgetSeen(max_unavailable=0, version=self.version(workload.name))
+        for name, worker in plan.workers.items():
+            self.cluster.deploy(worker, 0)
+            self.views.demand[name] = self._queues[name].reading()
+            self.views.pools[name] = self._pool_seen(name)
+        for job in jobs:
+            self.timeline.at(job.submitted_at, lambda job=job: self._queues[job.pool].enqueue(job))
+        self._sample_soon()
+
+    # --- what the controller's edges call ---------------------------------------------------------------------------
+
+    def version(self, name: str) -> str:
+        """The resourceVersion of a pool's Deployment or of a budget, as the API server has it now."""
+        return str(self._versions.get(name, 0))
+
+    def scale(self, pool: str, replicas: int) -> None:
+        self.cluster.scale(pool, replicas)
+        self._changed(pool)
+
+    def annotate(self, pool: str, pod: str, cost: int) -> None:
+        self.cluster.annotate(pod, cost)
+        self._look_soon(pool)
+
+    def budget(self, name: str) -> int:
+        return self._budgets[name]
+
+    def set_budget(self, name: str, max_unavailable: int) -> None:
+        self._budgets[name] = max_unavailable
+        self.cluster.set_budget(name, max_unavailable)
+        version = self._bump(name)
+        lag, status = self.setup.cluster_lag_s, self.setup.budget_lag_s
+        written = BudgetSeen(max_unavailable=max_unavailable, settled=False, version=version)
+        self._publish(lag, self.views.budgets, name, written)
+        self._publish(lag + status, self.views.budgets, name, replace(written, settled=True))
+
+    # --- what the modelled cluster tells ----------------------------------------------------------------------------
+
+    def pod_running(self, pod: Pod) -> None:
+        if pod.workload in self._queues:
+            self._queues[pod.workload].started(pod.name)
+            self._changed(pod.workload)
+        else:
+            self._rollouts.pod_running(pod.workload)
+
+    def pod_stopping(self, pod: Pod, why: StopReason) -> float | None:  # noqa: ARG002 - a worker stops alike for both
+        if pod.workload not in self._queues:
+            return 1.0  # a service that handles SIGTERM
+        self._changed(pod.workload)
+        return self._queues[pod.workload].stop(pod.name)
+
+    def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: ARG002, FBT001 - the job a pod still holds tells as much
+        if pod.workload in self._queues:
+            self._queues[pod.workload].gone(pod.name)
+            self._changed(pod.workload)
+
+    def nodes_changed(self) -> None:
+        self._sample_soon()
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _queue(self, name: str) -> PoolQueue:
+        return PoolQueue(
+            self.timeline,
+            Random(self._rng.random()),
+            PoolEdges(changed=lambda: self._demand_changed(name), exited=lambda pod: self._exited(name, pod)),
+            self.setup.safe_stop,
+            self.setup.times,
+        )
+
+    def _exited(self, pool: str, name: str) -> None:
+        for pod in self.cluster.pods(pool):
+            if pod.name == name:
+                self.cluster.pod_exited(pod)
+
+    def _demand_changed(self, pool: str) -> None:
+        self._publish(self.setup.demand_lag_s, self.views.demand, pool, self._queues[pool].reading())
+        self._sample_soon()
+
+    def _changed(self, pool: str) -> None:
+        """The Deployment or its pods changed, and with them its resourceVersion."""
+        self._bump(pool)
+        self._look_soon(pool)
+
+    def _bump(self, name: str) -> str:
+        self._versions[name] = self._versions.get(name, 0) + 1
+        return self.version(name)
+
+    def _look_soon(self, pool: str) -> None:
+        if pool not in self._looking:
+            self._looking.add(pool)
+            self.timeline.after(0.0, lambda: self._look(pool), AFTER_THE_MODEL)
+
+    def _look(self, pool: str) -> None:
+        self._looking.discard(pool)
+        self._publish(self.setup.cluster_lag_s, self.views.pools, pool, self._pool_seen(pool))
+
+    def _pool_seen(self, pool: str) -> PoolSeen:
+        return PoolSeen(
+            replicas=self.cluster.replicas(pool),
+            pods=tuple(
+                PodSeen(name=pod.name, phase=_phase(pod), marked=pod.deletion_cost < 0)
+                for pod in self.cluster.pods(pool)
+            ),
+            version=self.version(pool),
+        )
+
+    def _publish(self, lag_s: float, view: dict[str, _T], name: str, seen: _T) -> None:
+        def arrive() -> None:
+            view[name] = seen
+            self.hinted = True
+
+        self.timeline.after(lag_s, arrive)
+
+    def _sample_soon(self) -> None:
+        if not self._sampling:
+            self._sampling = True
+            self.timeline.after(0.0, self._sample, AFTER_THE_MODEL)
+
+    def _sample(self) -> None:
+        self._sampling = False
+        queues = self._queues.values()
+        self.recorder.sample(
+            self.timeline.now,
+            self.cluster.node_counts(),
+            sum(queue.waiting for queue in queues),
+            sum(queue.running for queue in queues),
+        )
+
+
+def _phase(pod: Pod) -> PodPhase:
+    if pod.stopping:
+        return PodPhase.TERMINATING
+    return PodPhase.PENDING if pod.running_since is None else PodPhase.RUNNING

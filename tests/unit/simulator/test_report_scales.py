@@ -1,0 +1,73 @@
+from datetime import datetime
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.simulator.report.scales import DAY, labelled, local_days, local_label, nice_ticks
+from ebbtide.vocabulary.windows import zone_of
+
+NEW_YORK = zone_of("America/New_York")
+
+
+def test_days_are_named_and_cut_at_local_midnight() -> None:
+    days = local_days(datetime(2026, 3, 3, 18, tzinfo=NEW_YORK), 2 * DAY)
+
+    assert [(day.begin / 3600, day.end / 3600, day.weekday, day.date) for day in days] == [
+        (0, 6, "Tue", "3 Mar"),
+        (6, 30, "Wed", "4 Mar"),
+        (30, 48, "Thu", "5 Mar"),
+    ]
+
+
+@pytest.mark.parametrize(("month", "date", "hours"), [(3, 8, 23), (11, 1, 25), (11, 2, 24)])
+def test_a_day_of_a_clock_change_is_as_long_as_it_was(month: int, date: int, hours: int) -> None:
+    first = local_days(datetime(2026, month, date, tzinfo=NEW_YORK), 3 * DAY)[0]
+
+    assert (first.end - first.begin) / 3600 == hours
+
+
+def test_labels_follow_the_customers_clock_over_a_change() -> None:
+    start = datetime(2026, 3, 8, tzinfo=NEW_YORK)
+
+    assert local_label(start, 3 * 3600) == "Sun 8 Mar 04:00"
+
+
+@given(
+    hour=st.integers(0, 23),
+    month=st.integers(1, 12),
+    horizon=st.floats(1, 40 * DAY),
+    zone=st.sampled_from(["Europe/London", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kathmandu"]),
+)
+def test_days_leave_no_gap(hour: int, month: int, horizon: float, zone: str) -> None:
+    days = local_days(datetime(2026, month, 20, hour, 30, tzinfo=zone_of(zone)), horizon)
+
+    assert days[0].begin == 0
+    assert days[-1].end == horizon
+    assert all(left.end == right.begin and left.begin < left.end for left, right in pairwise(days))
+
+
+def test_all_days_are_labelled_where_there_is_room() -> None:
+    days = local_days(datetime(2026, 3, 9, tzinfo=NEW_YORK), 16 * DAY)
+
+    assert labelled(days, 1000) == days
+
+
+def test_of_too_many_days_only_mondays_are_labelled() -> None:
+    days = local_days(datetime(2026, 3, 2, tzinfo=NEW_YORK), 28 * DAY)
+
+    assert [day.date for day in labelled(days, 1000)] == ["2 Mar", "9 Mar", "16 Mar", "23 Mar", "30 Mar"]
+
+
+@given(top=st.just(0.0) | st.floats(1e-3, 1e6), whole=st.booleans())
+def test_ticks_start_at_zero_are_even_and_reach_the_top(top: float, whole: bool) -> None:
+    ticks = nice_ticks(top, whole=whole)
+
+    gaps = {round(right - left, 9 if right < 1 else 3) for left, right in pairwise(ticks)}
+    assert ticks[0] == 0
+    assert ticks[-1] >= top * (1 - 1e-6)
+    assert ticks[-2] <= top or top == 0
+    assert len(ticks) <= 9
+    assert all(tick == int(tick) for tick in ticks) or not whole
+    assert max(gaps) - min(gaps) <= 1e-3 * max(gaps)

@@ -1,0 +1,98 @@
+"""Which groups a strategy has, and where its pods go."""
+
+import re
+
+import pytest
+
+from components.autoscaler_flags import autoscaler_flags, group_options
+from ebbtide.prices import PricingAssumption, hourly
+from ebbtide.settings.model import CostSettings, NodeGroupSettings
+from ebbtide.simulator.strategies import FLAGS, MIXED, Strategy, cluster_plan
+from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND, Category, NodeKind
+from tests.builders_simulator import a_pool, a_stack, a_workload
+
+
+def test_the_product_keeps_the_groups_of_the_stack() -> None:
+    plan = cluster_plan(a_stack(), Strategy.FIXED_FLEXIBLE)
+
+    assert [(group.name, group.min, group.max, group.initial) for group in plan.groups] == [
+        ("fixed", 1, 3, 1),
+        ("flexible", 0, 20, 0),
+        ("gpu", 0, 4, 0),
+    ]
+    homes = {workload.name: workload.node_selector for workload, _ in plan.workloads}
+    assert homes == {"head": {NODE_KIND: "fixed"}, "api": {NODE_KIND: "flexible"}}
+    assert plan.workers["train"].node_selector == {NODE_GROUP: "flexible"}
+
+
+def test_a_mixed_group_of_the_flexible_shape_takes_in_all_but_gpus() -> None:
+    stack = a_stack({"train": a_pool(), "vision": a_pool("vision", gpu=1)})
+
+    plan = cluster_plan(stack, Strategy.CLUSTER_AUTOSCALING)
+
+    mixed, gpu = plan.groups
+    flexible = next(g for g in cluster_plan(stack, Strategy.FIXED_FLEXIBLE).groups if g.name == "flexible")
+    assert (mixed.name, mixed.min, mixed.max, mixed.cpu_m) == (MIXED, 1, 23, flexible.cpu_m)
+    assert gpu.name == "gpu"
+    assert plan.rates[MIXED].above_usd == hourly("us-east-1", "m7i.4xlarge")
+    selectors = [workload.node_selector for workload, _ in plan.workloads]
+    assert selectors == [{NODE_GROUP: MIXED}] * 2
+    assert plan.workers["train"].node_selector == {NODE_GROUP: MIXED}
+    assert plan.workers["vision"].node_selector == {NODE_GROUP: "gpu"}
+
+
+def test_a_plan_covers_the_minimum_of_each_group_and_of_the_mixed_one() -> None:
+    stack = a_stack().model_copy(update={"costs": CostSettings(pricing_assumption=PricingAssumption.COMPUTE_1Y)})
+
+    own = cluster_plan(stack, Strategy.FIXED_FLEXIBLE).rates
+    mixed = cluster_plan(stack, Strategy.CLUSTER_AUTOSCALING).rates[MIXED]
+
+    assert {name: rate.floor for name, rate in own.items()} == {"fixed": 1, "flexible": 0, "gpu": 0}
+    assert own["fixed"].floor_usd < own["fixed"].above_usd
+    assert mixed.floor == 1
+    assert mixed.floor_usd == hourly("us-east-1", "m7i.4xlarge", PricingAssumption.COMPUTE_1Y)
+    assert mixed.above_usd == hourly("us-east-1", "m7i.4xlarge")
+
+
+def test_no_plan_covers_spot_nodes() -> None:
+    spot = NodeGroupSettings(kind=NodeKind.SPOT, instance_types=("m7i.4xlarge",), min=2, max=4)
+    costs = CostSettings(pricing_assumption=PricingAssumption.COMPUTE_1Y)
+    stack = a_stack()
+    stack = stack.model_copy(update={"node_groups": {**stack.node_groups, "spot": spot}, "costs": costs})
+
+    assert cluster_plan(stack, Strategy.FIXED_FLEXIBLE).rates["spot"].floor == 0
+
+
+def test_a_group_whose_pods_do_not_fit_the_mixed_shape_stays() -> None:
+    stack = a_stack(workloads={"head": a_workload(Category.FIXED, cpu="17", memory="8Gi")})
+
+    plan = cluster_plan(stack, Strategy.CLUSTER_AUTOSCALING)
+
+    assert [group.name for group in plan.groups] == [MIXED, "fixed", "gpu"]
+    assert plan.workloads[0][0].node_selector == {NODE_KIND: "fixed"}
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_every_budget_starts_closed_and_a_worker_may_end_its_longest_job(strategy: Strategy) -> None:
+    plan = cluster_plan(a_stack(), strategy)
+
+    models = [workload for workload, _ in plan.workloads] + list(plan.workers.values())
+    assert {model.pdb_max_unavailable for model in models} == {0}
+    assert plan.workers["train"].grace_s > 8 * 3600
+
+
+def test_the_modelled_autoscaler_is_told_what_the_product_tells_it() -> None:
+    flags = autoscaler_flags(a_stack())
+    groups = [group_options(kind) for kind in (NodeKind.FLEXIBLE, NodeKind.GPU)]
+
+    assert FLAGS.unremovable_recheck_s == seconds(flags["unremovable-node-recheck-timeout"])
+    assert FLAGS.scale_down_delay_after_add_s == seconds(flags["scale-down-delay-after-add"])
+    assert str(FLAGS.max_drain_parallelism) == flags["max-drain-parallelism"]
+    assert FLAGS.expander == flags["expander"]
+    assert FLAGS.scale_down_unneeded_s == max(seconds(options["scaledownunneededtime"]) for options in groups)
+    assert {f"{FLAGS.utilization_threshold:g}"} == {options["scaledownutilizationthreshold"] for options in groups}
+
+
+def seconds(text: str) -> float:
+    """A duration as Go writes it."""
+    return sum(float(amount) * {"h": 3600, "m": 60, "s": 1}[unit] for amount, unit in re.findall(r"(\d+)([hms])", text))
