@@ -23,7 +23,7 @@ test: setup ## the fast tier: needs Python only
 	@$(PYTEST) -m "not long"
 
 test-long: setup ## the big counts of the fast tier
-	@$(PYTEST) -m long
+	@$(BIN)/python -m pytest -n 2 -m long
 
 check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

@@ -178,10 +178,10 @@ class _NoMocks(mocks.Mocks):
     """Never asked: the monitor answers by itself."""
 
     def call(self, args: mocks.MockCallArgs) -> Any:
-        raise NotImplementedError(args.token)
+        raise AssertionError(f"the monitor answers {args.token} by itself")
 
     def new_resource(self, args: mocks.MockResourceArgs) -> Any:
-        raise NotImplementedError(args.typ)
+        raise AssertionError(f"the monitor registers {args.typ} by itself")
 
 
 def urn_of(parent: str, type_: str, name: str) -> str:

@@ -71,10 +71,9 @@ def _about_room(settings: StackSettings) -> Iterator[str]:
     """Each group against all its pools at their max, whole nodes per pool: a bound, exact for pools that fill nodes."""
     nodes: dict[str, int] = {}
     for pool in settings.workers.values():
-        node = smallest_node(settings.node_groups[pool.node_group])
-        if node is not None:
-            each = _copies(node, pool.cpu, pool.memory, pool.gpu)
-            nodes[pool.node_group] = nodes.get(pool.node_group, 0) + -(-pool.max // each)
+        node = smallest_node(settings.node_groups[pool.node_group].instance_types)
+        each = _copies(node, pool.cpu, pool.memory, pool.gpu)
+        nodes[pool.node_group] = nodes.get(pool.node_group, 0) + -(-pool.max // each)
     yield from _too_small(nodes, settings.node_groups)
 
 

@@ -1,51 +1,24 @@
 """Checks that take two sections of the stack file. They run on what could be read, beside every other fault.
 
-Each rule is one function from a draft to findings; `RULES` is the whole list. A rule says nothing about an entry that
-could not be read: that has a finding already.
+Each rule is one function from a draft to findings; `RULES` is the whole list. A rule says only what holds however the
+fields that could not be read are put right: those have findings already, and no fault is told twice.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import TypeAlias
 
-from ebbtide.prices import instance_type_names
-from ebbtide.settings.model import (
-    BusinessHoursSettings,
-    ClusterSettings,
-    CostSettings,
-    NodeGroupSettings,
-    WorkerSettings,
-    WorkloadSettings,
-)
+from ebbtide.prices import instance_type
+from ebbtide.settings.draft import COSTS, GROUPS, HOURS, WORKERS, WORKLOADS, Draft, GroupDraft, PodDraft, PoolDraft
 from ebbtide.settings.packing import Nodes, nodes_needed
-from ebbtide.settings.placement import PodSize, fits, kinds_for, known_types, room_text, smallest_node
+from ebbtide.settings.placement import fits, kinds_for, room_text
 from ebbtide.settings.problems import Finding, Location, did_you_mean
 from ebbtide.vocabulary.labels import Category, NodeKind
 
 LONGEST_SPOT_JOB = timedelta(hours=1)
 """Spot nodes are taken back with two minutes' notice, so a job there is lost now and then: an hour of work at most."""
 
-GROUPS = "ebbtide:nodeGroups"
-WORKERS = "ebbtide:workers"
-WORKLOADS = "ebbtide:workloads"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draft:
-    """The readable part of a stack. `named_*` are all names in the file, those of unreadable entries included."""
-
-    hours: BusinessHoursSettings | None = None
-    cluster: ClusterSettings | None = None
-    costs: CostSettings | None = None
-    groups: Mapping[str, NodeGroupSettings] = field(default_factory=dict[str, NodeGroupSettings])
-    workloads: Mapping[str, WorkloadSettings] = field(default_factory=dict[str, WorkloadSettings])
-    workers: Mapping[str, WorkerSettings] = field(default_factory=dict[str, WorkerSettings])
-    named_groups: tuple[str, ...] = ()
-    named_workers: tuple[str, ...] = ()
-
-
+Kinds: TypeAlias = tuple[NodeKind, ...]
 Rule: TypeAlias = Callable[[Draft], Iterator[Finding]]
 
 
@@ -53,24 +26,9 @@ def cross_findings(draft: Draft) -> list[Finding]:
     return [finding for rule in RULES for finding in rule(draft)]
 
 
-def _instance_types_are_known(draft: Draft) -> Iterator[Finding]:
-    names = instance_type_names()
-    for name, group in draft.groups.items():
-        for index, kind in enumerate(group.instance_types):
-            if kind not in names:
-                near = get_close_matches(kind, names, n=1)
-                yield Finding(
-                    at=(GROUPS, name, "instanceTypes", index),
-                    wanted="an instance type that the price tables know",
-                    found=repr(kind),
-                    example="m7i.4xlarge",
-                    hint=f"did you mean {near[0]}?" if near else "",
-                )
-
-
 def _one_shape_per_group(draft: Draft) -> Iterator[Finding]:
     for name, group in draft.groups.items():
-        facts = known_types(group)
+        facts = [instance_type(kind) for kind in group.types]
         if len({fact.shape for fact in facts}) > 1:
             shapes = "; ".join(f"{f.name} {f.vcpu} vCPU {f.memory_mib // 1024} GiB {f.gpu} GPU {f.arch}" for f in facts)
             yield Finding(
@@ -83,7 +41,7 @@ def _one_shape_per_group(draft: Draft) -> Iterator[Finding]:
 
 def _gpus_are_on_gpu_groups(draft: Draft) -> Iterator[Finding]:
     for name, group in draft.groups.items():
-        for fact in known_types(group):
+        for fact in map(instance_type, group.types if group.kind else ()):
             if (fact.gpu > 0) is not (group.kind is NodeKind.GPU):
                 wanted = "types with GPUs" if group.kind is NodeKind.GPU else "types without GPUs, or kind: gpu"
                 found = f"{fact.name} with {fact.gpu} GPU in a {group.kind} group"
@@ -92,101 +50,104 @@ def _gpus_are_on_gpu_groups(draft: Draft) -> Iterator[Finding]:
 
 
 def _groups_reach_every_zone(draft: Draft) -> Iterator[Finding]:
-    zones = len(draft.cluster.zones) if draft.cluster else 0
     for name, group in draft.groups.items():
-        if group.max < zones:
+        if group.max is not None and group.max < draft.zones:
             yield Finding(
                 at=(GROUPS, name, "max"),
-                wanted=f"at least {zones}, one node for each zone",
+                wanted=f"at least {draft.zones}, one node for each zone",
                 found=str(group.max),
-                example=str(zones),
+                example=str(draft.zones),
                 hint="max is the total of all zones",
             )
 
 
 def _workloads_fit(draft: Draft) -> Iterator[Finding]:
     for name, workload in draft.workloads.items():
-        size = PodSize(cpu=workload.cpu, memory=workload.memory, gpu=workload.gpu)
-        yield from _must_fit(draft, (WORKLOADS, name), size, kinds_for(workload.category, size))
+        categories = (workload.category,) if workload.category else (Category.FIXED, Category.FLEXIBLE)
+        yield from _must_fit(draft, (WORKLOADS, name), workload.pod, _possible_kinds(workload.pod, *categories))
 
 
 def _workers_fit(draft: Draft) -> Iterator[Finding]:
     for name, pool in draft.workers.items():
-        size = PodSize(cpu=pool.cpu, memory=pool.memory, gpu=pool.gpu)
         at: Location = (WORKERS, name)
         if not pool.node_group:
-            yield from _must_fit(draft, at, size, kinds_for(Category.WORKER, size))
-        elif pool.node_group not in draft.named_groups:
-            yield Finding(
-                at=(*at, "nodeGroup"),
-                wanted="one of the node groups",
-                found=repr(pool.node_group),
-                hint=did_you_mean(pool.node_group, draft.named_groups),
-            )
-        elif (group := draft.groups.get(pool.node_group)) is not None:
-            yield from _named_group_suits(at, size, pool.node_group, group)
+            yield from _must_fit(draft, at, pool.pod, _pool_kinds(pool))
+            continue
+        group = draft.groups.get(pool.node_group)
+        wrong = list(_unsuitable(draft, (*at, "nodeGroup"), pool, group))
+        yield from wrong
+        if group is None or wrong:
+            yield from _must_fit(draft, at, pool.pod, _pool_kinds(pool))
+        elif (node := group.node) is not None and not fits(pool.pod.least, node):
+            wanted = f"a pod that fits a node of group {pool.node_group}: {room_text(node)}"
+            yield Finding(at=at, wanted=wanted, found=str(pool.pod.least))
 
 
-def _named_group_suits(at: Location, size: PodSize, name: str, group: NodeGroupSettings) -> Iterator[Finding]:
-    kinds = (NodeKind.GPU,) if size.gpu else (NodeKind.FLEXIBLE, NodeKind.SPOT)
-    node = smallest_node(group)
-    if group.kind not in kinds:
+def _unsuitable(draft: Draft, at: Location, pool: PoolDraft, group: GroupDraft | None) -> Iterator[Finding]:
+    """What is wrong with the group that a pool names, its size aside."""
+    name, kinds = str(pool.node_group), _pool_kinds(pool)
+    if group is None:
+        yield from _unknown_name(draft, GROUPS, at, name)
+    elif group.kind is not None and group.kind not in kinds:
         yield Finding(
-            at=(*at, "nodeGroup"),
+            at=at,
             wanted=f"a group of kind {' or '.join(kinds)}",
             found=f"{name!r} of kind {group.kind}",
-            hint="workers scale to zero; on fixed nodes nothing would be saved" if not size.gpu else "",
+            hint="" if pool.pod.gpu else "workers scale to zero; on fixed nodes nothing would be saved",
         )
-    elif node is not None and not fits(size, node):
-        yield Finding(at=at, wanted=f"a pod that fits a node of group {name}: {room_text(node)}", found=str(size))
 
 
-def _must_fit(draft: Draft, at: Location, size: PodSize, kinds: tuple[NodeKind, ...]) -> Iterator[Finding]:
-    """Silent while a group of these kinds could not be read: it might have been the one."""
-    if set(draft.named_groups) - set(draft.groups):
-        return
-    nodes = [smallest_node(group) for group in draft.groups.values() if group.kind in kinds]
-    offers = [node for node in nodes if node is not None]
-    if len(offers) < len(nodes) or any(fits(size, node) for node in offers):
+def _pool_kinds(pool: PoolDraft) -> Kinds:
+    """The kinds of group that a pool may run on. Spot is only ever named."""
+    kinds = _possible_kinds(pool.pod, Category.WORKER)
+    return (*kinds, NodeKind.SPOT) if pool.node_group != "" and NodeKind.FLEXIBLE in kinds else kinds
+
+
+def _possible_kinds(pod: PodDraft, *categories: Category) -> Kinds:
+    sure = dict.fromkeys(kind for category in categories for kind in kinds_for(category, pod.least))
+    return (*sure, NodeKind.GPU) if pod.gpu is None else tuple(sure)
+
+
+def _must_fit(draft: Draft, at: Location, pod: PodDraft, kinds: Kinds) -> Iterator[Finding]:
+    """Silent while a group might be the one: its kind or all of its types could not be read."""
+    candidates = [group for group in draft.groups.values() if group.kind is None or group.kind in kinds]
+    offers = [node for group in candidates if (node := group.node) is not None]
+    unsure = len(offers) < len(candidates) or GROUPS in draft.nameless
+    if unsure or any(fits(pod.least, node) for node in offers):
         return
     kind = " or ".join(kinds)
     if not offers:
-        yield Finding(
-            at=at,
-            wanted=f"a node group of kind {kind} for it",
-            found="none",
-            example=f"{GROUPS}: {{ {kind}: {{ max: 8 }} }}",
-        )
+        example = f"{GROUPS}: {{ {kinds[0]}: {{ max: 8 }} }}"
+        yield Finding(at=at, wanted=f"a node group of kind {kind} for it", found="none", example=example)
         return
-    largest = max(offers)
     yield Finding(
         at=at,
-        wanted=f"a pod that fits a {kind} node; the largest that would: {room_text(largest)}",
-        found=str(size),
+        wanted=f"a pod that fits a {kind} node; the largest that would: {room_text(max(offers))}",
+        found=str(pod.least),
         hint="each node also runs system pods, so less than its nominal size is left",
     )
 
 
 def _fixed_workloads_fit_together(draft: Draft) -> Iterator[Finding]:
-    """Silent while a group could not be read, and about a pod too large for any node, which has a finding already."""
-    fixed = {name: group for name, group in draft.groups.items() if group.kind is NodeKind.FIXED}
-    offers = {name: node for name, group in fixed.items() if (node := smallest_node(group)) is not None}
-    if set(draft.named_groups) - set(draft.groups) or len(offers) < len(fixed):
-        return
-    sizes = (
-        (PodSize(cpu=workload.cpu, memory=workload.memory, gpu=workload.gpu), workload)
-        for workload in draft.workloads.values()
-    )
+    """Silent while a group might be fixed or larger, and about a pod too large for any node, which has a finding."""
+    nodes: dict[str, Nodes] = {}
+    for name, group in draft.groups.items():
+        if group.kind not in (None, NodeKind.FIXED):
+            continue
+        if group.kind is None or group.node is None or group.max is None:
+            return
+        nodes[name] = Nodes(each=group.node, most=group.max)
     pods = [
-        (size, workload.replicas) for size, workload in sizes if NodeKind.FIXED in kinds_for(workload.category, size)
+        (workload.pod.least, workload.replicas)
+        for workload in draft.workloads.values()
+        if workload.pod.whole and workload.replicas and workload.category is Category.FIXED and not workload.pod.gpu
     ]
-    nodes = {name: Nodes(each=offers[name], most=group.max) for name, group in fixed.items()}
     for name, needed in nodes_needed(pods, nodes).items():
-        if needed > fixed[name].max:
+        if needed > nodes[name].most:
             yield Finding(
                 at=(GROUPS, name, "max"),
                 wanted=f"at least {needed}, the nodes that the fixed workloads need together",
-                found=str(fixed[name].max),
+                found=str(nodes[name].most),
                 example=str(needed),
                 hint="fixed pods never move, so the ones without room would wait for ever",
             )
@@ -195,7 +156,7 @@ def _fixed_workloads_fit_together(draft: Draft) -> Iterator[Finding]:
 def _one_pool_per_queue(draft: Draft) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for name, pool in draft.workers.items():
-        for index, queue in enumerate(pool.source.queues):
+        for index, queue in pool.queues.items():
             owner = first.setdefault(queue, name)
             if owner != name:
                 yield Finding(
@@ -208,8 +169,9 @@ def _one_pool_per_queue(draft: Draft) -> Iterator[Finding]:
 
 def _no_long_jobs_on_spot(draft: Draft) -> Iterator[Finding]:
     for name, pool in draft.workers.items():
-        group = draft.groups.get(pool.node_group)
-        if group is not None and group.kind is NodeKind.SPOT and pool.longest_job > LONGEST_SPOT_JOB:
+        group = draft.groups.get(pool.node_group or "")
+        on_spot = group is not None and group.kind is NodeKind.SPOT
+        if on_spot and pool.longest_job is not None and pool.longest_job > LONGEST_SPOT_JOB:
             yield Finding(
                 at=(WORKERS, name, "longestJob"),
                 wanted="at most 1h on spot nodes, which are taken back with two minutes' notice",
@@ -220,17 +182,14 @@ def _no_long_jobs_on_spot(draft: Draft) -> Iterator[Finding]:
 
 
 def _overnight_work_is_possible(draft: Draft) -> Iterator[Finding]:
-    for index, plan in enumerate(draft.hours.overnight if draft.hours else ()):
-        at: Location = ("ebbtide:businessHours", "overnight", index)
+    for index, plan in enumerate(draft.plans):
+        at: Location = (HOURS, "overnight", index)
+        if plan.pool is None:
+            continue
         pool = draft.workers.get(plan.pool)
-        if plan.pool not in draft.named_workers:
-            yield Finding(
-                at=(*at, "pool"),
-                wanted="one of the worker pools",
-                found=repr(plan.pool),
-                hint=did_you_mean(plan.pool, draft.named_workers),
-            )
-        elif pool is not None and plan.workers > pool.max:
+        if pool is None:
+            yield from _unknown_name(draft, WORKERS, (*at, "pool"), plan.pool)
+        elif pool.max is not None and plan.workers is not None and plan.workers > pool.max:
             yield Finding(
                 at=(*at, "workers"),
                 wanted=f"at most the max of pool {plan.pool}, which is {pool.max}",
@@ -240,18 +199,20 @@ def _overnight_work_is_possible(draft: Draft) -> Iterator[Finding]:
 
 
 def _expected_hours_name_groups(draft: Draft) -> Iterator[Finding]:
-    for name in draft.costs.expected_node_hours if draft.costs else ():
-        if name not in draft.named_groups:
-            yield Finding(
-                at=("ebbtide:costs", "expectedNodeHours", name),
-                wanted="one of the node groups",
-                found=repr(name),
-                hint=did_you_mean(name, draft.named_groups),
-            )
+    for name in draft.expected_hours:
+        if name not in draft.groups:
+            yield from _unknown_name(draft, GROUPS, (COSTS, "expectedNodeHours", name), name)
+
+
+def _unknown_name(draft: Draft, section: str, at: Location, name: str) -> Iterator[Finding]:
+    """Silent while the section that should hold the name could not be read at all."""
+    if section not in draft.nameless:
+        known = tuple(draft.groups if section == GROUPS else draft.workers)
+        what = "one of the node groups" if section == GROUPS else "one of the worker pools"
+        yield Finding(at=at, wanted=what, found=repr(name), hint=did_you_mean(name, known))
 
 
 RULES: tuple[Rule, ...] = (
-    _instance_types_are_known,
     _one_shape_per_group,
     _gpus_are_on_gpu_groups,
     _groups_reach_every_zone,

@@ -28,9 +28,9 @@ def filled_group(name: str, group: object) -> object:
     # A kind that is missing or wrong is one fault: the keys that would follow from it are filled in all the same.
     known = NodeKind(kind) if isinstance(kind, str) and kind in set(NodeKind) else NodeKind.FLEXIBLE
     given = {**_GROUPS[known], **given}
-    smallest, largest = given.get("min"), given.get("max")
-    if "min" not in group and isinstance(smallest, int) and isinstance(largest, int):
-        given["min"] = min(smallest, largest)
+    largest = given.get("max")
+    if "min" not in group and "min" in given and type(largest) is int and largest > 0:
+        given["min"] = min(given["min"], largest)
     return given
 
 

@@ -42,17 +42,24 @@ def _countries() -> dict[str, list[str]]:
     return holidays.list_supported_countries(include_aliases=True)
 
 
-def check_country(country: str, subdivision: str | None) -> None:
-    """Raise the error of a validator when there is no calendar for the country or its subdivision."""
+def check_country(country: str) -> str:
+    """The same country; raises the error of a validator when there is no calendar for it."""
     if country not in _countries():
         near = get_close_matches(country.upper(), _countries(), n=1, cutoff=0.5)
-        raise wanted(
-            "a country code of two letters", example="DE", hint=f"did you mean {near[0]}?" if near else "", at="country"
-        )
+        hint = f"did you mean {near[0]}?" if near else ""
+        raise wanted("a country code of two letters", example="DE", hint=hint)
+    return country
+
+
+def check_subdivision(country: str | None, subdivision: str | None) -> None:
+    """Raises the error of a validator when the country, which is a known one, has no such subdivision."""
+    if subdivision is None:
+        return
+    if country is None:
+        raise wanted("a country with its subdivision", example="country: US", at="country")
     known = _countries()[country]
-    if subdivision is not None and subdivision not in known:
+    if subdivision not in known:
         near = get_close_matches(subdivision.upper(), known, n=1, cutoff=0.5)
         what = f"a subdivision of {country}: {', '.join(known)}" if known else f"no subdivision: {country} has none"
-        raise wanted(
-            what, example=known[0] if known else "", hint=f"did you mean {near[0]}?" if near else "", at="subdivision"
-        )
+        hint = f"did you mean {near[0]}?" if near else ""
+        raise wanted(what, example=known[0] if known else "", hint=hint, at="subdivision")

@@ -10,8 +10,9 @@ from typing import Any, cast
 import yaml
 
 from ebbtide.settings.document import OURS, PULUMI_KEYS
+from ebbtide.settings.draft import HOURS
 from ebbtide.settings.model import NodeGroupSettings, StackSettings
-from ebbtide.settings.sections import HOURS, REDIS_PASSWORD
+from ebbtide.settings.sections import REDIS_PASSWORD
 
 _NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet")
 _REQUIRED = (OURS + "customer", HOURS, OURS + "workers")

@@ -1,23 +1,26 @@
 """The typed stack file: one frozen model per concern, parsed once; everything after trusts the types.
 
 Keys in the file are camelCase. Durations are `timedelta`, CPU is millicores, memory is MiB, dates are resolved. What
-one section can know of itself is checked here; what takes two sections is in `crosschecks`.
+one section can know of itself is checked here, by the field's type or by the model's `checks`; what takes two sections
+is in `crosschecks`.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from importlib.metadata import version
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 from ebbtide.prices import PricingAssumption
+from ebbtide.settings.checked import Check, Settings
 from ebbtide.settings.cost_tags import CostTags
-from ebbtide.settings.holiday_dates import check_country, coming_years, holiday_list
+from ebbtide.settings.holiday_dates import check_country, check_subdivision, coming_years, holiday_list
+from ebbtide.settings.instance_types import InstanceTypeName
 from ebbtide.settings.kubernetes_versions import KUBERNETES_VERSIONS, KubernetesVersion
+from ebbtide.settings.lists import each_once, whole_list
 from ebbtide.settings.timezones import parse_timezone
 from ebbtide.settings.types import (
     ClockText,
@@ -43,17 +46,29 @@ from ebbtide.vocabulary.windows import BusinessHours
 CONTROLLER_IMAGE = f"ghcr.io/ebbtide/controller:{version('ebbtide')}"
 
 
-class Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True)
+def _min_within_max(least: int, most: int) -> None:
+    if least > most:
+        raise wanted(f"at most max, which is {most}", example=str(most), at="min")
 
-    instead_of: ClassVar[dict[str, str]] = {}
-    """Keys that are refused with more to say than "unknown": planned ones, and ones that live elsewhere."""
+
+_MIN_WITHIN_MAX = Check(("min", "max"), _min_within_max)
+
+
+def _each_date_once(closed: Sequence[date], opened: Sequence[date]) -> None:
+    both = sorted(set(closed) & set(opened))
+    if both:
+        raise wanted("each date as closed or as open", found=f"{both[0]} in both", at="open")
 
 
 class Holidays(Settings):
     """Days that differ from their weekday."""
 
-    country: str | None = Field(
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("country", "subdivision"), check_subdivision),
+        Check(("closed", "open"), _each_date_once),
+    )
+
+    country: Annotated[str, AfterValidator(check_country)] | None = Field(
         default=None, description="ISO 3166 code; its public holidays are closed", examples=["US"]
     )
     subdivision: str | None = Field(
@@ -66,16 +81,11 @@ class Holidays(Settings):
         default=(), description="public holidays on which people work", examples=['["2026-10-12"]']
     )
 
-    @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if self.country is not None:
-            check_country(self.country, self.subdivision)
-        elif self.subdivision is not None:
-            raise wanted("a country with its subdivision", example="country: US", at="country")
-        both = sorted(set(self.closed) & set(self.open))
-        if both:
-            raise wanted("each date as closed or as open", found=f"{both[0]} in both", at="open")
-        return self
+
+def _within_a_day(lasting: timedelta) -> timedelta:
+    if lasting > timedelta(hours=24):
+        raise wanted("at most 24h, since it starts again every day", example="2h")
+    return lasting
 
 
 class Overnight(Settings):
@@ -83,14 +93,10 @@ class Overnight(Settings):
 
     pool: str = Field(description="the worker pool", examples=["train"])
     at: ClockText = Field(description="local time at which the workers are wanted, every day", examples=['"02:00"'])
-    for_: PositiveDuration = Field(alias="for", description="how long they stay at least", examples=["2h"])
+    for_: Annotated[PositiveDuration, AfterValidator(_within_a_day)] = Field(
+        alias="for", description="how long they stay at least", examples=["2h"]
+    )
     workers: Positive = Field(description="workers, at most the pool's max", examples=["6"])
-
-    @model_validator(mode="after")
-    def _within_a_day(self) -> Self:
-        if self.for_ > timedelta(hours=24):
-            raise wanted("at most 24h, since it starts again every day", example="2h", at="for")
-        return self
 
     @property
     def minutes(self) -> int:
@@ -132,6 +138,11 @@ class ClusterKind(StrEnum):
     EXISTING = "existing"
 
 
+def _two_at_least(zones: Sequence[object]) -> None:
+    if len(zones) < 2:
+        raise wanted("at least two zones, since EKS asks for two", example="[a, b]")
+
+
 class ClusterSettings(Settings):
     """The cluster itself."""
 
@@ -145,45 +156,37 @@ class ClusterSettings(Settings):
         description="Kubernetes version; text, since 1.30 as a number is 1.3",
         examples=['"1.35"'],
     )
-    zones: tuple[Zone, ...] = Field(
+    zones: Annotated[tuple[Zone, ...], each_once("zone", "[a, b]"), whole_list(_two_at_least)] = Field(
         default=("a", "b"),
         description="letters of the availability zones; EKS wants two at least for its own network interfaces",
         examples=["[a, b]"],
     )
 
-    @model_validator(mode="after")
-    def _two_zones(self) -> Self:
-        if len(set(self.zones)) != len(self.zones):
-            raise wanted("each zone once", example="[a, b]", at="zones")
-        if len(self.zones) < 2:
-            raise wanted("at least two zones, since EKS asks for two", example="[a, b]", at="zones")
-        return self
+
+def _fixed_nodes_stay(kind: NodeKind, least: int) -> None:
+    if kind is NodeKind.FIXED and least < 1:
+        raise wanted("at least 1: fixed pods and the controller need a node", example="2", at="min")
 
 
 class NodeGroupSettings(Settings):
     """Nodes of one shape. `min` and `max` are totals, split over the zones."""
 
+    checks: ClassVar[tuple[Check, ...]] = (_MIN_WITHIN_MAX, Check(("kind", "min"), _fixed_nodes_stay))
+
     kind: NodeKind = Field(
         description="fixed, flexible, gpu or spot; default: the group's own name, where that is a kind",
         examples=["gpu"],
     )
-    instance_types: tuple[str, ...] = Field(
-        min_length=1,
+    instance_types: Annotated[
+        tuple[InstanceTypeName, ...],
+        Field(min_length=1),
+        each_once("instance type", "[m7i.4xlarge, m6i.4xlarge]"),
+    ] = Field(
         description="interchangeable types of one CPU, memory and GPU shape; default by kind",
         examples=["[m7i.4xlarge, m6i.4xlarge]"],
     )
     min: Count = Field(default=0, description="nodes at least; 0, so that the group can vanish", examples=["0"])
     max: Positive = Field(description="nodes at most, no fewer than the zones", examples=["20"])
-
-    @model_validator(mode="after")
-    def _sizes_agree(self) -> Self:
-        if self.min > self.max:
-            raise wanted(f"at most max, which is {self.max}", example=str(self.max), at="min")
-        if self.kind is NodeKind.FIXED and self.min < 1:
-            raise wanted("at least 1: fixed pods and the controller need a node", example="2", at="min")
-        if len(set(self.instance_types)) != len(self.instance_types):
-            raise wanted("each instance type once", example="[m7i.4xlarge, m6i.4xlarge]", at="instanceTypes")
-        return self
 
 
 class RedisKind(StrEnum):
@@ -195,44 +198,45 @@ class RedisKind(StrEnum):
 _PASSWORD_ELSEWHERE = "the password is a secret of its own: pulumi config set --secret ebbtide:redisPassword"
 
 
+_REDIS_EXAMPLE = "rediss://redis.example.com:6379/0"
+
+
+def _check_redis_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise wanted("a Redis address", example=_REDIS_EXAMPLE) from None
+    if parts.password is not None:
+        raise wanted("an address without a password", example=_REDIS_EXAMPLE, hint=_PASSWORD_ELSEWHERE)
+    sound = parts.scheme in ("redis", "rediss") and parts.hostname and (port is None or port > 0)
+    database = parts.path.strip("/")
+    if not sound or (database and not database.isdecimal()) or parts.query or parts.fragment:
+        what = "redis:// or rediss://, a host, and a port and database if need be"
+        raise wanted(what, example=_REDIS_EXAMPLE)
+    return url
+
+
+def _url_belongs_to_its_kind(kind: RedisKind, url: str | None) -> None:
+    if kind is RedisKind.URL and url is None:
+        raise wanted("the address of Redis", example=_REDIS_EXAMPLE, at="url")
+    if kind is not RedisKind.URL and url is not None:
+        raise wanted("no url with this kind", example="kind: url", at="url")
+
+
 class RedisSettings(Settings):
     """Where the queues live."""
 
     instead_of: ClassVar[dict[str, str]] = {"password": _PASSWORD_ELSEWHERE}
+    checks: ClassVar[tuple[Check, ...]] = (Check(("kind", "url"), _url_belongs_to_its_kind),)
 
     kind: Annotated[
         RedisKind,
         *acted_on("in-cluster", "url", planned={"elasticache": "ElastiCache is planned; give its endpoint as a url"}),
     ] = Field(default=RedisKind.IN_CLUSTER, description="a small Redis of its own, or one that is there already")
-    url: str | None = Field(
-        default=None, description="for kind url, without a password", examples=["rediss://redis.example.com:6379/0"]
+    url: Annotated[str, AfterValidator(_check_redis_url)] | None = Field(
+        default=None, description="for kind url, without a password", examples=[_REDIS_EXAMPLE]
     )
-
-    @model_validator(mode="after")
-    def _url_belongs_to_its_kind(self) -> Self:
-        if self.kind is RedisKind.URL and self.url is None:
-            raise wanted("the address of Redis", example="rediss://redis.example.com:6379/0", at="url")
-        if self.url is None:
-            return self
-        if self.kind is not RedisKind.URL:
-            raise wanted("no url with this kind", example="kind: url", at="url")
-        _check_redis_url(self.url)
-        return self
-
-
-def _check_redis_url(url: str) -> None:
-    example = "rediss://redis.example.com:6379/0"
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise wanted("a Redis address", example=example, at="url") from None
-    if parts.password is not None:
-        raise wanted("an address without a password", example=example, hint=_PASSWORD_ELSEWHERE, at="url")
-    sound = parts.scheme in ("redis", "rediss") and parts.hostname and (port is None or port > 0)
-    database = parts.path.strip("/")
-    if not sound or (database and not database.isdecimal()) or parts.query or parts.fragment:
-        raise wanted("redis:// or rediss://, a host, and a port and database if need be", example=example, at="url")
 
 
 class ControllerSettings(Settings):
@@ -260,8 +264,16 @@ class WorkloadKind(StrEnum):
     STATEFUL_SET = "stateful-set"
 
 
+def _owner_suits_category(category: Category, owner: ReplicasOwner) -> None:
+    if category is Category.FIXED and owner is ReplicasOwner.HPA:
+        what = "pulumi, since an autoscaler removes pods and a fixed one is never removed"
+        raise wanted(what, example="pulumi", at="replicasOwner")
+
+
 class WorkloadSettings(Settings):
     """A service that stays: not a queue worker."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("category", "replicas_owner"), _owner_suits_category),)
 
     category: Annotated[
         Category,
@@ -282,16 +294,6 @@ class WorkloadSettings(Settings):
     memory: Mebibytes = Field(description="memory request and limit per pod", examples=["8Gi"])
     gpu: Count = Field(default=0, description="GPUs per pod", examples=["1"])
 
-    @model_validator(mode="after")
-    def _owner_suits_category(self) -> Self:
-        if self.category is Category.FIXED and self.replicas_owner is ReplicasOwner.HPA:
-            raise wanted(
-                "pulumi, since an autoscaler removes pods and a fixed one is never removed",
-                example="pulumi",
-                at="replicasOwner",
-            )
-        return self
-
 
 class SourceKind(StrEnum):
     RQ = "rq"
@@ -308,21 +310,16 @@ class Source(Settings):
     kind: Annotated[SourceKind, *acted_on("rq", planned=_SOURCES_PLANNED)] = Field(
         default=SourceKind.RQ, description="the job framework", examples=["rq"]
     )
-    queues: tuple[Queue, ...] = Field(
-        min_length=1,
+    queues: Annotated[tuple[Queue, ...], Field(min_length=1), each_once("queue", "[train]")] = Field(
         description="one queue, as a rule: between two queues a job can be in neither",
         examples=["[train]"],
     )
 
-    @model_validator(mode="after")
-    def _each_queue_once(self) -> Self:
-        if len(set(self.queues)) != len(self.queues):
-            raise wanted("each queue once", example="[train]", at="queues")
-        return self
-
 
 class WorkerSettings(Settings):
     """A worker pool: one Deployment that grows with its queue and goes to zero with it."""
+
+    checks: ClassVar[tuple[Check, ...]] = (_MIN_WITHIN_MAX,)
 
     source: Source = Field(description="where its jobs wait", examples=["{ kind: rq, queues: [train] }"])
     image: Image = Field(description="container image of the worker", examples=["registry.example.com/ml/train:1.4.2"])
@@ -353,12 +350,6 @@ class WorkerSettings(Settings):
         description="the group its workers run on; default: the cheapest that fits",
         examples=["flexible"],
     )
-
-    @model_validator(mode="after")
-    def _sizes_agree(self) -> Self:
-        if self.min > self.max:
-            raise wanted(f"at most max, which is {self.max}", example=str(self.max), at="min")
-        return self
 
 
 Hours = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
@@ -391,7 +382,7 @@ class StackSettings(Settings):
     node_groups: dict[ShortName, NodeGroupSettings]
     redis: RedisSettings = RedisSettings()
     controller: ControllerSettings = ControllerSettings()
-    workloads: dict[Name, WorkloadSettings] = {}
+    workloads: dict[Name, WorkloadSettings] = Field(default={})
     workers: dict[Name, WorkerSettings]
     costs: CostSettings = CostSettings()
     redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here

@@ -3,10 +3,10 @@
 A pod that fits no node of its group stays pending for ever and nothing says why, so it is an error of the stack file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.prices import Capacity, InstanceType, NoPrice, instance_type, instance_type_names, on_demand, usable
+from ebbtide.prices import Capacity, NoPrice, instance_type, on_demand, usable
 from ebbtide.settings.model import NodeGroupSettings
 from ebbtide.vocabulary.labels import Category, NodeKind
 
@@ -20,8 +20,9 @@ class PodSize:
     gpu: int
 
     def __str__(self) -> str:
-        gpus = f" and {self.gpu} GPU" if self.gpu else ""
-        return f"{cpu_text(self.cpu)} CPU, {memory_text(self.memory)}{gpus}"
+        parts = [f"{cpu_text(self.cpu)} CPU"] if self.cpu else []
+        parts += [memory_text(self.memory)] if self.memory else []
+        return ", ".join(parts) + (f" and {self.gpu} GPU" if self.gpu else "")
 
 
 def kinds_for(category: Category, size: PodSize) -> tuple[NodeKind, ...]:
@@ -31,23 +32,15 @@ def kinds_for(category: Category, size: PodSize) -> tuple[NodeKind, ...]:
     return (NodeKind.FIXED,) if category is Category.FIXED else (NodeKind.FLEXIBLE,)
 
 
-def smallest_node(group: NodeGroupSettings) -> Capacity | None:
-    """What the group's smallest node offers; None while the group names a type that is not known."""
-    facts = known_types(group)
-    if len(facts) < len(group.instance_types):
-        return None
-    offers = [usable(fact) for fact in facts]
+def smallest_node(types: Sequence[str]) -> Capacity:
+    """What every node of a group of these types, at least one, offers."""
+    offers = [usable(instance_type(name)) for name in types]
     return Capacity(
         cpu=min(offer.cpu for offer in offers),
         memory=min(offer.memory for offer in offers),
         gpu=min(offer.gpu for offer in offers),
         pods=min(offer.pods for offer in offers),
     )
-
-
-def known_types(group: NodeGroupSettings) -> list[InstanceType]:
-    names = instance_type_names()
-    return [instance_type(name) for name in group.instance_types if name in names]
 
 
 def fits(size: PodSize, node: Capacity) -> bool:
@@ -59,7 +52,8 @@ def cheapest_group(size: PodSize, groups: Mapping[str, NodeGroupSettings], regio
 
     Where a region has no price the node's CPU stands in for it. Ties go to the name that sorts first.
     """
-    offers = {name: node for name, group in groups.items() if (node := smallest_node(group)) and fits(size, node)}
+    nodes = {name: smallest_node(group.instance_types) for name, group in groups.items()}
+    offers = {name: node for name, node in nodes.items() if fits(size, node)}
     if not offers:
         return None
     costs = {name: _node_price(groups[name], region) for name in offers}

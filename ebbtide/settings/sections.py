@@ -6,10 +6,21 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ebbtide.settings.crosschecks import GROUPS, WORKERS, WORKLOADS, Draft, cross_findings
+from ebbtide.settings.crosschecks import cross_findings
 from ebbtide.settings.defaults import REGION as DEFAULT_REGION
 from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.document import FOREIGN, OURS, REGION
+from ebbtide.settings.draft import (
+    CLUSTER,
+    COSTS,
+    GROUPS,
+    HOURS,
+    WORKERS,
+    WORKLOADS,
+    draft_of,
+    entries,
+    gpus_wanted,
+)
 from ebbtide.settings.model import (
     BusinessHoursSettings,
     ClusterSettings,
@@ -28,12 +39,9 @@ from ebbtide.settings.types import Name, ShortName
 from ebbtide.vocabulary.labels import Category
 
 CUSTOMER = OURS + "customer"
-HOURS = OURS + "businessHours"
-CLUSTER = OURS + "cluster"
 REDIS = OURS + "redis"
 REDIS_PASSWORD = OURS + "redisPassword"
 CONTROLLER = OURS + "controller"
-COSTS = OURS + "costs"
 
 KEYS = (CUSTOMER, HOURS, CLUSTER, GROUPS, REDIS, REDIS_PASSWORD, CONTROLLER, WORKLOADS, WORKERS, COSTS)
 
@@ -62,23 +70,11 @@ class Sections:
         redis = self._section(REDIS, RedisSettings)
         controller = self._section(CONTROLLER, ControllerSettings)
         costs = self._section(COSTS, CostSettings)
-        workloads = self._entries(WORKLOADS, WorkloadSettings)
-        workers = self._entries(WORKERS, WorkerSettings, required=True)
-        raw_groups = self._mapping(GROUPS)
-        gpus_wanted = any(entry.gpu for entry in (*workloads.values(), *workers.values()))
-        self._config[GROUPS] = raw_groups = filled_groups(raw_groups, gpus_wanted=gpus_wanted)
-        groups = self._entries(GROUPS, NodeGroupSettings)
-        draft = Draft(
-            hours=hours,
-            cluster=cluster,
-            costs=costs,
-            groups=groups,
-            workloads=workloads,
-            workers=workers,
-            named_groups=tuple(raw_groups),
-            named_workers=tuple(self._mapping(WORKERS)),
-        )
-        self.findings += cross_findings(draft)
+        workloads = self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS))
+        workers = self._read_all(WORKERS, WorkerSettings, self._pools())
+        filled = filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_wanted(self._config))
+        groups = self._read_all(GROUPS, NodeGroupSettings, filled)
+        self.findings += cross_findings(draft_of(self._config, filled))
         if self.findings or not (hours and cluster and redis and controller and costs):
             return None
         return StackSettings(
@@ -136,20 +132,22 @@ class Sections:
             return None
         return self._read(model, self._config.get(key, {}), (key,))
 
-    def _entries(self, key: str, model: type[_Section], *, required: bool = False) -> dict[str, _Section]:
-        given = self._mapping(key)
-        if required and not given and (key not in self._config or self._config[key] == {}):
+    def _pools(self) -> dict[str, object]:
+        if self._config.get(WORKERS, {}) == {}:
             example = "train: { source: { queues: [train] }, image: …, max: 10, cpu: 4, memory: 16Gi, longestJob: 12h }"
             self.findings.append(
-                Finding(at=(key,), wanted="at least one worker pool", found="nothing", example=example)
+                Finding(at=(WORKERS,), wanted="at least one worker pool", found="nothing", example=example)
             )
-        entries: dict[str, _Section] = {}
+        return self._mapping(WORKERS)
+
+    def _read_all(self, key: str, model: type[_Section], given: Mapping[str, object]) -> dict[str, _Section]:
+        whole: dict[str, _Section] = {}
         for name, value in given.items():
             self._check_name(key, name)
             entry = self._read(model, value, (key, name))
             if entry is not None:
-                entries[name] = entry
-        return entries
+                whole[name] = entry
+        return whole
 
     def _check_name(self, key: str, name: str) -> None:
         try:
@@ -160,17 +158,10 @@ class Sections:
 
     def _mapping(self, key: str) -> dict[str, object]:
         value = self._config.get(key, {})
-        if isinstance(value, Mapping):
-            return {str(name): entry for name, entry in cast("Mapping[object, object]", value).items()}
-        finding = Finding(
-            at=(key,),
-            wanted="a mapping of names",
-            found=show(value),
-            hint="leave the key out to have the defaults" if value is None else "",
-        )
-        if finding not in self.findings:
-            self.findings.append(finding)
-        return {}
+        if not isinstance(value, Mapping):
+            hint = "leave the key out to have the defaults" if value is None else ""
+            self.findings.append(Finding(at=(key,), wanted="a mapping of names", found=show(value), hint=hint))
+        return entries(self._config, key)
 
     def _read(self, model: type[_Section], raw: object, at: tuple[str, ...]) -> _Section | None:
         """Only the file's own spelling is taken: Python's names of the fields would pass here and fail in an editor."""

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from ebbtide.settings.model import Settings
+from ebbtide.settings.checked import Settings
 from ebbtide.settings.problems import Finding, Location, Secret, did_you_mean, show, value_at
 from ebbtide.settings.wanted import WANTED
 
@@ -28,7 +28,12 @@ _PLAIN_TYPES = {
 def findings_of(error: ValidationError, model: type[BaseModel], raw: object, at: Location) -> list[Finding]:
     """All faults that pydantic found in `raw`, which stands at `at` in the file and was read as `model`."""
     all_details = [single for details in error.errors(include_url=False) for single in _apart(details)]
-    return [_finding(details, model, raw, at) for details in all_details]
+    return [_finding(details, model, raw, at) for details in all_details if not _is_consequence(details)]
+
+
+def _is_consequence(details: ErrorDetails) -> bool:
+    """Pydantic counts only the good entries: a list that is not empty is too short because of faults told already."""
+    return details["type"] == "too_short" and bool(details["input"])
 
 
 def _apart(details: ErrorDetails) -> list[ErrorDetails]:

@@ -8,17 +8,21 @@ first it would protect the night and drain the day, so it is refused unless the 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar, cast
 
 from pydantic_core import PydanticCustomError
 
+from ebbtide.settings.problems import show
 from ebbtide.settings.wanted import together, wanted
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY
+
+_T = TypeVar("_T")
 
 _EXAMPLE = '{ mon-thu: "08:00-19:00", fri: "08:00-17:00" }'
 _INTERVAL = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)(\+1)?")
@@ -32,30 +36,77 @@ def parse_week(value: object) -> tuple[WeeklyInterval, ...]:
         raise wanted(
             "days with their intervals", example=_EXAMPLE, hint="with no day at all, nothing is ever protected"
         )
-    week, faults = _read_days({str(key): text for key, text in cast("Mapping[object, object]", value).items()})
-    week.sort()
-    if not faults:
-        faults = _overlaps(week)
+    reader = _WeekReader()
+    for key, text in cast("Mapping[object, object]", value).items():
+        reader.read(str(key), text)
+    faults = [*reader.faults, *reader.overlaps()]
     if faults:
         raise together(faults)
-    return tuple(week)
+    return tuple(sorted(reader.week))
 
 
-def _read_days(given: Mapping[str, object]) -> tuple[list[WeeklyInterval], list[PydanticCustomError]]:
-    named: dict[int, str] = {}
-    week: list[WeeklyInterval] = []
-    faults: list[PydanticCustomError] = []
-    for key, text in given.items():
-        try:
-            for day in _days(key):
-                if day in named:
-                    twice = f"{DAYS[day]} in {named[day]!r} and in {key!r}"
-                    raise wanted("each day once", found=twice, example=_EXAMPLE)
-                named[day] = key
-                week.extend(_interval(day, key, part) for part in _parts(key, text))
-        except PydanticCustomError as fault:
-            faults.append(fault)
-    return week, faults
+@dataclass
+class _WeekReader:
+    """Reads a day's key and its intervals apart, so that a fault of one does not hide a fault of the other."""
+
+    week: list[WeeklyInterval] = field(default_factory=list[WeeklyInterval])
+    faults: list[PydanticCustomError] = field(default_factory=list[PydanticCustomError])
+    _key_of: dict[int, str] = field(default_factory=dict[int, str])
+
+    def read(self, key: str, text: object) -> None:
+        days = [day for named in self._each(key.split(","), lambda part: _days(key, part.strip())) for day in named]
+        own = self._not_named_before(key, days)
+        items = cast("Sequence[object]", text) if isinstance(text, list | tuple) else [text]
+        texts = [item for item in items if isinstance(item, str)]
+        if len(texts) < len(items) or not items:
+            hint = "leave a day out to keep it closed"
+            self.faults.append(wanted("intervals as text", example='"08:00-19:00"', hint=hint, at=key))
+        parts = [part.strip() for item in texts for part in item.split(",")]
+        for start, end in self._each(parts, lambda part: _interval(key, part)):
+            self.week += [WeeklyInterval(day, start, end) for day in own]
+
+    def _each(self, parts: Sequence[str], read: Callable[[str], _T]) -> list[_T]:
+        """What `read` makes of the parts; the ones that it refuses become faults."""
+        made: list[_T] = []
+        for part in parts:
+            try:
+                made.append(read(part))
+            except PydanticCustomError as fault:
+                self.faults.append(fault)
+        return made
+
+    def _not_named_before(self, key: str, days: Sequence[int]) -> list[int]:
+        """One fault for each earlier key that shares a day with this one; the shared days stay with the earlier key."""
+        own: list[int] = []
+        blamed: set[str] = set()
+        for day in days:
+            earlier = self._key_of.setdefault(day, key)
+            if earlier == key and day not in own:
+                own.append(day)
+            elif earlier not in blamed:
+                blamed.add(earlier)
+                twice = f"{DAYS[day]} in {earlier!r} and in {key!r}"
+                self.faults.append(wanted("each day once", found=twice, example=_EXAMPLE))
+        return own
+
+    def overlaps(self) -> Iterator[PydanticCustomError]:
+        """Overlapping intervals contradict each other: one of the ends is not what was meant. Touching ones do not.
+
+        The week is walked twice, since Sunday night meets Monday. What a range of days repeats is told once.
+        """
+        told: set[tuple[object, ...]] = set()
+        furthest: tuple[int, WeeklyInterval] | None = None
+        for offset in (0, MINUTES_PER_WEEK):
+            for interval in sorted(self.week):
+                midnight = offset + interval.weekday * MINUTES_PER_DAY
+                if furthest and midnight + interval.start < furthest[0]:
+                    pair = tuple((self._key_of[i.weekday], i.start, i.end) for i in (furthest[1], interval))
+                    if pair not in told:
+                        told.add(pair)
+                        found = f"{_named(furthest[1])} and {_named(interval)}"
+                        example = '"08:00-12:00, 13:00-19:00"'
+                        yield wanted("intervals that do not overlap", found=found, example=example)
+                furthest = max(furthest or (0, interval), (midnight + interval.end, interval))
 
 
 def format_week(week: Sequence[WeeklyInterval]) -> str:
@@ -85,74 +136,45 @@ def _clock(minutes: int) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
-def _days(key: str) -> Iterator[int]:
-    for part in key.split(","):
-        first, dash, last = part.strip().partition("-")
-        if first not in DAYS or (dash and last not in DAYS):
-            raise wanted(
-                f"days out of {', '.join(DAYS)}, or a range of them", found=repr(key), example=_EXAMPLE, at=key
-            )
-        start, end = DAYS.index(first), DAYS.index(last) if dash else DAYS.index(first)
-        if end < start:
-            raise wanted(
-                "a range of days from the earlier to the later",
-                found=f"{part.strip()!r}, which runs past Sunday",
-                example=f"{_range_name(start, 6)} and {_range_name(0, end)}",
-                at=key,
-            )
-        yield from range(start, end + 1)
-
-
-def _parts(key: str, text: object) -> list[str]:
-    texts = cast("Sequence[object]", text) if isinstance(text, list | tuple) else [text]
-    parts = [part.strip() for item in texts if isinstance(item, str) for part in item.split(",")]
-    if not parts or not all(isinstance(item, str) for item in texts):
-        raise wanted("intervals as text", example='"08:00-19:00"', hint="leave a day out to keep it closed", at=key)
-    return parts
-
-
-def _interval(day: int, key: str, text: str) -> WeeklyInterval:
-    match = _INTERVAL.fullmatch(text)
-    if match is None:
-        raise wanted("intervals of two times with a hyphen", example='"08:00-19:00"', at=key)
-    start, end = _minutes(key, match[1], match[2]), _minutes(key, match[3], match[4])
-    if start == MINUTES_PER_DAY:
-        raise wanted("an interval that starts within the day", example='"00:00-06:00"', at=key)
-    if match[5]:
-        if end > start:
-            raise wanted("an interval of at most 24 hours", example='"22:00-06:00+1"', at=key)
-        end += MINUTES_PER_DAY
-    elif end <= start:
+def _days(key: str, part: str) -> range:
+    first, dash, last = part.partition("-")
+    if first not in DAYS or (dash and last not in DAYS):
+        raise wanted(f"days out of {', '.join(DAYS)}, or a range of them", found=repr(key), example=_EXAMPLE, at=key)
+    start, end = DAYS.index(first), DAYS.index(last) if dash else DAYS.index(first)
+    if end < start:
         raise wanted(
-            "an interval that ends after it starts",
-            example='"08:00-19:00"',
-            hint=f'if it ends on the next day write "{text}+1"; if the times are swapped, swap them back',
+            "a range of days from the earlier to the later",
+            found=f"{part!r}, which runs past Sunday",
+            example=f"{_range_name(start, 6)} and {_range_name(0, end)}",
             at=key,
         )
-    return WeeklyInterval(day, start, end)
+    return range(start, end + 1)
 
 
-def _minutes(key: str, hours: str, minutes: str) -> int:
+def _interval(key: str, text: str) -> tuple[int, int]:
+    """Start and end in minutes from midnight of the day."""
+    refused = partial(wanted, found=show(text), at=key)
+    match = _INTERVAL.fullmatch(text)
+    if match is None:
+        raise refused("intervals of two times with a hyphen", example='"08:00-19:00"')
+    start, end = _minutes(match[1], match[2]), _minutes(match[3], match[4])
+    if start is None or end is None:
+        raise refused("times from 00:00 to 24:00", example='"08:00-19:00"')
+    if start == MINUTES_PER_DAY:
+        raise refused("an interval that starts within the day", example='"00:00-06:00"')
+    if match[5]:
+        if end > start:
+            raise refused("an interval of at most 24 hours", example='"22:00-06:00+1"')
+        end += MINUTES_PER_DAY
+    elif end <= start:
+        hint = f'if it ends on the next day write "{text}+1"; if the times are swapped, swap them back'
+        raise refused("an interval that ends after it starts", example='"08:00-19:00"', hint=hint)
+    return start, end
+
+
+def _minutes(hours: str, minutes: str) -> int | None:
     total = int(hours) * 60 + int(minutes)
-    if int(minutes) > 59 or total > MINUTES_PER_DAY:
-        raise wanted("times from 00:00 to 24:00", example='"08:00-19:00"', at=key)
-    return total
-
-
-def _overlaps(week: Sequence[WeeklyInterval]) -> list[PydanticCustomError]:
-    """Overlapping intervals contradict each other: one of the ends is not what was meant. Touching ones do not."""
-    around = [(i.weekday * MINUTES_PER_DAY + i.start, i.weekday * MINUTES_PER_DAY + i.end, i) for i in week]
-    first = around[0]
-    around.append((first[0] + MINUTES_PER_WEEK, first[1] + MINUTES_PER_WEEK, first[2]))  # Sunday night meets Monday
-    return [
-        wanted(
-            "intervals that do not overlap",
-            found=f"{_named(one)} and {_named(other)}",
-            example='"08:00-12:00, 13:00-19:00"',
-        )
-        for (_, end, one), (start, _, other) in pairwise(around)
-        if start < end
-    ]
+    return total if int(minutes) <= 59 and total <= MINUTES_PER_DAY else None
 
 
 def _named(interval: WeeklyInterval) -> str:

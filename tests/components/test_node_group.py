@@ -1,5 +1,6 @@
 """Node groups: one shape told to EKS, to the nodes and to the autoscaler; sizes split over the zones."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def node_group(
         group=kind.value,
         kind=kind,
         zone="a",
-        cluster_name=text("acme"),
+        cluster_name="acme",
         node_role_arn="arn:aws:iam::111122223333:role/node",
         subnet_id="subnet-1",
         version="1.35",
@@ -63,7 +64,7 @@ def node_group(
         node_tags={"team": "ml"},
         ownership=table,
     )
-    return run(lambda: NodeGroup("flexible-a", args))
+    return run(lambda: NodeGroup("flexible-a", replace(args, cluster_name=text("acme"))))
 
 
 def nodes_of(seen: Recorded) -> dict[str, Any]:

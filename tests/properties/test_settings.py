@@ -1,6 +1,7 @@
 """Laws of the stack file: what is written can be read back, and no text brings a traceback or a leak."""
 
 from datetime import timedelta
+from functools import cache
 from typing import cast
 
 import pytest
@@ -15,6 +16,7 @@ from ebbtide.settings.scalars import differs, read_1_2
 from ebbtide.settings.types import format_duration, parse_cpu, parse_duration, parse_memory
 from ebbtide.settings.week import format_interval, parse_week
 from ebbtide.vocabulary.windows import WeeklyInterval
+from tests.builders_faults import FAULTS, with_faults
 from tests.builders_settings import SHORTEST
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -104,6 +106,24 @@ def test_junk_in_a_pool_is_refused_at_its_own_path(key: str, junk: object) -> No
     problems = problems_in({**VALID, "ebbtide:workers": {"train": pool}})
 
     assert all(problem.path.startswith("ebbtide:workers.train") for problem in problems)
+
+
+@cache
+def paths_of_one(fault: str) -> frozenset[str]:
+    return frozenset(problem.path for problem in problems_in(with_faults([fault])))
+
+
+def test_without_a_fault_there_is_no_problem_and_with_one_there_is() -> None:
+    assert problems_in(with_faults([])) == ()
+    assert [fault for fault in FAULTS if not paths_of_one(fault)] == []
+
+
+@settings(max_examples=150)
+@given(st.sets(st.sampled_from(list(FAULTS)), min_size=2, max_size=12))
+def test_faults_of_different_fields_neither_hide_nor_add_to_each_other(faults: set[str]) -> None:
+    paths = {problem.path for problem in problems_in(with_faults(faults))}
+
+    assert paths == {path for fault in faults for path in paths_of_one(fault)}
 
 
 @given(st.sampled_from(instance_type_names()), st.integers(1, 200_000), st.integers(1, 2_000_000))

@@ -78,6 +78,7 @@ def test_no_process_is_left_when_the_run_is_ended_in_the_middle(how: signal.Sign
     live.send_signal(how)
     live.wait(15)
 
+    assert live.returncode == (130 if how is signal.SIGINT else -how)
     wait_until(lambda: not processes_with(token), "the processes to end")
     if how is signal.SIGKILL:
         os.kill(redis, signal.SIGKILL)  # nobody was left to stop it; the workers end by themselves

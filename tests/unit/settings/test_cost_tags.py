@@ -14,7 +14,13 @@ def tagged(tags: str) -> str:
 
 
 def test_what_aws_takes_passes(tmp_path: Path) -> None:
-    tags = {"cost-center": "", "a/b:c": "x = y + z", "kostenträger": "köln_1@example.com", "k" * 128: "v" * 256}
+    tags = {
+        "cost-center": "",
+        "a/b:c": "x = y + z",
+        "kostenträger": "köln_1@example.com",
+        "k" * 128: "v" * 256,
+        "ebbtide": "x",
+    }
     text = tagged("{ " + ", ".join(f'"{key}": "{value}"' for key, value in tags.items()) + " }")
 
     assert loaded(text, tmp_path).costs.tags == tags
@@ -32,6 +38,15 @@ def test_a_wrong_key_is_told_with_its_line_and_path(tmp_path: Path) -> None:
     [
         ("{ aws:team: ml }", "wanted a tag key that does not begin with aws:, found the key 'aws:team'"),
         ("{ AWS:team: ml }", "AWS keeps that beginning for itself"),
+        (
+            "{ ebbtide.dev/customer: other }",
+            "ebbtide:costs.tags.ebbtide.dev/customer: wanted a tag key that does not begin with ebbtide.dev/, found",
+        ),
+        (
+            "{ ebbtide.dev/pool: other }",
+            "(for example { cost-center: acme }); Ebbtide sets tags of its own with that beginning",
+        ),
+        ("{ Ebbtide.Dev/x: ml }", "wanted a tag key that does not begin with ebbtide.dev/"),
         ('{ "": ml }', f"ebbtide:costs.tags: wanted a tag key of 1 to 128 {ALLOWED}, found the key ''"),
         (f"{{ {'k' * 129}: ml }}", "; it has 129"),
         ("{ note: 50% off }", f"costs.tags.note: wanted a tag value of up to 256 {ALLOWED}, found '50% off'"),

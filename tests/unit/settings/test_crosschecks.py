@@ -94,9 +94,11 @@ def test_a_workload_must_fit_its_own_kind_of_node(tmp_path: Path) -> None:
 
 
 def test_a_group_that_cannot_be_read_is_not_blamed_twice(tmp_path: Path) -> None:
-    text = shortest(more="ebbtide:nodeGroups: { flexible: { max: many } }").replace("cpu: 4,", "cpu: 40,")
+    text = shortest(more="ebbtide:nodeGroups: { flexible: { instanceTypes: [m7i.4xlrge] } }").replace(
+        "cpu: 4,", "cpu: 40,"
+    )
 
-    assert problem_of(text, tmp_path).startswith(":6: ebbtide:nodeGroups.flexible.max: wanted a whole number")
+    assert problem_of(text, tmp_path).startswith(":6: ebbtide:nodeGroups.flexible.instanceTypes[0]: wanted an instance")
 
 
 def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:

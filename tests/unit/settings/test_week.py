@@ -61,6 +61,26 @@ def test_all_faults_of_a_week_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("week", "keys"),
+    [
+        ('{ mon-thu: "19:00-08:00", wed: "09:00-10:00" }', ["week", "mon-thu"]),
+        ('{ monday: "8-18", tue: "08:00-18:00" }', ["monday", "monday"]),
+        ('{ mon: "08:00-12:00, 11:00-18:00", tue: "18:00-08:00" }', ["week", "tue"]),
+        ('{ mon: ["8-18", 9, "18:00-08:00"] }', ["mon", "mon", "mon"]),
+        ('{ mon: "08:00-20:00, 09:00-10:00, 15:00-16:00" }', ["week", "week"]),
+        ('{ mon: "08:00-12:00", tue: "08:00-12:00", mon-tue: "9-10" }', ["week", "week", "mon-tue"]),
+        ('{ "mon, mon": "08:00-12:00" }', ["week"]),
+        ('{ mon-fri: "08:00-12:00, 11:00-18:00" }', ["week"]),  # five days, one slip
+    ],
+)
+def test_no_fault_of_a_week_hides_another_and_none_is_told_twice(week: str, keys: list[str], tmp_path: Path) -> None:
+    problems = problems_of(with_week(week), tmp_path)
+
+    assert [problem.path.rpartition(".")[2] for problem in problems] == keys
+    assert len(set(map(str, problems))) == len(problems)
+
+
+@pytest.mark.parametrize(
     ("week", "said"),
     [
         ('{ mon-thu: "08:00-18:00", thu: "08:00-12:00" }', "wanted each day once, found thu in 'mon-thu' and in 'thu'"),

@@ -1,0 +1,163 @@
+"""What could be read of a stack, entry by entry and field by field: the checks across sections work on this.
+
+None stands for a field that is missing or wrong and so has a finding of its own. What it hides is taken at its most
+favourable, so that whatever a check says of a draft holds for every way of putting the field right.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeAlias, cast
+
+from ebbtide.prices import Capacity
+from ebbtide.settings.checked import readable, readable_items
+from ebbtide.settings.model import (
+    ClusterSettings,
+    NodeGroupSettings,
+    Overnight,
+    Source,
+    WorkerSettings,
+    WorkloadSettings,
+)
+from ebbtide.settings.placement import PodSize, smallest_node
+from ebbtide.settings.problems import value_at
+from ebbtide.vocabulary.labels import Category, NodeKind
+
+HOURS = "ebbtide:businessHours"
+CLUSTER = "ebbtide:cluster"
+GROUPS = "ebbtide:nodeGroups"
+WORKLOADS = "ebbtide:workloads"
+WORKERS = "ebbtide:workers"
+COSTS = "ebbtide:costs"
+
+_FEWEST_ZONES = 2  # no cluster has fewer
+
+Config: TypeAlias = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDraft:
+    kind: NodeKind | None
+    types: tuple[str, ...]  # those that are known
+    max: int | None
+
+    @property
+    def node(self) -> Capacity | None:
+        """What a node offers at most: a type that is not known yet can only make it less."""
+        return smallest_node(self.types) if self.types else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDraft:
+    cpu: int | None
+    memory: int | None
+    gpu: int | None
+
+    @property
+    def least(self) -> PodSize:
+        """With nothing for what could not be read: where this does not fit, the pod never will."""
+        return PodSize(cpu=self.cpu or 0, memory=self.memory or 0, gpu=self.gpu or 0)
+
+    @property
+    def whole(self) -> bool:
+        return None not in (self.cpu, self.memory, self.gpu)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadDraft:
+    pod: PodDraft
+    category: Category | None
+    replicas: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDraft:
+    pod: PodDraft
+    max: int | None
+    queues: Mapping[int, str]  # by position in the file's list
+    longest_job: timedelta | None
+    node_group: str | None  # "" leaves the choice to Ebbtide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDraft:
+    pool: str | None
+    workers: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Every entry that the file names is here, however little of it could be read."""
+
+    zones: int  # at least
+    plans: tuple[PlanDraft, ...]
+    groups: Mapping[str, GroupDraft]
+    workloads: Mapping[str, WorkloadDraft]
+    workers: Mapping[str, PoolDraft]
+    expected_hours: tuple[str, ...]  # names of groups
+    nameless: frozenset[str]  # sections that are no mappings, so that no name can be said to be missing there
+
+
+def draft_of(config: Config, groups: Config) -> Draft:
+    """`groups` are those of the file with defaults filled in, and the default ones."""
+    own = entries(config, GROUPS)
+    cluster = readable(ClusterSettings, config.get(CLUSTER, {}))
+    plans = value_at(config, (HOURS, "overnight"))
+    expected = value_at(config, (COSTS, "expectedNodeHours"))
+    return Draft(
+        zones=max(_FEWEST_ZONES, len(set(cluster.get("zones", ())))),
+        plans=tuple(_plan(raw) for raw in (cast("list[object]", plans) if isinstance(plans, list) else ())),
+        groups={name: _group(raw, own.get(name, {})) for name, raw in groups.items()},
+        workloads={name: _workload(raw) for name, raw in entries(config, WORKLOADS).items()},
+        workers={name: _pool(raw) for name, raw in entries(config, WORKERS).items()},
+        expected_hours=tuple(cast("Mapping[str, object]", expected)) if isinstance(expected, Mapping) else (),
+        nameless=frozenset(key for key in (GROUPS, WORKERS) if key in config and not isinstance(config[key], Mapping)),
+    )
+
+
+def entries(config: Config, key: str) -> dict[str, object]:
+    """The named entries of a section; none where it is no mapping."""
+    value = config.get(key)
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(name): entry for name, entry in cast("Mapping[object, object]", value).items()}
+
+
+def gpus_wanted(config: Config) -> bool:
+    """Whether a pod asks for GPUs, or may."""
+    drafts = [_workload(raw).pod for raw in entries(config, WORKLOADS).values()]
+    drafts += [_pool(raw).pod for raw in entries(config, WORKERS).values()]
+    return any(pod.gpu != 0 for pod in drafts)
+
+
+def _group(filled: object, own: object) -> GroupDraft:
+    """`own` is the group as the file has it: without a kind, types that were filled in are a guess."""
+    read = readable(NodeGroupSettings, filled)
+    guessed = "kind" not in read and value_at(own, ("instanceTypes",)) is None
+    types = () if guessed else read.get("instance_types", ())
+    return GroupDraft(kind=read.get("kind"), types=types, max=read.get("max"))
+
+
+def _pod(read: Mapping[str, Any]) -> PodDraft:
+    return PodDraft(cpu=read.get("cpu"), memory=read.get("memory"), gpu=read.get("gpu"))
+
+
+def _workload(raw: object) -> WorkloadDraft:
+    read = readable(WorkloadSettings, raw)
+    return WorkloadDraft(pod=_pod(read), category=read.get("category"), replicas=read.get("replicas"))
+
+
+def _pool(raw: object) -> PoolDraft:
+    read = readable(WorkerSettings, raw)
+    return PoolDraft(
+        pod=_pod(read),
+        max=read.get("max"),
+        queues=readable_items(Source, "queues", value_at(raw, ("source", "queues"))),
+        longest_job=read.get("longest_job"),
+        node_group=read.get("node_group"),
+    )
+
+
+def _plan(raw: object) -> PlanDraft:
+    read = readable(Overnight, raw)
+    return PlanDraft(pool=read.get("pool"), workers=read.get("workers"))

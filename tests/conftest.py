@@ -1,0 +1,14 @@
+"""What every test may rely on."""
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_arrive() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] - used by every test
+    """A shell starts background jobs with Ctrl-C ignored, and processes started here would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
