@@ -60,10 +60,6 @@ def _launch_template(_name: str, _: Properties) -> dict[str, Any]:
     return {"latestVersion": 1, "defaultVersion": 1}
 
 
-def _elasticache(name: str, inputs: Properties) -> dict[str, Any]:
-    return {"primaryEndpointAddress": f"{name}.cache.example", "port": inputs.get("port", 6379)}
-
-
 def _role(name: str, inputs: Properties) -> dict[str, Any]:
     return {"arn": f"arn:aws:iam::{ACCOUNT}:role/{inputs.get('name', name)}"}
 
@@ -72,7 +68,6 @@ _AWS_ANSWERS: Mapping[str, Callable[[str, Properties], dict[str, Any]]] = {
     "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/nodeGroup:NodeGroup": _node_group,
     "aws:ec2/launchTemplate:LaunchTemplate": _launch_template,
-    "aws:elasticache/replicationGroup:ReplicationGroup": _elasticache,
     "aws:iam/role:Role": _role,
 }
 
