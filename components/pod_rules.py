@@ -12,9 +12,7 @@ counts only hard constraints when it looks for room elsewhere, so the spread nev
 Workers are not spread: they are independent, and full nodes are what lets the other nodes go.
 """
 
-import math
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ebbtide.vocabulary.labels import (
@@ -46,9 +44,6 @@ ZONE = "topology.kubernetes.io/zone"
 
 CLOSED_BUDGET = 0
 """Every budget is born closed. Fixed and worker budgets stay so; flexible ones are the controller's to open."""
-
-STOP_MARGIN = timedelta(minutes=2)
-"""Past the longest job: to report its result, leave the queue's registries and exit."""
 
 _USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
 _OWN_KIND_WEIGHT = 50
@@ -194,9 +189,3 @@ def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
         "capabilities": {"drop": ["ALL"]},
         "read_only_root_filesystem": read_only,
     }
-
-
-def grace_seconds(longest_job: timedelta) -> int:
-    """Whole minutes, rounded up, plus the margin: a stopped worker ends its job before the kubelet ends the worker."""
-    minutes = math.ceil((longest_job + STOP_MARGIN) / timedelta(minutes=1))
-    return minutes * 60

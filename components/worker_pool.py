@@ -26,7 +26,6 @@ from components.pod_rules import (
     PodIdentity,
     affinity,
     container_security,
-    grace_seconds,
     nodes_of_group,
     pod_security,
     resources,
@@ -35,6 +34,7 @@ from components.pod_rules import (
 )
 from components.redis import PASSWORD_ENV, PASSWORD_KEY, URL_KEY, from_secret
 from components.workload import SKIP_AWAIT
+from ebbtide.settings.grace import grace_seconds
 from ebbtide.settings.model import WorkerSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category, ReplicasOwner

@@ -27,9 +27,10 @@ from components.savings import cost_tags, group_tags, node_tags
 from components.worker_pool import WorkerPool, WorkerPoolArgs
 from components.workload import Workload, WorkloadArgs
 from ebbtide.settings.controller_document import controller_config
-from ebbtide.settings.model import StackSettings, WorkloadSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import home_kind
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump
-from ebbtide.vocabulary.labels import Category, NodeKind
+from ebbtide.vocabulary.labels import NodeKind
 
 _Password: TypeAlias = pulumi.Input[str] | None
 
@@ -49,13 +50,6 @@ def compose(settings: StackSettings, *, redis_password: _Password = None) -> Sta
     foundation = parts.foundation()
     config = parts.customer(foundation, parts.platform(foundation), redis_password)
     return Stack(cluster_name=foundation.cluster.name, ownership=parts.ownership, controller_document=dump(config))
-
-
-def node_kind(workload: WorkloadSettings) -> NodeKind:
-    """Where a workload lives: GPUs decide before the category does."""
-    if workload.gpu:
-        return NodeKind.GPU
-    return NodeKind.FIXED if workload.category is Category.FIXED else NodeKind.FLEXIBLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +182,7 @@ class _Composition:
                     namespace=namespace,
                     settings=workload,
                     customer=self.settings.customer,
-                    node_kind=node_kind(workload),
+                    node_kind=home_kind(workload.category, workload.gpu),
                     ownership=self.ownership,
                 ),
                 options,

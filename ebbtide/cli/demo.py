@@ -15,10 +15,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.rule import Rule
 
 from ebbtide.cli.check import summary
+from ebbtide.cli.progress import replay_with_bars
 from ebbtide.cli.render import controller_document, cost_parts
 from ebbtide.demo.embedded_redis import NoRedis
 from ebbtide.demo.live import LiveError, LiveResult, run_live
@@ -30,7 +30,7 @@ from ebbtide.preview.tree import component_tree, counts_by_type
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.simulator.document import as_json
-from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
+from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.report import strategy_table, write_report
 from ebbtide.simulator.results import Replay
 from ebbtide.simulator.strategies import Strategy
@@ -109,16 +109,8 @@ def _show_stack(out: Console, settings: StackSettings, resources: Sequence[Resou
 
 
 def _replayed(out: Console, settings: StackSettings, days: int) -> Replay:
-    trace = find_trace(TRACE)
     out.print(f"{days} days of {TRACE} through the controller's own loop, in virtual time")
-    columns = (TextColumn("{task.description:<20}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(*columns, TimeElapsedColumn(), console=out, transient=True) as bars:
-        tasks = {name: bars.add_task(name, total=1.0, visible=False) for name in Strategy}
-
-        def progress(strategy: Strategy, share: float) -> None:
-            bars.update(tasks[strategy], completed=share, visible=True)
-
-        return replay(settings, trace, ReplayOptions(days=days), progress)
+    return replay_with_bars(out, settings, find_trace(TRACE), ReplayOptions(days=days))
 
 
 def _show_costs(out: Console, settings: StackSettings, found: Replay) -> None:

@@ -11,14 +11,14 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ebbtide.cli.progress import replay_with_bars
 from ebbtide.files import Unwritable, write_file
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.types import parse_positive_duration
 from ebbtide.simulator.document import as_json
-from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
+from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.report import strategy_table
 from ebbtide.simulator.results import Replay
 from ebbtide.simulator.strategies import Strategy
@@ -107,18 +107,10 @@ def _read(stack: str, trace: str) -> tuple[StackSettings, Trace]:
 
 
 def _replayed(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Replay:
-    columns = (TextColumn("{task.description:<20}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
-        tasks = {name: bars.add_task(name, total=1.0, visible=False) for name in Strategy}
-
-        def progress(strategy: Strategy, share: float) -> None:
-            bars.update(tasks[strategy], completed=share, visible=True)
-
-        try:
-            return replay(settings, trace, options, progress)
-        except (ReplayError, NoPrice) as error:
-            bars.stop()
-            _fail(str(error))
+    try:
+        return replay_with_bars(Console(stderr=True), settings, trace, options)
+    except (ReplayError, NoPrice) as error:
+        _fail(str(error))
 
 
 def _fail(message: str) -> NoReturn:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
@@ -90,12 +91,11 @@ class EmbeddedRedis:
         if self._wanted is not None and _is_taken(self.port):
             raise NoRedis(f"port {self.port} is already taken: stop what listens there, or choose another")
         self._directory = Path(tempfile.mkdtemp(prefix="ebbtide-redis-"))
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.stop)
             self._process = self._launch(server, self._directory)
             self._wait_until_it_answers(self._process)
-        except BaseException:
-            self.stop()
-            raise
+            undo.pop_all()
         return self
 
     def __exit__(

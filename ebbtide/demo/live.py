@@ -256,7 +256,8 @@ def _wait_for_the_end(stage: _Stage, check: Callable[[], None]) -> Records:
             stage.plan.say("0 workers again")
             return read_records(stage.connection)
         time.sleep(0.1)
-    raise LiveError(f"not over after {LIMIT:.0f} s: {told} of {jobs} jobs done, {stage.cluster.live_workers()} workers")
+    left = _workers(stage.cluster.live_workers())
+    raise LiveError(f"not over after {LIMIT:.0f} s: {told} of {jobs} jobs done, {left}")
 
 
 def _waiting(stage: _Stage) -> int:

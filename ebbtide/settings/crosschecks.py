@@ -11,7 +11,7 @@ from typing import TypeAlias
 from ebbtide.prices import instance_type
 from ebbtide.settings.draft import COSTS, GROUPS, HOURS, WORKERS, WORKLOADS, Draft, GroupDraft, PodDraft, PoolDraft
 from ebbtide.settings.packing import Nodes, nodes_needed
-from ebbtide.settings.placement import fits, kinds_for, room_text
+from ebbtide.settings.placement import fits, home_kind, room_text
 from ebbtide.settings.problems import Finding, Location, did_you_mean
 from ebbtide.vocabulary.labels import Category, NodeKind
 
@@ -104,7 +104,7 @@ def _pool_kinds(pool: PoolDraft) -> Kinds:
 
 
 def _possible_kinds(pod: PodDraft, *categories: Category) -> Kinds:
-    sure = dict.fromkeys(kind for category in categories for kind in kinds_for(category, pod.least))
+    sure = dict.fromkeys(home_kind(category, pod.least.gpu) for category in categories)
     return (*sure, NodeKind.GPU) if pod.gpu is None else tuple(sure)
 
 

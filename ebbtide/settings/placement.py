@@ -25,11 +25,11 @@ class PodSize:
         return ", ".join(parts) + (f" and {self.gpu} GPU" if self.gpu else "")
 
 
-def kinds_for(category: Category, size: PodSize) -> tuple[NodeKind, ...]:
-    """The kinds of group that a pod is put on when nobody names one. Spot is only ever named."""
-    if size.gpu:
-        return (NodeKind.GPU,)
-    return (NodeKind.FIXED,) if category is Category.FIXED else (NodeKind.FLEXIBLE,)
+def home_kind(category: Category, gpu: int) -> NodeKind:
+    """The kind of group that a pod is put on when nobody names one: GPUs decide first. Spot is only ever named."""
+    if gpu:
+        return NodeKind.GPU
+    return NodeKind.FIXED if category is Category.FIXED else NodeKind.FLEXIBLE
 
 
 def smallest_node(types: Sequence[str]) -> Capacity:

@@ -32,7 +32,7 @@ from ebbtide.settings.model import (
     WorkerSettings,
     WorkloadSettings,
 )
-from ebbtide.settings.placement import PodSize, cheapest_group, kinds_for
+from ebbtide.settings.placement import PodSize, cheapest_group, home_kind
 from ebbtide.settings.problems import SECRET, Finding, Secret, did_you_mean, show
 from ebbtide.settings.translation import findings_of
 from ebbtide.settings.types import Name, ShortName
@@ -186,6 +186,6 @@ def _placed(pool: WorkerSettings, groups: Mapping[str, NodeGroupSettings], regio
     if pool.node_group:
         return pool
     size = PodSize(cpu=pool.cpu, memory=pool.memory, gpu=pool.gpu)
-    kinds = kinds_for(Category.WORKER, size)
-    suitable = {name: group for name, group in groups.items() if group.kind in kinds}
+    kind = home_kind(Category.WORKER, pool.gpu)
+    suitable = {name: group for name, group in groups.items() if group.kind is kind}
     return pool.model_copy(update={"node_group": cheapest_group(size, suitable, region) or ""})

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from ebbtide.prices import Capacity, GroupRate
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import PodSize
+from ebbtide.settings.placement import PodSize, home_kind
 from ebbtide.simulator.billing import Bill, usd_per_day
 from ebbtide.simulator.fleet import Fleet, FleetGroup, FleetPool
 from ebbtide.simulator.pools import PooledJob
 from ebbtide.simulator.recorder import SeriesRecorder
 from ebbtide.simulator.results import Series
-from ebbtide.simulator.strategies import ClusterPlan, home_kind, steady_usd
+from ebbtide.simulator.strategies import ClusterPlan, steady_usd
 from ebbtide.simulator.waits import fifo_starts
 from ebbtide.simulator.workers import JobRun
 
@@ -19,7 +19,8 @@ def fleet_groups(settings: StackSettings, plan: ClusterPlan) -> list[FleetGroup]
     """The stack's own groups, with the workloads that live there; a kind's workloads go to its cheapest group."""
     residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
     for spec in settings.workloads.values():
-        homes = [name for name, group in settings.node_groups.items() if group.kind is home_kind(spec)]
+        kind = home_kind(spec.category, spec.gpu)
+        homes = [name for name, group in settings.node_groups.items() if group.kind is kind]
         if homes:
             home = min(homes, key=lambda name: (steady_usd(settings, name), name))
             residents[home].append((PodSize(cpu=spec.cpu, memory=spec.memory, gpu=spec.gpu), spec.replicas))

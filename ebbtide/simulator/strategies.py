@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ebbtide.prices import GroupRate, group_rate, hourly, instance_type, usable
+from ebbtide.settings.grace import grace_seconds
 from ebbtide.settings.model import NodeGroupSettings, StackSettings, WorkerSettings, WorkloadSettings
+from ebbtide.settings.placement import home_kind
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
 from ebbtide.vocabulary.labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, Category, NodeKind
 
 NODE_BOOT_S = 120.0  # from launch to a node that takes pods
 POD_START_S = 15.0  # pull, import and registration of a worker; readiness of a service
-STOP_MARGIN_S = 120.0  # a worker's grace period past its longest job, as the product declares it
 MIXED = "mixed"
 
 FLAGS = AutoscalerFlags(
@@ -129,17 +130,10 @@ def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupMo
     if kind is NodeKind.GPU:
         return False
     pods: list[WorkloadSettings | WorkerSettings] = [
-        spec for spec in settings.workloads.values() if home_kind(spec) is kind
+        spec for spec in settings.workloads.values() if home_kind(spec.category, spec.gpu) is kind
     ]
     pods += [spec for spec in settings.workers.values() if spec.node_group == group]
     return all(spec.cpu <= shape.cpu_m and spec.memory <= shape.memory_mib and not spec.gpu for spec in pods)
-
-
-def home_kind(spec: WorkloadSettings) -> NodeKind:
-    """The kind of nodes a workload runs on."""
-    if spec.gpu:
-        return NodeKind.GPU
-    return NodeKind.FIXED if spec.category is Category.FIXED else NodeKind.FLEXIBLE
 
 
 def _group(name: str, group: NodeGroupSettings) -> GroupModel:
@@ -173,7 +167,7 @@ def steady_usd(settings: StackSettings, group: str) -> float:
 
 
 def _workload(name: str, spec: WorkloadSettings, homes: _Homes) -> WorkloadModel:
-    kind = home_kind(spec)
+    kind = home_kind(spec.category, spec.gpu)
     return WorkloadModel(
         name=name,
         category=spec.category.value,
@@ -197,6 +191,6 @@ def _worker(name: str, spec: WorkerSettings, homes: _Homes) -> WorkloadModel:
         node_selector=homes.of_group(spec.node_group),
         tolerations=(_GPU_TAINT,) if spec.gpu else (),
         pdb_max_unavailable=0,
-        grace_s=spec.longest_job.total_seconds() + STOP_MARGIN_S,
+        grace_s=float(grace_seconds(spec.longest_job)),
         startup_s=POD_START_S,
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from components.autoscaler import CLUSTER_RULES, NAMESPACE_RULES, cloud_rights
 from components.autoscaler_flags import RELEASES, autoscaler_flags, autoscaler_image, group_options
-from components.pod_rules import grace_seconds
+from ebbtide.settings.grace import grace_seconds
 from ebbtide.settings.kubernetes_versions import KUBERNETES_VERSIONS
 from ebbtide.vocabulary.labels import NodeKind
 from tests.builders_stack import Recorded, pool_settings, stack_settings

@@ -10,7 +10,6 @@ from components.pod_rules import (
     PodIdentity,
     affinity,
     cpu_quantity,
-    grace_seconds,
     memory_quantity,
     nodes_of_group,
     nodes_of_kind,
@@ -18,6 +17,7 @@ from components.pod_rules import (
     spread,
     tolerations,
 )
+from ebbtide.settings.grace import grace_seconds
 from ebbtide.settings.types import parse_cpu, parse_memory
 from ebbtide.vocabulary.labels import Category, NodeKind
 
