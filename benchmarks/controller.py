@@ -17,7 +17,7 @@ from controllers.adapters.redis_connection import connect
 from controllers.adapters.rq_demand import RqDemand
 from controllers.adapters.wakers import PollingWaker
 from controllers.loop import Loop, run
-from controllers.ports import Action, ClusterSeen, Known, Outcome, PoolName, PoolSeen, Ports, Scale
+from controllers.ports import Action, ClusterSeen, Known, Outcome, PoolName, PoolSeen, Ports, Scale, TurnReport
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.settings import load_stack
 from ebbtide.settings.controller_document import controller_config
@@ -43,6 +43,8 @@ class _Desk:
             self.replicas[action.pool] = action.replicas
             self.asked[action.pool] = time.perf_counter()
         return Outcome.DONE
+
+    def turned(self, report: TurnReport) -> None: ...
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
 

@@ -4,11 +4,13 @@ Shapes: a *reading* says what is known of one pool's queues; `ClusterSeen` is wh
 change with the reason for it; an *outcome* is what became of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol, TypeAlias
+
+from ebbtide.vocabulary.holds import Hold
 
 PoolName: TypeAlias = str
 PodName: TypeAlias = str
@@ -29,6 +31,8 @@ class Known:
     due_soon: int = 0  # scheduled jobs due by the look-ahead
     oldest_wait: timedelta | None = None
     idle: frozenset[PodName] = frozenset()  # pods whose workers all say idle; every other pod counts as busy
+    names_idle: bool = True  # False: this source cannot tell pod from pod, only that nothing at all is in flight
+    seen_before: bool = True  # False: no worker and no job ever used these queues; is the name right?
 
     @property
     def in_flight(self) -> int:
@@ -83,6 +87,9 @@ class PoolSeen:
     pods: tuple[PodSeen, ...]
     settled: bool = True  # False while a rollout has two active ReplicaSets or the status lags the spec
     version: str = ""
+    refused: str = ""  # why the cluster creates no more pods (a quota, an admission rule), in its own words
+    rival: str = ""  # who else writes the replicas: an autoscaler or a GitOps tool
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +97,7 @@ class BudgetSeen:
     max_unavailable: int
     settled: bool = True  # False until the budget's status has caught up with its spec
     version: str = ""
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,7 @@ class Outcome(StrEnum):
     STALE = "stale"  # the object changed since it was seen: the next pass decides anew
     REFUSED = "refused"  # not allowed, or gone
     FAILED = "failed"  # the cluster could not be reached
+    FENCED = "fenced"  # not sent: this process may no longer be the one that acts
 
 
 class Cluster(Protocol):
@@ -171,12 +180,62 @@ class Waker(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolReport:
+    """What one turn saw of a pool and wants for it."""
+
+    name: PoolName
+    reading: Reading
+    workers: int | None  # replicas asked for as seen; None: its Deployment is not in the cluster
+    wanted: int | None  # None: nothing could be decided
+    reason: str
+    pending: int = 0
+    running: int = 0
+    terminating: int = 0
+    idle: int = 0  # of the running ones, for the pop window
+    floor: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReport:
+    """What one turn saw of a budget and wants for it."""
+
+    name: BudgetName
+    max_unavailable: int | None  # None: not in the cluster
+    wanted: int
+    reason: str
+    settled: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnReport:
+    """One pass, for `/status` and the metrics."""
+
+    at: datetime
+    window_open: bool
+    window_reason: str
+    window_until: datetime | None
+    trouble: tuple[str, ...] = ()  # what concerns no single object: cluster, clocks, calendar, config
+    pools: tuple[PoolReport, ...] = ()
+    budgets: tuple[BudgetReport, ...] = ()
+
+
 class Journal(Protocol):
+    def turned(self, report: TurnReport) -> None:
+        """Told at the end of every turn; cheap."""
+        ...
+
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
         """Something an operator should know, told when it changes and not on every pass."""
         ...
+
+
+def _no_doubt() -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,3 +247,5 @@ class Ports:
     clock: Clock
     waker: Waker
     journal: Journal
+    doubt: Callable[[], str] = _no_doubt
+    """Why the edges distrust clock or config now (empty: they do not): then nothing is opened and nothing lowered."""

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controllers.fakes import FakeCluster, FakeDemand, FakeQueue, ListJournal, ManualClock, ScriptedWaker
 from controllers.loop import Loop
 from controllers.ports import PodName, PodPhase, Ports
 from controllers.workers.decision import PoolReading, WorkerPolicy
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
+from tests.fakes import FakeCluster, FakeDemand, FakeQueue, ListJournal, ManualClock, ScriptedWaker
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)  # a Wednesday, open
 NIGHT = datetime(2026, 3, 4, 23, 0, tzinfo=UTC)  # the same day, closed

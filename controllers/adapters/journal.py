@@ -4,12 +4,15 @@ import json
 from datetime import datetime
 from typing import Any, TextIO
 
-from controllers.ports import Action, Mark, Outcome, Scale, SetBudget
+from controllers.ports import Action, Mark, Outcome, Scale, SetBudget, TurnReport
 
 
 class LineJournal:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+
+    def turned(self, report: TurnReport) -> None:
+        pass
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
         self._write(at, {"event": "acted", **_described(action), "reason": action.reason, "outcome": outcome.value})

@@ -22,7 +22,7 @@ from controllers.adapters.redis_connection import connect
 from controllers.adapters.rq_demand import RqDemand
 from controllers.adapters.wakers import PollingWaker
 from controllers.loop import run
-from controllers.ports import Action, Outcome, PodName, PoolName, Ports, Scale
+from controllers.ports import Action, Outcome, PodName, PoolName, Ports, Scale, TurnReport
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.demo.jobs import Records, read_records, work
 from ebbtide.demo.naive import run_naively
@@ -89,6 +89,9 @@ class _Ledger:
 
     say: Say
     grown: dict[PoolName, float] = field(default_factory=dict[PoolName, float])
+
+    def turned(self, report: TurnReport) -> None:
+        pass
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:  # noqa: ARG002 - the port's signature
         if isinstance(action, Scale) and outcome is Outcome.DONE:

@@ -14,6 +14,7 @@ from controllers.ports import (
     Reading,
     Scale,
     SetBudget,
+    TurnReport,
     Unknown,
 )
 from ebbtide.simulator.world import World
@@ -113,6 +114,9 @@ class SimulatedWaker:
 
 class SilentJournal:
     """A replay of weeks has no reader for every line."""
+
+    def turned(self, report: TurnReport) -> None:
+        pass
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
         pass

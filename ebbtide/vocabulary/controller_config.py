@@ -1,20 +1,27 @@
 """The controller's config document: written by `components/` with `dump()`, read by `controllers/` with `load()`.
 
-One JSON object. Durations are seconds, times of day are minutes from local midnight, dates are ISO 8601. `load()` reads
-the current `SCHEMA` and the one before it, so that a controller may be newer than the document it is given.
+One JSON object whose keys are the fields below in camelCase. Durations are seconds, times of day are minutes from local
+midnight, dates are ISO 8601. `load()` reads the current `SCHEMA` and the one before it, so that a controller may be
+newer than the document it is given; what an older document lacks has its default.
 
-Schema 1: the first form. Schema 2: pools may have floors (planned overnight work).
+Schema 2: pools may have floors (planned overnight work). Schema 3: growth limits, drain targets, morning floors,
+Sentinels, a certificate authority, and the budgets that are never opened.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import date, timedelta
-from typing import Any, cast
+from functools import cache
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, WeeklyInterval
+from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 
-SCHEMA = 2
+SCHEMA = 3
+
+_T = TypeVar("_T")
+_KEY = "key"  # of a field's metadata: its name in the document where that is not the camelCase of its own
 
 
 class UnreadableConfig(ValueError):
@@ -31,21 +38,32 @@ class Floor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Morning:
+    """At least `workers` from `node_startup` before each opening until `lasting` after it."""
+
+    lasting: timedelta
+    workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPolicy:
     """How one worker pool (one Deployment) is sized."""
 
     name: str
     namespace: str
     deployment: str
-    source: str  # demand source kind: "rq"
+    source: str  # demand source kind: "rq", "celery" or "list"
     queues: tuple[str, ...]
     jobs_per_worker: int
-    min_workers: int
-    max_workers: int
+    min_workers: int = field(metadata={_KEY: "min"})
+    max_workers: int = field(metadata={_KEY: "max"})
     calm: timedelta  # demand must stay low this long before replicas fall, and be empty this long before zero
     longest_job: timedelta
     safe_stop: bool  # SIGTERM to a worker never loses a job: the declared net under every scale-in
     floors: tuple[Floor, ...] = ()
+    morning: Morning | None = None
+    growth_per_minute: int | None = None  # workers that may be added in any minute; None: no limit
+    drain_within: timedelta | None = None  # jobs_per_worker was derived from it; a head that waits longer overrules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +76,20 @@ class BudgetPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisEndpoint:
-    """Where demand is read. The password is never in the document: `password_env` names the variable that holds it."""
+    """Where demand is read. The password is never in the document: `password_env` names the variable that holds it.
+
+    With `sentinels` ("host:port") the primary called `sentinel_service` is asked for there, and `host` is not used.
+    """
 
     host: str
     port: int = 6379
     db: int = 0
-    tls: bool = False
+    tls: bool = False  # chain and host name are verified
+    ca_file: str | None = None  # in place of the system's authorities
     username: str | None = None
     password_env: str | None = None
+    sentinels: tuple[str, ...] = ()
+    sentinel_service: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +102,7 @@ class ControllerConfig:
     redis: RedisEndpoint
     pools: tuple[PoolPolicy, ...]
     budgets: tuple[BudgetPolicy, ...]
+    never_opened: tuple[BudgetPolicy, ...] = ()  # fixed ones: the closer closes what an operator's maintenance left
 
     @property
     def window(self) -> DisruptionWindow:
@@ -86,7 +111,7 @@ class ControllerConfig:
 
 def dump(config: ControllerConfig) -> str:
     """The document as JSON text with sorted keys: equal configs give equal text."""
-    return json.dumps(_as_document(config), indent=2, sort_keys=True) + "\n"
+    return json.dumps({"schema": SCHEMA, **_encoded(config)}, indent=2, sort_keys=True) + "\n"
 
 
 def load(text: str) -> ControllerConfig:
@@ -99,102 +124,59 @@ def load(text: str) -> ControllerConfig:
     if schema not in (SCHEMA, SCHEMA - 1):
         raise UnreadableConfig(f"schema {schema!r}: this controller reads {SCHEMA - 1} and {SCHEMA}")
     try:
-        return _from_document(document)
+        return _record(ControllerConfig, document)
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableConfig(f"schema {schema} document is incomplete or malformed: {error!r}") from error
 
 
-def _as_document(config: ControllerConfig) -> dict[str, Any]:
-    hours = config.hours
-    return {
-        "schema": SCHEMA,
-        "customer": config.customer,
-        "hours": {
-            "timezone": hours.timezone,
-            "week": [{"weekday": i.weekday, "start": i.start, "end": i.end} for i in sorted(hours.week)],
-            "closedDates": sorted(day.isoformat() for day in hours.closed_dates),
-            "holidaysKnownUntil": None
-            if hours.holidays_known_until is None
-            else hours.holidays_known_until.isoformat(),
-        },
-        "closingGuard": config.closing_guard.total_seconds(),
-        "nodeStartup": config.node_startup.total_seconds(),
-        "sweep": config.sweep.total_seconds(),
-        "redis": {
-            "host": config.redis.host,
-            "port": config.redis.port,
-            "db": config.redis.db,
-            "tls": config.redis.tls,
-            "username": config.redis.username,
-            "passwordEnv": config.redis.password_env,
-        },
-        "pools": [
-            {
-                "name": pool.name,
-                "namespace": pool.namespace,
-                "deployment": pool.deployment,
-                "source": pool.source,
-                "queues": list(pool.queues),
-                "jobsPerWorker": pool.jobs_per_worker,
-                "min": pool.min_workers,
-                "max": pool.max_workers,
-                "calm": pool.calm.total_seconds(),
-                "longestJob": pool.longest_job.total_seconds(),
-                "safeStop": pool.safe_stop,
-                "floors": [
-                    {"at": floor.at, "lasting": floor.lasting.total_seconds(), "workers": floor.workers}
-                    for floor in pool.floors
-                ],
-            }
-            for pool in config.pools
-        ],
-        "budgets": [{"name": budget.name, "namespace": budget.namespace} for budget in config.budgets],
+def _encoded(value: Any) -> Any:
+    if is_dataclass(value):
+        return {key: _encoded(getattr(value, name)) for name, key, _, _ in _shape(type(value))}
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, (tuple, frozenset)):
+        many = cast("Iterable[Any]", value)
+        return [_encoded(entry) for entry in (sorted(many) if isinstance(value, frozenset) else many)]
+    return value
+
+
+def _record(kind: type[_T], document: Mapping[str, Any]) -> _T:
+    given = {
+        name: _decoded(hint, document[key]) for name, key, hint, needed in _shape(kind) if needed or key in document
     }
+    return kind(**given)
 
 
-def _from_document(document: Mapping[str, Any]) -> ControllerConfig:
-    hours = document["hours"]
-    redis = document["redis"]
-    until = hours["holidaysKnownUntil"]
-    return ControllerConfig(
-        customer=document["customer"],
-        hours=BusinessHours(
-            timezone=hours["timezone"],
-            week=tuple(WeeklyInterval(i["weekday"], i["start"], i["end"]) for i in hours["week"]),
-            closed_dates=frozenset(date.fromisoformat(day) for day in hours["closedDates"]),
-            holidays_known_until=None if until is None else date.fromisoformat(until),
-        ),
-        closing_guard=timedelta(seconds=document["closingGuard"]),
-        node_startup=timedelta(seconds=document["nodeStartup"]),
-        sweep=timedelta(seconds=document["sweep"]),
-        redis=RedisEndpoint(
-            host=redis["host"],
-            port=redis["port"],
-            db=redis["db"],
-            tls=redis["tls"],
-            username=redis["username"],
-            password_env=redis["passwordEnv"],
-        ),
-        pools=tuple(_pool(pool) for pool in document["pools"]),
-        budgets=tuple(BudgetPolicy(name=b["name"], namespace=b["namespace"]) for b in document["budgets"]),
+def _decoded(hint: Any, value: Any) -> Any:
+    arguments = get_args(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return None if value is None else _decoded(arguments[0], value)
+    if get_origin(hint) in (tuple, frozenset):
+        return get_origin(hint)(_decoded(arguments[0], entry) for entry in value)
+    if is_dataclass(hint):
+        return _record(cast("type[Any]", hint), value)
+    if hint is timedelta:
+        return timedelta(seconds=value)
+    if hint is date:
+        return date.fromisoformat(value)
+    if not isinstance(value, hint):
+        raise TypeError(f"wanted {hint.__name__}, found {value!r}")
+    return value
+
+
+@cache
+def _shape(kind: type[Any]) -> tuple[tuple[str, str, Any, bool], ...]:
+    """Per field: its name, its key, its type, and whether a document must have it."""
+    hints = get_type_hints(kind)
+    return tuple(
+        (entry.name, entry.metadata.get(_KEY) or _camel_case(entry.name), hints[entry.name], entry.default is MISSING)
+        for entry in fields(kind)
+        if entry.init
     )
 
 
-def _pool(pool: Mapping[str, Any]) -> PoolPolicy:
-    return PoolPolicy(
-        name=pool["name"],
-        namespace=pool["namespace"],
-        deployment=pool["deployment"],
-        source=pool["source"],
-        queues=tuple(pool["queues"]),
-        jobs_per_worker=pool["jobsPerWorker"],
-        min_workers=pool["min"],
-        max_workers=pool["max"],
-        calm=timedelta(seconds=pool["calm"]),
-        longest_job=timedelta(seconds=pool["longestJob"]),
-        safe_stop=pool["safeStop"],
-        floors=tuple(  # absent in schema 1
-            Floor(at=floor["at"], lasting=timedelta(seconds=floor["lasting"]), workers=floor["workers"])
-            for floor in pool.get("floors", ())
-        ),
-    )
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

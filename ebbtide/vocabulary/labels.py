@@ -22,7 +22,18 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SECRET_KEYS = PREFIX + "secret-keys"
 """Annotation on a Secret: the names of its values, comma-separated, for whoever must make it by hand."""
 
+KEEP_UNTIL = PREFIX + "keep-until"
+"""Annotation on a worker Deployment or a budget: an instant (RFC 3339) until which nothing is lowered or opened."""
+
+PAUSED = PREFIX + "paused"
+"""Annotation on the same objects: why the controller leaves this one alone until the annotation goes."""
+
+CONTROLLER = "ebbtide-controller"
+"""Name of the controller's Deployment, account, Lease and ConfigMap."""
+
 FIELD_MANAGER = "ebbtide-controller"
+CLOSER = "ebbtide-closer"
+"""Name of the closer's CronJobs and account, and its field manager."""
 
 NAMESPACE = "ebbtide"
 WORKER_NAMESPACE = "ebbtide-workers"

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import pytest
 
-from controllers.fakes import FakeCluster, ManualClock
 from controllers.ports import Cluster, Mark, Outcome, PodPhase, PoolSeen, Scale, SetBudget, Unknown
 from ebbtide.demo.process_cluster import ProcessCluster
 from tests.builders_controllers import NOON
 from tests.builders_redis import wait_until
+from tests.fakes import FakeCluster, ManualClock
 
 
 class Rig(Protocol):

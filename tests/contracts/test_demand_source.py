@@ -8,10 +8,10 @@ from redis import Redis
 
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.rq_demand import RqDemand
-from controllers.fakes import FakeDemand, FakeQueue
 from controllers.ports import DemandSource, Known
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from tests.builders_redis import endpoint
+from tests.fakes import FakeDemand, FakeQueue
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from controllers.fakes import FakeCluster, FakeQueue, ImpossibleState, ManualClock, ScriptedWaker
 from controllers.ports import ClusterSeen, Mark, Outcome, PodPhase, Scale, Unknown
 from tests.builders_controllers import NOON, seconds
+from tests.fakes import FakeCluster, FakeQueue, ImpossibleState, ManualClock, ScriptedWaker
 
 
 def cluster_of(replicas: int, *, busy: str = "") -> FakeCluster:

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from controllers.fakes import FakeQueue, ScriptedWaker
 from controllers.loop import RETRY, Loop, run
 from controllers.ports import Known, Mark, Outcome, PodPhase, Ports, Scale, SetBudget, Unknown, Untrusted
 from ebbtide.vocabulary.controller_config import Floor
 from tests.builders_controllers import CALM, NIGHT, NOON, Bench, budgets, config, pool_policy, seconds
+from tests.fakes import FakeQueue, ScriptedWaker
 
 AFTER_CALM = CALM + seconds(2)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from controllers.__main__ import main
-from controllers.fakes import FakeCluster, ManualClock
 from controllers.ports import Cluster
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint, dump
 from tests.builders_controllers import NOON, config, pool_policy
 from tests.builders_redis import endpoint, wait_until
+from tests.fakes import FakeCluster, ManualClock
 
 
 def written(tmp_path: Path, document: str) -> str:

@@ -24,6 +24,7 @@ from controllers.ports import (
     Reading,
     Scale,
     SetBudget,
+    TurnReport,
     Unknown,
 )
 
@@ -74,6 +75,10 @@ class ListJournal:
 
     actions: list[tuple[datetime, Action, Outcome]] = field(default_factory=list[tuple[datetime, Action, Outcome]])
     notes: list[tuple[datetime, str, str]] = field(default_factory=list[tuple[datetime, str, str]])
+    report: TurnReport | None = None
+
+    def turned(self, report: TurnReport) -> None:
+        self.report = report
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
         self.actions.append((at, action, outcome))
