@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 # Two workers: the machine that the time limits are stated for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help demo test test-long check bench setup schema lock clean
+.PHONY: help demo test test-redis test-backends test-control-plane test-long check bench setup schema lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -20,10 +20,20 @@ demo: setup ## one customer end to end: check, render, live, replay; writes out/
 	@$(BIN)/ebbtide demo
 
 test: setup ## the fast tier: needs Python only
-	@$(PYTEST) -m "not long"
+	@$(PYTEST) -m "not long and not redis_server and not control_plane and not backends"
 
-test-long: setup ## the big counts of the fast tier
-	@$(BIN)/python -m pytest -n 2 -m long
+test-redis: setup ## TLS, Sentinel and failover: needs Debian's redis-server and redis-sentinel
+	@$(BIN)/python -m pytest -m "redis_server and not long"
+
+test-backends: setup ## each job framework's real workers, in an environment of its own
+	@$(BIN)/python -m pytest -m "backends and not long"
+
+test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
+	@$(BIN)/python tools/control-plane/build.py
+	@$(BIN)/python -m pytest -m "control_plane and not long"
+
+test-long: setup ## the big counts of the other tiers
+	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane"
 
 check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .
@@ -51,6 +61,14 @@ schema: setup ## write docs/stack.schema.json anew from the settings' types
 lock: ## pin the dependencies anew, with hashes and without addresses (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 --all-extras \
 		--custom-compile-command "make lock" pyproject.toml --output-file tools/locks/dev.txt
+	# The image leaves out the asynchronous client, and with it these packages.
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11 \
+		--custom-compile-command "make lock" --constraint tools/locks/dev.txt \
+		$(foreach package,aiohttp aiohttp-retry aiohappyeyeballs aiosignal frozenlist multidict propcache yarl attrs async-timeout,--no-emit-package $(package)) \
+		tools/locks/controller.in --output-file tools/locks/controller.txt
+	for set in backend-rq backend-celery backend-list; do \
+		uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+			--custom-compile-command "make lock" "tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
 
 clean: ## remove what was built; the virtual environment stays
 	rm -rf out dist .pytest_cache .ruff_cache .hypothesis

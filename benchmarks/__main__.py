@@ -1,26 +1,33 @@
-"""`make bench`: measures, prints, and writes out/bench.json."""
+"""`make bench`: measures, prints, and writes out/bench.json. `python -m benchmarks NAME…` measures only those parts."""
 
 import json
 import platform
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import controller, program, replay
+from benchmarks import live, program, replay, sweep, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
-PARTS: tuple[Callable[[], dict[str, Figures]], ...] = (program.measured, controller.measured, replay.measured)
+PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
+    "live": live.measured,
+    "sweep": sweep.measured,
+    "turn": turn.measured,
+    "program": program.measured,
+    "replay": replay.measured,
+}
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
     figures: dict[str, Figures] = {}
-    for part in PARTS:
-        for name, values in part().items():
+    for part in names or PARTS:
+        for name, values in PARTS[part]().items():
             figures[name] = values
             print(f"{name:<44}", "  ".join(f"{key} {value:g}" for key, value in values.items()), flush=True)
-    document = {"machine": platform.machine(), "python": platform.python_version(), "figures": figures}
+    document = {"machine": platform.machine(), "python": platform.python_version(), **figures}
     write_file(Path("out/bench.json"), json.dumps(document, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -2,7 +2,8 @@
 
 Rights stop at the object: whoever may patch a pod may relabel it out of its budget, and whoever may patch a budget may
 set it to "100%". Two admission policies stop at the field. They bind the controller's and the closer's accounts and
-nobody else, and they fail closed: where one cannot be evaluated, the write is refused and the controller holds.
+nobody else; the closer may only close. They fail closed: where one cannot be evaluated, the write is refused and the
+controller holds.
 
 The expressions are CEL. `has` guards every optional field, since reading an absent one is an error, and an error is a
 refusal.
@@ -74,9 +75,7 @@ class Admission(pulumi.ComponentResource):
         policy_name = f"ebbtide-{resource}"
         variables = POD_VARIABLES if resource == "pods" else {}
         rules = POD_RULES if resource == "pods" else BUDGET_RULES
-        users = [
-            pulumi.Output.concat("'system:serviceaccount:", args.namespace, f":{account}'") for account in accounts
-        ]
+        users = [_user(args.namespace, account) for account in accounts]
         ours = pulumi.Output.all(*users).apply(lambda names: f"request.userInfo.username in [{', '.join(names)}]")
         policy = ValidatingAdmissionPolicy(
             f"{name}-{resource}",
@@ -95,7 +94,7 @@ class Admission(pulumi.ComponentResource):
                 },
                 "match_conditions": [{"name": "written-by-ebbtide", "expression": ours}],
                 "variables": [{"name": key, "expression": expression} for key, expression in variables.items()],
-                "validations": _validations(rules),
+                "validations": [*_validations(rules), *_only_closes(args, resource)],
             },
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -105,6 +104,18 @@ class Admission(pulumi.ComponentResource):
             spec={"policy_name": policy_name, "validation_actions": ["Deny"]},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
+
+
+def _user(namespace: pulumi.Input[str], account: str) -> pulumi.Output[str]:
+    return pulumi.Output.concat("'system:serviceaccount:", namespace, f":{account}'")
+
+
+def _only_closes(args: AdmissionArgs, resource: str) -> "list[ValidationArgsDict]":
+    if resource == "pods":
+        return []
+    closer = _user(args.namespace, args.closer)
+    closes = pulumi.Output.concat("request.userInfo.username != ", closer, " || object.spec.maxUnavailable == 0")
+    return [{"expression": closes, "message": "Ebbtide's closer: maxUnavailable must be 0"}]
 
 
 def _validations(rules: dict[str, str]) -> "list[ValidationArgsDict]":

@@ -1,17 +1,17 @@
-"""The closer: closes the flexible budgets before every opening, whether or not the controller lives.
+"""The closer: closes the budgets before every opening, whether or not the controller lives.
 
-It needs nothing of ours but its rights: a CronJob in the customer's own time zone that runs `kubectl`. On a holiday it
-closes budgets that may stay open; the controller, which decides from the clock at every pass, opens them again.
+CronJobs in the customer's own zone run `python -m controllers.closer` from the controller's image. Cron only wakes it:
+what is to be closed the module reads from the clock, so a firing too many, on a holiday or on a Sunday that needed
+another time, does nothing.
 
-The trap: cron counts in wall time, and a wall time that a clock change skips does not happen. A closing time in that
-hour is missed on that one day, and then the controller alone closes.
+The trap: cron counts in wall time, and the wall time of "opening less the guard" is not always the same. A clock change
+inside the guard moves it, and one that skips it would drop it. So the times are read off real instants, over ten fixed
+years (the same text whenever it is rendered), and a closing that falls elsewhere has an entry of its own.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -22,18 +22,17 @@ from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 from components.pod_rules import container_security, nodes_of_kind, pod_security, resources
 from components.rights import closer_rules
 from ebbtide.vocabulary.controller_config import ControllerConfig
-from ebbtide.vocabulary.labels import CUSTOMER, WORKLOAD, NodeKind
-from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
+from ebbtide.vocabulary.labels import CLOSER as NAME
+from ebbtide.vocabulary.labels import CONTROLLER, CUSTOMER, WORKLOAD, NodeKind
+from ebbtide.vocabulary.windows import BusinessHours
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodTemplateSpecArgsDict
 
-NAME = "ebbtide-closer"
-FIELD_MANAGER = "ebbtide-closer"
-IMAGE = "registry.k8s.io/kubectl:v1.35.2"
-
+_YEARS = range(2026, 2036)  # beyond them zones are guesses, and their rules repeat
 _DAYS_OF_WEEK = 7
 _DEADLINE_SECONDS = 600  # a run that could not start in time still closes, up to the end of a usual guard
+_CONFIG_DIRECTORY = "/etc/ebbtide"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,35 +52,44 @@ class ClosingTime:
         return f"{self.minute // 60:02d}{self.minute % 60:02d}"
 
 
-def closing_times(week: Sequence[WeeklyInterval], guard: timedelta) -> tuple[ClosingTime, ...]:
-    """One entry per time of day at which some opening, less the guard, falls; the guard is rounded up to minutes."""
-    minutes = -(-guard // timedelta(minutes=1))
+_EVERY_DAY = ClosingTime(0, tuple(range(_DAYS_OF_WEEK)))
+
+
+def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, ...]:
+    """One entry per time of day at which some opening, less the guard, falls; seconds are cut off, so never late.
+
+    Holidays do not count: they change, and a firing on one does nothing. Hours that never open have one entry a day
+    nevertheless, for what a maintenance may have left open.
+    """
+    ordinary = replace(hours, closed_dates=frozenset())
+    start, end = datetime(_YEARS[0], 1, 1, tzinfo=UTC), datetime(_YEARS[-1] + 1, 1, 1, tzinfo=UTC)
     days_at: dict[int, set[int]] = defaultdict(set)
-    for interval in week:
-        closing = interval.weekday * MINUTES_PER_DAY + interval.start - minutes
-        day, minute = divmod(closing % (_DAYS_OF_WEEK * MINUTES_PER_DAY), MINUTES_PER_DAY)
-        days_at[minute].add(day)
-    return tuple(ClosingTime(minute, tuple(sorted(days))) for minute, days in sorted(days_at.items()))
+    for span in ordinary.open_spans(start, end):
+        if span.start > start:  # before it nothing was looked at: it may be the middle of a longer one
+            closing = ordinary.local(span.start - guard)
+            days_at[closing.hour * 60 + closing.minute].add(closing.weekday())
+    return tuple(ClosingTime(minute, tuple(sorted(days))) for minute, days in sorted(days_at.items())) or (_EVERY_DAY,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CloserArgs:
     config: ControllerConfig
     namespace: pulumi.Input[str]
-    image: str = IMAGE
+    image: str  # the controller's
 
 
 class Closer(pulumi.ComponentResource):
     def __init__(self, name: str, args: CloserArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Closer", name, None, opts)
-        budgets = [budget.name for budget in args.config.budgets]
+        config = args.config
+        budgets = [budget.name for budget in (*config.budgets, *config.never_opened)]
         if budgets:
             self._rights(name, args.namespace, budgets)
-            for closing in closing_times(args.config.hours.week, args.config.closing_guard):
-                self._job(f"{name}-{closing.suffix}", closing, args, budgets)
+            for closing in closing_times(config.hours, config.closing_guard):
+                self._job(f"{name}-{closing.suffix}", closing, args)
         self.register_outputs({})
 
-    def _rights(self, name: str, namespace: pulumi.Input[str], budgets: Sequence[str]) -> None:
+    def _rights(self, name: str, namespace: pulumi.Input[str], budgets: list[str]) -> None:
         opts = pulumi.ResourceOptions(parent=self)
         ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": namespace}, opts=opts)
         Role(
@@ -98,7 +106,7 @@ class Closer(pulumi.ComponentResource):
             opts=opts,
         )
 
-    def _job(self, resource_name: str, closing: ClosingTime, args: CloserArgs, budgets: Sequence[str]) -> None:
+    def _job(self, resource_name: str, closing: ClosingTime, args: CloserArgs) -> None:
         CronJob(
             resource_name,
             metadata={
@@ -113,14 +121,13 @@ class Closer(pulumi.ComponentResource):
                 "starting_deadline_seconds": _DEADLINE_SECONDS,
                 "successful_jobs_history_limit": 1,
                 "failed_jobs_history_limit": 3,
-                "job_template": {"spec": {"backoff_limit": 5, "template": _template(args, budgets)}},
+                "job_template": {"spec": {"backoff_limit": 5, "template": _template(args)}},
             },
             opts=pulumi.ResourceOptions(parent=self),
         )
 
 
-def _template(args: CloserArgs, budgets: Sequence[str]) -> "PodTemplateSpecArgsDict":
-    closed = json.dumps({"spec": {"maxUnavailable": 0}})
+def _template(args: CloserArgs) -> "PodTemplateSpecArgsDict":
     return {
         "metadata": {"labels": {WORKLOAD: NAME, CUSTOMER: args.config.customer}},
         "spec": {
@@ -132,18 +139,12 @@ def _template(args: CloserArgs, budgets: Sequence[str]) -> "PodTemplateSpecArgsD
                 {
                     "name": "closer",
                     "image": args.image,
-                    "command": ["kubectl"],
-                    "args": [
-                        "patch",
-                        "--type=merge",
-                        f"--field-manager={FIELD_MANAGER}",
-                        f"--patch={closed}",
-                        "poddisruptionbudgets",
-                        *sorted(budgets),
-                    ],
-                    "resources": resources(cpu=50, memory=64),
+                    "command": ["python", "-m", "controllers.closer", "--config", f"{_CONFIG_DIRECTORY}/config.json"],
+                    "resources": resources(cpu=50, memory=96),
                     "security_context": container_security(read_only=True),
+                    "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
                 }
             ],
+            "volumes": [{"name": "config", "config_map": {"name": CONTROLLER}}],
         },
     }

@@ -1,11 +1,15 @@
 """The bundled controller: its config document, its rights and the one pod that runs it.
 
 The pod is stateless and may restart at any instant, yet its budget stays closed: while it is away no queue gets more
-workers, and a fixed node is not worth that wait. One pod at a time (`Recreate`): a second one would only wait for the
-Lease, which is created here, without a spec, so that the controller needs no right to create any.
+workers, and a fixed node is not worth that wait. Only the holder of the Lease acts, so two pods do no harm. A rollout
+still takes the old pod first and adds none: fixed nodes are few and full, and a new pod without room would never
+replace the old one. The Lease is created here, without a spec, so that the controller needs no right to create any.
+
+**A change of the config is no restart.** The controller rereads the mounted document, which the kubelet swaps within
+about a minute. The pod carries no checksum of it: a restart would close budgets that may be open, and start every calm
+window anew.
 """
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,21 +30,23 @@ from components.pod_rules import (
     nodes_of_kind,
     pod_security,
     resources,
+    spread,
 )
 from components.redis import PASSWORD_ENV, PASSWORD_KEY, from_secret
 from components.rights import system_rules, worker_rules
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump
-from ebbtide.vocabulary.labels import PREFIX, Category, NodeKind
+from ebbtide.vocabulary.labels import CONTROLLER, Category, NodeKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodTemplateSpecArgsDict
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodTemplateSpecArgsDict, ProbeArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
-NAME = "ebbtide-controller"
+NAME = CONTROLLER
 CONFIG_FILE = "config.json"
-CONFIG_CHECKSUM = PREFIX + "config-checksum"
+PORT = 8080
+_GRACE_SECONDS = 30  # it ends within 5 s; the rest is for a slow API server while it closes the budgets
 _CONFIG_DIRECTORY = "/etc/ebbtide"
 
 
@@ -50,6 +56,7 @@ class ControllerArgs:
     image: str
     namespace: pulumi.Input[str]
     worker_namespace: pulumi.Input[str]
+    replicas: int = 1
 
 
 class Controller(pulumi.ComponentResource):
@@ -64,17 +71,16 @@ class Controller(pulumi.ComponentResource):
         self._grant(f"{name}-system", here, here, system_rules(lease=NAME, budgets=budgets))
         pools = [pool.deployment for pool in config.pools]
         self._grant(f"{name}-workers", args.worker_namespace, here, worker_rules(pools=pools))
-        document = dump(config)
         config_map = ConfigMap(
             f"{name}-config",
             metadata={"name": NAME, "namespace": here},
-            data={CONFIG_FILE: document},
+            data={CONFIG_FILE: dump(config)},
             opts=child,
         )
         limits = AdmissionArgs(namespace=here, controller=NAME, closer=CLOSER)
         admission = Admission(f"{name}-admission", limits, child)
-        self._pod(name, args, document, [config_map, admission])
-        Closer(f"{name}-closer", CloserArgs(config=config, namespace=here), child)
+        self._pod(name, args, [config_map, admission])
+        Closer(f"{name}-closer", CloserArgs(config=config, namespace=here, image=args.image), child)
         self.register_outputs({})
 
     def _grant(
@@ -94,34 +100,32 @@ class Controller(pulumi.ComponentResource):
             opts=opts,
         )
 
-    def _pod(self, name: str, args: ControllerArgs, document: str, after: "Sequence[pulumi.Resource]") -> None:
+    def _pod(self, name: str, args: ControllerArgs, after: "Sequence[pulumi.Resource]") -> None:
         identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.config.customer)
         closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
         Deployment(
             f"{name}-deployment",
             metadata={"name": NAME, "namespace": args.namespace, "labels": identity.labels},
             spec={
-                "replicas": 1,
+                "replicas": args.replicas,
                 "selector": {"match_labels": identity.selector},
-                "strategy": {"type": "Recreate"},
+                "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
                 "revision_history_limit": 3,
-                "template": _template(args, identity, document),
+                "template": _template(args, identity),
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*after]),
         )
 
 
-def _template(args: ControllerArgs, identity: PodIdentity, document: str) -> "PodTemplateSpecArgsDict":
+def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
     return {
-        "metadata": {
-            "labels": identity.labels,
-            # A mounted ConfigMap changes under a running process unseen; another checksum is another pod.
-            "annotations": {CONFIG_CHECKSUM: hashlib.sha256(document.encode()).hexdigest()},
-        },
+        "metadata": {"labels": identity.labels},
         "spec": {
             "service_account_name": NAME,
             "affinity": affinity(Category.FIXED),
+            "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
             "node_selector": nodes_of_kind(NodeKind.FIXED),
+            "termination_grace_period_seconds": _GRACE_SECONDS,
             "security_context": pod_security(),
             "containers": [
                 {
@@ -129,6 +133,9 @@ def _template(args: ControllerArgs, identity: PodIdentity, document: str) -> "Po
                     "image": args.image,
                     "command": ["python", "-m", "controllers", "--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"],
                     "env": _environment(args.config),
+                    "ports": [{"name": "http", "container_port": PORT}],
+                    "liveness_probe": _probe("/healthz", failures=6),
+                    "readiness_probe": _probe("/readyz", failures=3),
                     "resources": resources(cpu=100, memory=128),
                     "security_context": container_security(read_only=True),
                     "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
@@ -136,6 +143,15 @@ def _template(args: ControllerArgs, identity: PodIdentity, document: str) -> "Po
             ],
             "volumes": [{"name": "config", "config_map": {"name": NAME}}],
         },
+    }
+
+
+def _probe(path: str, *, failures: int) -> "ProbeArgsDict":
+    return {
+        "http_get": {"path": path, "port": PORT},
+        "period_seconds": 5,
+        "timeout_seconds": 3,
+        "failure_threshold": failures,
     }
 
 

@@ -27,14 +27,14 @@ from components.pod_rules import (
     pod_security,
     resources,
 )
-from ebbtide.settings.model import RedisKind, RedisSettings
+from ebbtide.settings.model import IN_CLUSTER_REDIS, RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE, SECRET_KEYS, WORKER_NAMESPACE, Category, NodeKind
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ContainerArgsDict, EnvVarArgsDict, PodSpecArgsDict
 
-NAME = "ebbtide-redis"
+NAME = IN_CLUSTER_REDIS
 SECRET = "ebbtide-redis"
 PASSWORD_ENV = "REDIS_PASSWORD"
 PASSWORD_KEY = "password"

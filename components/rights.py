@@ -4,6 +4,9 @@ Writing is granted by name only. Two rights cannot be limited so: events are cre
 pods of a pool get theirs from Kubernetes; the admission policy limits what a patch of a pod may change. Reading is
 namespace-wide, because a watch on a list of names does not exist.
 
+Only what the adapters do is granted: a Lease is read and replaced, replicas are read and applied through `scale`,
+budgets and marks are patched. `get` of what may be listed reveals nothing more.
+
 The trap: an empty list of resource names grants every name. A rule without names must not be written at all.
 """
 
@@ -17,11 +20,12 @@ _READ = ["get", "list", "watch"]
 
 
 def system_rules(*, lease: str, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """In the namespace of the workloads: the Lease, the flexible budgets, events."""
+    """In the namespace of the workloads: the Lease, the flexible budgets, events; pods, to time drains and starts."""
     return [
-        *_named("coordination.k8s.io", "leases", ["get", "update", "patch"], [lease]),
+        *_named("coordination.k8s.io", "leases", ["get", "update"], [lease]),
         _rule("policy", "poddisruptionbudgets", _READ),
         *_named("policy", "poddisruptionbudgets", ["patch"], budgets),
+        _rule("", "pods", _READ),
         _events(),
     ]
 
@@ -41,6 +45,9 @@ def worker_rules(*, pools: Sequence[str]) -> "list[PolicyRuleArgsDict]":
 
 
 def closer_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+    """The flexible budgets, and the fixed ones that a maintenance may have left open; that it only closes is up to the
+    admission policy.
+    """
     return _named("policy", "poddisruptionbudgets", ["get", "patch"], budgets)
 
 

@@ -35,12 +35,12 @@ from components.pod_rules import (
 from components.redis import PASSWORD_ENV, PASSWORD_KEY, URL_KEY, from_secret
 from components.workload import SKIP_AWAIT
 from ebbtide.settings.grace import grace_seconds
-from ebbtide.settings.model import WorkerSettings
+from ebbtide.settings.model import SourceKind, WorkerSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category, ReplicasOwner
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodTemplateSpecArgsDict
+    from pulumi_kubernetes.core.v1 import ContainerArgsDict, EnvVarArgsDict, PodTemplateSpecArgsDict
 
 SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 
@@ -48,6 +48,13 @@ SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 # less 15 s: both must be short, or an abandoned job waits for minutes.
 _MAINTENANCE_SECONDS = 60
 _WORKER_TTL_SECONDS = 60
+
+# Where each framework looks for its Redis by itself.
+_URL_VARIABLE = {
+    SourceKind.RQ: "RQ_REDIS_URL",
+    SourceKind.CELERY: "CELERY_BROKER_URL",
+    SourceKind.LIST: "REDIS_URL",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,19 +104,21 @@ class WorkerPool(pulumi.ComponentResource):
 
 
 def worker_command(settings: WorkerSettings) -> list[str]:
-    """Without a shell, so that signals reach the worker. It reads `RQ_REDIS_URL`: a password is no argument.
+    """Without a shell, so that signals reach the worker; empty for the image's own. A password is no argument.
 
     With a scheduler: at zero replicas nobody moves due jobs to the queue, and the worker that is woken for them must.
     An image that declares no safe stop need not hold the safe worker class, so it gets RQ's own.
     """
+    if settings.command or settings.source.kind is not SourceKind.RQ:
+        return list(settings.command)
     worker_class = ["--worker-class", SAFE_WORKER] if settings.safe_stop else []
     limits = ["--maintenance-interval", str(_MAINTENANCE_SECONDS), "--worker-ttl", str(_WORKER_TTL_SECONDS)]
     return ["rq", "worker", *worker_class, "--with-scheduler", *limits, *settings.source.queues]
 
 
-def _environment(redis: RedisEndpoint) -> "list[EnvVarArgsDict]":
+def _environment(redis: RedisEndpoint, kind: SourceKind) -> "list[EnvVarArgsDict]":
     return [
-        from_secret("RQ_REDIS_URL", URL_KEY),
+        from_secret(_URL_VARIABLE[kind], URL_KEY),
         {"name": "REDIS_HOST", "value": redis.host},
         {"name": "REDIS_PORT", "value": str(redis.port)},
         {"name": "REDIS_DB", "value": str(redis.db)},
@@ -119,6 +128,14 @@ def _environment(redis: RedisEndpoint) -> "list[EnvVarArgsDict]":
 
 def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
     settings = args.settings
+    command = worker_command(settings)
+    container: ContainerArgsDict = {
+        "name": "worker",
+        "image": settings.image,
+        "env": _environment(args.redis, settings.source.kind),
+        "resources": resources(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu),
+        "security_context": container_security(),
+    }
     return {
         "metadata": {"labels": identity.labels},
         "spec": {
@@ -130,15 +147,6 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
             "share_process_namespace": True,
             "automount_service_account_token": False,
             "security_context": pod_security(),
-            "containers": [
-                {
-                    "name": "worker",
-                    "image": settings.image,
-                    "command": worker_command(settings),
-                    "env": _environment(args.redis),
-                    "resources": resources(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu),
-                    "security_context": container_security(),
-                }
-            ],
+            "containers": [{**container, "command": command} if command else container],
         },
     }

@@ -1,86 +1,242 @@
-"""`python -m controllers --config FILE`: read the config document, wire the adapters, run until told to stop."""
+"""`python -m controllers --config FILE`: of all such processes, the one that holds the Lease acts; the others wait.
+
+A leader wires its edges for one term. A lost Lease or another config ends the term, and nothing that was remembered
+outlives it: the next one starts from what the world says.
+"""
 
 import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from types import FrameType
+from time import monotonic
+from typing import Any
 
-from controllers.adapters.clock import SystemClock
-from controllers.adapters.journal import LineJournal
-from controllers.adapters.redis_connection import MissingPassword, connect
-from controllers.adapters.rq_demand import RqDemand
-from controllers.adapters.wakers import PollingWaker
-from controllers.loop import run
-from controllers.ports import Cluster, Ports
-from ebbtide.vocabulary.controller_config import ControllerConfig, UnreadableConfig, load
+from kubernetes.client import Configuration
 
-POLL = timedelta(milliseconds=50)
+from controllers.adapters.clock import ClockCheck, SystemClock
+from controllers.adapters.config_file import ConfigFile
+from controllers.adapters.journal import Events, LineJournal
+from controllers.adapters.kube_api import KubeApi, NoCluster, from_kubeconfig, in_cluster
+from controllers.adapters.kube_cluster import KubeCluster
+from controllers.adapters.lease import Lease
+from controllers.adapters.metrics import FORMAT, Meter, family
+from controllers.adapters.probe import probe
+from controllers.adapters.redis_connection import connect
+from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
+from controllers.adapters.server import Server, document, verdict
+from controllers.adapters.wakers import HintWaker, TrackingListener
+from controllers.loop import Loop
+from controllers.ports import Ports
+from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+from ebbtide.vocabulary.windows import tzdata_version
+
 WRONG_INPUT = 2  # exit code
-
-ClusterFactory = Callable[[ControllerConfig], Cluster]
-
-
-class Unusable(Exception):
-    """The controller cannot start with what it was given; the message says what to change."""
+LAST_WORDS = 4  # seconds from the signal to the end, whatever hangs
+_STANDBY, _TICK = timedelta(seconds=1), timedelta(milliseconds=50)
+_SYNC = 5.0  # seconds that a new term waits for its caches before it turns without them
+_PATIENCE = 30.0  # seconds beside three sweeps: a loop that has not turned for so long is ill
 
 
-def main(arguments: Sequence[str], clusters: Mapping[str, ClusterFactory]) -> int:
-    """Run until SIGTERM or SIGINT; `clusters` are the adapters to choose from."""
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="controllers", description="Scales queue workers and flips budgets.")
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the controller config document")
-    parser.add_argument("--cluster", default="kubernetes", help="the cluster adapter (default: kubernetes)")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="how to reach the cluster (default: as a pod of it)")
+    parser.add_argument("--listen", default="0.0.0.0:8080", metavar="ADDRESS:PORT", help="for probes and metrics")
     chosen = parser.parse_args(arguments)
+    about = f"--config {chosen.config}"
     try:
-        config = read_config(chosen.config)
-        cluster = choose_cluster(chosen.cluster, clusters)(config)
-        ports, waker = wire(config, cluster)
-    except Unusable as error:
-        print(f"controllers: {error}", file=sys.stderr)
+        file = ConfigFile(chosen.config, check)
+        about = f"--kubeconfig {chosen.kubeconfig}" if chosen.kubeconfig else "the pod's own cluster"
+        process = Process(file, from_kubeconfig(chosen.kubeconfig) if chosen.kubeconfig else in_cluster())
+        about = f"--listen {chosen.listen}"
+        host, _, port = chosen.listen.rpartition(":")
+        Server(host.strip("[]"), int(port), process.pages)
+    except (NoCluster, ValueError, OSError, OverflowError) as error:
+        print(f"controllers: {about}: {error}", file=sys.stderr)
         return WRONG_INPUT
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        waker.stop()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    run(config, ports)
+    signal.signal(signal.SIGTERM, process.stop)
+    signal.signal(signal.SIGINT, process.stop)
+    process.run()
     return 0
 
 
-def read_config(path: Path) -> ControllerConfig:
-    try:
-        config = load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unusable(f"--config {path}: cannot be read: {error}") from error
-    except UnreadableConfig as error:
-        raise Unusable(f"--config {path}: {error}") from error
-    foreign = [pool.name for pool in config.pools if pool.source != "rq"]
-    if foreign:
-        raise Unusable(f"--config {path}: pools {', '.join(foreign)} have a demand source other than rq")
-    return config
+def check(config: ControllerConfig) -> None:
+    """Raises ValueError or OSError for a config that cannot be carried out here."""
+    prefixes_to_watch(config)
+    connect(config.redis, os.environ).close()
 
 
-def choose_cluster(name: str, clusters: Mapping[str, ClusterFactory]) -> ClusterFactory:
-    if name not in clusters:
-        has = f"this release has {', '.join(sorted(clusters))}" if clusters else "this release has none yet"
-        raise Unusable(f"--cluster {name}: no such cluster adapter, {has}")
-    return clusters[name]
+class Term:
+    """What one leadership under one config is wired to."""
+
+    def __init__(self, process: "Process", config: ControllerConfig, api: KubeApi) -> None:
+        self.config, self._now = config, process.clock.now
+        connection, hint = partial(connect, config.redis, os.environ), process.waker.hint
+        self.cluster = KubeCluster(api, config, may_write=process.lease.held, hint=hint)
+        self.demand = demand_sources(config, connection, heard=partial(process.clocks.heard, "Redis"))
+        self.listener = TrackingListener(connection, prefixes_to_watch(config), hint)
+        self.events = Events(api, config)
+        self.journal = LineJournal(sys.stdout, process.meter.turned, self.events.acted)
+        ports = Ports(
+            demand=self.demand,
+            cluster=self.cluster,
+            clock=process.clock,
+            waker=process.waker,
+            journal=self.journal,
+            doubt=process.doubt,
+        )
+        self.loop = Loop(config, ports)
+        self.faults: list[str] = []
+        self._too_short = False
+
+    def start(self) -> None:
+        self.cluster.start()
+        self.listener.start()
+        threading.Thread(target=self._probe, name="probe", daemon=True).start()
+
+    def close(self) -> None:
+        self.events.close()
+        self.listener.close()
+        self.cluster.close()
+
+    def p99(self) -> dict[str, float | None]:
+        """Seconds: what the closing guard must cover."""
+        measures = {"drain": self.cluster.measures.drain_p99(), "startup": self.cluster.measures.startup_p99()}
+        return {name: None if p99 is None else p99.total_seconds() for name, p99 in measures.items()}
+
+    def warn(self) -> None:
+        needed, guard = sum(filter(None, self.p99().values())), self.config.closing_guard.total_seconds()
+        if (too_short := needed > guard) != self._too_short:
+            self._too_short = too_short
+            message = f"{guard:.0f} s, and pods need {needed:.0f} s (p99) to end and to start again"
+            self.journal.noted(self._now(), "closing guard", message)
+
+    def _probe(self) -> None:
+        self.faults = probe(self.config, os.environ)
+        for fault in self.faults:
+            self.journal.noted(self._now(), "redis", fault)
 
 
-def wire(config: ControllerConfig, cluster: Cluster) -> tuple[Ports, PollingWaker]:
-    try:
-        connection = connect(config.redis, os.environ)
-    except MissingPassword as error:
-        raise Unusable(str(error)) from error
-    waker = PollingWaker(POLL)
-    demand = RqDemand(connection, {pool.name: pool.queues for pool in config.pools})
-    journal = LineJournal(sys.stdout)
-    return Ports(demand=demand, cluster=cluster, clock=SystemClock(), waker=waker, journal=journal), waker
+class Process:
+    """`pages` is what the server tells, from threads of its own."""
+
+    def __init__(self, file: ConfigFile, configuration: Configuration) -> None:
+        self._file, self.clock, self.waker, self.meter = file, SystemClock(), HintWaker(), Meter()
+        self.clocks = ClockCheck(self.clock.now)
+        self._api = KubeApi(configuration, partial(self.clocks.heard, "the API server"))
+        self._me = os.environ.get("POD_NAME") or f"{os.uname().nodename}-{os.getpid()}"
+        self.lease = Lease(self._api, os.environ.get("POD_NAMESPACE", NAMESPACE), CONTROLLER, self._me)
+        self._term: Term | None = None
+        self._beat = monotonic()
+        self.pages = {
+            "/healthz": lambda: verdict(self._ill()),
+            "/readyz": lambda: verdict(self._unready()),
+            "/status": lambda: document(self._status()),
+            "/metrics": lambda: (200, FORMAT, self._metrics()),
+        }
+
+    def stop(self, *_: object) -> None:
+        """A signal's handler. What still hangs when the alarm goes off is ended by the kernel."""
+        signal.alarm(LAST_WORDS)
+        self.waker.stop()
+
+    def doubt(self) -> str:
+        return self._file.why or self.clocks.doubt()
+
+    def run(self) -> None:
+        self.lease.start(self.waker.hint)
+        going = True
+        while going:
+            self._beat = monotonic()
+            self._file.changed()
+            going = self._lead() if self.lease.held() else self.waker.wait(_STANDBY)
+
+    def _lead(self) -> bool:
+        """Until the Lease is lost or the config changes (True), or it is time to stop (False)."""
+        term = self._term = Term(self, self._file.config, self._api)
+        term.start()
+        latest = monotonic() + _SYNC
+        while not term.cluster.ready() and monotonic() < latest and self.waker.wait(_TICK):
+            pass
+        try:
+            return self._turn(term)
+        finally:
+            self._term = self.meter.report = None
+            term.close()
+
+    def _turn(self, term: Term) -> bool:
+        next_look = 0.0
+        while self.lease.held():
+            self._beat = began = monotonic()
+            if began > next_look:
+                next_look = began + term.config.sweep.total_seconds()
+                term.warn()
+                if self._file.changed():
+                    kept = frozenset(budget.name for budget in self._file.config.budgets)
+                    term.loop.stop(self.clock.now(), keep=kept)
+                    return True
+            pause = term.loop.turn(self.clock.now())
+            self.meter.passed(monotonic() - began)
+            if not self.waker.wait(pause):
+                term.loop.stop(self.clock.now())
+                self.lease.release()
+                return False
+        return True
+
+    # --- what is told ---------------------------------------------------------------------------------------------
+
+    def _ill(self) -> str:
+        silent, limit = monotonic() - self._beat, _PATIENCE + 3 * self._file.config.sweep.total_seconds()
+        return f"the loop has not turned for {silent:.0f} s" if silent > limit else ""
+
+    def _unready(self) -> str:
+        """A standby is ready: to take over."""
+        term = self._term
+        return "the caches are not synced" if term is not None and not term.cluster.ready() else ""
+
+    def _status(self) -> dict[str, Any]:
+        term, now, config, report = self._term, self.clock.now(), self._file.config, self.meter.report
+        return {
+            "at": encoded(now),
+            "customer": config.customer,
+            "leader": {"identity": self.lease.holder(), "held": self.lease.held(), "me": self._me},
+            "config": {"good": not self._file.why, "why": self._file.why},
+            "clocks": self.clocks.doubt() or "agree",
+            "tzdata": tzdata_version(),
+            "wake": term.listener.mode() if term else "standby",
+            "probe": term.faults if term else [],
+            "measures": {f"{name}P99": p99 for name, p99 in term.p99().items()} if term else {},
+            "window": {
+                "open": config.window.is_open(now),
+                "reason": report.window_reason if report else "",
+                "until": encoded(config.window.next_change(now)),
+                "nextOpening": encoded(config.hours.next_opening(now)),
+                "timezone": config.hours.timezone,
+            },
+            "readings": self.meter.readings(now),
+            "report": encoded(report),
+        }
+
+    def _metrics(self) -> str:
+        term, calls = self._term, [({"verb": verb}, count) for verb, count in sorted(self._api.calls.items())]
+        states = {
+            "leader": self.lease.held(),
+            "config_good": not self._file.why,
+            "clocks_agree": not self.clocks.doubt(),
+        }
+        told = [family(name, "whether it is so", [({}, state)]) for name, state in states.items()]
+        told.append(family("api_calls_total", "requests to the API server by verb", calls))
+        if term is not None:
+            told += [family(f"{name}_p99_seconds", "of flexible pods", [({}, p99)]) for name, p99 in term.p99().items()]
+            told.append(family("redis_calls_total", "readings of queues", [({}, term.demand.calls)]))
+        return "".join([*told, self.meter.text(self.clock.now())])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], clusters={}))
+    sys.exit(main(sys.argv[1:]))

@@ -22,26 +22,34 @@ class Asks:
     """The open asks, by kind and name of their object."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, str], Ask] = {}
+        self._open: dict[str, dict[str, Ask]] = {}  # no kind is empty
 
     def __bool__(self) -> bool:
         return bool(self._open)
 
+    def __contains__(self, kind: str) -> bool:
+        return kind in self._open
+
     def record(self, kind: str, name: str, ask: Ask) -> None:
-        self._open[kind, name] = ask
+        self._open.setdefault(kind, {})[name] = ask
 
     def outstanding(self, kind: str, name: str, seen: tuple[str, int], now: datetime) -> Ask | None:
-        """The ask that the cache does not show yet, given version and value seen; a shown or old one is dropped."""
-        ask = self._open.get((kind, name))
+        """The ask that the cluster does not show yet, given version and value seen; a shown or old one is dropped."""
+        ask = self._open[kind].get(name) if kind in self._open else None
         if ask is None:
             return None
         version, value = seen
         if version != ask.before or value == ask.value or not timedelta() <= now - ask.at < LAG_LIMIT:
-            del self._open[kind, name]
+            self._drop(kind, name)
             return None
         return ask
 
     def drop_gone(self, kind: str, present: set[str]) -> None:
         """Forget the asks about objects that are no longer there."""
-        for key in [key for key in self._open if key[0] == kind and key[1] not in present]:
-            del self._open[key]
+        for name in self._open[kind].keys() - present if kind in self._open else ():
+            self._drop(kind, name)
+
+    def _drop(self, kind: str, name: str) -> None:
+        del self._open[kind][name]
+        if not self._open[kind]:
+            del self._open[kind]

@@ -1,38 +1,46 @@
-"""One pool's part of a turn: readings in, actions out. Carries the pool's watch and its floor from turn to turn."""
+"""One pool's part of a turn: readings in, actions and a report out. Carries what it must remember between turns."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from controllers.asked import Ask, Asks
-from controllers.ports import Action, Known, Mark, Outcome, PodPhase, PoolSeen, Reading, Scale, Unknown, Untrusted
-from controllers.workers.decision import PoolReading, Reason, Trust, WorkerDecision, WorkerPolicy, decide_workers
-from controllers.workers.floors import FloorNow, floor_at
-from controllers.workers.victims import Spare, WorkerPod, plan_victims, spare_pods
+from controllers.pool_shape import Shape, shape_of
+from controllers.ports import (
+    Action,
+    Known,
+    Mark,
+    Outcome,
+    PodPhase,
+    PoolReport,
+    PoolSeen,
+    Reading,
+    Scale,
+    Unknown,
+    Untrusted,
+)
+from controllers.workers.decision import PoolReading, Reason, Trust, WorkerDecision, decide_workers
+from controllers.workers.floors import LOOK_AHEAD, FloorNow, floor_at
+from controllers.workers.idle import with_idle_pods
+from controllers.workers.refusals import Refusals
+from controllers.workers.victims import plan_victims
 from controllers.workers.watch import PoolWatch
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
+from ebbtide.vocabulary.holds import Hold
 
 _TOLD = {Reason.NO_SAFE_STOP, Reason.UNSETTLED}  # holds that an operator should hear about
 _LOWERS = {Reason.SHRINK, Reason.ZERO}
+_HANDS_OFF = {Reason.RIVAL, Reason.PAUSED}
 _NO_FLOOR = FloorNow(0, None)
-_WAITS = {Reason.CALMING, Reason.BUSY, *_LOWERS}  # what time alone may move on
+_WAITS = {Reason.CALMING, Reason.BUSY, Reason.GROWTH, *_LOWERS}  # what time alone may move on
 
 
 @dataclass(frozen=True, slots=True)
 class PoolVerdict:
-    """What to do now, when to look again at the latest, and what an operator should know (empty: nothing)."""
+    """What to do now, when to look again at the latest, and what to tell."""
 
     actions: tuple[Action, ...]
     due: datetime
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    """The pool's pods as they are believed to be, counting what was asked and is not seen yet."""
-
-    pods: list[WorkerPod]
-    spare: Spare
-    workers: int
+    report: PoolReport
 
 
 class PoolTurn:
@@ -40,54 +48,68 @@ class PoolTurn:
 
     def __init__(self, policy: PoolPolicy, config: ControllerConfig) -> None:
         self._pool = policy
+        self._config = config
+        self.subject = f"pool {policy.name}"
         self._marks = f"marks of {policy.name}"
-        self._sweep = config.sweep
-        self._timezone = config.hours.timezone
-        self._node_startup = config.node_startup
-        self._policy = WorkerPolicy(
-            jobs_per_worker=policy.jobs_per_worker,
-            min_workers=policy.min_workers,
-            max_workers=policy.max_workers,
-            calm=policy.calm,
-            safe_stop=policy.safe_stop,
-        )
         self._watch = PoolWatch(policy.calm, longest_gap=2 * config.sweep)
+        self._refusals = Refusals()
+        self._late = False
         self._floor: tuple[datetime, FloorNow] | None = None
 
-    def forget(self) -> None:
+    def unseen(self, why: str) -> PoolReport:
+        """The cluster is unknown: nothing is decided, and the run of readings is broken."""
         self._watch.forget()
+        return PoolReport(name=self._pool.name, reading=Unknown(why), workers=None, wanted=None, reason=Reason.UNKNOWN)
 
-    def turn(self, now: datetime, seen: PoolSeen | None, reading: Reading, asks: Asks) -> PoolVerdict:
-        latest = now + self._sweep
+    def turn(self, now: datetime, seen: PoolSeen | None, reading: Reading, asks: Asks, doubt: str = "") -> PoolVerdict:
+        """`doubt` is why clock or config are distrusted: then nothing is lowered."""
+        latest = now + self._config.sweep
         if isinstance(reading, Unknown) or seen is None:
-            self._watch.forget()
-            why = f"demand unknown, holding: {reading.why}" if isinstance(reading, Unknown) else ""
-            return PoolVerdict((), latest, why or "its Deployment is not in the cluster")
-        known = self._take_in(now, seen, reading)
+            return PoolVerdict((), latest, self._unread(seen, reading))
+        hold = seen.hold if seen.hold is not None and seen.hold.holds_at(now) else None
         ask = asks.outstanding("scale", self._pool.name, (seen.version, seen.replicas), now)
-        pods, active = self._pods(now, seen, known, asks)
-        spare = spare_pods(pods, active)
         workers = seen.replicas if ask is None else ask.value
+        trusted = isinstance(reading, Known) and not doubt
+        known = with_idle_pods(reading if isinstance(reading, Known) else reading.seen, seen.pods)
+        weight = self._weight(seen, known, workers)
+        self._watch_over(now, seen, known if trusted else None, weight)
+        shape = shape_of(now, seen, known, self._watch, (asks, self._marks))
         floor = self._floor_now(now)
-        decision = decide_workers(
-            PoolReading(
-                trust=Trust.UNTRUSTED if isinstance(reading, Untrusted) else Trust.KNOWN,
-                jobs=known.in_flight,
-                chores=self._watch.has_chores(now, known),
-                peak_jobs=self._watch.peak_jobs,
-                watched_for=self._watch.watched_for(now),
-                busy=max(0, seen.replicas - spare.total),
-                workers=workers,
-                floor=floor.workers,
-                settled=seen.settled and ask is None and len(pods) == seen.replicas,
-            ),
-            self._policy,
+        limit = self._pool.growth_per_minute
+        facts = PoolReading(
+            trust=Trust.KNOWN if isinstance(reading, Known) else Trust.UNTRUSTED,
+            jobs=known.in_flight * weight,
+            chores=self._watch.has_chores(now, known),
+            peak_jobs=self._watch.peak_jobs,
+            watched_for=self._watch.watched_for(now),
+            busy=len(shape.pods) - shape.spare.total,
+            workers=workers,
+            floor=floor.workers,
+            settled=seen.settled and ask is None,
+            missing=seen.replicas - len(shape.pods),
+            held=Reason.DOUBT if doubt else Reason.KEPT if hold is not None else None,
+            may_add=None if limit is None else max(0, limit - self._watch.see_workers(now, workers)),
+            granted=self._refusals.see(now, seen, len(shape.pods)),
         )
-        actions = self._actions(seen, decision, _Shape(pods=pods, spare=spare, workers=workers))
-        due = min(latest, floor.until or latest)
+        decision = _hands_off(seen, hold, workers) or decide_workers(facts, self._pool)
+        edges = [latest, floor.until, self._refusals.next_change(now), hold.until if hold is not None else None]
         if decision.reason in _WAITS or known.stale:
-            due = min(due, self._watch.next_change(now) or latest)
-        return PoolVerdict(actions, due, self._note(now, reading, decision, own_write=ask is not None))
+            edges.append(self._watch.next_change(now))
+        report = PoolReport(
+            name=self._pool.name,
+            reading=reading,
+            workers=seen.replicas,
+            wanted=decision.workers,
+            reason=decision.reason,
+            pending=shape.pending,
+            running=shape.running,
+            terminating=shape.terminating,
+            idle=shape.idle,
+            floor=floor.workers,
+            note=self._note(now, seen, reading, decision if ask is None else None) or (hold.why if hold else ""),
+        )
+        actions = self._actions(seen, decision, shape, workers)
+        return PoolVerdict(actions, min(edge for edge in edges if edge is not None), report)
 
     def took(self, action: Action, outcome: Outcome, now: datetime, asks: Asks) -> None:
         """Remember what was asked until the caches show it."""
@@ -98,47 +120,53 @@ class PoolTurn:
         elif isinstance(action, Scale):
             asks.record("scale", action.pool, Ask(value=action.replicas, before=action.version or "", at=now))
 
-    def _take_in(self, now: datetime, seen: PoolSeen, reading: Known | Untrusted) -> Known:
-        if isinstance(reading, Untrusted):
+    def _unread(self, seen: PoolSeen | None, reading: Reading) -> PoolReport:
+        self._watch.forget()
+        note = f"demand unknown, holding: {reading.why}" if isinstance(reading, Unknown) else ""
+        return PoolReport(
+            name=self._pool.name,
+            reading=reading,
+            workers=None if seen is None else seen.replicas,
+            wanted=None,
+            reason=Reason.MISSING if seen is None else Reason.UNKNOWN,
+            note=note or "its Deployment is not in the cluster",
+        )
+
+    def _weight(self, seen: PoolSeen, known: Known, workers: int) -> int:
+        """For how many jobs each counts: one worker each while the declared job time proves wrong.
+
+        That begins when the head of the queue has waited too long and no worker is on its way, and lasts until the
+        head is young again: the workers that it brings are on their way for a while, and must not be sent back.
+        """
+        limit, wait = self._pool.drain_within, known.oldest_wait
+        slow = limit is not None and wait is not None and wait > limit
+        if slow and not self._late:
+            slow = sum(pod.phase is PodPhase.RUNNING for pod in seen.pods) >= workers
+        self._late = slow
+        return self._pool.jobs_per_worker if slow else 1
+
+    def _watch_over(self, now: datetime, seen: PoolSeen, known: Known | None, weight: int) -> None:
+        """`known` is None when it, or the clock, is not trusted."""
+        if known is None:
             self._watch.forget()
-            return reading.seen
-        staffed = reading.stale > 0 and any(pod.phase is PodPhase.RUNNING for pod in seen.pods)
-        self._watch.see(now, reading, staffed=staffed)
-        return reading
+            return
+        staffed = known.stale > 0 and any(pod.phase is PodPhase.RUNNING for pod in seen.pods)
+        self._watch.see(now, known, staffed=staffed, weight=weight)
 
-    def _pods(self, now: datetime, seen: PoolSeen, known: Known, asks: Asks) -> tuple[list[WorkerPod], int]:
-        """The pods that count as capacity, and the jobs that they hold between them."""
-        pods: list[WorkerPod] = []
-        active = known.in_transit + known.running
-        kind = self._marks
-        if asks:
-            asks.drop_gone(kind, {pod.name for pod in seen.pods})
-        for pod in seen.pods:
-            idle = pod.name in known.idle
-            if pod.phase is PodPhase.TERMINATING:
-                active -= not idle  # it ends its job by itself
-                continue
-            ask = asks.outstanding(kind, pod.name, ("", int(pod.marked)), now) if asks else None
-            pods.append(
-                WorkerPod(
-                    name=pod.name,
-                    pending=pod.phase is PodPhase.PENDING and not idle,  # its worker has reported: it runs by now
-                    marked=pod.marked if ask is None else bool(ask.value),
-                    mark_seen=ask is None,
-                    idle_for=(self._watch.idle_for(pod.name, now) or timedelta()) if idle else None,
-                )
-            )
-        return pods, max(0, active)
-
-    def _actions(self, seen: PoolSeen, decision: WorkerDecision, shape: _Shape) -> tuple[Action, ...]:
+    def _actions(self, seen: PoolSeen, decision: WorkerDecision, shape: Shape, workers: int) -> tuple[Action, ...]:
         name, reason = self._pool.name, decision.reason
+        if reason in _HANDS_OFF:
+            return ()
         excess = seen.replicas - decision.workers if reason in _LOWERS else 0
         plan = plan_victims(shape.pods, excess, shape.spare)
-        actions: list[Action] = [Mark(pool=name, pod=pod, idle=False, reason="no-longer-idle") for pod in plan.unmark]
-        if decision.workers > shape.workers:
+        # Until the ReplicaSet has chosen for a lowering, marks stay: without one a pod with an older job would go.
+        chosen = seen.settled and workers == seen.replicas and len(shape.pods) <= seen.replicas
+        unmark = plan.unmark if chosen else ()
+        actions: list[Action] = [Mark(pool=name, pod=pod, idle=False, reason="no-longer-idle") for pod in unmark]
+        if decision.workers > workers or (reason is Reason.REFUSED and decision.workers < workers):
             # Bound to the version too: decided on a lagging cache, a raise from 2 to 4 may cut 7 workers to 4.
-            more = Scale(pool=name, replicas=decision.workers, version=seen.version, reason=reason)
-            return (more, *actions)
+            ask = Scale(pool=name, replicas=decision.workers, version=seen.version, reason=reason)
+            return (ask, *actions)
         actions += [Mark(pool=name, pod=pod, idle=True, reason=reason) for pod in plan.mark]
         if plan.ready:
             left = seen.replicas - plan.ready
@@ -146,21 +174,34 @@ class PoolTurn:
         return tuple(actions)
 
     def _floor_now(self, now: datetime) -> FloorNow:
-        if not self._pool.floors:
+        if not self._pool.floors and self._pool.morning is None:
             return _NO_FLOOR
         if self._floor is not None:
             since, floor = self._floor
-            if floor.until is not None and since <= now < floor.until:
+            if since <= now < (floor.until or since + LOOK_AHEAD):
                 return floor
-        floor = floor_at(now, self._pool.floors, self._timezone, self._node_startup)
+        floor = floor_at(now, self._pool, self._config)
         self._floor = (now, floor)
         return floor
 
-    def _note(self, now: datetime, reading: Known | Untrusted, decision: WorkerDecision, *, own_write: bool) -> str:
+    def _note(self, now: datetime, seen: PoolSeen, reading: Known | Untrusted, decision: WorkerDecision | None) -> str:
+        """What an operator should know; `decision` is None while a write of our own is on its way."""
+        if seen.rival:
+            return f"left alone, its replicas have another writer: {seen.rival}"
+        if seen.refused or self._refusals.why:
+            return f"the cluster creates no more pods: {self._refusals.why or seen.refused}"
         if isinstance(reading, Untrusted):
             return f"demand untrusted, not lowering: {reading.why}"
-        if decision.reason in _TOLD and not own_write:
+        if decision is not None and decision.reason in _TOLD:
             return decision.reason
+        if self._late:
+            return "the head of the queue has waited longer than the drain target: one worker per job"
         if reading.stale and self._watch.is_out_of_patience(now):
             return "stale entries are left that no worker has cleared"
-        return ""
+        return "" if reading.seen_before else "queue never seen: is its name right?"
+
+
+def _hands_off(seen: PoolSeen, hold: Hold | None, workers: int) -> WorkerDecision | None:
+    if seen.rival:
+        return WorkerDecision(workers, Reason.RIVAL)
+    return WorkerDecision(workers, Reason.PAUSED) if hold is not None and hold.pause else None

@@ -167,7 +167,13 @@ class _Composition:
         config = controller_config(settings, endpoint)
         Controller(
             "controller",
-            ControllerArgs(config=config, image=settings.controller.image, namespace=system, worker_namespace=workers),
+            ControllerArgs(
+                config=config,
+                image=settings.controller.image,
+                namespace=system,
+                worker_namespace=workers,
+                replicas=settings.controller.replicas,
+            ),
             # Last to come and first to go: on its way out it closes the budgets, which must still be there.
             after(spaces, redis, *sized),
         )

@@ -34,7 +34,8 @@ def worker_settings(**changes: Any) -> WorkerSettings:
         "longest_job": timedelta(hours=12),
         "node_group": "flexible",
     }
-    return WorkerSettings.model_construct(**{**_defaults(WorkerSettings), **values, **changes})
+    derived = {"jobs_per_worker": 1, "safe_stop": True}
+    return WorkerSettings.model_construct(**{**_defaults(WorkerSettings), **derived, **values, **changes})
 
 
 def pool_policy(name: str = "train") -> PoolPolicy:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.loop import Loop
-from controllers.ports import PodName, PodPhase, Ports
-from controllers.workers.decision import PoolReading, WorkerPolicy
+from controllers.ports import BudgetReport, PodName, PodPhase, PoolReport, Ports, Scale, TurnReport
+from controllers.workers.decision import PoolReading
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.fakes import FakeCluster, FakeDemand, FakeQueue, ListJournal, ManualClock, ScriptedWaker
@@ -20,11 +20,6 @@ OFFICE = BusinessHours(timezone="UTC", week=tuple(WeeklyInterval(weekday, 8 * 60
 
 def seconds(number: float) -> timedelta:
     return timedelta(seconds=number)
-
-
-def policy(**changes: Any) -> WorkerPolicy:
-    default = WorkerPolicy(jobs_per_worker=1, min_workers=0, max_workers=10, calm=CALM, safe_stop=True)
-    return replace(default, **changes)
 
 
 def reading(**changes: Any) -> PoolReading:
@@ -87,7 +82,9 @@ class Bench:
             clock=self.clock,
             waker=ScriptedWaker(self.clock, ()),
             journal=self.journal,
+            doubt=lambda: self.doubt,
         )
+        self.doubt = ""
         self.loop = Loop(settings, self.ports)
 
     def restart(self) -> None:
@@ -102,6 +99,21 @@ class Bench:
         while self.clock.now() < end:
             self.clock.advance(min(step, end - self.clock.now()))
             self.turn()
+
+    @property
+    def report(self) -> TurnReport:
+        """Of the last turn."""
+        assert self.journal.report is not None
+        return self.journal.report
+
+    def pool_report(self, name: str = "train") -> PoolReport:
+        return next(report for report in self.report.pools if report.name == name)
+
+    def budget_report(self, name: str = "api") -> BudgetReport:
+        return next(report for report in self.report.budgets if report.name == name)
+
+    def scalings(self, pool: str = "train") -> list[Scale]:
+        return [action for action in self.cluster.writes if isinstance(action, Scale) and action.pool == pool]
 
     def staff(self, pool: str, workers: int, *, busy: int = 0) -> list[PodName]:
         """Give the pool running workers, the first `busy` of them with a job."""

@@ -7,6 +7,7 @@ own, as caches do.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from controllers.ports import (
     Action,
@@ -27,6 +28,7 @@ from controllers.ports import (
     TurnReport,
     Unknown,
 )
+from ebbtide.vocabulary.holds import Hold
 
 
 class ImpossibleState(AssertionError):
@@ -97,6 +99,9 @@ class FakeQueue:
     workers: set[PodName] = field(default_factory=set[PodName])  # registered ones
     stale: int = 0
     due_soon: int = 0
+    head_waited: timedelta | None = None
+    names_idle: bool = True  # False: only that nothing at all is in flight can be told
+    seen_before: bool = True
 
     def enqueue(self, jobs: int = 1) -> None:
         self.waiting += jobs
@@ -140,7 +145,10 @@ class FakeQueue:
             running=len(self.running),
             stale=self.stale,
             due_soon=self.due_soon,
-            idle=frozenset(self.workers - self.running),
+            oldest_wait=self.head_waited,
+            idle=frozenset(self.workers - self.running) if self.names_idle else frozenset(),
+            names_idle=self.names_idle,
+            seen_before=self.seen_before,
         )
 
 
@@ -169,6 +177,14 @@ class _Pool:
     started: dict[PodName, int] = field(default_factory=dict[PodName, int])  # order of becoming ready
     version: int = 1
     settled: bool = True
+    quota: int | None = None  # no more pods than this are created
+    complaint: str = ""  # what the cluster says when it creates no more
+    rival: str = ""
+    hold: Hold | None = None
+
+    @property
+    def live(self) -> list[PodSeen]:
+        return [pod for pod in self.pods.values() if pod.phase is not PodPhase.TERMINATING]
 
 
 class FakeCluster:
@@ -182,9 +198,12 @@ class FakeCluster:
         self._born = 0
         self._history: list[tuple[datetime, ClusterSeen]] = []
         self.pods_lag = self.objects_lag = timedelta()
+        self.status_lags = False  # a budget that is written stays unsettled until `settle_budget`
         self.down: str | None = None
         self.refuse: Outcome | None = None  # what every action answers instead of being done
+        self.fenced = False  # another process acts by now: nothing is sent
         self.removed_busy: list[PodName] = []
+        self.removed: list[PodName] = []  # pods that a lowering took, the pending ones too
         self.writes: list[Action] = []
 
     # --- setting the scene ----------------------------------------------------------------------------------------
@@ -200,6 +219,27 @@ class FakeCluster:
     def set_settled(self, name: PoolName, *, settled: bool) -> None:
         self._pools[name].settled = settled
         self._changed(name)
+
+    def set_quota(self, name: PoolName, pods: int | None, why: str = "exceeded quota: pods") -> None:
+        """No more than `pods` pods are created, those that exist stay; None lets the ReplicaSet go on."""
+        pool = self._pools[name]
+        pool.quota, pool.complaint = pods, why
+        self._resize(name, pool.replicas)
+
+    def set_rival(self, name: PoolName, who: str = "") -> None:
+        self._pools[name].rival = who
+        self._changed(name)
+
+    def hold_pool(self, name: PoolName, hold: Hold | None) -> None:
+        self._pools[name].hold = hold
+        self._changed(name)
+
+    def hold_budget(self, name: BudgetName, hold: Hold | None) -> None:
+        self._replace_budget(name, hold=hold)
+
+    def settle_budget(self, name: BudgetName) -> None:
+        """Its status catches up."""
+        self._replace_budget(name, settled=True)
 
     def start(self, name: PoolName, pod: PodName) -> None:
         pool = self._pools[name]
@@ -259,6 +299,8 @@ class FakeCluster:
         return ClusterSeen(pools, objects.budgets)
 
     def act(self, action: Action) -> Outcome:
+        if self.fenced:
+            return Outcome.FENCED
         if self.refuse is not None:
             return self.refuse
         outcome = self._carry_out(action)
@@ -300,23 +342,29 @@ class FakeCluster:
             return Outcome.REFUSED
         if action.version is not None and action.version != seen.version:
             return Outcome.STALE
-        version = str(int(seen.version) + 1)
-        self._budgets[action.budget] = replace(seen, max_unavailable=action.max_unavailable, version=version)
-        self._remember()
+        settled = not self.status_lags and seen.settled
+        self._replace_budget(action.budget, max_unavailable=action.max_unavailable, settled=settled)
         return Outcome.DONE
+
+    def _replace_budget(self, name: BudgetName, **changes: Any) -> None:
+        seen = self._budgets[name]
+        self._budgets[name] = replace(seen, version=str(int(seen.version) + 1), **changes)
+        self._remember()
 
     # --- the ReplicaSet -------------------------------------------------------------------------------------------
 
     def _resize(self, name: PoolName, replicas: int) -> None:
         pool = self._pools[name]
         pool.replicas = replicas
-        live = [pod for pod in pool.pods.values() if pod.phase is not PodPhase.TERMINATING]
-        for _ in range(replicas - len(live)):
+        live = pool.live
+        wanted = replicas if pool.quota is None else min(replicas, max(pool.quota, len(live)))
+        for _ in range(wanted - len(live)):
             self._born += 1
             pod = f"{name}-{self._born}"
             pool.pods[pod] = PodSeen(name=pod, phase=PodPhase.PENDING)
         victims = sorted(live, key=lambda pod: self._rank(pool, pod))[: max(0, len(live) - replicas)]
         for pod in victims:
+            self.removed.append(pod.name)
             if pod.phase is PodPhase.PENDING:
                 del pool.pods[pod.name]
                 continue
@@ -338,7 +386,13 @@ class FakeCluster:
     def _remember(self) -> None:
         pools = {
             name: PoolSeen(
-                replicas=pool.replicas, pods=tuple(pool.pods.values()), settled=pool.settled, version=str(pool.version)
+                replicas=pool.replicas,
+                pods=tuple(pool.pods.values()),
+                settled=pool.settled,
+                version=str(pool.version),
+                refused=pool.complaint if len(pool.live) < pool.replicas else "",
+                rival=pool.rival,
+                hold=pool.hold,
             )
             for name, pool in self._pools.items()
         }

@@ -1,27 +1,50 @@
-"""Tells what happens as one JSON object per line."""
+"""Tells what happens: one JSON object per line, and Events on the objects that were changed.
+
+Events are core/v1 (events.k8s.io is the same store, but has no plain count). Each object and reason has one, applied
+under a name of its own, so that repeating counts it up. `kubectl describe` finds them by the object's uid, which is
+looked up. A thread writes them, one per pause and reason: the loop never waits, and what the API refuses is dropped.
+"""
 
 import json
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
+from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.ports import Action, Mark, Outcome, Scale, SetBudget, TurnReport
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.labels import CONTROLLER, FIELD_MANAGER
+
+PAUSE = 5.0  # seconds
+_MOST_WAITING = 1000
+_Object: TypeAlias = tuple[str, str, str, str]  # API version, kind, namespace, name
+_TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # of an Event; other outcomes make none
 
 
 class LineJournal:
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    """`turned` and `acted` are told too."""
+
+    def __init__(
+        self, stream: TextIO, turned: Callable[[TurnReport], None], acted: Callable[[datetime, Action, Outcome], None]
+    ) -> None:
+        self._stream, self._turned, self._acted = stream, turned, acted
 
     def turned(self, report: TurnReport) -> None:
-        pass
+        self._turned(report)
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
-        self._write(at, {"event": "acted", **_described(action), "reason": action.reason, "outcome": outcome.value})
+        self._write(at, "acted", **_described(action), reason=action.reason, outcome=outcome.value)
+        self._acted(at, action, outcome)
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
-        self._write(at, {"event": "noted", "subject": subject, "message": message})
+        self._write(at, "noted", subject=subject, message=message)
 
-    def _write(self, at: datetime, record: dict[str, Any]) -> None:
-        self._stream.write(json.dumps({"at": at.isoformat(timespec="milliseconds"), **record}) + "\n")
+    def _write(self, at: datetime, event: str, **record: object) -> None:
+        self._stream.write(json.dumps({"at": at.isoformat(timespec="milliseconds"), "event": event, **record}) + "\n")
         self._stream.flush()
 
 
@@ -33,3 +56,55 @@ def _described(action: Action) -> dict[str, Any]:
             return {"pool": action.pool, "pod": action.pod, "idle": action.idle}
         case SetBudget():
             return {"budget": action.budget, "maxUnavailable": action.max_unavailable}
+
+
+class Events:
+    def __init__(self, api: KubeApi, config: ControllerConfig) -> None:
+        self._api = api
+        self._pools = {p.name: ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
+        self._budgets = {b.name: ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets}
+        self._waiting: queue.SimpleQueue[tuple[_Object, dict[str, Any]] | None] = queue.SimpleQueue()
+        self._counts: Counter[str] = Counter()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+        self._thread.start()
+
+    def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
+        if isinstance(action, Mark) or outcome not in _TYPES or self._waiting.qsize() >= _MOST_WAITING:
+            return
+        about = self._pools[action.pool] if isinstance(action, Scale) else self._budgets[action.budget]
+        _, (what, value) = _described(action).items()
+        message = f"{what} {value}: {action.reason}{'' if outcome is Outcome.DONE else ', refused by the cluster'}"
+        reason, stamp = action.reason.title().replace("-", ""), at.isoformat(timespec="seconds")
+        kind, source = _TYPES[outcome], {"component": CONTROLLER}
+        event = {"type": kind, "reason": reason, "message": message, "lastTimestamp": stamp, "source": source}
+        self._waiting.put((about, event))
+
+    def close(self) -> None:
+        """What waits has a moment to be written."""
+        self._closing.set()
+        self._waiting.put(None)
+        self._thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        while not self._closing.is_set() or not self._waiting.empty():
+            batch: dict[str, tuple[_Object, dict[str, Any]]] = {}
+            news = self._waiting.get()
+            while news is not None:
+                key = f"{news[0][-1]}.{news[1]['reason']}.{news[1]['type']}".lower()
+                self._counts[key] += 1
+                batch[key] = news
+                news = None if self._waiting.empty() else self._waiting.get()
+            for key, (about, event) in batch.items():
+                with suppress(ApiError):  # nobody waits for an Event
+                    self._write(key, about, {**event, "count": self._counts[key]})
+            self._closing.wait(PAUSE)
+
+    def _write(self, key: str, about: _Object, event: dict[str, Any]) -> None:
+        api, kind, namespace, name = about
+        objects = f"/apis/{api}/namespaces/{namespace}/{kind.lower()}s"
+        found = self._api.get(objects, fieldSelector=f"metadata.name={name}")["items"]
+        uid = found[0]["metadata"]["uid"] if found else ""
+        regarding = {"apiVersion": api, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
+        event |= {"apiVersion": "v1", "kind": "Event", "metadata": {"name": key}, "involvedObject": regarding}
+        self._api.apply(f"/api/v1/namespaces/{namespace}/events/{key}", event, manager=FIELD_MANAGER)

@@ -7,6 +7,7 @@ cost 30 MB and raise on one odd object. Nothing is retried here: whoever asks de
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias, cast
@@ -15,6 +16,7 @@ from urllib.parse import urlencode
 from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config  # pyright: ignore[reportUnknownVariableType] - the library is typed in part
+from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import HTTPError
 
@@ -22,7 +24,8 @@ Json: TypeAlias = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
-_PATIENCE = Timeout(connect=3.0, read=10.0)
+_PATIENCE = Timeout(connect=2.0, read=5.0)  # an answer that comes later is late for a Lease of 15 s
+_CONNECTIONS = 16  # one per watch and thread: more than the library keeps on a small node
 GONE = 410
 
 
@@ -43,6 +46,9 @@ class KubeApi:
 
     def __init__(self, configuration: Configuration, heard: Callable[[datetime], None] = lambda _: None) -> None:
         self._configuration = configuration
+        # A connection whose other end vanished would otherwise look like a quiet one.
+        configuration.socket_options = tcp_keepalive_socket_options(idle=10, interval=5, count=3)
+        configuration.connection_pool_maxsize = _CONNECTIONS
         self._pool = RESTClientObject(configuration).pool_manager
         self._heard = heard
         self.calls: Counter[str] = Counter()  # by verb
@@ -67,19 +73,11 @@ class KubeApi:
     def delete(self, path: str) -> Json:
         return self._answer("DELETE", path, {})
 
-    def watch(self, path: str, silence: float, **query: str) -> Iterator[Json]:
-        """Events as they come; ends when the server ends it. `silence` is the longest wait for one, in seconds."""
-        response = self._send("GET", path, {**query, "watch": "true"}, timeout=Timeout(connect=3.0, read=silence))
-        try:
-            self._check(response)
-            rest = b""
-            for chunk in response.stream(amt=None, decode_content=True):
-                *lines, rest = (rest + chunk).split(b"\n")
-                yield from (json.loads(line) for line in lines if line)
-        except (HTTPError, ValueError) as error:
-            raise ApiError(0, f"the watch broke: {error}") from error
-        finally:
-            response.close()
+    def watch(self, path: str, silence: float, **query: str) -> "Watch":
+        """Open a watch. `silence` is the longest wait for one event, in seconds."""
+        response = self._send("GET", path, {**query, "watch": "true"}, timeout=Timeout(connect=2.0, read=silence))
+        self._check(response)
+        return Watch(response)
 
     def _answer(
         self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None, kind: str = ""
@@ -130,6 +128,29 @@ class KubeApi:
             except (HTTPError, ValueError, KeyError, TypeError):
                 message = f"HTTP {response.status}"
             raise ApiError(response.status, str(message))
+
+
+class Watch:
+    """The events of one open watch, as they come; ends when the server ends it."""
+
+    def __init__(self, response: BaseHTTPResponse) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[Json]:
+        rest = b""
+        try:
+            for chunk in self._response.stream(amt=None, decode_content=True):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (json.loads(line) for line in lines if line)
+        except (HTTPError, ValueError) as error:
+            raise ApiError(0, f"the watch broke: {error}") from error
+        finally:
+            self._response.close()
+
+    def stop(self) -> None:
+        """End it from another thread, at once, even in the middle of a wait."""
+        with suppress(ValueError, RuntimeError, OSError):  # it has ended by itself
+            self._response.shutdown()
 
 
 def in_cluster() -> Configuration:

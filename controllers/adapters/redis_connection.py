@@ -1,26 +1,24 @@
-"""One connection to Redis that reports trouble at once, and words for that trouble.
+"""Connections to Redis that report trouble at once, and words for that trouble.
 
 The client library retries ten times with growing pauses unless told otherwise: a dead server would take seconds to
-report. The loop is the retry here.
+report. Whoever reads decides when to try again. With Sentinels the primary is asked for at every new connection; they
+are asked without a password, and with the same TLS.
 """
 
+import ssl
 from collections.abc import Mapping
+from typing import Any
 
-from redis import Redis
+from redis import Redis, exceptions
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AuthenticationError,
-    BusyLoadingError,
-    ConnectionError,  # noqa: A004 - the library's own name
-    NoPermissionError,
-    RedisError,
-    TimeoutError,  # noqa: A004 - the library's own name
-)
+from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError, Sentinel
 
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 
 SOCKET_TIMEOUT = 1.0  # seconds
+_WRONG_NAME = (62, 64)  # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH
 
 
 class MissingPassword(ValueError):
@@ -28,38 +26,57 @@ class MissingPassword(ValueError):
 
 
 def connect(endpoint: RedisEndpoint, environment: Mapping[str, str]) -> Redis:
-    """A client for `endpoint`; connects on first use."""
-    password = None
-    if endpoint.password_env is not None:
-        password = environment.get(endpoint.password_env)
-        if password is None:
-            raise MissingPassword(f"the Redis password is missing: set the variable {endpoint.password_env}")
-    return Redis(
-        host=endpoint.host,
-        port=endpoint.port,
-        db=endpoint.db,
-        username=endpoint.username,
-        password=password or None,  # an empty one: this Redis asks for none
-        ssl=endpoint.tls,
-        socket_timeout=SOCKET_TIMEOUT,
-        socket_connect_timeout=SOCKET_TIMEOUT,
-        retry=Retry(NoBackoff(), 0),
-        decode_responses=True,
-    )
+    """A client for `endpoint`; connects on first use, and again after any trouble. Raises `MissingPassword`."""
+    password = environment.get(endpoint.password_env or "")
+    if endpoint.password_env is not None and password is None:
+        raise MissingPassword(f"the Redis password is missing: set the variable {endpoint.password_env}")
+    how: dict[str, Any] = {
+        "socket_timeout": SOCKET_TIMEOUT,
+        "socket_connect_timeout": SOCKET_TIMEOUT,
+        "retry": Retry(NoBackoff(), 0),
+        "driver_info": None,  # saying which library this is would take one more right
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # likewise
+    }
+    if endpoint.tls:
+        how |= {"ssl": True, "ssl_cert_reqs": "required", "ssl_check_hostname": True, "ssl_ca_certs": endpoint.ca_file}
+    who: dict[str, Any] = {"username": endpoint.username, "password": password or None}  # "": Redis asks for none
+    who |= {"db": endpoint.db, "decode_responses": True}
+    if not endpoint.sentinels:
+        return Redis(host=endpoint.host, port=endpoint.port, **how, **who)
+    split = (address.rpartition(":") for address in endpoint.sentinels)
+    sentinel = Sentinel([(host.strip("[]"), int(port)) for host, _, port in split], sentinel_kwargs=how)
+    return sentinel.master_for(endpoint.sentinel_service, **how, **who)
 
 
-def explain(error: RedisError) -> str:
+def explain(error: exceptions.RedisError) -> str:
     """What an operator can do about it, in one line."""
     match error:
-        case AuthenticationError():
+        case exceptions.AuthenticationError():
             return f"Redis refused the user name or password: {error}"
-        case NoPermissionError():
+        case exceptions.NoPermissionError():
             return f"Redis user lacks a right (docs/queues.md lists them): {error}"
-        case BusyLoadingError():
+        case exceptions.BusyLoadingError():
             return "Redis is still loading its data"
-        case TimeoutError():
+        case MasterNotFoundError():
+            return f"no Sentinel knows a primary: are the service's name and their addresses right? {error}"
+        case exceptions.TimeoutError():
             return "Redis did not answer in time: frozen, cut off, or a TLS port spoken to without TLS?"
-        case ConnectionError():
-            return f"Redis cannot be reached: {error}"
+        case exceptions.ConnectionError():
+            return _explain_tls(error) or f"Redis cannot be reached: {error}"
         case _:
             return f"Redis answered with an error: {error}"
+
+
+def _explain_tls(error: BaseException | None) -> str:
+    """The library keeps the fault of a TLS handshake as the context of its own error."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    match error:
+        case ssl.SSLCertVerificationError(verify_code=code) if code in _WRONG_NAME:
+            return f"Redis has a certificate for another host name: use one that it is for ({error.verify_message})"
+        case ssl.SSLCertVerificationError():
+            return f"Redis has a certificate that is not trusted: give its authority's ({error.verify_message})"
+        case ssl.SSLError():
+            return f"the TLS handshake with Redis failed: is this port a TLS port? ({error.reason})"
+        case _:
+            return ""

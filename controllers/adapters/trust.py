@@ -5,7 +5,7 @@ readings stay untrusted until every host seen before has reported idle again, or
 that are gone never report. What no host reports stays busy in the controller's eyes whatever happens here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence, Set
 from datetime import timedelta
 
 from controllers.ports import PoolName
@@ -14,7 +14,7 @@ DISTRUST = timedelta(minutes=10)
 
 
 class Trust:
-    """Watches the server's identity and the hosts of each pool. `at` is monotonic seconds."""
+    """Watches the server's identity and the hosts of each pool. `at` is monotonic seconds, one instant per reading."""
 
     def __init__(self, limit: timedelta = DISTRUST) -> None:
         self._limit = limit.total_seconds()
@@ -22,9 +22,8 @@ class Trust:
         self._queues_known = 0
         self._hosts: dict[PoolName, frozenset[str]] = {}
         self._suspects: dict[PoolName, set[str]] = {}
-        self._fresh: frozenset[PoolName] = frozenset()  # pools whose reading since the change was not given yet
         self._why = ""
-        self._until = 0.0
+        self._revealed = self._until = -1.0  # when the change was seen, and how long it may cost trust
 
     def see_server(self, identity: str, queues_known: int, at: float) -> None:
         if self._identity is not None and identity != self._identity:
@@ -34,30 +33,32 @@ class Trust:
         self._identity = identity
         self._queues_known = queues_known
 
-    def doubts(self, pool: PoolName, workers: Iterable[tuple[str, bool]], at: float) -> str | None:
+    def concerned(self, pools: Set[PoolName], at: float) -> Set[PoolName]:
+        """Of these pools, those to ask about even if they hold nothing: most of ten thousand need no question."""
+        return pools if at == self._revealed or self._suspects else pools & self._hosts.keys()
+
+    def doubts(self, pool: PoolName, workers: Sequence[tuple[str, bool]], at: float) -> str | None:
         """Why this pool's reading is not trusted now, given its hosts and whether they are idle."""
-        idle = idle_hosts(workers)
-        suspects = self._suspects.get(pool)
-        if suspects is not None:
-            told = f"{self._why} ({len(suspects)} hosts seen before)"
-            suspects -= idle
-            # The reading that reveals the change is untrusted in any case: it ends the run of trusted ones.
-            first, self._fresh = pool in self._fresh, self._fresh - {pool}
-            if first or (suspects and at < self._until):
-                return told
-            del self._suspects[pool]
-        self._hosts[pool] = frozenset(host for host, _ in workers)
+        suspects = self._suspects.get(pool, set())
+        told = f"{self._why} ({len(suspects)} hosts seen before)"
+        suspects -= idle_hosts(workers)
+        # The reading that reveals the change is untrusted in any case: it ends the run of trusted ones.
+        if at == self._revealed or (suspects and at < self._until):
+            return told
+        self._suspects.pop(pool, None)
+        self._hosts.pop(pool, None)
+        if workers:
+            self._hosts[pool] = frozenset(host for host, _ in workers)
         return None
 
     def _doubt(self, why: str, at: float) -> None:
         self._why = why
-        self._until = at + self._limit
+        self._revealed, self._until = at, at + self._limit
         for pool, hosts in self._hosts.items():
             self._suspects[pool] = {*hosts, *self._suspects.get(pool, ())}
-        self._fresh = frozenset(self._suspects)
 
 
-def idle_hosts(workers: Iterable[tuple[str, bool]]) -> frozenset[str]:
+def idle_hosts(workers: Sequence[tuple[str, bool]]) -> frozenset[str]:
     """A host is idle only if every worker on it says so."""
     verdict: dict[str, bool] = {}
     for host, idle in workers:

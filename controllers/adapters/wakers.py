@@ -1,24 +1,122 @@
-"""Waking by the clock alone: it needs no server setting, no right and no second connection."""
+"""Waking soon after something changed: hints from any thread, and Redis itself telling which keys were written.
 
+A hint is a reason to read sooner, never a fact: a lost one costs a sweep's time, one too many costs a reading. RESP3
+carries answers and news on one connection, so that there is no second one whose end silences the news unnoticed.
+"""
+
+import os
+import random
+import select
+import threading
 import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
+from typing import cast
+
+from redis import Redis
+from redis.connection import AbstractConnection
+from redis.exceptions import RedisError, ResponseError, TimeoutError  # noqa: A004 - the library's own name
+
+LEAST_GAP, MOST_GAP = 0.005, 1.0  # seconds between the end of a turn and the next one that a hint begins
+LOOK = 0.2  # seconds in which a closed listener notices
+SILENCE = 5.0  # seconds, then a ping; as many more without an answer and the connection is dead
+POLL, RETRY = 0.075, 60.0  # seconds between hints while Redis tells nothing, and until it is asked to tell again
+MOST_PREFIXES = 100  # the server compares each written key with each of them
 
 
-class PollingWaker:
-    """Wakes every `period`, or sooner if the turn asks for it.
+class HintWaker:
+    """Lives as long as the process. After a turn it rests for three times as long: a storm of hints cannot spin it."""
 
-    `stop` only sets a flag, and `period` is the longest wait until it is noticed: an event object set by a signal
-    handler can deadlock with the very wait that the signal interrupts.
-    """
-
-    def __init__(self, period: timedelta) -> None:
-        self._period = period
+    def __init__(self) -> None:
+        self._ears, self._mouth = os.pipe()
+        os.set_blocking(self._mouth, False)
+        self._poll = select.poll()
+        self._poll.register(self._ears, select.POLLIN)
+        self._began = time.monotonic()
         self._stopped = False
 
-    def wait(self, timeout: timedelta) -> bool:
-        if not self._stopped:
-            time.sleep(min(timeout, self._period).total_seconds())
-        return not self._stopped
+    def hint(self) -> None:
+        with suppress(BlockingIOError):  # full of hints already
+            os.write(self._mouth, b"!")
 
     def stop(self) -> None:
+        """From a signal handler too: no lock is taken."""
         self._stopped = True
+        self.hint()
+
+    def wait(self, timeout: timedelta) -> bool:
+        ended, seconds = time.monotonic(), timeout.total_seconds()
+        rest = min(seconds, MOST_GAP, max(LEAST_GAP, 3 * (ended - self._began)))
+        if not self._stopped and self._poll.poll(seconds * 1000) and not self._stopped:
+            time.sleep(max(0.0, ended + rest - time.monotonic()))
+            os.read(self._ears, 65536)  # all that came so far is one hint
+        self._began = time.monotonic()
+        return not self._stopped
+
+
+class TrackingListener:
+    """Hints when keys with these prefixes change, and at every connection made or lost: news in between are gone.
+
+    Where Redis refuses to tell (too old, or no right to), it hints on a beat instead, and asks again now and then.
+    """
+
+    def __init__(self, connect: Callable[[], Redis], prefixes: Iterable[str], hint: Callable[[], None]) -> None:
+        self._client, self._hint = connect(), hint
+        self._options = [word for prefix in _covering(prefixes) for word in ("PREFIX", prefix)]
+        self._mode = "down"
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="redis-tracking", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join(timeout=1.0)
+
+    def mode(self) -> str:
+        """`tracking`, `polling` or `down`."""
+        return self._mode
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                with self._client.client() as alone:  # one connection, its own
+                    self._listen(cast("AbstractConnection", alone.connection))
+            except ResponseError:
+                self._mode, until = "polling", time.monotonic() + RETRY
+                while time.monotonic() < until and not self._closing.wait(POLL):
+                    self._hint()
+            except RedisError:
+                self._mode = "down"
+                self._hint()
+                self._closing.wait(random.uniform(POLL, 2.0))
+        self._client.close()
+
+    def _listen(self, link: AbstractConnection) -> None:
+        link.send_command("CLIENT", "TRACKING", "ON", "BCAST", *self._options)
+        link.read_response()
+        self._mode = "tracking"
+        self._hint()
+        heard, asked = time.monotonic(), False
+        while not self._closing.is_set():
+            if link.can_read(timeout=LOOK):
+                if link.read_response(push_request=True) != "PONG":
+                    self._hint()
+                heard, asked = time.monotonic(), False
+            elif time.monotonic() > heard + SILENCE:
+                if asked:
+                    raise TimeoutError("no answer to a ping")
+                link.send_command("PING", check_health=False)
+                heard, asked = time.monotonic(), True
+        link.disconnect()  # it would go on telling
+
+
+def _covering(prefixes: Iterable[str]) -> list[str]:
+    """Without the ones that another covers, which the server refuses; none at all means every key."""
+    chosen: list[str] = []
+    for prefix in sorted(prefixes):
+        if not chosen or not prefix.startswith(chosen[-1]):
+            chosen.append(prefix)
+    return chosen if len(chosen) <= MOST_PREFIXES else []

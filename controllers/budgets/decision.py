@@ -20,6 +20,9 @@ class Reason(StrEnum):
     GUARD = "closing-guard-before-opening"
     UNSETTLED = "budget-status-not-caught-up"
     STOPPING = "controller-stops"
+    HELD = "held-by-an-operator"
+    DOUBT = "clock-or-config-in-doubt"
+    MISSING = "not-in-the-cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,10 @@ class WindowNow:
 
     decision: BudgetDecision
     until: datetime | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.decision.max_unavailable == OPEN
 
 
 def window_at(now: datetime, window: DisruptionWindow) -> WindowNow:

@@ -3,11 +3,17 @@
 Growth follows the newest reading. Shrinking follows the *highest* demand of the whole calm window, so a dip that ends
 soon costs nobody a restart, and zero means that nothing at all was seen for that long. A reading that is not trusted
 may ask for more workers; one that failed asks for nothing.
+
+Without a declared safe stop nothing is lowered, not even to zero after an empty calm window: a stock worker that is
+told to stop in the instant between taking a job and registering it loses the job, and a job may come to an empty queue
+at that very instant.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+
+from ebbtide.vocabulary.controller_config import PoolPolicy
 
 
 class Reason(StrEnum):
@@ -24,6 +30,13 @@ class Reason(StrEnum):
     UNTRUSTED = "demand-untrusted"
     UNSETTLED = "cluster-not-settled"
     NO_SAFE_STOP = "no-safe-stop-declared"
+    GROWTH = "growth-limit-of-this-minute"
+    REFUSED = "cluster-creates-no-more-pods"
+    KEPT = "kept-up-by-an-operator"
+    PAUSED = "paused-by-an-operator"
+    RIVAL = "another-writer-of-replicas"
+    DOUBT = "clock-or-config-in-doubt"
+    MISSING = "not-in-the-cluster"
 
 
 class Trust(StrEnum):
@@ -32,15 +45,6 @@ class Trust(StrEnum):
     KNOWN = "known"  # may raise and lower
     UNTRUSTED = "untrusted"  # may raise
     UNKNOWN = "unknown"  # says nothing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerPolicy:
-    jobs_per_worker: int
-    min_workers: int
-    max_workers: int
-    calm: timedelta
-    safe_stop: bool  # a worker told to stop ends its job first: declared, or the pool is never shrunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,11 @@ class PoolReading:
     busy: int  # workers with a job, or not proven idle
     workers: int  # replicas asked for, ready or not
     floor: int = 0  # planned work, from the clock
-    settled: bool = True
+    settled: bool = True  # no rollout, and nothing asked that is not seen yet
+    missing: int = 0  # pods asked for that do not exist; below zero: pods that are to go and still exist
+    held: Reason | None = None  # why nothing may be lowered now: an operator's wish, a doubt
+    may_add: int | None = None  # what the growth limit leaves; None: no limit
+    granted: int | None = None  # as many as the cluster lets exist, never below those that do; None: no limit is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +70,16 @@ class WorkerDecision:
     reason: Reason
 
 
-def decide_workers(seen: PoolReading, policy: WorkerPolicy) -> WorkerDecision:
+def decide_workers(seen: PoolReading, policy: PoolPolicy) -> WorkerDecision:
     """Grow at once; shrink only after the calm window, and never below the workers that may be busy."""
     if seen.trust is Trust.UNKNOWN:
         return WorkerDecision(seen.workers, Reason.UNKNOWN)
     target = _clamped(max(seen.jobs, int(seen.chores)), seen.floor, policy)
+    plain = seen.settled and seen.held is None and seen.trust is Trust.KNOWN
+    if plain and seen.granted is not None and seen.granted < seen.workers:
+        return WorkerDecision(seen.granted, Reason.REFUSED)  # as many as exist: asking for no more touches none
     if target > seen.workers:
-        return WorkerDecision(target, _why_more(seen, policy))
+        return _growth(seen, target, policy)
     if target == seen.workers:
         return WorkerDecision(target, Reason.STEADY)
     obstacle = _obstacle(seen, policy)
@@ -83,12 +94,23 @@ def decide_workers(seen: PoolReading, policy: WorkerPolicy) -> WorkerDecision:
     return WorkerDecision(workers, Reason.SHRINK if workers else Reason.ZERO)
 
 
-def _clamped(jobs: int, floor: int, policy: WorkerPolicy) -> int:
+def _clamped(jobs: int, floor: int, policy: PoolPolicy) -> int:
     ideal = -(-jobs // policy.jobs_per_worker)  # ceiling, exact for integers
     return min(max(ideal, policy.min_workers, floor), policy.max_workers)
 
 
-def _why_more(seen: PoolReading, policy: WorkerPolicy) -> Reason:
+def _growth(seen: PoolReading, target: int, policy: PoolPolicy) -> WorkerDecision:
+    """As much of it as the cluster grants and the growth limit leaves; the first worker is never delayed."""
+    if seen.granted is not None and target > seen.granted:
+        target = max(seen.granted, seen.workers)
+        if target == seen.workers:
+            return WorkerDecision(target, Reason.REFUSED)
+    if seen.may_add is not None:
+        target = min(target, max(seen.workers + seen.may_add, 1))
+    return WorkerDecision(target, _why_more(seen, policy) if target > seen.workers else Reason.GROWTH)
+
+
+def _why_more(seen: PoolReading, policy: PoolPolicy) -> Reason:
     if -(-seen.jobs // policy.jobs_per_worker) > seen.workers:
         return Reason.GROW
     if seen.floor > seen.workers:
@@ -96,12 +118,14 @@ def _why_more(seen: PoolReading, policy: WorkerPolicy) -> Reason:
     return Reason.MINIMUM if policy.min_workers > seen.workers else Reason.CHORES
 
 
-def _obstacle(seen: PoolReading, policy: WorkerPolicy) -> Reason | None:
+def _obstacle(seen: PoolReading, policy: PoolPolicy) -> Reason | None:
     """Why the pool may not shrink now, whatever the demand was."""
     if seen.trust is Trust.UNTRUSTED:
         return Reason.UNTRUSTED
+    if seen.held is not None:
+        return seen.held
     if not policy.safe_stop:
         return Reason.NO_SAFE_STOP
-    if not seen.settled:
+    if not seen.settled or seen.missing:
         return Reason.UNSETTLED
     return Reason.CALMING if seen.watched_for < policy.calm else None

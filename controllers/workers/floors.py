@@ -1,40 +1,49 @@
-"""Planned work as a floor under a pool. Pure.
+"""Planned work and mornings as a floor under a pool. Pure.
 
-A floor begins `node_startup` before its time, so that the nodes are there when the work is; it ends on the clock.
+A floor begins `node_startup` before its time, so that the nodes are there when the work is; it ends on the clock. A
+morning is counted from each opening, so a day that stays closed has none.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
-from ebbtide.vocabulary.controller_config import Floor
-from ebbtide.vocabulary.windows import Span, wall_to_instant, zone_of
+from ebbtide.vocabulary.controller_config import ControllerConfig, Floor, Morning, PoolPolicy
+from ebbtide.vocabulary.windows import Span, wall_to_instant
+
+LOOK_AHEAD = timedelta(days=1)
+"""Every floor that begins within this time is known now: without an edge in it, the floor holds for so long."""
+
+
+_Start: TypeAlias = tuple[datetime, Floor | Morning]
 
 
 @dataclass(frozen=True, slots=True)
 class FloorNow:
-    """The floor that holds now, and until when; `until` is None if there are no floors at all."""
+    """The floor that holds now, and until when; `until` is None if no change is in sight."""
 
     workers: int
     until: datetime | None
 
 
-def floor_at(now: datetime, floors: Sequence[Floor], timezone: str, node_startup: timedelta) -> FloorNow:
+def floor_at(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> FloorNow:
     """The highest floor that covers `now` (aware)."""
-    workers = 0
-    edges: list[datetime] = []
-    for floor in floors:
-        for span in _spans_near(now, floor, timezone, node_startup):
-            if span.start <= now < span.end:
-                workers = max(workers, floor.workers)
-            edges += [edge for edge in (span.start, span.end) if edge > now]
+    workers, edges = 0, list[datetime]()
+    for start, floor in _starts_near(now, pool, config):
+        span = Span(start - config.node_startup, start + floor.lasting)
+        if span.start <= now < span.end:
+            workers = max(workers, floor.workers)
+        edges += [edge for edge in (span.start, span.end) if edge > now]
     return FloorNow(workers, min(edges, default=None))
 
 
-def _spans_near(now: datetime, floor: Floor, timezone: str, lead: timedelta) -> Iterator[Span]:
-    today = now.astimezone(zone_of(timezone)).date()
-    back = floor.lasting.days + 2
-    ahead = lead.days + 2
-    for offset in range(-back, ahead + 1):
-        start = wall_to_instant(timezone, today + timedelta(days=offset), floor.at, last=False)
-        yield Span(start - lead, start + floor.lasting)
+def _starts_near(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> Iterator[_Start]:
+    hours, lead = config.hours, config.node_startup
+    today = hours.local(now).date()
+    for floor in pool.floors:
+        for offset in range(-floor.lasting.days - 2, lead.days + 3):
+            yield wall_to_instant(hours.timezone, today + timedelta(days=offset), floor.at, last=False), floor
+    if pool.morning is not None:
+        for opening in hours.open_spans(now - pool.morning.lasting, now + lead + LOOK_AHEAD):
+            yield opening.start, pool.morning

@@ -1,7 +1,8 @@
 """Which pods may go first. Pure.
 
-A ReplicaSet removes pending pods, then the ones with the lowest deletion cost. So idle pods are *marked* with a low
-cost, the marks are waited for, and only then are replicas lowered, by no more than the pods that are still idle then.
+A ReplicaSet removes pending pods, then the ones with the lowest deletion cost. So pods that may go are *marked* with a
+low cost, the marks are waited for, and only then are replicas lowered, by no more than the pods that may still go then.
+Pending pods are marked too: one that starts before the ReplicaSet has chosen would else be spared for a busy one.
 
 The trap: a pod can be busy while it looks idle (it popped a job a moment ago) or pending (the cache lags). The jobs
 that no pod in sight explains give such pods away, since they come from one atomic snapshot of the queues.
@@ -29,7 +30,7 @@ class WorkerPod:
 
     @property
     def removable(self) -> bool:
-        return not self.pending and self.idle_for is not None and self.idle_for >= POP_WINDOW
+        return self.pending or (self.idle_for is not None and self.idle_for >= POP_WINDOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,22 +58,22 @@ def spare_pods(pods: Sequence[WorkerPod], active_jobs: int) -> Spare:
     if active_jobs > unproven:
         return Spare(pending=0, idle=0)  # one of the pods that look idle or pending is not
     pending = sum(1 for pod in pods if pod.pending)
-    return Spare(pending=pending, idle=sum(1 for pod in pods if pod.removable))
+    return Spare(pending=pending, idle=sum(1 for pod in pods if pod.removable and not pod.pending))
 
 
 def plan_victims(pods: Sequence[WorkerPod], excess: int, spare: Spare) -> VictimPlan:
     """Mark what must go, unmark what became busy, and say by how many replicas may fall already."""
-    unmark = tuple(pod.name for pod in pods if pod.marked and pod.idle_for is None)
-    marked = [pod for pod in pods if pod.marked and pod.idle_for is not None]
-    wanted = excess - spare.pending - len(marked)
-    candidates = sorted((pod for pod in pods if pod.removable and not pod.marked), key=_longest_idle_first)
+    unmark = tuple(pod.name for pod in pods if pod.marked and not pod.pending and pod.idle_for is None)
+    marked = [pod for pod in pods if pod.marked and pod.name not in unmark]
+    wanted = excess - len(marked)
+    candidates = sorted((pod for pod in pods if pod.removable and not pod.marked), key=_pending_then_longest_idle)
     mark = tuple(pod.name for pod in candidates[: max(0, wanted)])
     # Any pod that carries a mark, seen or not, may be the one that goes: all of them must be proven idle.
     proven = not unmark and all(pod.removable for pod in marked) and all(pod.marked or pod.mark_seen for pod in pods)
     seen = sum(1 for pod in marked if pod.mark_seen)
-    ready = min(excess, spare.pending + min(spare.idle, seen)) if proven else 0
+    ready = min(excess, min(spare.total, seen)) if proven else 0
     return VictimPlan(mark=mark, unmark=unmark, ready=max(0, ready))
 
 
-def _longest_idle_first(pod: WorkerPod) -> tuple[timedelta, PodName]:
-    return (-(pod.idle_for or timedelta()), pod.name)
+def _pending_then_longest_idle(pod: WorkerPod) -> tuple[bool, timedelta, PodName]:
+    return (not pod.pending, -(pod.idle_for or timedelta()), pod.name)

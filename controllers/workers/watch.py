@@ -15,6 +15,8 @@ JANITOR_PATIENCE = timedelta(minutes=11)
 """How long stale entries keep one worker: RQ's default maintenance interval of 600 s and a minute more. What no worker
 has cleared by then needs an operator."""
 
+_MINUTE = timedelta(minutes=1)
+
 
 class PoolWatch:
     """Demand and idleness of one pool over time."""
@@ -30,14 +32,19 @@ class PoolWatch:
         self._idle_since: dict[PodName, datetime] = {}
         self._stale = 0
         self._janitor_since: datetime | None = None
+        self._workers: int | None = None
+        self._grown: deque[tuple[datetime, int]] = deque()  # (seen at, workers more) of the last minute
 
-    def see(self, now: datetime, known: Known, *, staffed: bool) -> None:
-        """Take in a trusted reading; `staffed` says that a worker runs which could clear stale entries."""
+    def see(self, now: datetime, known: Known, *, staffed: bool, weight: int = 1) -> None:
+        """Take in a trusted reading; `staffed` says that a worker runs which could clear stale entries.
+
+        `weight` is how many jobs each job counts for.
+        """
         if self._last is not None and not timedelta() <= now - self._last <= self._longest_gap:
             self.forget()  # whatever happened in such a gap was not watched
         self._last = now
         self._see_stale(now, known.stale, staffed=staffed)
-        demand = max(known.in_flight, int(self.has_chores(now, known)))
+        demand = max(known.in_flight * weight, int(self.has_chores(now, known)))
         if self._watched_since is None:
             self._watched_since = now
         elif demand < self._demand:
@@ -48,6 +55,15 @@ class PoolWatch:
         while self._peaks and now - self._peaks[0][0] >= self._calm:
             self._peaks.popleft()
         self._see_idle(now, known.idle)
+
+    def see_workers(self, now: datetime, workers: int) -> int:
+        """Take in the replicas asked for; returns by how many they have grown within a minute, whoever raised them."""
+        if self._workers is not None and workers > self._workers:
+            self._grown.append((now, workers - self._workers))
+        self._workers = workers
+        while self._grown and not timedelta() <= now - self._grown[0][0] < _MINUTE:
+            self._grown.popleft()
+        return sum(more for _, more in self._grown)
 
     def forget(self) -> None:
         """The run of trusted readings is broken."""
@@ -77,7 +93,7 @@ class PoolWatch:
         return None if since is None else now - since
 
     def next_change(self, now: datetime) -> datetime | None:
-        """The next instant at which time alone may allow a lowering."""
+        """The next instant at which time alone may allow a change."""
         return min((at for at in self._edges() if at > now), default=None)
 
     def _edges(self) -> Iterator[datetime]:
@@ -87,6 +103,8 @@ class PoolWatch:
             yield self._peaks[0][0] + self._calm
         if self._janitor_since is not None:
             yield self._janitor_since + JANITOR_PATIENCE
+        if self._grown:
+            yield self._grown[0][0] + _MINUTE
         yield from (since + POP_WINDOW for since in self._idle_since.values())
 
     def _see_stale(self, now: datetime, stale: int, *, staffed: bool) -> None:

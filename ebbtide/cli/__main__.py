@@ -29,6 +29,13 @@ COMMANDS = {
     "render": Command("ebbtide.cli.render", "provision", "Show what a stack would create and cost, without a cloud."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "demo": Command("ebbtide.cli.demo", "demo", "Watch real workers grow and go to zero on this machine."),
+    "status": Command("ebbtide.cli.status", "controller", "Show what the controller sees and wants."),
+    "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, or why a node is still there."),
+    "pause": Command("ebbtide.cli.pause", "controller", "Tell the controller to leave pools and budgets alone."),
+    "resume": Command("ebbtide.cli.resume", "controller", "Take a pause back, and what was kept up."),
+    "keep": Command("ebbtide.cli.keep", "controller", "Lower and open nothing until a given time."),
+    "maintenance": Command("ebbtide.cli.maintenance", "controller", "Open fixed budgets for a while, then close them."),
+    "release": Command("ebbtide.cli.release", "controller", "Give the controller's fields back; values stay."),
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -19,8 +20,8 @@ from rq import Queue
 
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.redis_connection import connect
-from controllers.adapters.rq_demand import RqDemand
-from controllers.adapters.wakers import PollingWaker
+from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
+from controllers.adapters.wakers import HintWaker, TrackingListener
 from controllers.loop import run
 from controllers.ports import Action, Outcome, PodName, PoolName, Ports, Scale, TurnReport
 from ebbtide.demo.embedded_redis import EmbeddedRedis
@@ -29,7 +30,6 @@ from ebbtide.demo.naive import run_naively
 from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint, dump, load
 
-POLL = timedelta(milliseconds=20)
 SWEEP = timedelta(seconds=1)
 CALM = timedelta(seconds=2)
 MAX_WORKERS = (4, 2)  # of the first pool and the second
@@ -175,7 +175,7 @@ def _commands(config: ControllerConfig, *, unsafe: bool) -> Callable[[PoolName, 
 @contextmanager
 def _controlling(stage: _Stage) -> Generator[Callable[[], None]]:
     """The controller in a thread; gives a check that raises what the thread raised."""
-    waker = PollingWaker(POLL)
+    waker = HintWaker()
     over = threading.Event()
     failures: list[BaseException] = []
     loop = _naive(stage, over) if stage.plan.unsafe else _safe(stage, waker)
@@ -201,10 +201,20 @@ def _controlling(stage: _Stage) -> Generator[Callable[[], None]]:
     check()
 
 
-def _safe(stage: _Stage, waker: PollingWaker) -> Callable[[], None]:
-    demand = RqDemand(connect(stage.config.redis, {}), {pool.name: pool.queues for pool in stage.config.pools})
+def _safe(stage: _Stage, waker: HintWaker) -> Callable[[], None]:
+    connection = partial(connect, stage.config.redis, {})
+    demand = demand_sources(stage.config, connection)
+    listener = TrackingListener(connection, prefixes_to_watch(stage.config), waker.hint)
     ports = Ports(demand=demand, cluster=stage.cluster, clock=SystemClock(), waker=waker, journal=stage.ledger)
-    return lambda: run(stage.config, ports)
+
+    def loop() -> None:
+        listener.start()
+        try:
+            run(stage.config, ports)
+        finally:
+            listener.close()
+
+    return loop
 
 
 def _naive(stage: _Stage, over: threading.Event) -> Callable[[], None]:

@@ -9,40 +9,19 @@ command) still ends the job at once, as in RQ. Give the pod a grace period longe
 """
 
 import signal
-import threading
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
 from redis import Redis
-from redis.connection import ConnectionPool
-from redis.exceptions import RedisError
 from rq import Queue, Worker
 from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.utils import now
 
+from ebbtide.jobs.unblocking import PopGate, Unblocker
+
 _RQ_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-UNBLOCK_EVERY = 0.05  # seconds: the first request may come a moment before the pop blocks
-
-
-class PopGate:
-    """Where the worker's blocking pop is, and whether it may go there."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self.client_id: int | None = None
-        self.empty_handed = False  # in the dequeue loop, holding no job
-
-    def enter(self, connection: Redis) -> None:
-        self.empty_handed = True
-        self.client_id = connection.client_id()
-        if self.closed:  # looked at after the id is known: from then on the pop can be ended
-            raise StopRequested
-
-    def leave(self, popped: Any) -> None:
-        self.client_id = None
-        self.empty_handed = popped is None
 
 
 class InterruptibleQueue(Queue):
@@ -75,41 +54,6 @@ class InterruptibleQueue(Queue):
         return popped
 
 
-class Unblocker(threading.Thread):
-    """Ends the blocking pop from a connection of its own. Started early: a signal handler should start nothing."""
-
-    def __init__(self, gate: PopGate, pool: ConnectionPool, worker_key: str) -> None:
-        super().__init__(name="ebbtide-unblocker", daemon=True)
-        self._gate = gate
-        self._worker_key = worker_key
-        settings: dict[str, Any] = {**pool.connection_kwargs, "socket_timeout": 2}
-        self._connection = Redis(connection_pool=ConnectionPool(pool.connection_class, **settings))
-        self._asked = threading.Event()
-        self._over = threading.Event()
-
-    def ask(self) -> None:
-        self._asked.set()
-
-    def finish(self) -> None:
-        self._over.set()
-        self._asked.set()
-
-    def run(self) -> None:
-        self._asked.wait()
-        noted = False
-        while not self._over.wait(UNBLOCK_EVERY):
-            client_id = self._gate.client_id
-            try:
-                if not noted:
-                    noted = True
-                    self._connection.hset(self._worker_key, "shutdown_requested_date", now().strftime(_RQ_TIME))
-                if client_id is not None:
-                    self._connection.client_unblock(client_id)
-            except RedisError:
-                continue  # then the pop fails too, and the worker looks at the flag
-        self._connection.close()
-
-
 class SafeWorker(Worker):
     """Stops between jobs, never in one."""
 
@@ -117,10 +61,10 @@ class SafeWorker(Worker):
     _unblocker: Unblocker
 
     def bootstrap(self, *args: Any, **kwargs: Any) -> None:
-        self._gate = PopGate()
+        self._gate = PopGate(StopRequested)
         popping: type[Any] = type("PoppingQueue", (InterruptibleQueue, self.queue_class), {"gate": self._gate})
         self.queue_class = popping
-        self._unblocker = Unblocker(self._gate, self.connection.connection_pool, self.key)
+        self._unblocker = Unblocker(self._gate, self.connection.connection_pool, self._note_request)
         self._unblocker.start()
         # As process 1 of a container an unhandled SIGTERM is dropped: handle it from the first moment.
         self._install_signal_handlers()
@@ -135,6 +79,9 @@ class SafeWorker(Worker):
         self._stop_requested = True
         self._gate.closed = True
         self._unblocker.ask()
+
+    def _note_request(self, connection: Redis) -> None:
+        connection.hset(self.key, "shutdown_requested_date", now().strftime(_RQ_TIME))
 
     def dequeue_job_and_maintain_ttl(
         self, timeout: int | None, max_idle_time: int | None = None

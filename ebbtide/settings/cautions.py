@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 
 from ebbtide.prices import Capacity, priced_regions
-from ebbtide.settings.model import CONTROLLER_IMAGE, NodeGroupSettings, StackSettings
+from ebbtide.settings.model import CONTROLLER_IMAGE, NodeGroupSettings, SourceKind, StackSettings
 from ebbtide.settings.placement import smallest_node
 from ebbtide.vocabulary.windows import BusinessHours
 
@@ -61,6 +61,11 @@ def _about_pools(settings: StackSettings) -> Iterator[str]:
             yield (
                 f"workers.{name}.source.queues: with several queues a job can be in none of them for a moment; "
                 "only the safe worker class closes that gap, one queue per pool needs nothing"
+            )
+        if pool.source.kind is SourceKind.CELERY:
+            yield (
+                f"workers.{name}.source: Redis does not tell which Celery worker has a task; without the report hooks "
+                "of ebbtide.jobs in the image the pool shrinks only when nothing at all runs"
             )
         if not pool.safe_stop:
             yield f"workers.{name}.safeStop: without a safe stop the pool shrinks only where nothing can be lost"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, TypeAdapt
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from ebbtide.settings.wanted import WANTED
+from ebbtide.settings.wanted import WANTED, wanted
 
 
 class Check(NamedTuple):
@@ -32,14 +32,18 @@ class Settings(BaseModel):
     checks: ClassVar[tuple[Check, ...]] = ()
     """What the fields must agree on."""
 
+    one_of: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Pairs of keys, of which a file may give only one: the other follows from it."""
+
     @model_validator(mode="wrap")
     @classmethod
     def _every_fault(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
         try:
             whole = read(given)
         except ValidationError as error:
-            raise with_faults(error, _failing(cls.checks, readable(cls, given)), given) from None
-        faults = _failing(cls.checks, vars(whole))
+            faults = [*_both_given(cls.one_of, given), *_failing(cls.checks, readable(cls, given))]
+            raise with_faults(error, faults, given) from None
+        faults = [*_both_given(cls.one_of, given), *_failing(cls.checks, vars(whole))]
         if faults:
             raise ValidationError.from_exception_data(cls.__name__, [_new(fault, given) for fault in faults])
         return whole
@@ -64,7 +68,7 @@ def readable(model: type[BaseModel], given: object) -> dict[str, Any]:
         key = field.alias or name
         if key not in values:
             if not field.is_required():
-                read[name] = field.get_default(call_default_factory=True)
+                read[name] = field.get_default(call_default_factory=True, validated_data=read)
             continue
         try:
             read[name] = _reader(model, name).validate_python(values[key], by_alias=True, by_name=False)
@@ -104,6 +108,15 @@ def _failing(checks: Sequence[Check], read: Mapping[str, Any]) -> list[PydanticC
             except PydanticCustomError as fault:
                 faults.append(fault)
     return faults
+
+
+def _both_given(pairs: Sequence[tuple[str, str]], given: object) -> list[PydanticCustomError]:
+    keys: Mapping[object, object] = cast("Mapping[object, object]", given) if isinstance(given, Mapping) else {}
+    return [
+        wanted(f"{one} or {other}, not both: one follows from the other", at=one)
+        for one, other in pairs
+        if one in keys and other in keys
+    ]
 
 
 def _new(fault: PydanticCustomError, given: object) -> InitErrorDetails:

@@ -3,9 +3,16 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from ebbtide.settings.model import StackSettings, WorkerSettings
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, Floor, PoolPolicy, RedisEndpoint
-from ebbtide.vocabulary.labels import NAMESPACE, WORKER_NAMESPACE, Category
+from ebbtide.settings.model import IN_CLUSTER_REDIS, RedisKind, StackSettings, WorkerSettings
+from ebbtide.vocabulary.controller_config import (
+    BudgetPolicy,
+    ControllerConfig,
+    Floor,
+    Morning,
+    PoolPolicy,
+    RedisEndpoint,
+)
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKER_NAMESPACE, Category
 
 SWEEP = timedelta(seconds=2)
 """Events wake the controller sooner; the sweep is for the ones that got lost."""
@@ -16,8 +23,9 @@ def controller_config(
 ) -> ControllerConfig:
     """What the controller is told. `years` are those whose holidays are resolved; default: this one and the next two.
 
-    A pool's Deployment has the pool's name. Fixed workloads are not in it: what the controller does not know of it
-    cannot open.
+    A pool's Deployment has the pool's name, a workload's budget the workload's. The controller opens what is in
+    `budgets`; the fixed ones, our own parts among them, are listed as never opened, for the closer to close behind an
+    operator's maintenance.
     """
     return ControllerConfig(
         customer=settings.customer,
@@ -27,12 +35,19 @@ def controller_config(
         sweep=SWEEP,
         redis=redis,
         pools=tuple(_pool(name, pool, settings) for name, pool in settings.workers.items()),
-        budgets=tuple(
-            BudgetPolicy(name=name, namespace=NAMESPACE)
-            for name, workload in settings.workloads.items()
-            if workload.category is Category.FLEXIBLE
-        ),
+        budgets=_budgets(settings, Category.FLEXIBLE),
+        never_opened=(*_budgets(settings, Category.FIXED), *_own_budgets(settings)),
     )
+
+
+def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy, ...]:
+    names = [name for name, workload in settings.workloads.items() if workload.category is category]
+    return tuple(BudgetPolicy(name=name, namespace=NAMESPACE) for name in names)
+
+
+def _own_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:
+    names = [CONTROLLER, *([IN_CLUSTER_REDIS] if settings.redis.kind is RedisKind.IN_CLUSTER else [])]
+    return tuple(BudgetPolicy(name=name, namespace=NAMESPACE) for name in names)
 
 
 def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolicy:
@@ -53,4 +68,7 @@ def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolic
             for plan in settings.business_hours.overnight
             if plan.pool == name
         ),
+        morning=pool.morning and Morning(lasting=pool.morning.for_, workers=pool.morning.workers),
+        growth_per_minute=pool.growth_per_minute,
+        drain_within=pool.drain_within,
     )

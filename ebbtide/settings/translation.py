@@ -32,8 +32,10 @@ def findings_of(error: ValidationError, model: type[BaseModel], raw: object, at:
 
 
 def _is_consequence(details: ErrorDetails) -> bool:
-    """Pydantic counts only the good entries: a list that is not empty is too short because of faults told already."""
-    return details["type"] == "too_short" and bool(details["input"])
+    """A fault told already is behind it: a list short of good entries, a default that follows from a bad field."""
+    return details["type"] == "default_factory_not_called" or (
+        details["type"] == "too_short" and bool(details["input"])
+    )
 
 
 def _apart(details: ErrorDetails) -> list[ErrorDetails]:
@@ -90,6 +92,8 @@ def _wanted(details: ErrorDetails, context: Mapping[str, Any]) -> str:
     match details["type"]:
         case "greater_than_equal":
             return f"a number of at least {context['ge']}"
+        case "less_than_equal":
+            return f"a number of at most {context['le']}"
         case "enum":
             return f"one of {str(context['expected']).replace(' or ', ', ')}"
         case "string_pattern_mismatch":

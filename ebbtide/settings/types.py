@@ -162,6 +162,13 @@ def parse_queue(value: object) -> str:
     return value
 
 
+def parse_word(value: object) -> str:
+    """One word of a command line. A number would be written back as YAML understands it, so only text is taken."""
+    if not isinstance(value, str) or not value:
+        raise wanted("one word of a command, as text", example='"--queues"')
+    return value
+
+
 def acted_on(*values: str, planned: Mapping[str, str]) -> tuple[BeforeValidator, WithJsonSchema]:
     """Lets `values` pass, and says more of a `planned` one than that it is unknown: accepted, it would do nothing."""
 
@@ -221,6 +228,7 @@ Image: TypeAlias = Annotated[str, BeforeValidator(parse_image), WithJsonSchema({
 Queue: TypeAlias = Annotated[
     str, BeforeValidator(parse_queue), WithJsonSchema({"type": "string", "pattern": r"^\S{1,200}$"})
 ]
+Word: TypeAlias = Annotated[str, BeforeValidator(parse_word), WithJsonSchema({"type": "string", "minLength": 1})]
 Zone: TypeAlias = Annotated[
     str, BeforeValidator(parse_zone), WithJsonSchema({"type": "string", "enum": list(ZONE_LETTERS)})
 ]

@@ -85,7 +85,7 @@ class RedisEndpoint:
     port: int = 6379
     db: int = 0
     tls: bool = False  # chain and host name are verified
-    ca_file: str | None = None  # in place of the system's authorities
+    ca_file: str | None = None  # trusted beside the system's authorities
     username: str | None = None
     password_env: str | None = None
     sentinels: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class ControllerConfig:
 
 def dump(config: ControllerConfig) -> str:
     """The document as JSON text with sorted keys: equal configs give equal text."""
-    return json.dumps({"schema": SCHEMA, **_encoded(config)}, indent=2, sort_keys=True) + "\n"
+    return json.dumps({"schema": SCHEMA, **encoded(config)}, indent=2, sort_keys=True) + "\n"
 
 
 def load(text: str) -> ControllerConfig:
@@ -129,16 +129,17 @@ def load(text: str) -> ControllerConfig:
         raise UnreadableConfig(f"schema {schema} document is incomplete or malformed: {error!r}") from error
 
 
-def _encoded(value: Any) -> Any:
+def encoded(value: Any) -> Any:
+    """A record as JSON's own types, keys in camelCase; `/status` speaks so too."""
     if is_dataclass(value):
-        return {key: _encoded(getattr(value, name)) for name, key, _, _ in _shape(type(value))}
+        return {key: encoded(getattr(value, name)) for name, key, _, _ in _shape(type(value))}
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, (tuple, frozenset)):
         many = cast("Iterable[Any]", value)
-        return [_encoded(entry) for entry in (sorted(many) if isinstance(value, frozenset) else many)]
+        return [encoded(entry) for entry in (sorted(many) if isinstance(value, frozenset) else many)]
     return value
 
 

@@ -28,6 +28,9 @@ KEEP_UNTIL = PREFIX + "keep-until"
 PAUSED = PREFIX + "paused"
 """Annotation on the same objects: why the controller leaves this one alone until the annotation goes."""
 
+MAINTENANCE_UNTIL = PREFIX + "maintenance-until"
+"""Annotation on a fixed budget: the instant (RFC 3339) at which the maintenance ends that an operator opened it for."""
+
 CONTROLLER = "ebbtide-controller"
 """Name of the controller's Deployment, account, Lease and ConfigMap."""
 

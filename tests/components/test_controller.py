@@ -1,19 +1,14 @@
-"""The controller's document, rights and pod, and the closer beside it."""
+"""The controller's document, rights and pod."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
-from components.closer import ClosingTime, closing_times
 from components.controller import Controller, ControllerArgs
 from components.rights import closer_rules, system_rules, worker_rules
 from ebbtide.preview.resources import Resource
 from ebbtide.vocabulary.controller_config import ControllerConfig, load
-from ebbtide.vocabulary.windows import WeeklyInterval
-from tests.builders_components import WORKING_DAYS, controller_config, of_kind, pod_of, recorded, the
+from tests.builders_components import controller_config, of_kind, pod_of, recorded, the
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection", "*"}
 NAMELESS = {  # writes that cannot be limited by name, with the reason in components/rights.py
@@ -23,12 +18,13 @@ NAMELESS = {  # writes that cannot be limited by name, with the reason in compon
 }
 
 
-def controller(config: ControllerConfig | None = None) -> tuple[Resource, ...]:
+def controller(config: ControllerConfig | None = None, *, replicas: int = 1) -> tuple[Resource, ...]:
     args = ControllerArgs(
         config=config or controller_config(),
         image="ebbtide-controller:1",
         namespace="ebbtide",
         worker_namespace="ebbtide-workers",
+        replicas=replicas,
     )
     return recorded(lambda: Controller("controller", args))
 
@@ -39,16 +35,11 @@ def test_the_document_round_trips_through_the_config_map() -> None:
     assert load(the(controller(config), "ConfigMap").inputs["data"]["config.json"]) == config
 
 
-def test_another_document_is_another_pod() -> None:
-    def checksum(resources: Sequence[Resource]) -> str:
-        metadata = the(resources, "Deployment").inputs["spec"]["template"]["metadata"]
-        return metadata["annotations"]["ebbtide.dev/config-checksum"]
-
+def test_another_document_is_the_same_pod_since_the_controller_rereads_it() -> None:
     changed = controller(controller_config(guard=timedelta(minutes=30)))
 
-    assert checksum(controller()) == checksum(controller()) != checksum(changed)
-    document = the(changed, "ConfigMap").inputs["data"]["config.json"]
-    assert checksum(changed) == hashlib.sha256(document.encode()).hexdigest()
+    assert the(changed, "ConfigMap").inputs != the(controller(), "ConfigMap").inputs
+    assert the(changed, "Deployment").inputs == the(controller(), "Deployment").inputs
 
 
 def test_the_pod_runs_the_mounted_document_on_a_fixed_node_and_cannot_write() -> None:
@@ -67,12 +58,35 @@ def the_account(resources: Sequence[Resource]) -> str:
     return next(name for name in names if "controller" in name)
 
 
-def test_one_controller_at_a_time_under_a_closed_budget() -> None:
+def test_a_rollout_of_the_controller_needs_no_room_for_one_pod_more() -> None:
     resources = controller()
     deployment = the(resources, "Deployment").inputs["spec"]
 
-    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    assert deployment["replicas"] == 1
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     assert the(resources, "PodDisruptionBudget").inputs["spec"]["maxUnavailable"] == 0
+
+
+def test_a_second_pod_prefers_another_node() -> None:
+    deployment = the(controller(replicas=2), "Deployment").inputs["spec"]
+
+    assert deployment["replicas"] == 2
+    keys = [c["topologyKey"] for c in deployment["template"]["spec"]["topologySpreadConstraints"]]
+    assert keys == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+
+
+def test_probes_ask_the_port_that_the_container_names() -> None:
+    container = pod_of(the(controller(), "Deployment"))["containers"][0]
+
+    assert [port["containerPort"] for port in container["ports"]] == [8080]
+    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": 8080}
+
+
+def test_the_closer_runs_the_controllers_own_image() -> None:
+    job = the(controller(), "CronJob").inputs["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+
+    assert [container["image"] for container in job["containers"]] == ["ebbtide-controller:1"]
 
 
 def test_the_lease_exists_before_the_controller_and_says_nothing() -> None:
@@ -99,7 +113,8 @@ def test_only_named_pools_are_scaled_and_only_where_workers_live() -> None:
     scale = next(rule for rule in workers if rule["resources"] == ["deployments/scale"])
 
     assert scale["resourceNames"] == ["embed", "train"]
-    assert not {"pods", "deployments", "deployments/scale"} & {name for rule in system for name in rule["resources"]}
+    assert not {"deployments", "deployments/scale"} & {name for rule in system for name in rule["resources"]}
+    assert "patch" not in next(rule["verbs"] for rule in system if rule["resources"] == ["pods"])
     assert "patch" not in next(rule["verbs"] for rule in workers if rule["resources"] == ["deployments"])
 
 
@@ -167,61 +182,4 @@ def test_whatever_the_controller_patches_whole_is_limited_by_field() -> None:
         if "patch" in rule["verbs"]
     }
 
-    assert patched - limited == {"leases", "events", "deployments/scale"}
-
-
-def test_budgets_close_before_every_opening_in_the_customers_zone() -> None:
-    job = the(controller(), "CronJob").inputs["spec"]
-    pod = job["jobTemplate"]["spec"]["template"]["spec"]
-
-    assert (job["schedule"], job["timeZone"]) == ("45 7 * * 1,2,3,4,5", "America/New_York")
-    assert pod["containers"][0]["args"][-2:] == ["poddisruptionbudgets", "api"]
-    assert '--patch={"spec": {"maxUnavailable": 0}}' in pod["containers"][0]["args"]
-    assert pod["serviceAccountName"] == "ebbtide-closer"
-
-
-def test_the_closer_may_touch_the_flexible_budgets_and_nothing_else() -> None:
-    rules = roles(controller(controller_config(budgets=("web", "api"))))["ebbtide", "ebbtide-closer"]
-
-    assert rules == [
-        {
-            "apiGroups": ["policy"],
-            "resources": ["poddisruptionbudgets"],
-            "verbs": ["get", "patch"],
-            "resourceNames": ["api", "web"],
-        }
-    ]
-
-
-def test_without_flexible_budgets_there_is_nothing_to_close() -> None:
-    resources = controller(controller_config(budgets=()))
-
-    assert not of_kind(resources, "CronJob")
-    assert {account.inputs["metadata"]["name"] for account in of_kind(resources, "ServiceAccount")} == {
-        "ebbtide-controller"
-    }
-
-
-@pytest.mark.parametrize(
-    ("start", "guard", "cron"),
-    [
-        (8 * 60, timedelta(minutes=15), "45 7 * * 1"),
-        (10, timedelta(minutes=15), "55 23 * * 0"),  # Monday 00:10 closes on Sunday night
-        (8 * 60, timedelta(seconds=61), "58 7 * * 1"),  # never later than the guard
-        (8 * 60, timedelta(0), "0 8 * * 1"),
-    ],
-)
-def test_closing_comes_before_opening(start: int, guard: timedelta, cron: str) -> None:
-    (closing,) = closing_times([WeeklyInterval(0, start, start + 60)], guard)
-
-    assert closing.cron == cron
-
-
-def test_each_time_of_day_is_closed_once() -> None:
-    week = [*WORKING_DAYS, WeeklyInterval(5, 10 * 60, 14 * 60), WeeklyInterval(0, 20 * 60, 22 * 60)]
-
-    assert closing_times(week, timedelta(0)) == (
-        ClosingTime(8 * 60, (0, 1, 2, 3, 4)),
-        ClosingTime(10 * 60, (5,)),
-        ClosingTime(20 * 60, (0,)),
-    )
+    assert patched - limited == {"events", "deployments/scale"}

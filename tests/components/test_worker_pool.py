@@ -10,7 +10,7 @@ from components.namespaces import Namespaces, NamespacesArgs
 from components.ownership import OwnershipTable
 from components.worker_pool import WorkerPool, WorkerPoolArgs, worker_command
 from ebbtide.preview.resources import Resource
-from ebbtide.settings.model import Source
+from ebbtide.settings.model import Acks, Source, SourceKind
 from tests.builders_components import REDIS, of_kind, pod_of, recorded, the, worker_settings
 
 
@@ -45,6 +45,7 @@ def test_a_worker_budget_stays_closed_and_pulumis_own() -> None:
     assert budget.inputs["spec"] == {
         "maxUnavailable": 0,
         "selector": {"matchLabels": {"ebbtide.dev/workload": "train"}},
+        "unhealthyPodEvictionPolicy": "IfHealthyBudget",
     }
     assert budget.ignore_changes == ()
 
@@ -117,6 +118,18 @@ def test_rq_understands_the_command() -> None:
 
 def test_an_image_without_a_safe_stop_runs_the_stock_worker() -> None:
     assert "--worker-class" not in worker_command(worker_settings(safe_stop=False))
+
+
+def test_other_frameworks_run_the_images_own_command_and_find_redis_by_their_own_variable() -> None:
+    source = Source(kind=SourceKind.CELERY, queues=("train",), acks=Acks.LATE)
+    container = pod_of(the(pool(source=source), "Deployment"))["containers"][0]
+
+    assert "command" not in container
+    assert "CELERY_BROKER_URL" in {item["name"] for item in container["env"]}
+
+
+def test_a_command_of_the_file_replaces_ours() -> None:
+    assert worker_command(worker_settings(command=("python", "-m", "work"))) == ["python", "-m", "work"]
 
 
 def test_the_password_reaches_the_worker_only_through_the_secret() -> None:

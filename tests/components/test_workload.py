@@ -45,6 +45,7 @@ def test_a_fixed_budget_is_closed_and_pulumis_own() -> None:
     budget = the(workload(Category.FIXED, table=table), "PodDisruptionBudget")
 
     assert budget.inputs["spec"]["maxUnavailable"] == 0
+    assert budget.inputs["spec"]["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"
     assert budget.ignore_changes == ()
     assert table.rows == ()
 
@@ -53,7 +54,11 @@ def test_a_flexible_budget_is_closed_until_the_controller_opens_it() -> None:
     table = OwnershipTable()
     budget = the(workload(table=table), "PodDisruptionBudget")
 
-    assert budget.inputs["spec"] == {"maxUnavailable": 0, "selector": {"matchLabels": {"ebbtide.dev/workload": "api"}}}
+    assert budget.inputs["spec"] == {
+        "maxUnavailable": 0,
+        "selector": {"matchLabels": {"ebbtide.dev/workload": "api"}},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
     assert budget.ignore_changes == ("spec.maxUnavailable",)
     assert [(row.kind, row.name, row.owner, row.initial) for row in table.rows] == [
         ("PodDisruptionBudget", "api", "controller", 0)

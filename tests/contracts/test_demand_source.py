@@ -7,7 +7,8 @@ import pytest
 from redis import Redis
 
 from controllers.adapters.redis_connection import connect
-from controllers.adapters.rq_demand import RqDemand
+from controllers.adapters.redis_demand import RedisDemand
+from controllers.adapters.rq_backend import RQ
 from controllers.ports import DemandSource, Known
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from tests.builders_redis import endpoint
@@ -72,7 +73,7 @@ def demand_with(request: pytest.FixtureRequest) -> Iterator[DemandBuilder]:
 
         def rq_with(scene: Scene) -> DemandSource:
             write_rq_keys(client, scene)
-            return RqDemand(reader, {"mail": ["mail"]})
+            return RedisDemand(reader, RQ, {"mail": ["mail"]})
 
         yield rq_with
 

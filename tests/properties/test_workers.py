@@ -1,21 +1,24 @@
 """Laws of the worker decision."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.workers.decision import PoolReading, Trust, WorkerPolicy, decide_workers
+from controllers.workers.decision import PoolReading, Reason, Trust, decide_workers
 from controllers.workers.victims import POP_WINDOW, WorkerPod, plan_victims, spare_pods
+from ebbtide.vocabulary.controller_config import PoolPolicy
+from tests.builders_controllers import pool_policy
 
 COUNTS = st.integers(0, 60)
 SPELLS = st.sampled_from([timedelta(), timedelta(seconds=30), timedelta(minutes=10)])
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> WorkerPolicy:
+def policies(draw: st.DrawFn) -> PoolPolicy:
     least = draw(st.integers(0, 10))
-    return WorkerPolicy(
+    return pool_policy(
         jobs_per_worker=draw(st.integers(1, 5)),
         min_workers=least,
         max_workers=draw(st.integers(max(1, least), 40)),
@@ -38,52 +41,72 @@ def readings(draw: st.DrawFn, trust: Trust | None = None, jobs: int | None = Non
         workers=workers,
         floor=draw(st.integers(0, 20)),
         settled=draw(st.booleans()),
+        missing=draw(st.integers(-2, 2)),
+        held=draw(st.sampled_from([None, Reason.KEPT, Reason.DOUBT])),
+        may_add=draw(st.none() | COUNTS),
     )
 
 
 @given(readings(), st.integers(1, 50), policies())
-def test_more_jobs_never_ask_for_fewer_workers(seen: PoolReading, extra: int, policy: WorkerPolicy) -> None:
-    more = PoolReading(
-        trust=seen.trust,
-        jobs=seen.jobs + extra,
-        chores=seen.chores,
-        peak_jobs=seen.peak_jobs + extra,
-        watched_for=seen.watched_for,
-        busy=seen.busy,
-        workers=seen.workers,
-        floor=seen.floor,
-        settled=seen.settled,
-    )
+def test_more_jobs_never_ask_for_fewer_workers(seen: PoolReading, extra: int, policy: PoolPolicy) -> None:
+    more = replace(seen, jobs=seen.jobs + extra, peak_jobs=seen.peak_jobs + extra)
 
     assert decide_workers(more, policy).workers >= decide_workers(seen, policy).workers
 
 
 @given(readings(), policies())
-def test_never_below_the_busy_workers(seen: PoolReading, policy: WorkerPolicy) -> None:
+def test_never_below_the_busy_workers(seen: PoolReading, policy: PoolPolicy) -> None:
     assert decide_workers(seen, policy).workers >= seen.busy
 
 
 @given(readings(trust=Trust.UNKNOWN), policies())
-def test_unknown_never_changes(seen: PoolReading, policy: WorkerPolicy) -> None:
+def test_unknown_never_changes(seen: PoolReading, policy: PoolPolicy) -> None:
     assert decide_workers(seen, policy).workers == seen.workers
 
 
 @given(readings(trust=Trust.UNTRUSTED), policies())
-def test_untrusted_never_lowers(seen: PoolReading, policy: WorkerPolicy) -> None:
+def test_untrusted_never_lowers(seen: PoolReading, policy: PoolPolicy) -> None:
     assert decide_workers(seen, policy).workers >= seen.workers
 
 
 @given(readings(), policies())
-def test_growth_stays_within_the_maximum(seen: PoolReading, policy: WorkerPolicy) -> None:
+def test_growth_stays_within_the_maximum(seen: PoolReading, policy: PoolPolicy) -> None:
     assert decide_workers(seen, policy).workers <= max(seen.workers, policy.max_workers)
 
 
 @given(readings(), policies())
-def test_zero_means_that_nothing_was_seen_for_the_calm_window(seen: PoolReading, policy: WorkerPolicy) -> None:
+def test_zero_means_that_nothing_was_seen_for_the_calm_window(seen: PoolReading, policy: PoolPolicy) -> None:
     if seen.workers > 0 and decide_workers(seen, policy).workers == 0:
         assert seen.trust is Trust.KNOWN
         assert (seen.jobs, seen.peak_jobs, seen.chores, seen.busy, seen.floor) == (0, 0, False, 0, 0)
         assert seen.watched_for >= policy.calm
+
+
+@given(readings(), COUNTS, policies())
+def test_what_is_held_is_never_lowered_whatever_the_cluster_grants(
+    seen: PoolReading, granted: int, policy: PoolPolicy
+) -> None:
+    held = replace(seen, held=seen.held or Reason.KEPT, granted=granted)
+
+    assert decide_workers(held, policy).workers >= held.workers
+
+
+@given(readings(), st.integers(1, 60), policies())
+def test_growth_stays_within_what_the_cluster_grants_and_the_limit_leaves(
+    seen: PoolReading, granted: int, policy: PoolPolicy
+) -> None:
+    decided = decide_workers(replace(seen, granted=granted), policy).workers
+
+    assert decided <= max(seen.workers, granted)
+    if seen.may_add is not None:
+        assert decided <= max(seen.workers + seen.may_add, 1)
+
+
+@given(readings(), st.none() | st.integers(1, 60), policies())
+def test_no_limit_keeps_a_pool_with_jobs_at_zero(seen: PoolReading, granted: int | None, policy: PoolPolicy) -> None:
+    asleep = replace(seen, workers=0, jobs=max(seen.jobs, 1), granted=granted)
+
+    assert decide_workers(asleep, policy).workers > 0 or seen.trust is Trust.UNKNOWN
 
 
 @st.composite

@@ -1,33 +1,31 @@
-"""The command: what it refuses, and that it runs and stops."""
+"""The command: what it refuses. That it runs, reloads and ends is tested on the real control plane."""
 
 import json
-import os
-import signal
-import threading
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controllers.__main__ import main
-from controllers.ports import Cluster
-from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint, dump
-from tests.builders_controllers import NOON, config, pool_policy
-from tests.builders_redis import endpoint, wait_until
-from tests.fakes import FakeCluster, ManualClock
+from ebbtide.vocabulary.controller_config import RedisEndpoint, dump
+from tests.builders_controllers import config, pool_policy
+
+SERVER = {"name": "here", "cluster": {"server": "https://127.0.0.1:1"}}
 
 
-def written(tmp_path: Path, document: str) -> str:
-    path = tmp_path / "config.json"
-    path.write_text(document)
-    return str(path)
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], document: str, *more: str) -> str:
+    """The one line that it says."""
+    file, kubeconfig = tmp_path / "config.json", tmp_path / "kubeconfig"
+    file.write_text(document)
+    context = {"name": "here", "context": {"cluster": "here", "user": "me"}}
+    access: dict[str, Any] = {"clusters": [SERVER], "users": [{"name": "me", "user": {}}], "contexts": [context]}
+    kubeconfig.write_text(json.dumps({**access, "current-context": "here"}))
 
-
-def fake_cluster(settings: ControllerConfig) -> Cluster:
-    cluster = FakeCluster(ManualClock(NOON))
-    for pool in settings.pools:
-        cluster.add_pool(pool.name)
-    return cluster
+    assert main(["--config", str(file), "--kubeconfig", str(kubeconfig), "--listen", "127.0.0.1:0", *more]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
 
 
 @pytest.mark.parametrize(
@@ -35,69 +33,46 @@ def fake_cluster(settings: ControllerConfig) -> Cluster:
     [
         ("not json", "wanted a JSON object"),
         ('{"schema": 9}', "schema 9"),
-        ('{"schema": 2}', "incomplete"),
-        (dump(config(pool_policy(source="celery"))), "a demand source other than rq"),
+        ('{"schema": 3}', "incomplete"),
+        (dump(config(pool_policy(source="huey"))), "a running task is in no key of Redis"),
+        (dump(config(pool_policy(source="kafka"))), "this release reads"),
+        (dump(config(redis=RedisEndpoint(host="redis", password_env="EBBTIDE_NO_SUCH"))), "variable EBBTIDE_NO_SUCH"),
     ],
 )
-def test_a_bad_document_is_one_line_and_exit_code_2(
+def test_a_bad_document_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], document: str, says: str
 ) -> None:
-    assert main(["--config", written(tmp_path, document)], clusters={"fake": fake_cluster}) == 2
-
-    error = capsys.readouterr().err
-    assert says in error
-    assert error.count("\n") == 1
+    assert says in refused(tmp_path, capsys, document)
 
 
-def test_a_file_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config", "/nowhere.json"], clusters={}) == 2
-    assert capsys.readouterr().err.startswith("controllers: --config /nowhere.json: cannot be read")
-
-
-def test_a_cluster_adapter_that_does_not_exist_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config", written(tmp_path, dump(config()))], clusters={}) == 2
-    assert capsys.readouterr().err == (
-        "controllers: --cluster kubernetes: no such cluster adapter, this release has none yet\n"
-    )
-
-
-def test_a_missing_password_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    document = dump(config(redis=RedisEndpoint(host="redis", password_env="EBBTIDE_NO_SUCH_VARIABLE")))
-    arguments = ["--config", written(tmp_path, document), "--cluster", "fake"]
-
-    assert main(arguments, clusters={"fake": fake_cluster}) == 2
-    assert "set the variable EBBTIDE_NO_SUCH_VARIABLE" in capsys.readouterr().err
-
-
-@pytest.mark.redis
-def test_it_scales_on_real_demand_and_stops_on_a_signal(
-    tmp_path: Path, server: EmbeddedRedis, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--config", "/nowhere.json"), "/nowhere.json"),
+        (("--kubeconfig", "/nowhere"), "/nowhere"),
+        (("--listen", "127.0.0.1"), "--listen 127.0.0.1: "),
+        (("--listen", "127.0.0.1:http"), "--listen 127.0.0.1:http: "),
+        (("--listen", "127.0.0.1:99999"), "port must be"),
+    ],
+)
+def test_a_bad_argument_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, str], says: str
 ) -> None:
-    clusters: list[FakeCluster] = []
+    assert says in refused(tmp_path, capsys, dump(config()), *more)
 
-    def kept(settings: ControllerConfig) -> Cluster:
-        cluster = FakeCluster(ManualClock(NOON))
-        cluster.add_pool("train")
-        clusters.append(cluster)
-        return cluster
 
-    def stop_when_scaled() -> None:
-        wait_until(lambda: clusters and clusters[0].replicas("train") == 2, "the growth")
-        os.kill(os.getpid(), signal.SIGTERM)
+def test_a_taken_port_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert address in refused(tmp_path, capsys, dump(config()), "--listen", address)
 
-    with server.client() as client:
-        client.rpush("rq:queue:train", "one", "two")
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    document = written(tmp_path, dump(config(pool_policy(), redis=endpoint(server))))
-    watcher = threading.Thread(target=stop_when_scaled)
-    watcher.start()
-    try:
-        assert main(["--config", document, "--cluster", "kept"], clusters={"kept": kept}) == 0
-    finally:
-        watcher.join()
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGINT, before[1])
 
-    [line] = capsys.readouterr().out.splitlines()
-    told = json.loads(line)
-    assert (told["pool"], told["replicas"], told["outcome"]) == ("train", 2, "done")
+def test_outside_a_cluster_and_without_a_kubeconfig_it_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    file = tmp_path / "config.json"
+    file.write_text(dump(config()))
+
+    assert main(["--config", str(file)]) == 2
+    assert "not set" in capsys.readouterr().err

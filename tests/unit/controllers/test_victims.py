@@ -16,8 +16,8 @@ def busy(name: str, *, marked: bool = False, mark_seen: bool = True) -> WorkerPo
     return WorkerPod(name=name, marked=marked, mark_seen=mark_seen)
 
 
-def pending(name: str) -> WorkerPod:
-    return WorkerPod(name=name, pending=True)
+def pending(name: str, *, marked: bool = False) -> WorkerPod:
+    return WorkerPod(name=name, pending=True, marked=marked)
 
 
 def plan(pods: list[WorkerPod], excess: int, active_jobs: int = 0) -> VictimPlan:
@@ -58,8 +58,9 @@ def test_nothing_goes_while_a_marked_pod_is_idle_for_too_short() -> None:
     assert plan([idle("a", JUST_NOW, marked=True), idle("b", marked=True)], excess=1).ready == 0
 
 
-def test_pending_pods_go_first_and_need_no_mark() -> None:
-    assert plan([pending("a"), idle("b")], excess=1) == VictimPlan(ready=1)
+def test_pending_pods_go_first_and_are_marked_too_for_they_may_start_at_any_moment() -> None:
+    assert plan([pending("a"), idle("b")], excess=1) == VictimPlan(mark=("a",))
+    assert plan([pending("a", marked=True), idle("b")], excess=1) == VictimPlan(ready=1)
 
 
 def test_the_longest_idle_are_chosen_and_no_more_than_needed() -> None:

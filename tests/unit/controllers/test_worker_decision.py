@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controllers.workers.decision import Reason, Trust, WorkerDecision, decide_workers
-from tests.builders_controllers import policy, reading
+from tests.builders_controllers import pool_policy, reading
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], WorkerDecision]] = [
     ("a job wakes a worker at once", {"jobs": 1, "watched_for": timedelta()}, {}, WorkerDecision(1, Reason.GROW)),
@@ -35,16 +35,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], WorkerDecision]] = [
 
 @pytest.mark.parametrize(("seen", "rules", "wanted"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_workers(seen: dict[str, Any], rules: dict[str, Any], wanted: WorkerDecision) -> None:
-    assert decide_workers(reading(**seen), policy(**rules)) == wanted
+    assert decide_workers(reading(**seen), pool_policy(**rules)) == wanted
 
 
 def test_one_quiet_reading_does_not_shrink_the_fleet() -> None:
-    decision = decide_workers(reading(jobs=0, workers=8, watched_for=timedelta(seconds=119)), policy())
+    decision = decide_workers(reading(jobs=0, workers=8, watched_for=timedelta(seconds=119)), pool_policy())
 
     assert decision == WorkerDecision(8, Reason.CALMING)
 
 
 def test_a_fleet_above_a_lowered_maximum_shrinks_but_not_below_busy() -> None:
-    decision = decide_workers(reading(jobs=20, busy=14, workers=20), policy())
+    decision = decide_workers(reading(jobs=20, busy=14, workers=20), pool_policy())
 
     assert decision == WorkerDecision(14, Reason.SHRINK)

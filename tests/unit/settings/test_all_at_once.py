@@ -31,7 +31,7 @@ config:
   ebbtide:workers:
     train:
       { source: { queues: [a, "b c"] }, image: i, max: 4, min: 5, cpu: 4, memory: 9Gi, nodeGroup: spot, longestJob: 2h }
-    huge: { source: { kind: celery, queues: [x, a] }, image: "a:1", max: 4, cpu: 400, memory: 16Gi, longestJob: -1h }
+    huge: { source: { kind: huey, queues: [x, a] }, image: "a:1", max: 4, cpu: 400, memory: 16Gi, longestJob: -1h }
     lost:
       { source: { queues: [x] }, image: i, max: 4, cpu: 4, memory: 99Ti, longestJob: 1h, nodeGroup: big, colour: blue }
   ebbtide:costs:
@@ -133,9 +133,7 @@ def test_a_pool_is_checked_by_what_can_be_read_of_it(text: str, paths: list[str]
     assert [problem.path.removeprefix("ebbtide:workers.") for problem in problems_of(text, tmp_path)] == paths
 
 
-@pytest.mark.parametrize(
-    "source", ["kind: celery, queues: [train]", "queues: ['a b', train]", "queues: [train, train]"]
-)
+@pytest.mark.parametrize("source", ["kind: huey, queues: [train]", "queues: ['a b', train]", "queues: [train, train]"])
 def test_a_shared_queue_is_told_though_its_source_is_bad(source: str, tmp_path: Path) -> None:
     text = shortest() + f"    eval: {{ source: {{ {source} }} }}\n"
 

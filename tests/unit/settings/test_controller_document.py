@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ebbtide.settings import controller_config, load_stack
-from ebbtide.vocabulary.controller_config import BudgetPolicy, Floor, RedisEndpoint, dump, load
+from ebbtide.vocabulary.controller_config import BudgetPolicy, Floor, Morning, RedisEndpoint, dump, load
 from tests.builders_settings import loaded, shortest
 
 REDIS = RedisEndpoint(host="ebbtide-redis")
@@ -49,3 +49,30 @@ def test_the_document_of_each_example_stack_survives_the_journey() -> None:
         config = controller_config(load_stack(name, ROOT), REDIS, years=(2026, 2027))
 
         assert load(dump(config)) == config
+
+
+def test_fixed_budgets_and_our_own_are_for_the_closer_alone(tmp_path: Path) -> None:
+    more = 'ebbtide:workloads: { head: { category: fixed, image: "a:1", cpu: 1, memory: 1Gi } }'
+    elsewhere = more + '\nebbtide:redis: { kind: url, url: "redis://example.com" }'
+
+    def names(text: str) -> list[str]:
+        return [budget.name for budget in controller_config(loaded(text, tmp_path), REDIS).never_opened]
+
+    assert names(shortest(more=more)) == ["head", "ebbtide-controller", "ebbtide-redis"]
+    assert names(shortest(more=elsewhere)) == ["head", "ebbtide-controller"]
+
+
+def test_growth_drain_and_morning_are_passed_on(tmp_path: Path) -> None:
+    train = "drainWithin: 10m, jobTakes: 90s, growthPerMinute: 3, morning: { workers: 2, for: 30m }"
+
+    (pool,) = controller_config(loaded(shortest(train=train), tmp_path), REDIS).pools
+
+    assert (pool.jobs_per_worker, pool.growth_per_minute) == (6, 3)
+    assert pool.drain_within == timedelta(minutes=10)
+    assert pool.morning == Morning(lasting=timedelta(minutes=30), workers=2)
+
+
+def test_what_is_not_asked_for_is_no_limit(tmp_path: Path) -> None:
+    (pool,) = controller_config(loaded(shortest(), tmp_path), REDIS).pools
+
+    assert (pool.jobs_per_worker, pool.growth_per_minute, pool.drain_within, pool.morning) == (1, None, None, None)

@@ -1,0 +1,382 @@
+"""The controller's own process on a real API server and a real Redis.
+
+`reaction`: a job pushed by a second client, until a watch shows the raised replicas; beside it the same loop polling
+every second and every 30 seconds (the default of KEDA), as ratios of the medians.
+`idle`, `memory`: 200 Deployments with 1,000 pods on KWOK nodes and nothing to do. `start`: from nothing to the first
+correct decision. The process has an administrator's token here: rights cost the same whoever has them.
+"""
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from control_plane.driver import ControlPlane
+
+from benchmarks.measure import Figures
+from controllers.adapters.clock import SystemClock
+from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.adapters.kube_cluster import KubeCluster
+from controllers.adapters.redis_connection import connect
+from controllers.adapters.redis_demand import demand_sources
+from controllers.loop import run
+from controllers.ports import Action, Outcome, Ports, TurnReport
+from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint, dump
+from ebbtide.vocabulary.labels import CATEGORY, CONTROLLER, NAMESPACE, POOL, WORKER_NAMESPACE, WORKLOAD
+from ebbtide.vocabulary.windows import BusinessHours
+
+ARRIVALS = 300
+SLOW_ARRIVALS = 24
+STARTS = 5
+DEPLOYMENTS, PODS_EACH, NODES = 200, 5, 12
+IDLE_SECONDS = float(os.environ.get("EBBTIDE_BENCH_IDLE_SECONDS", "600"))
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def measured() -> dict[str, Figures]:
+    with EmbeddedRedis() as server, ControlPlane() as plane:
+        for namespace in (NAMESPACE, WORKER_NAMESPACE):
+            plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        lease = {"metadata": {"name": CONTROLLER, "namespace": NAMESPACE}}
+        plane.api.create(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease)
+        return {
+            **_reaction(plane, server),
+            "start": _start(plane, server),
+            **_idle(plane, server),
+        }
+
+
+# --- reaction ---------------------------------------------------------------------------------------------------------
+
+
+def _reaction(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
+    config = _config(server, [_pool("reaction", max_workers=ARRIVALS)])
+    _deploy(plane.api, "reaction", replicas=0)
+    with _process(plane, config), _Seen(plane.api) as seen:
+        ours = [_arrival(server, seen, "reaction", number) for number in range(1, ARRIVALS + 1)]
+    each_second = _polled(plane, server, timedelta(seconds=1), 5 * SLOW_ARRIVALS)
+    each_half_minute = _polled(plane, server, timedelta(seconds=30), SLOW_ARRIVALS)
+    return {
+        "reaction": _latency(ours),
+        "reaction_polling_1_s": {**_latency(each_second), "times_ours": _ratio(each_second, ours)},
+        "reaction_polling_30_s": {**_latency(each_half_minute), "times_ours": _ratio(each_half_minute, ours)},
+    }
+
+
+def _arrival(server: EmbeddedRedis, seen: "_Seen", name: str, number: int) -> float:
+    time.sleep(random.uniform(0.05, 0.2))
+    with server.client() as client:
+        client.ping()
+        began = time.monotonic()
+        client.rpush(f"rq:queue:{name}", f"job-{number}")
+    return (seen.wait(name, number) - began) * 1000
+
+
+def _polled(plane: ControlPlane, server: EmbeddedRedis, period: timedelta, arrivals: int) -> list[float]:
+    """Jobs for as many pools at random instants of two periods: what one period's phase does to each."""
+    names = [f"polled-{period.seconds}-{number}" for number in range(arrivals)]
+    config = _config(server, [_pool(name, max_workers=1) for name in names])
+    for name in names:
+        _deploy(plane.api, name, replicas=0)
+    cluster = KubeCluster(plane.api, config, may_write=lambda: True, hint=lambda: None)
+    cluster.start()
+    waker = _Poller(period)
+    demand = demand_sources(config, lambda: connect(config.redis, {}))
+    ports = Ports(demand=demand, cluster=cluster, clock=SystemClock(), waker=waker, journal=_Silent())
+    while not cluster.ready():
+        time.sleep(0.05)
+    loop = threading.Thread(target=run, args=(config, ports))
+    loop.start()
+    began: dict[str, float] = {}
+    with server.client() as client, _Seen(plane.api) as seen:
+        at = time.monotonic()
+        for moment, name in sorted((random.uniform(0, 2 * period.total_seconds()), name) for name in names):
+            time.sleep(max(0.0, at + moment - time.monotonic()))
+            began[name] = time.monotonic()
+            client.rpush(f"rq:queue:{name}", "job")
+        taken = [(seen.wait(name, 1) - began[name]) * 1000 for name in names]
+    waker.stopped = True
+    loop.join()
+    cluster.close()
+    return taken
+
+
+class _Poller:
+    def __init__(self, period: timedelta) -> None:
+        self._period = period.total_seconds()
+        self.stopped = False
+
+    def wait(self, timeout: timedelta) -> bool:  # noqa: ARG002 - a poller has its own pace
+        until = time.monotonic() + self._period
+        while not self.stopped and time.monotonic() < until:
+            time.sleep(min(0.1, max(0.0, until - time.monotonic())))
+        return not self.stopped
+
+
+class _Silent:
+    def turned(self, report: TurnReport) -> None: ...
+
+    def acted(self, at: object, action: Action, outcome: Outcome) -> None: ...
+
+    def noted(self, at: object, subject: str, message: str) -> None: ...
+
+
+@dataclass
+class _Seen:
+    """When a watch of our own first showed a Deployment with at least so many replicas."""
+
+    api: KubeApi
+    times: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    _news: threading.Condition = field(default_factory=threading.Condition)
+    _over: bool = False
+
+    def __enter__(self) -> "_Seen":
+        threading.Thread(target=self._follow, daemon=True).start()
+        time.sleep(0.5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True
+
+    def wait(self, name: str, replicas: int) -> float:
+        with self._news:
+            if not self._news.wait_for(lambda: (name, replicas) in self.times, timeout=120):
+                raise TimeoutError(f"{name} never had {replicas} replicas")
+            return self.times[name, replicas]
+
+    def _follow(self) -> None:
+        path = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments"
+        try:
+            for event in self.api.watch(path, 300, resourceVersion="0"):
+                now = time.monotonic()
+                name, replicas = event["object"]["metadata"]["name"], event["object"]["spec"]["replicas"]
+                with self._news:
+                    for number in range(1, replicas + 1):
+                        self.times.setdefault((name, number), now)
+                    self._news.notify_all()
+                if self._over:
+                    return
+        except ApiError:
+            if not self._over:
+                raise
+
+
+def _latency(values: Sequence[float]) -> Figures:
+    ordered = sorted(values)
+    rank = min(len(ordered) - 1, int(0.99 * len(ordered)))
+    return {
+        "p50_ms": round(median(ordered), 1),
+        "p99_ms": round(ordered[rank], 1),
+        "min_ms": round(ordered[0], 1),
+        "max_ms": round(ordered[-1], 1),
+        "n": len(ordered),
+    }
+
+
+def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
+    return round(median(theirs) / median(ours), 1)
+
+
+# --- start, idle, memory ----------------------------------------------------------------------------------------------
+
+
+def _start(plane: ControlPlane, server: EmbeddedRedis) -> Figures:
+    """CPU of the process up to its first raise of the replicas."""
+    taken: list[float] = []
+    walls: list[float] = []
+    for number in range(STARTS):
+        name = f"start-{number}"
+        _deploy(plane.api, name, replicas=0)
+        with server.client() as client:
+            client.rpush(f"rq:queue:{name}", "job")
+        with _Seen(plane.api) as seen:
+            began = time.monotonic()
+            config = _config(server, [_pool(name, max_workers=1)])
+            with _process(plane, config, ready=False) as process:
+                walls.append(seen.wait(name, 1) - began)
+                taken.append(_cpu(process.pid))
+    return {
+        "cpu_s": round(median(taken), 2),
+        "cpu_s_min": round(min(taken), 2),
+        "cpu_s_max": round(max(taken), 2),
+        "wall_s": round(median(walls), 2),
+        "n": STARTS,
+    }
+
+
+def _idle(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
+    for number in range(NODES):
+        plane.add_node(f"idle-{number}", cpu="1000", memory="1000Gi")
+    names = [f"idle-{number}" for number in range(DEPLOYMENTS)]
+    for name in names:
+        _deploy(plane.api, name, replicas=PODS_EACH)
+        _budget(plane.api, name)
+    pools = [_pool(name, max_workers=2 * PODS_EACH, min_workers=PODS_EACH) for name in names]
+    budgets = [BudgetPolicy(name=name, namespace=NAMESPACE) for name in names]
+    _until(lambda: _running(plane.api) >= DEPLOYMENTS * PODS_EACH)
+    with _process(plane, _config(server, pools, budgets)) as process:
+        time.sleep(15)  # the first readings, and the flip of whatever the hour says
+        before, cpu, began = _calls(process.port), _cpu(process.pid), time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        after, minutes = _calls(process.port), (time.monotonic() - began) / 60
+        used = _cpu(process.pid) - cpu
+        memory = _resident_mib(process.pid)
+    made = {verb: after.get(verb, 0) - before.get(verb, 0) for verb in {*after, *before}}
+    lease = made.get("PUT", 0)  # the Lease is the only object that is replaced whole
+    return {
+        "idle": {
+            "writes": made.get("PATCH", 0) + made.get("POST", 0) + made.get("DELETE", 0),
+            "reads_per_min": round((made.get("GET", 0) + made.get("WATCH", 0)) / minutes, 2),
+            "lease_writes_per_min": round(lease / minutes, 1),
+            "cpu_percent": round(100 * used / (minutes * 60), 2),
+            "minutes": round(minutes, 1),
+            "n": 1,
+        },
+        "memory": {"rss_mib": round(memory, 1), "n": 1},
+    }
+
+
+# --- the scene --------------------------------------------------------------------------------------------------------
+
+
+def _pool(name: str, *, max_workers: int, min_workers: int = 0) -> PoolPolicy:
+    return PoolPolicy(
+        name=name,
+        namespace=WORKER_NAMESPACE,
+        deployment=name,
+        source="rq",
+        queues=(name,),
+        jobs_per_worker=1,
+        min_workers=min_workers,
+        max_workers=max_workers,
+        calm=timedelta(minutes=5),
+        longest_job=timedelta(hours=1),
+        safe_stop=True,
+    )
+
+
+def _config(
+    server: EmbeddedRedis, pools: Sequence[PoolPolicy], budgets: Sequence[BudgetPolicy] = ()
+) -> ControllerConfig:
+    return ControllerConfig(
+        customer="bench",
+        hours=BusinessHours(timezone="UTC", week=()),
+        closing_guard=timedelta(minutes=15),
+        node_startup=timedelta(minutes=5),
+        sweep=timedelta(seconds=2),
+        redis=RedisEndpoint(host=server.host, port=server.port),
+        pools=tuple(pools),
+        budgets=tuple(budgets),
+    )
+
+
+def _deploy(api: KubeApi, name: str, *, replicas: int) -> None:
+    labels = {WORKLOAD: name, CATEGORY: "worker", POOL: name}
+    container = {"name": "worker", "image": "registry.example/worker", "resources": {"requests": {"cpu": "1m"}}}
+    body = {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {WORKLOAD: name}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [container], "tolerations": [{"operator": "Exists"}]},
+            },
+        },
+    }
+    api.create(f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments", body)
+
+
+def _budget(api: KubeApi, name: str) -> None:
+    spec = {"maxUnavailable": 0, "selector": {"matchLabels": {WORKLOAD: name}}}
+    body = {"metadata": {"name": name}, "spec": spec}
+    api.create(f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", body)
+
+
+def _running(api: KubeApi) -> int:
+    pods = api.get(f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods")["items"]
+    return sum(1 for pod in pods if pod["status"].get("phase") == "Running")
+
+
+@dataclass(frozen=True)
+class _Process:
+    pid: int
+    port: int
+
+
+@contextmanager
+def _process(plane: ControlPlane, config: ControllerConfig, *, ready: bool = True) -> Generator[_Process]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "config.json"
+        file.write_text(dump(config))
+        command = [sys.executable, "-m", "controllers", "--config", str(file), "--kubeconfig", str(plane.kubeconfig)]
+        with (Path(folder) / "log").open("w") as log:
+            process = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}"], stdout=log, env=_environment())
+        try:
+            if ready:
+                _until(lambda: _page(port, "/status") is not None and "report" in str(_page(port, "/status")))
+                _until(lambda: bool(json.loads(_page(port, "/status") or "{}").get("report")))
+            yield _Process(process.pid, port)
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "POD_NAME": "bench", "POD_NAMESPACE": NAMESPACE}
+
+
+def _page(port: int, path: str) -> str | None:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.read().decode()
+    except (URLError, OSError):
+        return None
+
+
+def _calls(port: int) -> dict[str, float]:
+    """API requests by verb, as the controller counts them."""
+    counts: dict[str, float] = {}
+    for line in (_page(port, "/metrics") or "").splitlines():
+        if line.startswith("ebbtide_api_calls_total{"):
+            labels, value = line.rsplit(" ", 1)
+            counts[labels.split('"')[1]] = float(value)
+    if not counts:
+        raise RuntimeError("the controller told no count of its API calls")
+    return counts
+
+
+def _cpu(pid: int) -> float:
+    fields: list[Any] = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _resident_mib(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+def _until(done: Any, patience: float = 180) -> None:
+    deadline = time.monotonic() + patience
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the scene was not ready in time")
+        time.sleep(0.1)

@@ -1,0 +1,135 @@
+"""`pass`: one turn of the loop over 1,000 pools with 5,000 pods and 200 budgets, from readings to reports.
+
+The edges hand out prepared values, so this is what the decisions themselves cost. Nothing changes from turn to turn in
+most of the pools; in one of twenty the demand moves, and workers are asked for or marked.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from statistics import median
+
+from benchmarks.measure import Figures
+from controllers.adapters.clock import SystemClock
+from controllers.loop import Loop
+from controllers.ports import (
+    Action,
+    BudgetName,
+    BudgetSeen,
+    ClusterSeen,
+    Known,
+    Outcome,
+    PodPhase,
+    PodSeen,
+    PoolName,
+    PoolSeen,
+    Ports,
+    TurnReport,
+)
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
+from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
+
+POOLS, PODS_EACH, BUDGETS, TURNS = 1_000, 5, 200, 60
+MOVING = 20  # the demand of every so many-th pool changes with each turn
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+
+
+@dataclass
+class _Desk:
+    """The other side of every port: prepared values out, nothing done with what comes in."""
+
+    pools: Mapping[PoolName, PoolSeen]
+    budgets: Mapping[BudgetName, BudgetSeen]
+    readings: list[Mapping[PoolName, Known]]
+    actions: int = 0
+    report: TurnReport | None = field(default=None)
+
+    def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Known]:  # noqa: ARG002 - the port's signature
+        self.readings.append(self.readings.pop(0))
+        return self.readings[0]
+
+    def observe(self) -> ClusterSeen:
+        return ClusterSeen(self.pools, self.budgets)
+
+    def act(self, action: Action) -> Outcome:  # noqa: ARG002 - the port's signature
+        self.actions += 1
+        return Outcome.DONE
+
+    def wait(self, timeout: timedelta) -> bool:  # noqa: ARG002 - the port's signature
+        return False
+
+    def turned(self, report: TurnReport) -> None:
+        self.report = report
+
+    def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
+
+    def noted(self, at: datetime, subject: str, message: str) -> None: ...
+
+
+def measured() -> dict[str, Figures]:
+    desk = _Desk(
+        {name: _pool(name) for name in _names()},
+        {f"app-{number}": BudgetSeen(max_unavailable=0, version="1") for number in range(BUDGETS)},
+        [{name: _reading(name, moving=turn * (n % MOVING == 0)) for n, name in enumerate(_names())} for turn in (0, 1)],
+    )
+    loop = Loop(_config(), Ports(demand=desk, cluster=desk, clock=SystemClock(), waker=desk, journal=desk))
+    loop.turn(NOON)
+    taken: list[float] = []
+    for turn in range(1, TURNS + 1):
+        began = time.process_time()
+        loop.turn(NOON + timedelta(seconds=turn))
+        taken.append((time.process_time() - began) * 1000)
+    if desk.report is None or len(desk.report.pools) != POOLS or not desk.actions:
+        raise RuntimeError("the turns decided nothing")
+    return {
+        "pass": {
+            "cpu_ms": round(median(taken), 1),
+            "min_ms": round(min(taken), 1),
+            "max_ms": round(max(taken), 1),
+            "n": len(taken),
+        }
+    }
+
+
+def _names() -> list[PoolName]:
+    return [f"pool-{number}" for number in range(POOLS)]
+
+
+def _pool(name: PoolName) -> PoolSeen:
+    pods = tuple(PodSeen(name=f"{name}-{number}", phase=PodPhase.RUNNING) for number in range(PODS_EACH))
+    return PoolSeen(replicas=PODS_EACH, pods=pods, version="1")
+
+
+def _reading(name: PoolName, *, moving: int) -> Known:
+    """Three busy workers and two idle ones; a moving pool has a job more waiting than it has workers."""
+    idle = frozenset({f"{name}-0", f"{name}-1"})
+    return Known(waiting=3 * moving, in_transit=0, running=3, oldest_wait=timedelta(seconds=moving), idle=idle)
+
+
+def _config() -> ControllerConfig:
+    return ControllerConfig(
+        customer="bench",
+        hours=BusinessHours(timezone="Europe/Berlin", week=tuple(WeeklyInterval(day, 480, 1140) for day in range(5))),
+        closing_guard=timedelta(minutes=15),
+        node_startup=timedelta(minutes=5),
+        sweep=timedelta(seconds=2),
+        redis=RedisEndpoint(host="127.0.0.1"),
+        pools=tuple(
+            PoolPolicy(
+                name=name,
+                namespace="workers",
+                deployment=name,
+                source="rq",
+                queues=(name,),
+                jobs_per_worker=1,
+                min_workers=0,
+                max_workers=20,
+                calm=timedelta(minutes=2),
+                longest_job=timedelta(hours=1),
+                safe_stop=True,
+            )
+            for name in _names()
+        ),
+        budgets=tuple(BudgetPolicy(name=f"app-{number}", namespace="apps") for number in range(BUDGETS)),
+    )

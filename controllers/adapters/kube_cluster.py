@@ -1,0 +1,198 @@
+"""The cluster port on Kubernetes: caches to see with, one write per action, bound to the version it was decided on.
+
+A pool is built anew only when something of it changed. Nothing is guessed after a write: what is seen is what the
+server said. Deployments are read before their pods: a version that is too old costs one refused write, pods that are
+too old could cost a job.
+"""
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from operator import attrgetter
+from time import monotonic
+from typing import Any, TypeVar
+
+from controllers.adapters.kube_api import ApiError, Json, KubeApi
+from controllers.adapters.kube_cache import KubeCache
+from controllers.adapters.kube_objects import Kept, Lifetime, budget, deployment, lifetime, pod, replica_set
+from controllers.ports import (
+    Action,
+    BudgetName,
+    BudgetSeen,
+    ClusterSeen,
+    Mark,
+    Outcome,
+    PodSeen,
+    PoolName,
+    PoolSeen,
+    SetBudget,
+    Unknown,
+)
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, Category
+
+T = TypeVar("T")
+
+_CORE, _APPS, _POLICY = "/api/v1/namespaces", "/apis/apps/v1/namespaces", "/apis/policy/v1/namespaces"
+_GOES_FIRST = "-1"  # below 0, the cost of a pod without the annotation
+_PASSING = (0, 401, 408, 429)  # no answer, an expired token, too slow, too many
+
+
+class Measures:
+    """How long flexible pods take to end, and from creation to ready: the newest few hundred of each."""
+
+    def __init__(self) -> None:
+        drains, startups = deque[timedelta](maxlen=500), deque[timedelta](maxlen=500)
+        self._drains, self.drain_p99 = drains, partial(_p99, drains)
+        self._startups, self.startup_p99 = startups, partial(_p99, startups)
+        self._before: dict[str, Mapping[str, Lifetime]] = {}
+        self._ending: dict[str, float] = {}
+
+    def see(self, namespace: str, pods: Mapping[str, Lifetime]) -> None:
+        """What is there now, by uid; called at every change, from one thread for each namespace."""
+        known = self._before.get(namespace, {})
+        self._before[namespace] = pods
+        for uid in known.keys() - pods.keys():
+            if uid in self._ending:
+                self._drains.append(timedelta(seconds=monotonic() - self._ending.pop(uid)))
+        for uid, now in pods.items():
+            before = known.get(uid)
+            if now.ending:
+                self._ending.setdefault(uid, monotonic())
+            elif now.startup is not None and before is not None and before.startup is None:
+                self._startups.append(now.startup)
+
+
+class KubeCluster:
+    """`said` is the server's own word on the last write that was not done."""
+
+    def __init__(
+        self, api: KubeApi, config: ControllerConfig, *, may_write: Callable[[], bool], hint: Callable[[], None]
+    ) -> None:
+        self._api, self._may_write, self.said = api, may_write, ""
+        self._pools = {policy.name: policy for policy in config.pools}
+        self._budgets = {policy.name: policy for policy in config.budgets}
+        workers, apps = {policy.namespace for policy in config.pools}, {policy.namespace for policy in config.budgets}
+        # Without a selector, so that no lost label can hide a worker.
+        self._deployments = {it: KubeCache(api, f"{_APPS}/{it}/deployments", deployment, hint) for it in workers}
+        self._sets = {it: KubeCache(api, f"{_APPS}/{it}/replicasets", replica_set, hint) for it in workers}
+        self._pods = {it: KubeCache(api, f"{_CORE}/{it}/pods", pod, hint) for it in workers}
+        self._pdbs = {it: KubeCache(api, f"{_POLICY}/{it}/poddisruptionbudgets", budget, hint) for it in apps}
+        flexible = f"{CATEGORY}={Category.FLEXIBLE}"
+        self._lives = {
+            it: KubeCache(api, f"{_CORE}/{it}/pods", lifetime, partial(self._measure, it), labelSelector=flexible)
+            for it in apps
+        }
+        kinds = (self._deployments, self._sets, self._pods, self._pdbs)
+        self._caches: list[KubeCache[Any]] = [cache for kind in kinds for cache in kind.values()]
+        self._all_caches = [*self._caches, *self._lives.values()]  # what is only measured makes nobody blind
+        self.measures = Measures()
+        self._revisions: list[int] = []
+        self._inputs: dict[PoolName, tuple[Any, ...]] = {}
+        self._uids: dict[str, str] = {}  # of budgets
+        self._seen = ClusterSeen()
+
+    def start(self) -> None:
+        for cache in self._all_caches:
+            cache.start()
+
+    def close(self) -> None:
+        """Within two seconds, though a server that hangs may keep a thread a little longer."""
+        deadline = monotonic() + 2
+        for cache in self._all_caches:
+            cache.close(patience=0)
+        for cache in self._all_caches:
+            cache.close(patience=max(0.0, deadline - monotonic()))
+
+    def ready(self) -> bool:
+        return not any(cache.trouble() for cache in self._caches)
+
+    def observe(self) -> ClusterSeen | Unknown:
+        if why := next(filter(None, (cache.trouble() for cache in self._caches)), ""):
+            return Unknown(why)
+        revisions = [cache.revision for cache in self._caches]
+        if revisions != self._revisions:
+            self._revisions = revisions
+            self._seen = self._look()
+        return self._seen
+
+    def act(self, action: Action) -> Outcome:
+        if not self._may_write():
+            return Outcome.FENCED
+        try:
+            self._send(action)
+        except ApiError as error:
+            self.said = str(error)
+            if error.status in _PASSING or error.status >= 500:
+                return Outcome.FAILED
+            return Outcome.STALE if error.status == 409 else Outcome.REFUSED
+        return Outcome.DONE
+
+    def _look(self) -> ClusterSeen:
+        pools: dict[PoolName, PoolSeen] = {}
+        for space, cache in self._deployments.items():
+            deployments = cache.snapshot()
+            sets, pods = _by_owner(self._sets[space]), _by_owner(self._pods[space])
+            for name, policy in self._pools.items():
+                if policy.namespace == space and (kept := deployments.get(policy.deployment)) is not None:
+                    own = sets.get(kept.uid, [])
+                    inputs = (kept.seen, own, [each for one in own for each in pods.get(one.uid, ())])
+                    if name in self._seen.pools and self._inputs[name] == inputs:
+                        pools[name] = self._seen.pools[name]
+                    else:
+                        self._inputs[name], pools[name] = inputs, _pool(*inputs)
+        budgets: dict[BudgetName, BudgetSeen] = {}
+        for space, cache in self._pdbs.items():
+            for name, kept in cache.snapshot().items():
+                if name in self._budgets and self._budgets[name].namespace == space:
+                    self._uids[name], budgets[name] = kept.uid, kept.seen
+        return ClusterSeen(pools, budgets)
+
+    def _measure(self, namespace: str) -> None:
+        self.measures.see(namespace, {kept.uid: kept.seen for kept in self._lives[namespace].snapshot().values()})
+
+    def _send(self, action: Action) -> None:
+        if isinstance(action, SetBudget):
+            space, name = _named(self._budgets, action.budget).namespace, action.budget
+            body: Json = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+            path, spec = f"{_POLICY}/{space}/poddisruptionbudgets/{name}", {"maxUnavailable": action.max_unavailable}
+            # Without its uid an apply would make anew a budget that has just been deleted.
+            metadata = {"uid": self._uids[name]} if name in self._uids else {}
+        else:
+            pool, metadata = _named(self._pools, action.pool), dict[str, str]()
+            if isinstance(action, Mark):
+                cost = {"metadata": {"annotations": {DELETION_COST: _GOES_FIRST if action.idle else None}}}
+                self._api.patch(f"{_CORE}/{pool.namespace}/pods/{action.pod}", cost, fieldManager=FIELD_MANAGER)
+                return
+            body = {"apiVersion": "autoscaling/v1", "kind": "Scale"}
+            path, spec = f"{_APPS}/{pool.namespace}/deployments/{pool.deployment}/scale", {"replicas": action.replicas}
+        if action.version:
+            metadata["resourceVersion"] = action.version
+        self._api.apply(path, {**body, "metadata": metadata, "spec": spec}, manager=FIELD_MANAGER)
+
+
+def _pool(seen: PoolSeen, sets: list[Kept[int]], pods: list[Kept[PodSeen]]) -> PoolSeen:
+    active = [kept.seen for kept in sets if kept.seen]  # two of them: a rollout
+    settled = seen.settled and active == ([seen.replicas] if seen.replicas else [])
+    return replace(seen, settled=settled, pods=tuple(sorted((kept.seen for kept in pods), key=attrgetter("name"))))
+
+
+def _by_owner(cache: KubeCache[Kept[T]]) -> Mapping[str, list[Kept[T]]]:
+    owned: defaultdict[str, list[Kept[T]]] = defaultdict(list)
+    for kept in cache.snapshot().values():
+        owned[kept.owner].append(kept)
+    return owned
+
+
+def _named(policies: Mapping[str, T], name: str) -> T:
+    if name not in policies:
+        raise ApiError(404, f"the config does not name {name}")
+    return policies[name]
+
+
+def _p99(durations: Iterable[timedelta]) -> timedelta | None:
+    ordered = sorted([*durations])  # a copy first: the loop may add to it meanwhile
+    return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else None

@@ -1,0 +1,118 @@
+"""What is kept of Kubernetes objects: raw JSON in, small frozen values out. Pure.
+
+Any field may be missing, and a number that is missing is 0. No object is refused: an odd one is one to hold on.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from controllers.adapters.kube_api import Json
+from controllers.ports import BudgetSeen, PodPhase, PodSeen, PoolSeen
+from ebbtide.vocabulary.holds import hold_of
+from ebbtide.vocabulary.labels import DELETION_COST
+
+T_co = TypeVar("T_co", covariant=True)
+
+_PHASES = {"Pending": PodPhase.PENDING, "Succeeded": None, "Failed": None}  # one that ended is no capacity
+# They write the number when they create, or when a person asks; "before-first-apply" is whoever had no name.
+_ONLY_DECLARE = ("ebbtide", "pulumi", "kubectl", "before-first-apply")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Generic[T_co]):
+    uid: str
+    owner: str  # the uid of what made it
+    seen: T_co
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    ending: bool
+    startup: timedelta | None  # from creation to ready; None while it is not
+
+
+def deployment(item: Json) -> Kept[PoolSeen]:
+    """Without its pods, and settled as far as the Deployment alone can say."""
+    metadata, replicas = item["metadata"], item["spec"].get("replicas", 0)
+    refusal = _condition(item, "ReplicaFailure")
+    # Each refused pod has another name, and the same refusal must read the same.
+    refused = refusal.get("message", "refused").rpartition(" is forbidden: ")[2]
+    all_made = item.get("status", {}).get("replicas", 0) == replicas
+    seen = PoolSeen(
+        replicas=replicas,
+        pods=(),
+        settled=_observed(item) and (all_made or bool(refusal)),
+        version=metadata["resourceVersion"],
+        refused=refused if refusal else "",
+        rival=rival_of(metadata),
+        hold=hold_of(_annotations(metadata)),
+    )
+    return _kept(metadata, seen)
+
+
+def replica_set(item: Json) -> Kept[int]:
+    """Of a ReplicaSet the pods that it wants or still has; -1 while it has not taken in what it should want."""
+    wanted, has = item["spec"].get("replicas", 0), item.get("status", {}).get("replicas", 0)
+    return _kept(item["metadata"], max(wanted, has) if _observed(item) else -1)
+
+
+def pod(item: Json) -> Kept[PodSeen] | None:
+    metadata = item["metadata"]
+    phase = _PHASES.get(item.get("status", {}).get("phase", "Pending"), PodPhase.RUNNING)  # an unknown one may work
+    if phase is None:
+        return None
+    if "deletionTimestamp" in metadata:
+        phase = PodPhase.TERMINATING
+    marked = _annotations(metadata).get(DELETION_COST, "").startswith("-")
+    return _kept(metadata, PodSeen(name=metadata["name"], phase=phase, marked=marked))
+
+
+def budget(item: Json) -> Kept[BudgetSeen]:
+    """A percentage is open by its number, and a budget without the field is open."""
+    metadata, number = item["metadata"], re.match(r"\d+", str(item["spec"].get("maxUnavailable", 1)))
+    seen = BudgetSeen(
+        max_unavailable=int(number[0]) if number else 1,
+        settled=_observed(item),
+        version=metadata["resourceVersion"],
+        hold=hold_of(_annotations(metadata)),
+    )
+    return _kept(metadata, seen)
+
+
+def lifetime(item: Json) -> Kept[Lifetime]:
+    metadata, ready = item["metadata"], _condition(item, "Ready").get("lastTransitionTime")
+    created = datetime.fromisoformat(metadata["creationTimestamp"])
+    startup = datetime.fromisoformat(ready) - created if ready else None
+    return _kept(metadata, Lifetime("deletionTimestamp" in metadata, startup))
+
+
+def rival_of(metadata: Mapping[str, Any]) -> str:
+    """Who writes the replicas beside us, through `scale` or by applying a number again; empty if nobody does."""
+    for entry in metadata.get("managedFields", ()):
+        if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}):
+            name, through_scale = entry.get("manager", ""), entry.get("subresource") == "scale"
+            touched = through_scale or entry.get("time") != metadata.get("creationTimestamp")
+            if touched and not name.startswith(_ONLY_DECLARE):
+                return f"{name} (through scale)" if through_scale else name
+    return ""
+
+
+def _kept(metadata: Mapping[str, Any], seen: T_co) -> Kept[T_co]:
+    owners = (owner["uid"] for owner in metadata.get("ownerReferences", ()) if owner.get("controller"))
+    return Kept(metadata["uid"], next(owners, ""), seen)
+
+
+def _annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:
+    return metadata.get("annotations") or {}
+
+
+def _observed(item: Json) -> bool:
+    return item.get("status", {}).get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
+
+
+def _condition(item: Json, kind: str) -> Json:
+    conditions = item.get("status", {}).get("conditions") or ()
+    return next((entry for entry in conditions if entry["type"] == kind and entry["status"] == "True"), Json())

@@ -1,0 +1,75 @@
+"""What is wrong with the way to Redis, asked once at the start: one line per fault, with what to do about it.
+
+A fault found here stops nothing: the pools concerned are held until a reading succeeds.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+
+from redis import Redis
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
+
+from controllers.adapters.redis_connection import SOCKET_TIMEOUT, MissingPassword, connect, explain
+from controllers.adapters.redis_demand import RedisDemand, UnknownSource, backend_of
+from controllers.ports import Known, Unknown
+from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
+
+
+def probe(config: ControllerConfig, environment: Mapping[str, str]) -> list[str]:
+    """The faults of the config's Redis and of its pools' queues; none: all is well."""
+    where = config.redis
+    try:
+        with connect(where, environment) as client:
+            client.ping()
+            return [*_server_faults(client), *dict.fromkeys(_queue_faults(client, config))]
+    except (MissingPassword, UnknownSource) as error:
+        return [str(error)]
+    except AuthenticationError as error:
+        user = f"user {where.username or 'default'}"
+        if where.password_env is None:
+            return [f"Redis wants a password of {user}: give one ({error})"]
+        return [f"Redis refused the password of {user}: does {where.password_env} hold the right one? ({error})"]
+    except RedisError as error:
+        if where.sentinels or not _speaks_the_other(where):
+            return [explain(error)]
+        port = f"port {where.port} of {where.host}"
+        if where.tls:
+            return [f"{port} does not speak TLS and was spoken to with it: is there a TLS port? else use redis://"]
+        return [f"{port} speaks TLS and was spoken to without: use rediss://"]
+
+
+def _server_faults(client: Redis) -> Iterator[str]:
+    policy = client.info("memory").get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        yield f"warning: Redis evicts keys when it is full ({policy}), jobs among them: set noeviction"
+    try:
+        client.execute_command("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "ebbtide:probe")
+        client.execute_command("CLIENT", "TRACKING", "OFF")
+    except ResponseError as error:
+        yield f"warning: Redis does not tell of changes, so it is asked all the time: {error}"
+
+
+def _queue_faults(client: Redis, config: ControllerConfig) -> Iterator[str]:
+    for kind in dict.fromkeys(pool.source for pool in config.pools):
+        queues = {name: (name,) for pool in config.pools if pool.source == kind for name in pool.queues}
+        for name, reading in RedisDemand(client, backend_of(kind), queues).read(list(queues)).items():
+            if isinstance(reading, Unknown):
+                yield reading.why
+            elif isinstance(reading, Known) and not reading.seen_before:
+                yield f"warning: queue {name} was never used by a worker or a job: is its name right?"
+
+
+def _speaks_the_other(where: RedisEndpoint) -> bool:
+    """Whether TLS is on where it should be off, or off. Nothing secret is sent: whose certificate it is matters not."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((where.host, where.port), SOCKET_TIMEOUT) as plain:
+            if where.tls:
+                plain.sendall(b"PING\r\n")
+                return plain.recv(1) in (b"+", b"-")
+            with context.wrap_socket(plain):
+                return True
+    except OSError:
+        return False

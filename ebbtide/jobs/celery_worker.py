@@ -1,0 +1,143 @@
+"""For a Celery app whose workers are scaled: `ebbtide.jobs.celery_worker.install(app)`, one line where `app` is made.
+
+Three things follow. Messages carry the time they were sent, so that their wait is known. Workers report whether they
+are idle (`busy_report`). And a worker that is told to stop stops taking messages at once.
+
+The stock worker notices SIGTERM only when its event loop turns next, up to a second later, and may take one message
+more. With other tasks running it neither runs that message nor gives it back before they have ended: a job waits
+for hours in a pod that is leaving. And a task just sent to a prefork pool is forgotten: it runs, is not acknowledged,
+holds up the stop for 30 s and runs again elsewhere. Here the signal turns the loop, what the last pop brings goes back
+at once, and a task that was sent is seen to begin.
+"""
+
+# Celery is installed in the customer's image and in a test environment of its own, so its types are not at hand here.
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUntypedBaseClass=false
+# pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty
+from typing import Any
+
+from celery import Celery, bootsteps, signals
+from celery.worker import state
+from kombu.asynchronous import get_event_loop
+from kombu.common import ignore_errors
+from redis import Redis
+
+from ebbtide.jobs.busy_report import BusyReport, Reporter
+
+SENT = "ebbtide_sent"
+BEGIN_WITHIN = 2.0  # seconds; what waits for a busy pool is given back by Celery at the end
+VISIBILITY = 3600.0  # seconds: Celery's own default
+
+_log = logging.getLogger(__name__)
+
+
+class StopTaking(bootsteps.StartStopStep):
+    """Before the consumer closes, which forgets what the pool has not accepted yet: takes no more, lets that begin."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def start(self, c: Any) -> None:
+        close = c.blueprint.on_close
+        if not isinstance(close, _Closing):  # a consumer starts anew whenever its connection was lost
+            c.blueprint.on_close = _Closing(c, close)
+
+
+class _Closing:
+    def __init__(self, c: Any, close: Callable[[], None] | None) -> None:
+        self._consumer = c
+        self._close = close
+
+    def __call__(self) -> None:
+        c = self._consumer
+        if state.should_stop is not None and c.task_consumer is not None:
+            ignore_errors(c, c.task_consumer.cancel)
+            ignore_errors(c, lambda: _read_last_pop(c.task_consumer.channel))
+            if c.hub is not None:
+                ignore_errors(c, lambda: _let_tasks_begin(c.hub))
+        if self._close is not None:
+            self._close()
+
+
+def install(app: Celery) -> None:
+    """Hook into the app's producers and workers. Call it once."""
+    app.steps["consumer"].add(StopTaking)
+    hooks = _Hooks(app)
+    signals.before_task_publish.connect(_stamp, weak=False)
+    signals.worker_ready.connect(hooks.ready, weak=False)
+    signals.task_received.connect(hooks.changed, weak=False)
+    signals.worker_shutting_down.connect(hooks.stopping, weak=False)
+    signals.worker_shutdown.connect(hooks.left, weak=False)
+
+
+class _Hooks:
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        self._report: BusyReport | None = None
+
+    def ready(self, **_: Any) -> None:
+        if self._report is not None:
+            return  # ready again after the connection was lost
+        for doubt in doubts(self._app):
+            _log.warning("%s", doubt)
+        patience = self._app.conf.broker_transport_options.get("visibility_timeout", VISIBILITY)
+        reporter = Reporter(queues=tuple(self._app.amqp.queues.consume_from), facts={"patience": float(patience)})
+        self._report = BusyReport(reporter, self._connect, lambda: bool(state.requests), _turn_event_loop)
+        self._report.start()
+
+    def changed(self, **_: Any) -> None:
+        if self._report is not None:
+            self._report.changed()
+
+    def stopping(self, **_: Any) -> None:
+        """Runs in the signal handler: only tells the thread, which may touch the event loop's locks."""
+        if self._report is not None:
+            self._report.stopping()
+
+    def left(self, **_: Any) -> None:
+        if self._report is not None:
+            self._report.finish()
+
+    def _connect(self) -> Redis:
+        # The broker's own client: TLS, Sentinel and passwords are Celery's settings.
+        return self._app.connection_for_write().channel().client
+
+
+def doubts(app: Celery) -> list[str]:
+    """What makes this app's workers unfit to be scaled, in words."""
+    found: list[str] = []
+    if not app.conf.task_acks_late:
+        found.append("task_acks_late is off: a running task is in no key of Redis, and is lost with its worker")
+    if app.conf.worker_prefetch_multiplier != 1 and not app.conf.worker_disable_prefetch:
+        found.append("worker_prefetch_multiplier is not 1: waiting tasks hide in busy workers")
+    return found
+
+
+def _stamp(headers: dict[str, Any] | None = None, **_: Any) -> None:
+    if headers is not None:
+        headers[SENT] = time.time()
+
+
+def _let_tasks_begin(hub: Any) -> None:
+    """A task that was sent to the pool and not yet accepted is run by the pool and forgotten by the worker."""
+    loop = hub.create_loop()
+    deadline = time.monotonic() + BEGIN_WITHIN
+    while any(task not in state.active_requests for task in state.reserved_requests) and time.monotonic() < deadline:
+        next(loop)
+
+
+def _turn_event_loop() -> None:
+    loop = get_event_loop()
+    if loop is not None:
+        loop.call_soon(lambda: None)
+
+
+def _read_last_pop(channel: Any) -> None:
+    """The client has no public way to do this. Without a consumer, what is read is put back where it came from."""
+    if getattr(channel, "_in_poll", None):
+        with suppress(Empty):
+            channel._brpop_read()  # noqa: SLF001

@@ -1,0 +1,179 @@
+"""A worker for a plain Redis list that can be scaled: `ListWorker(connection, "train", handle).run()`.
+
+Producers `RPUSH` payloads. A worker moves the next one to its own processing list in one command, so at every instant
+it is in exactly one key, and takes it off when `handle` has returned. SIGTERM ends the wait through the server; a
+payload that was moved is handled to its end, then the worker leaves. If `handle` raises, it goes to `<queue>:failed`.
+
+A worker that dies leaves its list behind and its heartbeat expires: the others put such entries back at the head of the
+queue, so a payload may be handled twice. One that is frozen for longer than its heartbeat lives is taken for dead.
+"""
+
+import logging
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import cast
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from ebbtide.jobs.busy_report import QUEUES
+from ebbtide.jobs.unblocking import PopGate, Unblocker
+
+POP_FOR = 5  # seconds
+BEAT = 5.0
+LIFE = 30  # seconds without a beat until a consumer counts as dead
+CLEAN_EVERY = 15.0
+RETRY = 1.0  # after Redis could not be reached
+
+_log = logging.getLogger(__name__)
+
+# ARGV: queue, the worker's name, "1" to give back its own entries too (those of its earlier life, at its start).
+_CLEAN = """
+local queue, back = ARGV[1], 0
+for _, consumer in ipairs(redis.call('SMEMBERS', queue .. ':consumers')) do
+  local mine = consumer == ARGV[2]
+  if (mine and ARGV[3] == '1') or (not mine and redis.call('EXISTS', queue .. ':consumer:' .. consumer) == 0) then
+    local list = queue .. ':processing:' .. consumer
+    while redis.call('LMOVE', list, queue, 'RIGHT', 'LEFT') do back = back + 1 end
+    if not mine then redis.call('SREM', queue .. ':consumers', consumer) end
+  end
+end
+return back
+"""
+
+
+class _Leave(Exception):
+    """The worker is to take nothing more."""
+
+
+class ListWorker:
+    """One per pod: its name is the host's. Give a `name` where several share one."""
+
+    def __init__(
+        self, connection: Redis, queue: str, handle: Callable[[bytes], object], *, name: str | None = None
+    ) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._handle = handle
+        self._host = socket.gethostname()
+        self._name = name or self._host
+        self._taken = f"{queue}:processing:{self._name}"
+        self._alive = f"{queue}:consumer:{self._name}"
+        self._gate = PopGate(_Leave)
+        self._unblocker = Unblocker(self._gate, connection.connection_pool, lambda _: None)
+        self._over = threading.Event()
+        self._clean_at = 0.0
+
+    def run(self) -> None:
+        """Handle payloads until SIGTERM or SIGINT. Call it from the main thread."""
+        self._unblocker.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        self._until_done(self._join)
+        beating = threading.Thread(target=self._keep_beating, name="ebbtide-beat", daemon=True)
+        beating.start()
+        while not self._gate.closed:
+            try:
+                self._turn()
+            except _Leave:
+                break
+            except RedisError as error:
+                self._wait_after(error)
+        self._over.set()
+        beating.join()
+        self._leave()
+        self._unblocker.finish()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._gate.closed:
+            self._gate.closed = True
+            self._unblocker.ask()
+
+    def _turn(self) -> None:
+        if time.monotonic() >= self._clean_at:
+            self._clean(own=False)
+            self._clean_at = time.monotonic() + CLEAN_EVERY
+        payload = self._pop()
+        if payload is not None:
+            self._do(payload)
+
+    def _pop(self) -> bytes | None:
+        with self._connection.client() as single:
+            self._gate.enter(single)
+            payload: bytes | None = None
+            try:
+                payload = cast("bytes | None", single.blmove(self._queue, self._taken, POP_FOR, "LEFT", "RIGHT"))
+            finally:
+                self._gate.leave(payload)
+        return payload
+
+    def _do(self, payload: bytes) -> None:
+        try:
+            self._handle(payload)
+        except Exception:  # whatever a customer's code raises: the worker lives on
+            _log.exception("a payload of %s failed; it is in %s:failed", self._queue, self._queue)
+            self._until_done(lambda: self._settle(payload, failed=True))
+        else:
+            self._until_done(lambda: self._settle(payload, failed=False))
+
+    def _settle(self, payload: bytes, *, failed: bool) -> None:
+        with self._connection.pipeline() as pipe:
+            pipe.lrem(self._taken, 1, payload)  # pyright: ignore[reportArgumentType] - bytes are sent as they are
+            if failed:
+                pipe.rpush(f"{self._queue}:failed", payload)
+            removed = pipe.execute()[0]
+        if not removed:
+            _log.warning("a payload of %s was given to another worker meanwhile: it may be handled twice", self._queue)
+
+    # --- being there ----------------------------------------------------------------------------------------------
+
+    def _join(self) -> None:
+        with self._connection.pipeline() as pipe:
+            pipe.sadd(QUEUES, self._queue)
+            pipe.sadd(f"{self._queue}:consumers", self._name)
+            pipe.set(self._alive, self._host, ex=LIFE)
+            pipe.execute()
+        self._clean(own=True)
+
+    def _keep_beating(self) -> None:
+        while not self._over.wait(BEAT):
+            try:
+                with self._connection.pipeline() as pipe:
+                    pipe.sadd(f"{self._queue}:consumers", self._name)
+                    pipe.set(self._alive, self._host, ex=LIFE)
+                    pipe.execute()
+            except RedisError as error:
+                _log.warning("no heartbeat for %s: %s", self._queue, error)
+
+    def _clean(self, *, own: bool) -> None:
+        back = self._connection.eval(_CLEAN, 0, self._queue, self._name, "1" if own else "0")
+        if back:
+            _log.warning("put %s payloads of dead workers back on %s", back, self._queue)
+
+    def _leave(self) -> None:
+        try:
+            with self._connection.pipeline() as pipe:
+                pipe.delete(self._alive)
+                if not self._connection.exists(self._taken):
+                    pipe.srem(f"{self._queue}:consumers", self._name)
+                pipe.execute()
+        except RedisError:
+            return  # the heartbeat expires by itself
+
+    # --- trouble --------------------------------------------------------------------------------------------------
+
+    def _until_done(self, task: Callable[[], None]) -> None:
+        """Also when stopping: a payload that was handled must not be handled again because Redis was away."""
+        while True:
+            try:
+                return task()
+            except RedisError as error:
+                self._wait_after(error)
+
+    def _wait_after(self, error: RedisError) -> None:
+        _log.warning("Redis cannot be used, trying again: %s", error)
+        time.sleep(RETRY)

@@ -1,0 +1,38 @@
+"""The Celery app that the workers of these tests run; imported in their environment, not in the tests' own."""
+
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUntypedFunctionDecorator=false
+
+import os
+import time
+
+from celery import Celery
+from redis import Redis
+
+URL = os.environ["TEST_REDIS"]
+app = Celery("ebbtide-test", broker=URL)
+app.conf.update(
+    task_acks_late=os.environ.get("TEST_ACKS", "late") == "late",
+    worker_prefetch_multiplier=1,
+    task_default_queue="train",
+    task_ignore_result=True,
+    worker_hijack_root_logger=False,
+    broker_transport_options={
+        "visibility_timeout": float(os.environ.get("TEST_VISIBILITY", "3600")),
+        "unacked_restore_interval": float(os.environ.get("TEST_RESTORE", "10")),
+        "unacked_restore_throttle": 1,
+    },
+)
+app.conf.worker_concurrency = int(os.environ.get("TEST_CONCURRENCY", "1"))
+if os.environ.get("TEST_HOOKS") == "1":
+    from ebbtide.jobs import celery_worker
+
+    celery_worker.install(app)
+
+
+@app.task
+def job(name: str, seconds: float) -> None:
+    with Redis.from_url(URL) as client:
+        client.rpush("test:begun", name)
+        time.sleep(seconds)
+        client.rpush("test:ended", name)

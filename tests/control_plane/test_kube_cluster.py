@@ -1,0 +1,287 @@
+"""What the adapter sees and does, on a real API server with its real controllers."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from control_plane.driver import ControlPlane
+
+from controllers.adapters.kube_api import ApiError
+from controllers.ports import BudgetSeen, Mark, Outcome, PodPhase, PoolSeen, Scale, SetBudget
+from ebbtide.vocabulary.holds import Hold
+from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, KEEP_UNTIL, PAUSED, Category
+from tests.builders_control_plane import Fresh, eventually
+from tests.builders_kube import PULUMI, Pool, alive, deployment, watching
+
+pytestmark = pytest.mark.control_plane
+
+
+@pytest.fixture
+def pool(control_plane: ControlPlane, fresh: Fresh) -> Iterator[Pool]:
+    with watching(control_plane, fresh.namespace()) as pool:
+        yield pool
+
+
+def mark(pool: Pool, pod: str, *, idle: bool = True) -> Outcome:
+    return pool.cluster.act(Mark(pool="train", pod=pod, idle=idle, reason="test"))
+
+
+def flip(pool: Pool, value: int, version: str | None = None) -> Outcome:
+    return pool.cluster.act(SetBudget(budget="api", max_unavailable=value, version=version, reason="test"))
+
+
+def until_budget(pool: Pool, holds: Callable[[BudgetSeen], bool]) -> BudgetSeen:
+    def look() -> BudgetSeen | None:
+        seen = pool.budget()
+        return seen if seen is not None and holds(seen) else None
+
+    return eventually(look, what="the budget")
+
+
+def test_a_pool_at_zero_is_raised_and_goes_back_to_zero(pool: Pool) -> None:
+    at_zero = pool.settled(0)
+
+    assert pool.scale(3, at_zero.version) is Outcome.DONE
+    assert {pod.phase for pod in pool.settled(3).pods} == {PodPhase.PENDING}
+    assert pool.scale(0, pool.settled(3).version) is Outcome.DONE
+    assert pool.settled(0).pods == ()
+
+
+def test_a_write_decided_on_an_older_version_changes_nothing(pool: Pool) -> None:
+    old = pool.settled(0).version
+    pool.scale(2)
+    pool.settled(2)
+
+    assert pool.scale(0, old) is Outcome.STALE
+    assert pool.api.get(pool.scale_path)["spec"]["replicas"] == 2
+
+
+def test_replicas_alone_become_ours_and_an_update_by_the_provisioning_side_leaves_them(pool: Pool) -> None:
+    pool.scale(2)
+    update = deployment("train", pool.namespace, image="worker:2")
+    del update["spec"]["replicas"]  # as ignore_changes sends it
+
+    pool.api.patch(pool.path, update, "application/apply-patch+yaml", fieldManager=PULUMI)
+
+    spec = pool.api.get(pool.path)["spec"]
+    assert (spec["replicas"], spec["template"]["spec"]["containers"][0]["image"]) == (2, "worker:2")
+    [ours] = [
+        entry for entry in pool.api.get(pool.path)["metadata"]["managedFields"] if entry["manager"] == FIELD_MANAGER
+    ]
+    assert ours["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+
+
+def test_the_marked_pod_is_the_one_that_goes(pool: Pool, fresh: Fresh) -> None:
+    fresh.node()
+    pool.scale(3)
+    running = pool.until(lambda seen: [pod.phase for pod in seen.pods] == [PodPhase.RUNNING] * 3, "three running pods")
+    first, second, third = (pod.name for pod in running.pods)
+
+    assert mark(pool, second) is Outcome.DONE
+    seen = pool.until(lambda seen: [pod.marked for pod in seen.pods] == [False, True, False], "the mark to be seen")
+    assert pool.scale(2, seen.version) is Outcome.DONE
+
+    assert [pod.name for pod in pool.settled(2).pods] == [first, third]
+
+
+def test_a_mark_is_taken_back_and_a_pod_that_is_gone_refuses_one(pool: Pool) -> None:
+    pool.scale(1)
+    [pod] = pool.settled(1).pods
+    mark(pool, pod.name)
+    pool.until(lambda seen: seen.pods[0].marked, "the mark to be seen")
+
+    assert mark(pool, pod.name, idle=False) is Outcome.DONE
+    pool.until(lambda seen: not seen.pods[0].marked, "the mark to go")
+    assert DELETION_COST not in pool.api.get(f"{pool.pods_path}/{pod.name}")["metadata"].get("annotations", {})
+    assert mark(pool, "ghost") is Outcome.REFUSED
+
+
+def test_pods_that_a_quota_forbids_are_told_in_the_same_words_each_time(pool: Pool) -> None:
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
+    pool.api.create(f"/api/v1/namespaces/{pool.namespace}/resourcequotas", quota)
+    eventually(
+        lambda: pool.api.get(f"/api/v1/namespaces/{pool.namespace}/resourcequotas/few")["status"].get("hard"),
+        what="the quota to count",
+    )
+    pool.scale(3)
+
+    seen = pool.until(lambda seen: seen.refused and seen.settled, "the refusal")
+    assert seen.refused.startswith("exceeded quota: few")
+    assert len(alive(seen)) == 1
+    pool.scale(1)
+    assert pool.until(lambda seen: not seen.refused, "the refusal to go").replicas == 1
+
+
+def test_a_rollout_that_cannot_end_is_never_settled_and_may_still_grow(pool: Pool, fresh: Fresh) -> None:
+    fresh.node()
+    pool.scale(4)
+    pool.until(lambda seen: [pod.phase for pod in seen.pods] == [PodPhase.RUNNING] * 4, "four running pods")
+    unplaceable = {"spec": {"template": {"spec": {"nodeSelector": {"no": "node"}}}}}
+    pool.api.patch(pool.path, unplaceable, "application/strategic-merge-patch+json")
+
+    mixed = pool.until(lambda seen: phases(seen) == {PodPhase.PENDING: 1, PodPhase.RUNNING: 3}, "a pod of either kind")
+    eventually(lambda: observed(pool.api.get(pool.path)), what="the controllers to be done")
+    assert not pool.until(lambda seen: seen.version == version(pool), "the newest state").settled
+    assert not mixed.settled
+    assert pool.scale(6) is Outcome.DONE
+    pool.until(lambda seen: len(alive(seen)) == 6, "six pods")
+
+
+def version(pool: Pool) -> str:
+    return pool.api.get(pool.path)["metadata"]["resourceVersion"]
+
+
+def phases(seen: PoolSeen) -> Counter[PodPhase]:
+    return Counter(pod.phase for pod in alive(seen))
+
+
+def observed(item: Mapping[str, Any]) -> bool:
+    return item["status"]["observedGeneration"] == item["metadata"]["generation"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["scale", "deployment/train", "--replicas=2"], ["patch", "deployment/train", "-p", '{"spec":{"replicas":2}}']],
+)
+def test_what_a_person_sets_by_hand_is_no_rival(control_plane: ControlPlane, pool: Pool, arguments: list[str]) -> None:
+    pool.scale(1)
+    control_plane.kubectl("-n", pool.namespace, *arguments)
+
+    assert pool.until(lambda seen: seen.replicas == 2, "the change by hand").rival == ""
+
+
+def test_an_autoscaler_is_a_rival(pool: Pool) -> None:
+    pool.scale(1)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}
+    cpu = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
+    spec = {"scaleTargetRef": target, "minReplicas": 3, "maxReplicas": 5, "metrics": [cpu]}
+    body = {"metadata": {"name": "train"}, "spec": spec}
+    pool.api.create(f"/apis/autoscaling/v2/namespaces/{pool.namespace}/horizontalpodautoscalers", body)
+
+    seen = pool.until(lambda seen: seen.rival, "the autoscaler to write")
+    assert (seen.rival, seen.replicas) == ("kube-controller-manager (through scale)", 3)
+
+
+def test_a_tool_that_applies_its_own_number_again_is_a_rival(pool: Pool) -> None:
+    pool.scale(1)
+    pool.settled(1)
+    eventually(lambda: apply_later(pool, 5), what="a second to pass since the Deployment was created")
+
+    assert pool.until(lambda seen: seen.replicas == 5, "the other tool's number").rival == "gitops"
+    assert pool.scale(2) is Outcome.DONE
+    assert pool.until(lambda seen: seen.replicas == 2, "our number").rival == ""
+
+
+def apply_later(pool: Pool, replicas: int) -> bool:
+    """managedFields count in whole seconds: in the second of its creation a tool may be the creator."""
+    pool.api.apply(pool.path, deployment("train", pool.namespace, replicas), manager="gitops")
+    metadata = pool.api.get(pool.path)["metadata"]
+    [entry] = [entry for entry in metadata["managedFields"] if entry["manager"] == "gitops"]
+    if entry["time"] != metadata["creationTimestamp"]:
+        return True
+    pool.scale(1)
+    return False
+
+
+def test_whoever_created_the_pool_is_no_rival(pool: Pool) -> None:
+    pool.api.delete(pool.path)
+    pool.until_gone()
+    pool.api.apply(pool.path, deployment("train", pool.namespace, 1), manager="gitops")
+
+    assert pool.settled(1).rival == ""
+
+
+def test_a_hold_on_pool_or_budget_is_seen(pool: Pool) -> None:
+    pool.api.patch(pool.path, {"metadata": {"annotations": {PAUSED: "looking into it"}}})
+    pool.api.patch(pool.budget_path, {"metadata": {"annotations": {KEEP_UNTIL: "2026-03-04T22:00:00Z"}}})
+
+    seen = pool.until(lambda seen: seen.hold, "the pause")
+    assert seen.hold is not None
+    assert (seen.hold.pause, seen.hold.why) == (True, "paused: looking into it")
+    held = until_budget(pool, lambda seen: seen.hold is not None)
+    assert held.hold == Hold(datetime(2026, 3, 4, 22, tzinfo=UTC), "kept until 2026-03-04T22:00:00+00:00")
+
+
+def test_a_budget_opens_and_its_status_catches_up(pool: Pool) -> None:
+    before = until_budget(pool, lambda seen: seen.settled)
+    assert before.max_unavailable == 0
+
+    assert flip(pool, 1, before.version) is Outcome.DONE
+    opened = until_budget(pool, lambda seen: seen.max_unavailable == 1 and seen.settled)
+    assert opened.version != before.version
+    assert flip(pool, 1, before.version) is Outcome.STALE
+    assert flip(pool, 0) is Outcome.DONE
+    assert pool.api.get(pool.budget_path)["spec"] == {"maxUnavailable": 0, "selector": SELECTOR}
+
+
+SELECTOR = {"matchLabels": {"ebbtide.dev/workload": "api"}}
+
+
+def test_a_budget_that_was_just_deleted_is_not_made_anew(pool: Pool) -> None:
+    eventually(pool.budget, what="the budget to be seen")
+    pool.api.delete(pool.budget_path)
+
+    assert flip(pool, 0) is Outcome.STALE
+    with pytest.raises(ApiError, match="not found"):
+        pool.api.get(pool.budget_path)
+
+
+def test_a_budget_in_percent_counts_as_open(pool: Pool) -> None:
+    pool.api.patch(pool.budget_path, {"spec": {"maxUnavailable": "100%"}})
+
+    assert until_budget(pool, lambda seen: seen.max_unavailable > 0).max_unavailable == 100
+
+
+def test_nothing_is_sent_by_a_process_that_may_no_longer_write(control_plane: ControlPlane, fresh: Fresh) -> None:
+    with watching(control_plane, fresh.namespace(), may_write=lambda: False) as pool:
+        assert pool.scale(2) is Outcome.FENCED
+        assert flip(pool, 1) is Outcome.FENCED
+        assert "replicas" not in pool.api.get(pool.scale_path)["spec"]
+
+
+def test_what_the_account_may_not_do_is_refused_in_the_servers_words(control_plane: ControlPlane, fresh: Fresh) -> None:
+    namespace = fresh.namespace()
+    reader = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    binding = {
+        "metadata": {"name": "reads"},
+        "roleRef": reader,
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": namespace}],
+    }
+    control_plane.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "reader"}})
+    control_plane.api.create(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings", binding)
+    with watching(control_plane, namespace, api=control_plane.api_as(namespace, "reader")) as pool:
+        assert pool.scale(2) is Outcome.REFUSED
+        assert f"{namespace}:reader" in pool.cluster.said
+        assert pool.cluster.act(Scale(pool="ghost", replicas=1, version=None, reason="")) is Outcome.REFUSED
+
+
+def test_a_pool_that_is_deleted_is_missing_and_one_made_anew_has_its_own_pods(pool: Pool) -> None:
+    pool.scale(2)
+    before = {pod.name for pod in pool.settled(2).pods}
+    pool.api.delete(pool.path)
+    pool.until_gone()
+    pool.api.apply(pool.path, deployment("train", pool.namespace, 2), manager=PULUMI)
+
+    assert not before & {pod.name for pod in alive(pool.settled(2))}
+
+
+def test_an_unchanged_cluster_gives_the_same_values(pool: Pool) -> None:
+    pool.scale(1)
+    pool.settled(1)
+
+    assert pool.cluster.observe() is pool.cluster.observe()
+
+
+def test_start_up_and_drain_of_flexible_pods_are_measured(pool: Pool, fresh: Fresh) -> None:
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": "any"}]}
+    body = {"metadata": {"name": "api-0", "labels": {CATEGORY: Category.FLEXIBLE.value}}, "spec": spec}
+    measures = pool.cluster.measures
+    pool.api.create(pool.pods_path, body)
+    eventually(lambda: measures._before.get(pool.namespace), what="the pod to be seen before it runs")
+    fresh.node()
+
+    eventually(lambda: measures.startup_p99() is not None, what="a start")
+    pool.api.delete(f"{pool.pods_path}/api-0")
+    eventually(measures.drain_p99, what="a drain")

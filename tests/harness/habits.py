@@ -1,0 +1,16 @@
+"""What seeded bugs change at the controller's edges; without one, nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controllers.ports import Action, PoolName, Reading, Scale
+
+
+@dataclass(slots=True, kw_only=True)
+class Habits:
+    reading: Callable[[PoolName, Reading], Reading] = lambda _pool, reading: reading
+    action: Callable[[Action], Action] = lambda action: action
+    forgets: Callable[[Action], bool] = lambda _action: False  # answers "done" and sends nothing
+    doubts: bool = True
+    replays: bool = False
+    last_lowering: Scale | None = None  # carried from one incarnation to the next, for the replay

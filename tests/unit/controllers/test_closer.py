@@ -1,0 +1,104 @@
+"""What the closer closes, by the clocks it is told. On a real API server: tests/control_plane/test_closer.py."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.closer import close, main
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.labels import CLOSER, MAINTENANCE_UNTIL
+from tests.builders_components import controller_config
+
+API = BudgetPolicy(name="api", namespace="ebbtide")
+RAY = BudgetPolicy(name="ray", namespace="ebbtide")
+# New York, 08:00 to 19:00 on weekdays, a guard of 15 minutes.
+NOON = datetime(2026, 11, 18, 17, tzinfo=UTC)
+NIGHT = datetime(2026, 11, 18, 6, tzinfo=UTC)
+CLOSING_TIME = datetime(2026, 11, 18, 12, 45, tzinfo=UTC)
+THANKSGIVING = datetime(2026, 11, 26, 12, 45, tzinfo=UTC)
+
+
+class Budgets:
+    """Stands for the two calls of `KubeApi` that the closer makes."""
+
+    def __init__(self, max_unavailable: int = 1, annotations: Mapping[str, str] | None = None) -> None:
+        self.seen = {"metadata": {"annotations": annotations or {}}, "spec": {"maxUnavailable": max_unavailable}}
+        self.read: list[str] = []
+        self.applied: list[tuple[str, Any]] = []
+        self.refusal: ApiError | None = None
+
+    def get(self, path: str) -> Mapping[str, Any]:
+        self.read.append(path)
+        if self.refusal is not None:
+            raise self.refusal
+        return self.seen
+
+    def apply(self, path: str, body: Mapping[str, Any], *, manager: str) -> None:
+        assert manager == CLOSER
+        self.applied.append((path.rpartition("/")[2], body["spec"]))
+
+
+def config() -> ControllerConfig:
+    hours = replace(controller_config().hours, closed_dates=frozenset({date(2026, 11, 26)}))
+    return replace(controller_config(), hours=hours, budgets=(API,), never_opened=(RAY,))
+
+
+def closes(budget: BudgetPolicy, *clocks: datetime, budgets: Budgets | None = None) -> bool:
+    found = budgets or Budgets()
+    assert close(budget, config(), cast("KubeApi", found), [*clocks])
+    assert found.read == [f"/apis/policy/v1/namespaces/ebbtide/poddisruptionbudgets/{budget.name}"]
+    assert found.applied in ([], [(budget.name, {"maxUnavailable": 0})])
+    return bool(found.applied)
+
+
+@pytest.mark.parametrize(("at", "closed"), [(NOON, True), (CLOSING_TIME, True), (NIGHT, False), (THANKSGIVING, False)])
+def test_a_flexible_budget_is_closed_by_day_and_left_open_by_night_and_on_holidays(at: datetime, closed: bool) -> None:
+    assert closes(API, at) is closed
+
+
+def test_what_is_closed_is_not_written() -> None:
+    assert not closes(API, NOON, budgets=Budgets(max_unavailable=0))
+
+
+def test_a_clock_that_is_a_little_behind_the_cron_still_closes() -> None:
+    assert closes(API, CLOSING_TIME.replace(minute=43, second=30))
+    assert not closes(API, CLOSING_TIME.replace(minute=42))
+
+
+@pytest.mark.parametrize("clocks", [(NIGHT, NOON), (NOON, NIGHT)])
+def test_one_clock_that_says_day_is_enough(clocks: tuple[datetime, datetime]) -> None:
+    assert closes(API, *clocks)
+
+
+@pytest.mark.parametrize(
+    ("until", "closed"),
+    [("2026-11-18T07:00:00Z", False), ("2026-11-18T05:59:59Z", True), ("tonight", True), ("2026-11-18T07:00:00", True)],
+)
+def test_at_night_a_fixed_budget_stays_open_only_while_its_maintenance_runs(until: str, closed: bool) -> None:
+    assert closes(RAY, NIGHT, budgets=Budgets(annotations={MAINTENANCE_UNTIL: until})) is closed
+
+
+def test_a_fixed_budget_is_closed_at_any_other_time() -> None:
+    assert closes(RAY, NIGHT)
+    assert closes(RAY, NOON, budgets=Budgets(annotations={MAINTENANCE_UNTIL: "2026-11-18T23:00:00Z"}))
+
+
+@pytest.mark.parametrize(("status", "good"), [(404, True), (403, False), (0, False)])
+def test_what_cannot_be_closed_is_told(status: int, good: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    budgets = Budgets()
+    budgets.refusal = ApiError(status, "no luck")
+
+    assert close(API, config(), cast("KubeApi", budgets), [NOON]) is good
+    assert capsys.readouterr().err == "closer: ebbtide/api: no luck\n"
+
+
+def test_a_document_that_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text("{}")
+
+    assert main(["--config", str(tmp_path / "config.json")]) == 2
+    assert capsys.readouterr().err.startswith("closer: nothing was closed: wanted a JSON object with a schema number")

@@ -1,0 +1,80 @@
+"""Which pods count as idle when names are long, or when the source cannot tell pod from pod."""
+
+from controllers.ports import Known, PodPhase, PodSeen
+from controllers.workers.idle import with_idle_pods
+from tests.builders_controllers import CALM, Bench, config, pool_policy, seconds
+
+LONG = "a-deployment-with-a-name-that-goes-on-and-on-and-on-6d4cf56db6"  # 62 characters
+
+
+def idle_of(hosts: set[str], *pods: str) -> frozenset[str]:
+    known = Known(waiting=0, in_transit=0, running=0, idle=frozenset(hosts))
+    return with_idle_pods(known, [PodSeen(name=pod, phase=PodPhase.RUNNING) for pod in pods]).idle
+
+
+def test_a_long_pod_name_is_known_by_its_first_63_characters() -> None:
+    assert idle_of({LONG + "x"}, LONG + "x7k2p") == {LONG + "x7k2p"}
+
+
+def test_a_cut_name_does_not_end_in_a_dash() -> None:
+    assert idle_of({LONG}, LONG + "-x7k2") == {LONG + "-x7k2"}
+
+
+def test_pods_that_share_a_cut_name_are_busy() -> None:
+    assert idle_of({LONG, "short"}, LONG + "-aaaaa", LONG + "-bbbbb", "short") == {"short"}
+
+
+def nameless_bench(workers: int, *, busy: int = 0) -> Bench:
+    bench = Bench(config(pool_policy()))
+    bench.queues["train"].names_idle = False
+    bench.staff("train", workers, busy=busy)
+    return bench
+
+
+def test_without_names_one_job_in_flight_keeps_every_worker() -> None:
+    bench = nameless_bench(4, busy=1)
+
+    bench.pass_time(CALM * 3)
+
+    assert bench.cluster.writes == []
+    assert bench.pool_report().idle == 0
+
+
+def test_without_names_a_pool_that_holds_nothing_goes_to_zero() -> None:
+    bench = nameless_bench(4)
+
+    bench.pass_time(CALM + seconds(2))
+
+    assert bench.cluster.replicas("train") == 0
+
+
+def test_without_names_not_even_pending_pods_go_while_a_job_is_in_flight() -> None:
+    bench = nameless_bench(2, busy=1)
+    bench.queues["train"].enqueue(5)
+    bench.turn()
+    bench.queues["train"].waiting = 0
+
+    bench.pass_time(CALM * 2)
+
+    assert bench.cluster.replicas("train") == 6
+    assert bench.pool_report().pending == 4
+
+
+def test_without_names_stale_entries_keep_every_worker() -> None:
+    bench = nameless_bench(3)
+    bench.queues["train"].stale = 1
+
+    bench.pass_time(CALM * 2)
+
+    assert bench.cluster.replicas("train") == 3
+
+
+def test_a_queue_that_was_never_seen_is_told_and_has_no_other_effect() -> None:
+    bench = Bench(config(pool_policy()))
+    bench.queues["train"].seen_before = False
+    bench.queues["train"].enqueue()
+
+    bench.turn()
+
+    assert bench.pool_report().note == "queue never seen: is its name right?"
+    assert bench.cluster.replicas("train") == 1

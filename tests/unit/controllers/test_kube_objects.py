@@ -1,0 +1,116 @@
+"""What is made of raw objects, where the real server is hard to bring into the state."""
+
+from typing import Any
+
+import pytest
+
+from controllers.adapters.kube_objects import budget, deployment, lifetime, pod, replica_set, rival_of
+from controllers.ports import PodPhase
+
+BORN, LATER = "2026-03-04T12:00:00Z", "2026-03-04T13:00:00Z"
+
+
+def item(
+    kind_spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **metadata: Any
+) -> dict[str, Any]:
+    named = {
+        "name": "train",
+        "uid": "1",
+        "resourceVersion": "7",
+        "generation": 2,
+        "creationTimestamp": BORN,
+        **metadata,
+    }
+    return {"metadata": named, "spec": kind_spec or {}, **({} if status is None else {"status": status})}
+
+
+def owner(manager: str, *, time: str | None = BORN, subresource: str = "", field: str = "f:replicas") -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "manager": manager,
+        "operation": "Apply",
+        "fieldsV1": {"f:spec": {field: {}}},
+        "subresource": subresource,
+    }
+    return entry if time is None else {**entry, "time": time}
+
+
+@pytest.mark.parametrize(
+    ("phase", "seen"),
+    [("Pending", PodPhase.PENDING), ("Running", PodPhase.RUNNING), ("Unknown", PodPhase.RUNNING)],
+)
+def test_a_pod_whose_phase_nobody_knows_may_be_at_work(phase: str, seen: PodPhase) -> None:
+    kept = pod(item(status={"phase": phase}))
+
+    assert kept is not None
+    assert kept.seen.phase is seen
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_is_no_capacity_even_while_it_is_deleted(phase: str) -> None:
+    assert pod(item(status={"phase": phase}, deletionTimestamp=LATER)) is None
+
+
+def test_a_pod_belongs_to_what_controls_it() -> None:
+    owners = [{"uid": "other"}, {"uid": "set", "controller": True}]
+    kept = pod(item(ownerReferences=owners))
+
+    assert kept is not None
+    assert (kept.owner, kept.seen.phase) == ("set", PodPhase.PENDING)
+
+
+@pytest.mark.parametrize(("observed", "has", "settled"), [(2, 3, True), (1, 3, False), (2, 2, False)])
+def test_a_deployment_is_settled_once_its_status_has_caught_up(observed: int, has: int, settled: bool) -> None:
+    kept = deployment(item({"replicas": 3}, {"observedGeneration": observed, "replicas": has}))
+
+    assert kept.seen.settled is settled
+
+
+def test_a_deployment_without_status_or_replicas_is_at_zero_and_not_settled() -> None:
+    assert (deployment(item()).seen.replicas, deployment(item()).seen.settled) == (0, False)
+
+
+def test_a_refusal_reads_the_same_for_every_pod() -> None:
+    def refused(pod_name: str) -> str:
+        message = f'pods "{pod_name}" is forbidden: exceeded quota: few'
+        failure = {"type": "ReplicaFailure", "status": "True", "message": message}
+        return deployment(item({"replicas": 3}, {"observedGeneration": 2, "conditions": [failure]})).seen.refused
+
+    assert refused("train-a1") == refused("train-b2") == "exceeded quota: few"
+
+
+def test_an_old_replica_set_counts_until_its_last_pod_is_gone() -> None:
+    assert replica_set(item({"replicas": 0}, {"observedGeneration": 2, "replicas": 1})).seen == 1
+    assert replica_set(item({"replicas": 3}, {"observedGeneration": 1, "replicas": 3})).seen == -1
+
+
+@pytest.mark.parametrize(("value", "seen"), [(0, 0), (1, 1), ("0%", 0), ("50%", 50), ("odd", 1), (None, 1)])
+def test_a_budget_is_closed_only_at_zero(value: object, seen: int) -> None:
+    spec = {"minAvailable": 1} if value is None else {"maxUnavailable": value}
+
+    assert budget(item(spec)).seen.max_unavailable == seen
+
+
+def test_start_up_is_known_once_a_pod_is_ready() -> None:
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": LATER}
+
+    assert lifetime(item(status={"conditions": [condition]})).seen.startup is None
+    ready = lifetime(item(status={"conditions": [{**condition, "status": "True"}]})).seen.startup
+    assert ready is not None
+    assert ready.total_seconds() == 3600
+
+
+@pytest.mark.parametrize(
+    ("entry", "rival"),
+    [
+        (owner("gitops", time=LATER), "gitops"),
+        (owner("gitops", time=BORN), ""),
+        (owner("gitops", time=LATER, field="f:template"), ""),
+        (owner("keda", time=None, subresource="scale"), "keda (through scale)"),
+        (owner("kubectl", time=None, subresource="scale"), ""),
+        (owner("pulumi-kubernetes-1a2b", time=LATER), ""),
+        (owner("ebbtide-controller", time=None, subresource="scale"), ""),
+        ({"manager": "gitops"}, ""),
+    ],
+)
+def test_a_rival_is_who_writes_replicas_again_or_through_scale(entry: dict[str, Any], rival: str) -> None:
+    assert rival_of({"creationTimestamp": BORN, "managedFields": [entry]}) == rival

@@ -1,0 +1,117 @@
+"""What a turn tells at its end, and what is left when the loop stops."""
+
+from datetime import timedelta
+
+from controllers.ports import BudgetReport, PoolReport, SetBudget, Unknown
+from tests.builders_controllers import CALM, NIGHT, Bench, budgets, config, pool_policy, seconds
+
+
+def test_a_turn_reports_what_it_saw_of_a_pool_and_wants_for_it() -> None:
+    bench = Bench(config(pool_policy()))
+    bench.staff("train", 3, busy=1)
+    bench.pass_time(seconds(6))
+    bench.queues["train"].enqueue(4)
+
+    bench.turn()
+
+    assert bench.pool_report() == PoolReport(
+        name="train",
+        reading=bench.queues["train"].snapshot(),
+        workers=3,
+        wanted=5,
+        reason="demand-above-capacity",
+        running=3,
+        idle=2,
+    )
+
+
+def test_a_pending_pod_is_not_an_idle_one() -> None:
+    bench = Bench(config(pool_policy()))
+    bench.cluster.add_pool("train", 2)
+
+    bench.turn()
+
+    assert (bench.pool_report().pending, bench.pool_report().running, bench.pool_report().idle) == (2, 0, 0)
+
+
+def test_what_cannot_be_decided_wants_nothing() -> None:
+    bench = Bench(config(pool_policy()))
+    bench.demand.override["train"] = Unknown("Redis is away")
+
+    bench.turn()
+
+    report = bench.pool_report()
+    assert (report.workers, report.wanted, report.note) == (0, None, "demand unknown, holding: Redis is away")
+
+
+def test_what_concerns_no_single_object_is_trouble_while_it_lasts() -> None:
+    bench = Bench(config(pool_policy(), budgets=budgets("api")))
+    bench.cluster.down = "the watch is broken"
+    bench.turn()
+    assert bench.report.trouble == ("cluster unknown, holding: the watch is broken",)
+    assert (bench.pool_report().workers, bench.budget_report().max_unavailable) == (None, None)
+    bench.cluster.down = None
+
+    bench.turn()
+
+    assert bench.report.trouble == ()
+
+
+def test_the_window_is_reported_with_its_end() -> None:
+    bench = Bench(config(), start=NIGHT)
+
+    bench.turn()
+
+    window = bench.report.window_open, bench.report.window_reason, bench.report.window_until
+    assert window == (True, "disruption-window-open", NIGHT + timedelta(hours=8, minutes=45))
+
+
+def test_a_flip_counts_as_settled_only_when_value_and_status_are_seen() -> None:
+    bench = Bench(config(budgets=budgets("api")), start=NIGHT)
+    bench.cluster.add_budget("api")
+    bench.cluster.status_lags = True
+    bench.turn()
+    assert bench.budget_report() == BudgetReport(
+        name="api", max_unavailable=0, wanted=1, reason="disruption-window-open", settled=False
+    )
+    bench.turn()
+    assert not bench.budget_report().settled
+    bench.cluster.settle_budget("api")
+
+    bench.turn()
+
+    assert bench.budget_report().settled
+
+
+def test_a_budget_that_does_not_settle_in_ten_seconds_is_told_once() -> None:
+    bench = Bench(config(budgets=budgets("api"), sweep=timedelta(hours=1)), start=NIGHT)
+    bench.cluster.add_budget("api", settled=False)
+
+    assert bench.turn() == seconds(10)
+    bench.pass_time(seconds(30))
+
+    assert [message for _, _, message in bench.journal.notes] == ["its status has not caught up within 10 s"]
+    assert bench.cluster.writes == []  # an opening waits for it
+
+
+def test_a_stop_closes_every_budget_but_those_that_the_next_config_has() -> None:
+    bench = Bench(config(pool_policy(), budgets=budgets("api", "web")), start=NIGHT)
+    bench.cluster.add_budget("api")
+    bench.cluster.add_budget("web")
+    bench.staff("train", 2)
+    bench.turn()
+    bench.cluster.writes.clear()
+
+    bench.loop.stop(bench.clock.now(), keep=frozenset({"web"}))
+
+    assert bench.cluster.writes == [SetBudget(budget="api", max_unavailable=0, version=None, reason="controller-stops")]
+    assert (bench.cluster.budget("web"), bench.cluster.replicas("train")) == (1, 2)
+
+
+def test_a_shrinking_pool_reports_its_reason() -> None:
+    bench = Bench(config(pool_policy()))
+    bench.staff("train", 2)
+
+    bench.pass_time(CALM + seconds(1))
+
+    assert (bench.pool_report().wanted, bench.pool_report().reason) == (0, "empty-for-the-calm-window")

@@ -1,0 +1,294 @@
+"""Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on free loopback ports.
+
+What had to be found out:
+
+- KWOK renews node leases, or the controller manager marks every node unready after 40 s and no budget allows anything.
+- Every node needs a `kubernetes.io/hostname` of its own: without that key the scheduler ignores anti-affinity silently.
+- The ServiceAccount admission plugin waits for accounts and mounts tokens; without it a pod needs neither, and tokens
+  for an account are asked for by hand. RBAC is on, and nothing but the administrator passes it by.
+"""
+
+import base64
+import json
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+from urllib.error import URLError
+
+from kubernetes.client import Configuration
+
+from control_plane.binaries import binaries
+from control_plane.processes import NotStarted, Processes
+from controllers.adapters.kube_api import ApiError, KubeApi
+
+Component: TypeAlias = Literal["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
+HOST = "127.0.0.1"
+START_LIMIT = 60.0  # seconds; a busy machine is slow, not broken
+_ATTEMPTS = 3  # another process may take a free port before ours does
+_TICK = 0.02
+_NODE_LEASE_SECONDS = 40
+
+
+class ControlPlane:
+    """A control plane from `with` to its end; without nodes it is just etcd and the API server, which is quicker."""
+
+    def __init__(self, *, with_nodes: bool = True) -> None:
+        self._with_nodes = with_nodes
+        self._programs: Mapping[str, Path] = {}
+        self._token = secrets.token_hex(16)
+        self.url = ""
+        self.api: KubeApi
+        self.processes: Processes
+
+    def __enter__(self) -> Self:
+        self._programs = binaries()
+        for attempt in range(1, _ATTEMPTS + 1):
+            self.processes = Processes(Path(tempfile.mkdtemp(prefix="ebbtide-control-plane-")))
+            try:
+                self._start()
+            except NotStarted:
+                self.processes.close()
+                if attempt == _ATTEMPTS:
+                    raise
+            except BaseException:  # Ctrl-C while starting: nothing may stay behind
+                self.processes.close()
+                raise
+            else:
+                break
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.processes.close()
+
+    # --- how to reach it ------------------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        return self.processes.folder
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def token(self) -> str:
+        """The administrator's."""
+        return self._token
+
+    def configuration(self, token: str | None = None) -> Configuration:
+        """For the client library, as the administrator or with another token."""
+        configuration = Configuration()
+        configuration.host = self.url
+        configuration.ssl_ca_cert = str(self._ca_file)
+        configuration.api_key["authorization"] = f"Bearer {token or self._token}"
+        return configuration
+
+    def token_for(self, namespace: str, service_account: str, *, seconds: int = 3600) -> str:
+        """A real token of an account that exists, as a pod of it would have."""
+        request: dict[str, Any] = {"spec": {"expirationSeconds": seconds}}
+        answer = self.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token", request)
+        return str(answer["status"]["token"])
+
+    def api_as(self, namespace: str, service_account: str) -> KubeApi:
+        return KubeApi(self.configuration(self.token_for(namespace, service_account)))
+
+    def kubeconfig_as(self, namespace: str, service_account: str) -> Path:
+        """A kubeconfig file with that account's token, for a process under test."""
+        file = self.folder / f"kubeconfig-{namespace}-{service_account}"
+        self._write_kubeconfig(file, self.token_for(namespace, service_account))
+        return file
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
+        """What kubectl prints. Raises `subprocess.CalledProcessError`, whose `stderr` says why."""
+        command = [str(self._programs["kubectl"]), f"--kubeconfig={kubeconfig or self.kubeconfig}", *arguments]
+        environment = {**os.environ, "HOME": str(self.folder)}  # its cache goes with the rest
+        return subprocess.run(
+            command, input=stdin, env=environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+
+    # --- nodes, and faults ----------------------------------------------------------------------------------------
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        cpu: str | int = 16,
+        memory: str = "64Gi",
+        gpu: int = 0,
+    ) -> None:
+        """A node that KWOK plays: pods bound to it run, and end when deleted."""
+        size = {"cpu": str(cpu), "memory": memory, "pods": "110", **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
+        node: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})},
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+            },
+            "spec": {"taints": [dict(taint) for taint in taints]},
+            "status": {"allocatable": size, "capacity": size},
+        }
+        self.api.create("/api/v1/nodes", node)
+
+    def suspend(self, component: Component) -> None:
+        """Freeze it: its connections stay open and nothing answers."""
+        self.processes.send(component, signal.SIGSTOP)
+
+    def resume(self, component: Component) -> None:
+        self.processes.send(component, signal.SIGCONT)
+
+    def restart(self, component: Component) -> None:
+        """Kill it and start it anew on the same port and data; returns when it answers."""
+        self.processes.restart(component)
+        self._wait_until_ready("restarting")
+
+    # --- starting -------------------------------------------------------------------------------------------------
+
+    @property
+    def _ca_file(self) -> Path:
+        return self.folder / "certificates" / "apiserver.crt"  # its own, followed by the authority it was signed by
+
+    def _start(self) -> None:
+        """All at once: each of them waits for the ones it needs."""
+        client, peer, api, manager, scheduler = _free_ports(5)
+        self.url = f"https://{HOST}:{api}"
+        (self.folder / "tokens.csv").write_text(f"{self._token},admin,admin,system:masters\n")
+        (self.folder / "accounts.key").write_text(_new_signing_key())
+        self._write_kubeconfig(self.kubeconfig, self._token)
+        self._ports = {"kube-controller-manager": manager, "kube-scheduler": scheduler}
+        self._launch("etcd", self._etcd_arguments(client, peer))
+        self._wait(lambda: _accepts(client), "waiting for etcd")
+        self._launch("kube-apiserver", self._api_server_arguments(client, api))
+        self._wait(self._ca_file.exists, "waiting for the API server's certificate")
+        self.api = KubeApi(self.configuration())
+        self._wait(lambda: self._answers("/api/v1/namespaces/default"), "waiting for the API server")
+        if self._with_nodes:
+            common = [f"--kubeconfig={self.kubeconfig}"]
+            served = [*common, f"--bind-address={HOST}", "--leader-elect=false"]
+            qps = ["--kube-api-qps=200", "--kube-api-burst=400"]
+            certificates = f"--cert-dir={self.folder / 'certificates'}"
+            self._launch("kube-controller-manager", [*served, *qps, certificates, f"--secure-port={manager}"])
+            self._launch("kube-scheduler", [*served, *qps, certificates, f"--secure-port={scheduler}"])
+            lease = f"--node-lease-duration-seconds={_NODE_LEASE_SECONDS}"
+            self._launch("kwok", [*common, "--manage-all-nodes=true", lease, "--server-address=", "--cidr=10.0.0.1/16"])
+        self._wait_until_ready("starting")
+
+    def _etcd_arguments(self, client: int, peer: int) -> list[str]:
+        return [
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls=http://{HOST}:{client}",
+            f"--advertise-client-urls=http://{HOST}:{client}",
+            f"--listen-peer-urls=http://{HOST}:{peer}",
+            "--unsafe-no-fsync",
+        ]
+
+    def _api_server_arguments(self, etcd: int, port: int) -> list[str]:
+        key = self.folder / "accounts.key"
+        return [
+            f"--etcd-servers=http://{HOST}:{etcd}",
+            f"--bind-address={HOST}",
+            f"--secure-port={port}",
+            f"--cert-dir={self.folder / 'certificates'}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--disable-admission-plugins=ServiceAccount",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+        ]
+
+    def _launch(self, component: Component, arguments: Sequence[str]) -> None:
+        self.processes.start(component, [str(self._programs[component]), *arguments])
+
+    def _write_kubeconfig(self, file: Path, token: str) -> None:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "test", "cluster": {"server": self.url, "certificate-authority": str(self._ca_file)}}
+            ],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "current-context": "test",
+        }
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(document))  # JSON is YAML
+
+    # --- waiting --------------------------------------------------------------------------------------------------
+
+    def _wait_until_ready(self, doing: str) -> None:
+        self._wait(lambda: self._answers("/readyz?verbose=false", text=True), doing)
+        if self._with_nodes:
+            for port in self._ports.values():
+                self._wait(lambda port=port: _says_ok(f"https://{HOST}:{port}/healthz"), doing)
+
+    def _wait(self, done: Callable[[], bool], doing: str) -> None:
+        deadline = time.monotonic() + START_LIMIT
+        while not done():
+            self.processes.require_alive(deadline, doing)
+            time.sleep(_TICK)
+
+    def _answers(self, path: str, *, text: bool = False) -> bool:
+        if text:
+            return _says_ok(f"{self.url}{path}")
+        try:
+            self.api.get(path)
+        except ApiError:
+            return False
+        return True
+
+
+def _says_ok(url: str) -> bool:
+    """Health is told to anyone, and at once by certificates that only their own process knows: they are not checked."""
+    unchecked = ssl.create_default_context()
+    unchecked.check_hostname = False
+    unchecked.verify_mode = ssl.CERT_NONE
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=unchecked)
+    )
+    try:
+        with opener.open(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def _free_ports(number: int) -> list[int]:
+    """All held open together, so that they differ."""
+    probes = [socket.socket() for _ in range(number)]
+    try:
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def _new_signing_key() -> str:
+    """A fresh P-256 key in its shortest form (RFC 5915 without the public half): no program or library is needed."""
+    scalar = bytes([secrets.randbelow(0x7F) + 1]) + secrets.token_bytes(31)  # below the group's order, above zero
+    der = bytes.fromhex("30310201010420") + scalar + bytes.fromhex("a00a06082a8648ce3d030107")
+    return f"-----BEGIN EC PRIVATE KEY-----\n{base64.b64encode(der).decode()}\n-----END EC PRIVATE KEY-----\n"
