@@ -45,6 +45,7 @@ SLOW_ARRIVALS = 24
 STARTS = 5
 DEPLOYMENTS, PODS_EACH, NODES = 200, 5, 12
 IDLE_SECONDS = float(os.environ.get("EBBTIDE_BENCH_IDLE_SECONDS", "600"))
+_ROOT = Path(__file__).parents[1]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -230,7 +231,7 @@ def _idle(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
     budgets = [BudgetPolicy(name=name, namespace=NAMESPACE) for name in names]
     _until(lambda: _running(plane.api) >= DEPLOYMENTS * PODS_EACH)
     with _process(plane, _config(server, pools, budgets)) as process:
-        time.sleep(15)  # the first readings, and the flip of whatever the hour says
+        _until(lambda: _is_quiet(process.port))  # the first readings, the flip of the budgets, and its Events
         before, cpu, began = _calls(process.port), _cpu(process.pid), time.monotonic()
         time.sleep(IDLE_SECONDS)
         after, minutes = _calls(process.port), (time.monotonic() - began) / 60
@@ -327,12 +328,21 @@ def _process(plane: ControlPlane, config: ControllerConfig, *, ready: bool = Tru
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config.json"
         file.write_text(dump(config))
-        command = [sys.executable, "-m", "controllers", "--config", str(file), "--kubeconfig", str(plane.kubeconfig)]
+        command = [
+            str(_interpreter()),
+            "-m",
+            "controllers",
+            "--config",
+            str(file),
+            "--kubeconfig",
+            str(plane.kubeconfig),
+        ]
         with (Path(folder) / "log").open("w") as log:
-            process = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}"], stdout=log, env=_environment())
+            process = subprocess.Popen(
+                [*command, "--listen", f"127.0.0.1:{port}"], stdout=log, cwd=folder, env=_environment()
+            )
         try:
             if ready:
-                _until(lambda: _page(port, "/status") is not None and "report" in str(_page(port, "/status")))
                 _until(lambda: bool(json.loads(_page(port, "/status") or "{}").get("report")))
             yield _Process(process.pid, port)
         finally:
@@ -340,8 +350,21 @@ def _process(plane: ControlPlane, config: ControllerConfig, *, ready: bool = Tru
             process.wait(timeout=20)
 
 
+def _interpreter() -> Path:
+    """One that has what the controller's image installs and nothing else: a library uses what it finds."""
+    home, lock = _ROOT / ".venvs" / "controller", _ROOT / "tools" / "locks" / "controller.txt"
+    stamp = home / "built-from"
+    if not stamp.exists() or stamp.read_text() != lock.read_text():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        # As in the image: what only the asynchronous client needs is not in the lock.
+        subprocess.run([*pip, "--no-deps", "--require-hashes", "--requirement", str(lock)], check=True)
+        stamp.write_text(lock.read_text())
+    return home / "bin" / "python"
+
+
 def _environment() -> dict[str, str]:
-    return {**os.environ, "POD_NAME": "bench", "POD_NAMESPACE": NAMESPACE}
+    return {**os.environ, "PYTHONPATH": str(_ROOT), "POD_NAME": "bench", "POD_NAMESPACE": NAMESPACE}
 
 
 def _page(port: int, path: str) -> str | None:
@@ -362,6 +385,12 @@ def _calls(port: int) -> dict[str, float]:
     if not counts:
         raise RuntimeError("the controller told no count of its API calls")
     return counts
+
+
+def _is_quiet(port: int) -> bool:
+    before = _calls(port)
+    time.sleep(12)
+    return _calls(port).get("PATCH", 0) == before.get("PATCH", 0)
 
 
 def _cpu(pid: int) -> float:

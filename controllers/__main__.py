@@ -9,19 +9,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
-
-from kubernetes.client import Configuration
 
 from controllers.adapters.clock import ClockCheck, SystemClock
 from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.journal import Events, LineJournal
-from controllers.adapters.kube_api import KubeApi, NoCluster, from_kubeconfig, in_cluster
+from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.lease import Lease
 from controllers.adapters.metrics import FORMAT, Meter, family
@@ -32,18 +28,16 @@ from controllers.adapters.server import Server, document, verdict
 from controllers.adapters.wakers import HintWaker, TrackingListener
 from controllers.loop import Loop
 from controllers.ports import Ports
-from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
-from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+from ebbtide.vocabulary.controller_config import ControllerConfig, encoded, load
+from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.windows import tzdata_version
 
-WRONG_INPUT = 2  # exit code
-LAST_WORDS = 4  # seconds from the signal to the end, whatever hangs
 _STANDBY, _TICK = timedelta(seconds=1), timedelta(milliseconds=50)
 _SYNC = 5.0  # seconds that a new term waits for its caches before it turns without them
 _PATIENCE = 30.0  # seconds beside three sweeps: a loop that has not turned for so long is ill
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="controllers", description="Scales queue workers and flips budgets.")
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the controller config document")
     parser.add_argument("--kubeconfig", metavar="FILE", help="how to reach the cluster (default: as a pod of it)")
@@ -51,45 +45,44 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     about = f"--config {chosen.config}"
     try:
-        file = ConfigFile(chosen.config, check)
+        file = ConfigFile(chosen.config, read)
         about = f"--kubeconfig {chosen.kubeconfig}" if chosen.kubeconfig else "the pod's own cluster"
-        process = Process(file, from_kubeconfig(chosen.kubeconfig) if chosen.kubeconfig else in_cluster())
+        process = Process(file, chosen.kubeconfig)
         about = f"--listen {chosen.listen}"
         host, _, port = chosen.listen.rpartition(":")
         Server(host.strip("[]"), int(port), process.pages)
     except (NoCluster, ValueError, OSError, OverflowError) as error:
         print(f"controllers: {about}: {error}", file=sys.stderr)
-        return WRONG_INPUT
+        return 2
     signal.signal(signal.SIGTERM, process.stop)
     signal.signal(signal.SIGINT, process.stop)
     process.run()
     return 0
 
 
-def check(config: ControllerConfig) -> None:
-    """Raises ValueError or OSError for a config that cannot be carried out here."""
+def read(text: str) -> ControllerConfig:
+    """Raises ValueError or OSError for a document that cannot be carried out here."""
+    config = load(text)
     prefixes_to_watch(config)
     connect(config.redis, os.environ).close()
+    return config
 
 
 class Term:
     """What one leadership under one config is wired to."""
 
     def __init__(self, process: "Process", config: ControllerConfig, api: KubeApi) -> None:
-        self.config, self._now = config, process.clock.now
-        connection, hint = partial(connect, config.redis, os.environ), process.waker.hint
+        clock, waker, doubt = process.clock, process.waker, process.doubt
+        self.config, self._now = config, clock.now
+        connection, hint = partial(connect, config.redis, os.environ), waker.hint
         self.cluster = KubeCluster(api, config, may_write=process.lease.held, hint=hint)
+        self.p99 = self.cluster.measures.p99
         self.demand = demand_sources(config, connection, heard=partial(process.clocks.heard, "Redis"))
         self.listener = TrackingListener(connection, prefixes_to_watch(config), hint)
         self.events = Events(api, config)
-        self.journal = LineJournal(sys.stdout, process.meter.turned, self.events.acted)
+        self.journal = LineJournal(sys.stdout, process.meter, self.events, lambda: self.cluster.said)
         ports = Ports(
-            demand=self.demand,
-            cluster=self.cluster,
-            clock=process.clock,
-            waker=process.waker,
-            journal=self.journal,
-            doubt=process.doubt,
+            demand=self.demand, cluster=self.cluster, clock=clock, waker=waker, journal=self.journal, doubt=doubt
         )
         self.loop = Loop(config, ports)
         self.faults: list[str] = []
@@ -105,13 +98,9 @@ class Term:
         self.listener.close()
         self.cluster.close()
 
-    def p99(self) -> dict[str, float | None]:
-        """Seconds: what the closing guard must cover."""
-        measures = {"drain": self.cluster.measures.drain_p99(), "startup": self.cluster.measures.startup_p99()}
-        return {name: None if p99 is None else p99.total_seconds() for name, p99 in measures.items()}
-
     def warn(self) -> None:
-        needed, guard = sum(filter(None, self.p99().values())), self.config.closing_guard.total_seconds()
+        """What pods need must fit into the closing guard."""
+        guard, needed = self.config.closing_guard.total_seconds(), sum(filter(None, self.p99().values()))
         if (too_short := needed > guard) != self._too_short:
             self._too_short = too_short
             message = f"{guard:.0f} s, and pods need {needed:.0f} s (p99) to end and to start again"
@@ -124,17 +113,15 @@ class Term:
 
 
 class Process:
-    """`pages` is what the server tells, from threads of its own."""
-
-    def __init__(self, file: ConfigFile, configuration: Configuration) -> None:
+    def __init__(self, file: ConfigFile, kubeconfig: str | None) -> None:
         self._file, self.clock, self.waker, self.meter = file, SystemClock(), HintWaker(), Meter()
         self.clocks = ClockCheck(self.clock.now)
-        self._api = KubeApi(configuration, partial(self.clocks.heard, "the API server"))
+        self._api = KubeApi(from_pod_or(kubeconfig), partial(self.clocks.heard, "the API server"))
         self._me = os.environ.get("POD_NAME") or f"{os.uname().nodename}-{os.getpid()}"
-        self.lease = Lease(self._api, os.environ.get("POD_NAMESPACE", NAMESPACE), CONTROLLER, self._me)
+        self.lease = Lease(self._api, os.environ.get("POD_NAMESPACE", NAMESPACE), self._me)
         self._term: Term | None = None
         self._beat = monotonic()
-        self.pages = {
+        self.pages = {  # the server calls them from threads of its own
             "/healthz": lambda: verdict(self._ill()),
             "/readyz": lambda: verdict(self._unready()),
             "/status": lambda: document(self._status()),
@@ -143,7 +130,7 @@ class Process:
 
     def stop(self, *_: object) -> None:
         """A signal's handler. What still hangs when the alarm goes off is ended by the kernel."""
-        signal.alarm(LAST_WORDS)
+        signal.alarm(4)  # seconds
         self.waker.stop()
 
     def doubt(self) -> str:
@@ -178,8 +165,7 @@ class Process:
                 next_look = began + term.config.sweep.total_seconds()
                 term.warn()
                 if self._file.changed():
-                    kept = frozenset(budget.name for budget in self._file.config.budgets)
-                    term.loop.stop(self.clock.now(), keep=kept)
+                    term.loop.stop(self.clock.now(), keep={budget.name for budget in self._file.config.budgets})
                     return True
             pause = term.loop.turn(self.clock.now())
             self.meter.passed(monotonic() - began)
@@ -188,8 +174,6 @@ class Process:
                 self.lease.release()
                 return False
         return True
-
-    # --- what is told ---------------------------------------------------------------------------------------------
 
     def _ill(self) -> str:
         silent, limit = monotonic() - self._beat, _PATIENCE + 3 * self._file.config.sweep.total_seconds()
@@ -200,37 +184,30 @@ class Process:
         term = self._term
         return "the caches are not synced" if term is not None and not term.cluster.ready() else ""
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self) -> dict[str, object]:
         term, now, config, report = self._term, self.clock.now(), self._file.config, self.meter.report
+        window = {"open": config.window.is_open(now), "until": encoded(config.window.next_change(now))}
+        window |= {"nextOpening": encoded(config.hours.next_opening(now)), "timezone": config.hours.timezone}
         return {
             "at": encoded(now),
             "customer": config.customer,
-            "leader": {"identity": self.lease.holder(), "held": self.lease.held(), "me": self._me},
+            "leader": {"identity": self.lease.holder, "held": self.lease.held(), "me": self._me},
             "config": {"good": not self._file.why, "why": self._file.why},
             "clocks": self.clocks.doubt() or "agree",
             "tzdata": tzdata_version(),
             "wake": term.listener.mode() if term else "standby",
             "probe": term.faults if term else [],
             "measures": {f"{name}P99": p99 for name, p99 in term.p99().items()} if term else {},
-            "window": {
-                "open": config.window.is_open(now),
-                "reason": report.window_reason if report else "",
-                "until": encoded(config.window.next_change(now)),
-                "nextOpening": encoded(config.hours.next_opening(now)),
-                "timezone": config.hours.timezone,
-            },
+            "window": {**window, "reason": report.window_reason if report else ""},
             "readings": self.meter.readings(now),
             "report": encoded(report),
         }
 
     def _metrics(self) -> str:
         term, calls = self._term, [({"verb": verb}, count) for verb, count in sorted(self._api.calls.items())]
-        states = {
-            "leader": self.lease.held(),
-            "config_good": not self._file.why,
-            "clocks_agree": not self.clocks.doubt(),
-        }
-        told = [family(name, "whether it is so", [({}, state)]) for name, state in states.items()]
+        flags = {"leader": self.lease.held(), "config_good": not self._file.why}
+        flags["clocks_agree"] = not self.clocks.doubt()
+        told = [family(name, "whether it is so", [({}, flag)]) for name, flag in flags.items()]
         told.append(family("api_calls_total", "requests to the API server by verb", calls))
         if term is not None:
             told += [family(f"{name}_p99_seconds", "of flexible pods", [({}, p99)]) for name, p99 in term.p99().items()]

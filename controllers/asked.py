@@ -4,11 +4,11 @@ A cache may lag behind our own writes. Remembering them prevents repeated writes
 no protection (a restart forgets it): that is the version which every change of replicas is bound to.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-LAG_LIMIT = timedelta(seconds=30)
-"""A write that no cache shows by then was overwritten by someone else."""
+LAG_LIMIT = timedelta(seconds=30)  # a write that no cache shows by then was overwritten by someone else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,34 +22,26 @@ class Asks:
     """The open asks, by kind and name of their object."""
 
     def __init__(self) -> None:
-        self._open: dict[str, dict[str, Ask]] = {}  # no kind is empty
+        self._open: defaultdict[str, dict[str, Ask]] = defaultdict(dict)
 
     def __bool__(self) -> bool:
-        return bool(self._open)
-
-    def __contains__(self, kind: str) -> bool:
-        return kind in self._open
+        return any(self._open.values())
 
     def record(self, kind: str, name: str, ask: Ask) -> None:
-        self._open.setdefault(kind, {})[name] = ask
+        self._open[kind][name] = ask
 
     def outstanding(self, kind: str, name: str, seen: tuple[str, int], now: datetime) -> Ask | None:
         """The ask that the cluster does not show yet, given version and value seen; a shown or old one is dropped."""
-        ask = self._open[kind].get(name) if kind in self._open else None
+        ask = self._open[kind].get(name)
         if ask is None:
             return None
         version, value = seen
         if version != ask.before or value == ask.value or not timedelta() <= now - ask.at < LAG_LIMIT:
-            self._drop(kind, name)
+            del self._open[kind][name]
             return None
         return ask
 
     def drop_gone(self, kind: str, present: set[str]) -> None:
         """Forget the asks about objects that are no longer there."""
-        for name in self._open[kind].keys() - present if kind in self._open else ():
-            self._drop(kind, name)
-
-    def _drop(self, kind: str, name: str) -> None:
-        del self._open[kind][name]
-        if not self._open[kind]:
-            del self._open[kind]
+        for name in self._open[kind].keys() - present:
+            del self._open[kind][name]

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from controllers.adapters.clock import SystemClock
-from controllers.adapters.kube_api import ApiError, KubeApi, NoCluster, from_kubeconfig, in_cluster
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, UnreadableConfig, load
+from controllers.adapters.kube_api import ApiError, KubeApi, NoCluster, from_pod_or
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, load
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.labels import CLOSER, KEEP_UNTIL, MAINTENANCE_UNTIL
 
@@ -26,8 +26,8 @@ def main(arguments: list[str]) -> int:
     clocks = [SystemClock().now()]
     try:
         config = load(chosen.config.read_text(encoding="utf-8"))
-        api = KubeApi(from_kubeconfig(chosen.kubeconfig) if chosen.kubeconfig else in_cluster(), clocks.append)
-    except (OSError, UnicodeDecodeError, UnreadableConfig, NoCluster) as error:
+        api = KubeApi(from_pod_or(chosen.kubeconfig), clocks.append)
+    except (OSError, ValueError, NoCluster) as error:
         print(f"closer: nothing was closed: {error}", file=sys.stderr)
         return 2
     return 1 if [one for one in config.budgets + config.never_opened if not close(one, config, api, clocks)] else 0
@@ -43,7 +43,7 @@ def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: 
         work = hold_of({KEEP_UNTIL: seen["metadata"].get("annotations", {}).get(MAINTENANCE_UNTIL, "")})
         runs = work is not None and work.until is not None and all(work.holds_at(now) for now in clocks)
         if seen["spec"].get("maxUnavailable") != 0 and not (night and (runs or budget not in config.never_opened)):
-            api.apply(path, {**closed, "metadata": {"name": budget.name}}, manager=CLOSER)
+            api.apply(path, closed, manager=CLOSER)
             print(f"closer: {budget.namespace}/{budget.name} closed")
     except ApiError as error:
         print(f"closer: {budget.namespace}/{budget.name}: {error}", file=sys.stderr)

@@ -1,11 +1,11 @@
 """One pool's pods as they are believed to be, counting what was asked and is not seen yet."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from controllers.asked import Asks
-from controllers.ports import Known, PodPhase, PoolSeen
-from controllers.workers.idle import is_blind
+from controllers.ports import Known, PodPhase, PodSeen, PoolSeen
 from controllers.workers.victims import Spare, WorkerPod, spare_pods
 from controllers.workers.watch import PoolWatch
 
@@ -26,14 +26,26 @@ class Shape:
         return sum(pod.removable and not pod.pending for pod in self.pods)
 
 
+def with_idle_pods(known: Known, pods: Sequence[PodSeen]) -> Known:
+    """The reading of a source that cannot tell pod from pod: all are idle, while nothing at all is in flight."""
+    if known.names_idle:
+        return known
+    quiet = () if _is_blind(known) else pods
+    return replace(known, idle=frozenset(pod.name for pod in quiet if pod.phase is PodPhase.RUNNING))
+
+
+def _is_blind(known: Known) -> bool:
+    """Whether work is in flight that any of the pods, the pending ones included, may hold."""
+    return not known.names_idle and (known.in_flight > 0 or known.stale > 0)
+
+
 def shape_of(now: datetime, seen: PoolSeen, known: Known, watch: PoolWatch, marks: tuple[Asks, str]) -> Shape:
     """`known` names idle pods; `marks` are the asks and the kind under which this pool's marks are kept there."""
     pods: list[WorkerPod] = []
     asks, kind = marks
     active = known.in_transit + known.running
     pending = terminating = 0
-    if kind in asks:
-        asks.drop_gone(kind, {pod.name for pod in seen.pods})
+    asks.drop_gone(kind, {pod.name for pod in seen.pods})
     for pod in seen.pods:
         idle = pod.name in known.idle
         if pod.phase is PodPhase.TERMINATING:
@@ -42,7 +54,7 @@ def shape_of(now: datetime, seen: PoolSeen, known: Known, watch: PoolWatch, mark
             continue
         waits = pod.phase is PodPhase.PENDING and not idle  # else its worker has reported: it runs by now
         pending += waits
-        ask = asks.outstanding(kind, pod.name, ("", int(pod.marked)), now) if kind in asks else None
+        ask = asks.outstanding(kind, pod.name, ("", int(pod.marked)), now)
         pods.append(
             WorkerPod(
                 name=pod.name,
@@ -53,6 +65,6 @@ def shape_of(now: datetime, seen: PoolSeen, known: Known, watch: PoolWatch, mark
             )
         )
     # A job in transit is held by a pod that still says idle, and nothing says by which.
-    proven = not known.in_transit and not is_blind(known)
+    proven = not known.in_transit and not _is_blind(known)
     spare = spare_pods(pods, max(0, active)) if proven else Spare(pending=0, idle=0)
     return Shape(pods=pods, spare=spare, pending=pending, terminating=terminating)

@@ -4,23 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controllers.asked import Ask, Asks
-from controllers.pool_shape import Shape, shape_of
-from controllers.ports import (
-    Action,
-    Known,
-    Mark,
-    Outcome,
-    PodPhase,
-    PoolReport,
-    PoolSeen,
-    Reading,
-    Scale,
-    Unknown,
-    Untrusted,
-)
-from controllers.workers.decision import PoolReading, Reason, Trust, WorkerDecision, decide_workers
+from controllers.pool_shape import Shape, shape_of, with_idle_pods
+from controllers.ports import Action, Known, Mark, Outcome, PoolReport, PoolSeen, Reading, Scale, Unknown, Untrusted
+from controllers.workers.decision import PoolReading, Reason, WorkerDecision, decide_workers
 from controllers.workers.floors import LOOK_AHEAD, FloorNow, floor_at
-from controllers.workers.idle import with_idle_pods
 from controllers.workers.refusals import Refusals
 from controllers.workers.victims import plan_victims
 from controllers.workers.watch import PoolWatch
@@ -30,7 +17,6 @@ from ebbtide.vocabulary.holds import Hold
 _TOLD = {Reason.NO_SAFE_STOP, Reason.UNSETTLED}  # holds that an operator should hear about
 _LOWERS = {Reason.SHRINK, Reason.ZERO}
 _HANDS_OFF = {Reason.RIVAL, Reason.PAUSED}
-_NO_FLOOR = FloorNow(0, None)
 _WAITS = {Reason.CALMING, Reason.BUSY, Reason.GROWTH, *_LOWERS}  # what time alone may move on
 
 
@@ -56,28 +42,37 @@ class PoolTurn:
         self._late = False
         self._floor: tuple[datetime, FloorNow] | None = None
 
-    def unseen(self, why: str) -> PoolReport:
-        """The cluster is unknown: nothing is decided, and the run of readings is broken."""
+    def blind(
+        self, reading: Reading, reason: Reason = Reason.UNKNOWN, workers: int | None = None, note: str = ""
+    ) -> PoolReport:
+        """Nothing is decided, and the run of readings is broken."""
         self._watch.forget()
-        return PoolReport(name=self._pool.name, reading=Unknown(why), workers=None, wanted=None, reason=Reason.UNKNOWN)
+        return PoolReport(name=self._pool.name, reading=reading, workers=workers, wanted=None, reason=reason, note=note)
 
     def turn(self, now: datetime, seen: PoolSeen | None, reading: Reading, asks: Asks, doubt: str = "") -> PoolVerdict:
         """`doubt` is why clock or config are distrusted: then nothing is lowered."""
         latest = now + self._config.sweep
-        if isinstance(reading, Unknown) or seen is None:
-            return PoolVerdict((), latest, self._unread(seen, reading))
+        if seen is None:
+            note = "its Deployment is not in the cluster"
+            return PoolVerdict((), latest, self.blind(reading, Reason.MISSING, note=note))
+        if isinstance(reading, Unknown):
+            note = f"demand unknown, holding: {reading.why}"
+            return PoolVerdict((), latest, self.blind(reading, workers=seen.replicas, note=note))
         hold = seen.hold if seen.hold is not None and seen.hold.holds_at(now) else None
         ask = asks.outstanding("scale", self._pool.name, (seen.version, seen.replicas), now)
         workers = seen.replicas if ask is None else ask.value
         trusted = isinstance(reading, Known) and not doubt
         known = with_idle_pods(reading if isinstance(reading, Known) else reading.seen, seen.pods)
         weight = self._weight(seen, known, workers)
-        self._watch_over(now, seen, known if trusted else None, weight)
+        if trusted:
+            self._watch.see(now, known, staffed=known.stale > 0 and seen.running > 0, weight=weight)
+        else:
+            self._watch.forget()
         shape = shape_of(now, seen, known, self._watch, (asks, self._marks))
         floor = self._floor_now(now)
         limit = self._pool.growth_per_minute
         facts = PoolReading(
-            trust=Trust.KNOWN if isinstance(reading, Known) else Trust.UNTRUSTED,
+            trusted=isinstance(reading, Known),
             jobs=known.in_flight * weight,
             chores=self._watch.has_chores(now, known),
             peak_jobs=self._watch.peak_jobs,
@@ -120,18 +115,6 @@ class PoolTurn:
         elif isinstance(action, Scale):
             asks.record("scale", action.pool, Ask(value=action.replicas, before=action.version or "", at=now))
 
-    def _unread(self, seen: PoolSeen | None, reading: Reading) -> PoolReport:
-        self._watch.forget()
-        note = f"demand unknown, holding: {reading.why}" if isinstance(reading, Unknown) else ""
-        return PoolReport(
-            name=self._pool.name,
-            reading=reading,
-            workers=None if seen is None else seen.replicas,
-            wanted=None,
-            reason=Reason.MISSING if seen is None else Reason.UNKNOWN,
-            note=note or "its Deployment is not in the cluster",
-        )
-
     def _weight(self, seen: PoolSeen, known: Known, workers: int) -> int:
         """For how many jobs each counts: one worker each while the declared job time proves wrong.
 
@@ -141,17 +124,9 @@ class PoolTurn:
         limit, wait = self._pool.drain_within, known.oldest_wait
         slow = limit is not None and wait is not None and wait > limit
         if slow and not self._late:
-            slow = sum(pod.phase is PodPhase.RUNNING for pod in seen.pods) >= workers
+            slow = seen.running >= workers
         self._late = slow
         return self._pool.jobs_per_worker if slow else 1
-
-    def _watch_over(self, now: datetime, seen: PoolSeen, known: Known | None, weight: int) -> None:
-        """`known` is None when it, or the clock, is not trusted."""
-        if known is None:
-            self._watch.forget()
-            return
-        staffed = known.stale > 0 and any(pod.phase is PodPhase.RUNNING for pod in seen.pods)
-        self._watch.see(now, known, staffed=staffed, weight=weight)
 
     def _actions(self, seen: PoolSeen, decision: WorkerDecision, shape: Shape, workers: int) -> tuple[Action, ...]:
         name, reason = self._pool.name, decision.reason
@@ -164,7 +139,6 @@ class PoolTurn:
         unmark = plan.unmark if chosen else ()
         actions: list[Action] = [Mark(pool=name, pod=pod, idle=False, reason="no-longer-idle") for pod in unmark]
         if decision.workers > workers or (reason is Reason.REFUSED and decision.workers < workers):
-            # Bound to the version too: decided on a lagging cache, a raise from 2 to 4 may cut 7 workers to 4.
             ask = Scale(pool=name, replicas=decision.workers, version=seen.version, reason=reason)
             return (ask, *actions)
         actions += [Mark(pool=name, pod=pod, idle=True, reason=reason) for pod in plan.mark]
@@ -174,8 +148,6 @@ class PoolTurn:
         return tuple(actions)
 
     def _floor_now(self, now: datetime) -> FloorNow:
-        if not self._pool.floors and self._pool.morning is None:
-            return _NO_FLOOR
         if self._floor is not None:
             since, floor = self._floor
             if since <= now < (floor.until or since + LOOK_AHEAD):

@@ -58,9 +58,9 @@ Reading: TypeAlias = Known | Unknown | Untrusted
 
 
 class DemandSource(Protocol):
-    def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
-        """One consistent reading per pool; how demand is kept (lists, streams, an API) is the adapter's business."""
-        ...
+    """One consistent reading per pool; how demand is kept (lists, streams, an API) is the adapter's business."""
+
+    def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]: ...
 
 
 # --- the cluster ------------------------------------------------------------------------------------------------------
@@ -90,6 +90,10 @@ class PoolSeen:
     refused: str = ""  # why the cluster creates no more pods (a quota, an admission rule), in its own words
     rival: str = ""  # who else writes the replicas: an autoscaler or a GitOps tool
     hold: Hold | None = None
+
+    @property
+    def running(self) -> int:
+        return sum(pod.phase is PodPhase.RUNNING for pod in self.pods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,31 +157,27 @@ class Outcome(StrEnum):
 
 
 class Cluster(Protocol):
-    def observe(self) -> ClusterSeen | Unknown:
-        """What the caches hold; never a network call on the hot path."""
-        ...
+    """`observe` tells what the caches hold, without a call over the network; `act` raises for nothing that a cluster
+    can answer."""
 
-    def act(self, action: Action) -> Outcome:
-        """Carry out one action. Never raises for what a cluster can answer."""
-        ...
+    def observe(self) -> ClusterSeen | Unknown: ...
+    def act(self, action: Action) -> Outcome: ...
 
 
 # --- time, waking, telling --------------------------------------------------------------------------------------------
 
 
 class Clock(Protocol):
-    def now(self) -> datetime:
-        """Wall time, aware, UTC."""
-        ...
+    def now(self) -> datetime: ...  # wall time, aware, UTC
 
 
 class Waker(Protocol):
-    def wait(self, timeout: timedelta) -> bool:
-        """Return after `timeout` or sooner on a hint that something changed; False when it is time to stop.
+    """Returns after `timeout` or sooner on a hint that something changed; False when it is time to stop.
 
-        A hint is a reason to read sooner, never a fact.
-        """
-        ...
+    A hint is a reason to read sooner, never a fact.
+    """
+
+    def wait(self, timeout: timedelta) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,8 +199,6 @@ class PoolReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetReport:
-    """What one turn saw of a budget and wants for it."""
-
     name: BudgetName
     max_unavailable: int | None  # None: not in the cluster
     wanted: int
@@ -225,17 +223,11 @@ class TurnReport:
 class Journal(Protocol):
     def turned(self, report: TurnReport) -> None:
         """Told at the end of every turn; cheap."""
-        ...
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
         """Something an operator should know, told when it changes and not on every pass."""
-        ...
-
-
-def _no_doubt() -> str:
-    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,5 +239,5 @@ class Ports:
     clock: Clock
     waker: Waker
     journal: Journal
-    doubt: Callable[[], str] = _no_doubt
+    doubt: Callable[[], str] = lambda: ""
     """Why the edges distrust clock or config now (empty: they do not): then nothing is opened and nothing lowered."""

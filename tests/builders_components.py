@@ -34,7 +34,7 @@ def worker_settings(**changes: Any) -> WorkerSettings:
         "longest_job": timedelta(hours=12),
         "node_group": "flexible",
     }
-    derived = {"jobs_per_worker": 1, "safe_stop": True}
+    derived: dict[str, Any] = {"jobs_per_worker": 1, "safe_stop": True}
     return WorkerSettings.model_construct(**{**_defaults(WorkerSettings), **derived, **values, **changes})
 
 

@@ -8,22 +8,21 @@ in one string: the client's time goes into replies, not into asking.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-# In scope for a backend: ask(command, …), which raises what Redis refuses; `now` in seconds; `lead`, the look-ahead.
-# A backend defines `local function queue(name)`, which returns nil for a queue that is known and holds nothing, else
-# {waiting, in_transit, running, stale, due_soon, oldest, {host, 1 if idle else 0, …}, 1 if ever used else 0}
-# where `oldest` is "" (cannot be told), ISO 8601 text or epoch seconds; a ninth entry, 1 or 0, overrides `names_idle`.
-# It may replace `house()`, asked once for all: why the workers stand still ("": they do not), and the size of a
-# register of queues that never shrinks unless the database is flushed.
+# In scope for a backend: ask(command, …), which raises what Redis refuses; `now` in seconds.
+# It defines `local function queue(name, place)`, which returns nil for a known queue that holds nothing, else the row
+# {waiting, in_transit, running, stale, due_soon, never_used, blind, oldest, {host, 1 if idle else 0, …}}
+# where `never_used` and `blind` (cannot tell which pod is idle, only that nothing at all is in flight) are 1 or 0, and
+# `oldest` is "" (cannot be told), ISO 8601 text or epoch seconds. It may replace `house()`, asked once for all: why the
+# workers stand still ("": they do not), and the size of a register of queues that only a flush makes smaller.
 _HEAD = """
 local time = redis.call('TIME')
-local now, lead = tonumber(time[1]), tonumber(ARGV[1])
-local ask = redis.call
-local function house() return '', 0 end
+local now, ask = tonumber(time[1]), redis.call
+local function house() return '', ask('SCARD', 'ebbtide:queues') end
 """
 
-# ARGV: look-ahead in seconds, "1" to describe the server, then queue names.
+# ARGV: "1" to describe the server, then queue names.
 # Reply: seconds, microseconds, {identity, role, why, size} or false, then the places of the queues that hold something,
-# counted from 1, and their tables; last, place and reason of each queue that cannot be read.
+# counted from 1, and their rows; last, {place, reason} of each queue that cannot be read.
 _TAIL = """
 local function telling(...)  -- slower, and says what was refused
   local reply, command, key = redis.pcall(...), ...
@@ -32,7 +31,7 @@ local function telling(...)  -- slower, and says what was refused
   return reply
 end
 local server, places, held, failures = false, {}, {}, {}
-if ARGV[2] == '1' then
+if ARGV[1] == '1' then
   local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
   local identity = (info:match('run_id:(%w*)') or '') .. ' ' .. (info:match('master_replid:(%w*)') or '')
   ask = telling
@@ -40,18 +39,18 @@ if ARGV[2] == '1' then
   if not good then return type(why) == 'table' and why or {err = why} end
   ask, server = redis.call, {identity, info:match('role:(%w*)') or '', why, size}
 end
-for i = 3, #ARGV do
-  local good, result = pcall(queue, ARGV[i])
+for place, name in ipairs({unpack(ARGV, 2)}) do
+  local good, result = pcall(queue, name, place)
   if not good then
     ask = telling
-    good, result = pcall(queue, ARGV[i])
-    failures[#failures + 1] = i - 2
-    failures[#failures + 1] = ARGV[i] .. ' could not be read: ' .. (type(result) == 'table' and result.err or result)
+    good, result = pcall(queue, name, place)
+    local why = type(result) == 'table' and result.err or result
+    failures[#failures + 1] = {place, 'queue ' .. name .. ' could not be read: ' .. why}
   elseif result then
-    places[#places + 1], held[#held + 1] = i - 2, result
+    places[#places + 1], held[#held + 1] = place, result
   end
 end
-return cjson.encode({tonumber(time[1]), tonumber(time[2]), server, places, held, failures})
+return cjson.encode({now, tonumber(time[2]), server, places, held, failures})
 """
 
 
@@ -62,8 +61,6 @@ class Backend:
     kind: str
     lua: str
     wakes: Callable[[Sequence[str]], tuple[str, ...]]
-    names_idle: bool = True  # False: cannot tell which pod is idle, only that nothing at all is in flight
-    caution: str = ""  # what an operator should know of it
 
     @property
     def script(self) -> str:

@@ -1,16 +1,13 @@
 """Celery's keys, read without Celery: late acknowledgement only, since other running tasks are in no key of Redis.
 
-`unacked` holds what all queues of the database handed out; an entry ends in the exchange and routing key that say whose
-it is. Only our report (`ebbtide.jobs.celery_worker`) tells pod from pod, and the visibility timeout. Without it nothing
-is called stale: an entry that is left behind keeps one worker, which is what gives it back.
+`unacked` holds what all queues handed out; an entry ends in the exchange and routing key that say whose it is. Only our
+report (`ebbtide.jobs.celery_worker`) tells pod from pod, and the visibility timeout; else nothing is called stale.
 """
 
 from controllers.adapters.backend import Backend
 
 _LUA = r"""
 local most, given, bindings = 1000, nil, {}  -- what was given out is the same for all queues: read once per call
-
-function house() return '', ask('SCARD', 'ebbtide:queues') end
 
 local function handed_out()
   local count = ask('HLEN', 'unacked')
@@ -58,15 +55,9 @@ local function queue(name)
   end
   running = math.max(running, busy)  -- a task that outlives the visibility timeout is given out again while it runs
   local known = ask('EXISTS', '_kombu.binding.' .. name) + ask('SISMEMBER', 'ebbtide:queues', name)
-  local used = known + waiting + running + stale + #hosts > 0
-  return {waiting, 0, running, stale, 0, tonumber(head) or '', hosts, used and 1 or 0, #hosts > 0 and 1 or 0}
+  local unused = known + waiting + running + stale + #hosts == 0 and 1 or 0
+  return {waiting, 0, running, stale, 0, unused, #hosts == 0 and 1 or 0, tonumber(head) or '', hosts}
 end
 """
 
-CELERY = Backend(
-    kind="celery",
-    lua=_LUA,
-    wakes=lambda queues: (*queues, "unacked"),
-    names_idle=False,  # unless a worker reports
-    caution="acknowledge tasks late: while one acknowledged early runs, list and `unacked` are as empty as without it",
-)
+CELERY = Backend(kind="celery", lua=_LUA, wakes=lambda queues: (*queues, "unacked"))

@@ -7,15 +7,14 @@ one, and while it lies there the last good one is obeyed and distrusted.
 from collections.abc import Callable
 from pathlib import Path
 
-from ebbtide.vocabulary.controller_config import ControllerConfig, load
+from ebbtide.vocabulary.controller_config import ControllerConfig
 
 
 class ConfigFile:
-    """`config` is the last good one. `check` raises ValueError for what cannot be carried out."""
+    """`config` is the last good one. `read` raises ValueError or OSError for a bad one, and so does the start on it."""
 
-    def __init__(self, path: Path, check: Callable[[ControllerConfig], None]) -> None:
-        """Raises ValueError, whose message says what to change, or OSError."""
-        self._path, self._check = path, check
+    def __init__(self, path: Path, read: Callable[[str], ControllerConfig]) -> None:
+        self._path, self._read = path, read
         self._text = path.read_text(encoding="utf-8")
         self.config = self._read(self._text)
         self.why = ""  # it is not followed now; empty if it is
@@ -30,8 +29,3 @@ class ConfigFile:
             return False
         before, self.config, self._text, self.why = self.config, config, text, ""
         return config != before
-
-    def _read(self, text: str) -> ControllerConfig:
-        config = load(text)
-        self._check(config)
-        return config

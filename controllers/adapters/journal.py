@@ -1,8 +1,7 @@
 """Tells what happens: one JSON object per line, and Events on the objects that were changed.
 
-Events are core/v1 (events.k8s.io is the same store, but has no plain count). Each object and reason has one, applied
-under a name of its own, so that repeating counts it up. `kubectl describe` finds them by the object's uid, which is
-looked up. A thread writes them, one per pause and reason: the loop never waits, and what the API refuses is dropped.
+Events are core/v1: events.k8s.io has no plain count. Each object and reason has one, so that repeating counts it up.
+`kubectl describe` finds them by the object's uid. A thread writes them: the loop never waits, refused ones are dropped.
 """
 
 import json
@@ -15,8 +14,9 @@ from datetime import datetime
 from typing import Any, TextIO, TypeAlias
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from controllers.ports import Action, Mark, Outcome, Scale, SetBudget, TurnReport
-from ebbtide.vocabulary.controller_config import ControllerConfig
+from controllers.adapters.metrics import Meter
+from controllers.ports import Action, Mark, Outcome, Scale, TurnReport
+from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
 from ebbtide.vocabulary.labels import CONTROLLER, FIELD_MANAGER
 
 PAUSE = 5.0  # seconds
@@ -26,36 +26,26 @@ _TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # of an Event; ot
 
 
 class LineJournal:
-    """`turned` and `acted` are told too."""
+    """`meter` and `events` are told too. `said`: the server's words on the last write, if it was not done."""
 
-    def __init__(
-        self, stream: TextIO, turned: Callable[[TurnReport], None], acted: Callable[[datetime, Action, Outcome], None]
-    ) -> None:
-        self._stream, self._turned, self._acted = stream, turned, acted
+    def __init__(self, stream: TextIO, meter: Meter, events: "Events", said: Callable[[], str]) -> None:
+        self._stream, self._meter, self._events, self._said = stream, meter, events, said
 
     def turned(self, report: TurnReport) -> None:
-        self._turned(report)
+        self._meter.turned(report)
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
-        self._write(at, "acted", **_described(action), reason=action.reason, outcome=outcome.value)
-        self._acted(at, action, outcome)
+        changed = {key: value for key, value in encoded(action).items() if key != "version"}
+        said = {"said": said} if (said := self._said()) else {}
+        self._write(at, "acted", **changed, outcome=outcome.value, **said)
+        self._events.acted(at, action, outcome)
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
         self._write(at, "noted", subject=subject, message=message)
 
     def _write(self, at: datetime, event: str, **record: object) -> None:
-        self._stream.write(json.dumps({"at": at.isoformat(timespec="milliseconds"), "event": event, **record}) + "\n")
-        self._stream.flush()
-
-
-def _described(action: Action) -> dict[str, Any]:
-    match action:
-        case Scale():
-            return {"pool": action.pool, "replicas": action.replicas}
-        case Mark():
-            return {"pool": action.pool, "pod": action.pod, "idle": action.idle}
-        case SetBudget():
-            return {"budget": action.budget, "maxUnavailable": action.max_unavailable}
+        line = json.dumps({"at": at.isoformat(timespec="milliseconds"), "event": event, **record})
+        print(line, file=self._stream, flush=True)
 
 
 class Events:
@@ -72,9 +62,11 @@ class Events:
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
         if isinstance(action, Mark) or outcome not in _TYPES or self._waiting.qsize() >= _MOST_WAITING:
             return
-        about = self._pools[action.pool] if isinstance(action, Scale) else self._budgets[action.budget]
-        _, (what, value) = _described(action).items()
-        message = f"{what} {value}: {action.reason}{'' if outcome is Outcome.DONE else ', refused by the cluster'}"
+        if isinstance(action, Scale):
+            about, change = self._pools[action.pool], f"replicas {action.replicas}"
+        else:
+            about, change = self._budgets[action.budget], f"maxUnavailable {action.max_unavailable}"
+        message = f"{change}: {action.reason}{'' if outcome is Outcome.DONE else ', refused by the cluster'}"
         reason, stamp = action.reason.title().replace("-", ""), at.isoformat(timespec="seconds")
         kind, source = _TYPES[outcome], {"component": CONTROLLER}
         event = {"type": kind, "reason": reason, "message": message, "lastTimestamp": stamp, "source": source}

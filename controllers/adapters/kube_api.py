@@ -21,12 +21,11 @@ from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import HTTPError
 
 Json: TypeAlias = dict[str, Any]
+NoCluster = ConfigException  # where the API server is could not be found out; the message says why
 
-MERGE_PATCH = "application/merge-patch+json"
+_JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _PATIENCE = Timeout(connect=2.0, read=5.0)  # an answer that comes later is late for a Lease of 15 s
-_CONNECTIONS = 16  # one per watch and thread: more than the library keeps on a small node
-GONE = 410
 
 
 class ApiError(Exception):
@@ -37,31 +36,26 @@ class ApiError(Exception):
         self.status = status
 
 
-class NoCluster(Exception):
-    """Where the API server is could not be found out; the message says why."""
-
-
 class KubeApi:
     """Safe to use from several threads. `heard` is told the server's time with every answer."""
 
     def __init__(self, configuration: Configuration, heard: Callable[[datetime], None] = lambda _: None) -> None:
-        self._configuration = configuration
+        self._configuration, self._heard = configuration, heard
         # A connection whose other end vanished would otherwise look like a quiet one.
         configuration.socket_options = tcp_keepalive_socket_options(idle=10, interval=5, count=3)
-        configuration.connection_pool_maxsize = _CONNECTIONS
+        configuration.connection_pool_maxsize = 16  # one per watch and thread
         self._pool = RESTClientObject(configuration).pool_manager
-        self._heard = heard
         self.calls: Counter[str] = Counter()  # by verb
 
     def get(self, path: str, **query: str) -> Json:
         return self._answer("GET", path, query)
 
     def create(self, path: str, body: Mapping[str, Any]) -> Json:
-        return self._answer("POST", path, {}, body, "application/json")
+        return self._answer("POST", path, {}, body)
 
     def replace(self, path: str, body: Mapping[str, Any]) -> Json:
         """A whole object; with a resourceVersion in it the server refuses (409) if it has changed since."""
-        return self._answer("PUT", path, {}, body, "application/json")
+        return self._answer("PUT", path, {}, body)
 
     def patch(self, path: str, body: Mapping[str, Any], kind: str = MERGE_PATCH, **query: str) -> Json:
         return self._answer("PATCH", path, query, body, kind)
@@ -75,59 +69,33 @@ class KubeApi:
 
     def watch(self, path: str, silence: float, **query: str) -> "Watch":
         """Open a watch. `silence` is the longest wait for one event, in seconds."""
-        response = self._send("GET", path, {**query, "watch": "true"}, timeout=Timeout(connect=2.0, read=silence))
-        self._check(response)
-        return Watch(response)
+        patience = Timeout(connect=2.0, read=silence)
+        return Watch(self._send("GET", path, {**query, "watch": "true"}, timeout=patience, preload_content=False))
 
-    def _answer(
-        self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None, kind: str = ""
-    ) -> Json:
-        response = self._send(verb, path, query, body, kind)
-        self._check(response)
+    def _answer(self, verb: str, path: str, query: Mapping[str, str], body: object = None, kind: str = _JSON) -> Json:
+        response = self._send(verb, path, query, kind, json=body, timeout=_PATIENCE)
         try:
-            return cast("Json", json.loads(response.data))
-        except (HTTPError, ValueError) as error:
+            return cast("Json", response.json())
+        except ValueError as error:
             raise ApiError(0, f"an answer that is not JSON: {error}") from error
 
-    def _send(
-        self,
-        verb: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Mapping[str, Any] | None = None,
-        kind: str = "",
-        timeout: Timeout = _PATIENCE,
-    ) -> BaseHTTPResponse:
+    def _send(self, verb: str, path: str, query: Mapping[str, str], kind: str = _JSON, **how: Any) -> BaseHTTPResponse:
         self.calls["WATCH" if "watch" in query else verb] += 1
-        headers = {"Accept": "application/json"}
-        token = self._configuration.get_api_key_with_prefix("authorization", alias="BearerToken")
-        if token:
+        headers, url = {"Accept": _JSON, "Content-Type": kind}, f"{self._configuration.host}{path}?{urlencode(query)}"
+        if token := self._configuration.get_api_key_with_prefix("authorization", alias="BearerToken"):
             headers["Authorization"] = token
-        if kind:
-            headers["Content-Type"] = kind
         try:
-            response = self._pool.request(
-                verb,
-                f"{self._configuration.host}{path}{'?' if query else ''}{urlencode(query)}",
-                body=None if body is None else json.dumps(body),
-                headers=headers,
-                timeout=timeout,
-                retries=False,
-                preload_content="watch" not in query,
-            )
+            response = self._pool.request(verb, url, headers=headers, retries=False, **how)
         except (HTTPError, OSError) as error:
             raise ApiError(0, f"the API server cannot be reached: {error}") from error
         if "Date" in response.headers:
             self._heard(parsedate_to_datetime(response.headers["Date"]))
-        return response
-
-    def _check(self, response: BaseHTTPResponse) -> None:
         if response.status >= 400:
-            try:
-                message = json.loads(response.data)["message"]
-            except (HTTPError, ValueError, KeyError, TypeError):
-                message = f"HTTP {response.status}"
-            raise ApiError(response.status, str(message))
+            message = f"HTTP {response.status}"
+            with suppress(HTTPError, ValueError, KeyError, TypeError):
+                message = str(response.json()["message"])
+            raise ApiError(response.status, message)
+        return response
 
 
 class Watch:
@@ -153,20 +121,16 @@ class Watch:
             self._response.shutdown()
 
 
-def in_cluster() -> Configuration:
-    """From the pod's own service account. Raises `NoCluster`."""
-    return _loaded(lambda configuration: load_incluster_config(configuration))
-
-
 def from_kubeconfig(file: str | None = None, context: str | None = None) -> Configuration:
-    """As kubectl finds it. Raises `NoCluster`."""
-    return _loaded(lambda configuration: load_kube_config(file, context, configuration))
-
-
-def _loaded(load: Callable[[Configuration], None]) -> Configuration:
+    """As kubectl finds it. Raises `NoCluster` or OSError."""
     configuration = Configuration()
-    try:
-        load(configuration)
-    except (ConfigException, OSError) as error:
-        raise NoCluster(str(error)) from error
+    load_kube_config(file, context, configuration)
+    return configuration
+
+
+def from_pod_or(kubeconfig: str | None) -> Configuration:
+    """From the pod's own service account where no file is given. Raises `NoCluster` or OSError."""
+    if kubeconfig:
+        return from_kubeconfig(kubeconfig)
+    load_incluster_config(configuration := Configuration())
     return configuration

@@ -11,7 +11,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Generic, TypeVar
 
-from controllers.adapters.kube_api import GONE, ApiError, Json, KubeApi, Watch
+from controllers.adapters.kube_api import ApiError, Json, KubeApi, Watch
 
 T = TypeVar("T")
 
@@ -37,15 +37,13 @@ class KubeCache(Generic[T]):
         self._broken = float("-inf")  # since when there is no watch
         self._watch: Watch | None = None
         self._closed = Event()
-        self._thread = Thread(target=self._run, name=f"watch {path}", daemon=True)
-        self.start = self._thread.start
+        self.start = Thread(target=self._run, name=f"watch {path}", daemon=True).start
 
-    def close(self, patience: float = 2.0) -> None:
+    def close(self) -> None:
+        """Its thread ends by itself: at once, or when a server that hangs has been waited for."""
         self._closed.set()
         if self._watch is not None:
             self._watch.stop()
-        if self._thread.is_alive():
-            self._thread.join(patience)
 
     def snapshot(self) -> dict[str, T]:
         return self._kept.copy()
@@ -94,7 +92,7 @@ class KubeCache(Generic[T]):
         for event in watch:
             kind, item = event["type"], event["object"]
             if kind == "ERROR":
-                raise ApiError(int(item.get("code", GONE)), f"the watch ended: {item.get('message', item)}")
+                raise ApiError(int(item.get("code", 410)), f"the watch ended: {item.get('message', item)}")
             if kind != "BOOKMARK" and self._put(self._kept, item, None if kind == "DELETED" else self._slim(item)):
                 self._tell()
             self._version, self._heard = item["metadata"]["resourceVersion"], monotonic()

@@ -1,36 +1,22 @@
 """The cluster port on Kubernetes: caches to see with, one write per action, bound to the version it was decided on.
 
-A pool is built anew only when something of it changed. Nothing is guessed after a write: what is seen is what the
-server said. Deployments are read before their pods: a version that is too old costs one refused write, pods that are
-too old could cost a job.
+A pool is built anew only when something of it changed. Deployments are read before their pods: a version that is too
+old costs one refused write, pods that are too old could cost a job.
 """
 
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from operator import attrgetter
 from time import monotonic
 from typing import Any, TypeVar
 
-from controllers.adapters.kube_api import ApiError, Json, KubeApi
+from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.kube_objects import Kept, Lifetime, budget, deployment, lifetime, pod, replica_set
-from controllers.ports import (
-    Action,
-    BudgetName,
-    BudgetSeen,
-    ClusterSeen,
-    Mark,
-    Outcome,
-    PodSeen,
-    PoolName,
-    PoolSeen,
-    SetBudget,
-    Unknown,
-)
+from controllers.ports import Action, BudgetSeen, ClusterSeen, Mark, Outcome, PodSeen, PoolSeen, SetBudget, Unknown
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, Category
 
@@ -45,9 +31,7 @@ class Measures:
     """How long flexible pods take to end, and from creation to ready: the newest few hundred of each."""
 
     def __init__(self) -> None:
-        drains, startups = deque[timedelta](maxlen=500), deque[timedelta](maxlen=500)
-        self._drains, self.drain_p99 = drains, partial(_p99, drains)
-        self._startups, self.startup_p99 = startups, partial(_p99, startups)
+        self._drains, self._startups = deque[float](maxlen=500), deque[float](maxlen=500)  # seconds
         self._before: dict[str, Mapping[str, Lifetime]] = {}
         self._ending: dict[str, float] = {}
 
@@ -57,22 +41,26 @@ class Measures:
         self._before[namespace] = pods
         for uid in known.keys() - pods.keys():
             if uid in self._ending:
-                self._drains.append(timedelta(seconds=monotonic() - self._ending.pop(uid)))
+                self._drains.append(monotonic() - self._ending.pop(uid))
         for uid, now in pods.items():
             before = known.get(uid)
             if now.ending:
                 self._ending.setdefault(uid, monotonic())
             elif now.startup is not None and before is not None and before.startup is None:
-                self._startups.append(now.startup)
+                self._startups.append(now.startup.total_seconds())
+
+    def p99(self) -> dict[str, float | None]:
+        """Seconds; None while nothing was measured."""
+        return {"drain": _p99(self._drains), "startup": _p99(self._startups)}
 
 
 class KubeCluster:
-    """`said` is the server's own word on the last write that was not done."""
+    """`said` is the server's own word on the last write; empty if it was done."""
 
     def __init__(
         self, api: KubeApi, config: ControllerConfig, *, may_write: Callable[[], bool], hint: Callable[[], None]
     ) -> None:
-        self._api, self._may_write, self.said = api, may_write, ""
+        self._api, self._may_write = api, may_write
         self._pools = {policy.name: policy for policy in config.pools}
         self._budgets = {policy.name: policy for policy in config.budgets}
         workers, apps = {policy.namespace for policy in config.pools}, {policy.namespace for policy in config.budgets}
@@ -86,12 +74,12 @@ class KubeCluster:
             it: KubeCache(api, f"{_CORE}/{it}/pods", lifetime, partial(self._measure, it), labelSelector=flexible)
             for it in apps
         }
-        kinds = (self._deployments, self._sets, self._pods, self._pdbs)
-        self._caches: list[KubeCache[Any]] = [cache for kind in kinds for cache in kind.values()]
+        kinds: list[dict[str, KubeCache[Any]]] = [self._deployments, self._sets, self._pods, self._pdbs]
+        self._caches = [cache for kind in kinds for cache in kind.values()]
         self._all_caches = [*self._caches, *self._lives.values()]  # what is only measured makes nobody blind
         self.measures = Measures()
         self._revisions: list[int] = []
-        self._inputs: dict[PoolName, tuple[Any, ...]] = {}
+        self._inputs: dict[str, tuple[Any, ...]] = {}
         self._uids: dict[str, str] = {}  # of budgets
         self._seen = ClusterSeen()
 
@@ -100,12 +88,8 @@ class KubeCluster:
             cache.start()
 
     def close(self) -> None:
-        """Within two seconds, though a server that hangs may keep a thread a little longer."""
-        deadline = monotonic() + 2
         for cache in self._all_caches:
-            cache.close(patience=0)
-        for cache in self._all_caches:
-            cache.close(patience=max(0.0, deadline - monotonic()))
+            cache.close()
 
     def ready(self) -> bool:
         return not any(cache.trouble() for cache in self._caches)
@@ -115,11 +99,11 @@ class KubeCluster:
             return Unknown(why)
         revisions = [cache.revision for cache in self._caches]
         if revisions != self._revisions:
-            self._revisions = revisions
-            self._seen = self._look()
+            self._revisions, self._seen = revisions, self._look()
         return self._seen
 
     def act(self, action: Action) -> Outcome:
+        self.said = ""
         if not self._may_write():
             return Outcome.FENCED
         try:
@@ -132,7 +116,7 @@ class KubeCluster:
         return Outcome.DONE
 
     def _look(self) -> ClusterSeen:
-        pools: dict[PoolName, PoolSeen] = {}
+        pools: dict[str, PoolSeen] = {}
         for space, cache in self._deployments.items():
             deployments = cache.snapshot()
             sets, pods = _by_owner(self._sets[space]), _by_owner(self._pods[space])
@@ -140,11 +124,9 @@ class KubeCluster:
                 if policy.namespace == space and (kept := deployments.get(policy.deployment)) is not None:
                     own = sets.get(kept.uid, [])
                     inputs = (kept.seen, own, [each for one in own for each in pods.get(one.uid, ())])
-                    if name in self._seen.pools and self._inputs[name] == inputs:
-                        pools[name] = self._seen.pools[name]
-                    else:
-                        self._inputs[name], pools[name] = inputs, _pool(*inputs)
-        budgets: dict[BudgetName, BudgetSeen] = {}
+                    same = name in self._seen.pools and self._inputs[name] == inputs
+                    self._inputs[name], pools[name] = inputs, self._seen.pools[name] if same else _pool(*inputs)
+        budgets: dict[str, BudgetSeen] = {}
         for space, cache in self._pdbs.items():
             for name, kept in cache.snapshot().items():
                 if name in self._budgets and self._budgets[name].namespace == space:
@@ -156,11 +138,11 @@ class KubeCluster:
 
     def _send(self, action: Action) -> None:
         if isinstance(action, SetBudget):
-            space, name = _named(self._budgets, action.budget).namespace, action.budget
-            body: Json = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
-            path, spec = f"{_POLICY}/{space}/poddisruptionbudgets/{name}", {"maxUnavailable": action.max_unavailable}
+            name, body = action.budget, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+            path = f"{_POLICY}/{_named(self._budgets, name).namespace}/poddisruptionbudgets/{name}"
             # Without its uid an apply would make anew a budget that has just been deleted.
             metadata = {"uid": self._uids[name]} if name in self._uids else {}
+            spec = {"maxUnavailable": action.max_unavailable}
         else:
             pool, metadata = _named(self._pools, action.pool), dict[str, str]()
             if isinstance(action, Mark):
@@ -193,6 +175,6 @@ def _named(policies: Mapping[str, T], name: str) -> T:
     return policies[name]
 
 
-def _p99(durations: Iterable[timedelta]) -> timedelta | None:
+def _p99(durations: Iterable[float]) -> float | None:
     ordered = sorted([*durations])  # a copy first: the loop may add to it meanwhile
     return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else None

@@ -1,9 +1,5 @@
-"""What is kept of Kubernetes objects: raw JSON in, small frozen values out. Pure.
+"""What is kept of Kubernetes objects. Pure. Any field may be missing (a number is then 0), and none is refused."""
 
-Any field may be missing, and a number that is missing is 0. No object is refused: an odd one is one to hold on.
-"""
-
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -36,19 +32,13 @@ class Lifetime:
 
 def deployment(item: Json) -> Kept[PoolSeen]:
     """Without its pods, and settled as far as the Deployment alone can say."""
-    metadata, replicas = item["metadata"], item["spec"].get("replicas", 0)
-    refusal = _condition(item, "ReplicaFailure")
+    metadata, replicas, refusal = item["metadata"], item["spec"].get("replicas", 0), _condition(item, "ReplicaFailure")
+    version, rival, hold = metadata["resourceVersion"], rival_of(metadata), hold_of(_annotations(metadata))
     # Each refused pod has another name, and the same refusal must read the same.
-    refused = refusal.get("message", "refused").rpartition(" is forbidden: ")[2]
-    all_made = item.get("status", {}).get("replicas", 0) == replicas
+    refused = refusal.get("message", "refused").rpartition(" is forbidden: ")[2] if refusal else ""
+    settled = _observed(item) and (bool(refusal) or item.get("status", {}).get("replicas", 0) == replicas)
     seen = PoolSeen(
-        replicas=replicas,
-        pods=(),
-        settled=_observed(item) and (all_made or bool(refusal)),
-        version=metadata["resourceVersion"],
-        refused=refused if refusal else "",
-        rival=rival_of(metadata),
-        hold=hold_of(_annotations(metadata)),
+        replicas=replicas, pods=(), settled=settled, version=version, refused=refused, rival=rival, hold=hold
     )
     return _kept(metadata, seen)
 
@@ -72,14 +62,10 @@ def pod(item: Json) -> Kept[PodSeen] | None:
 
 def budget(item: Json) -> Kept[BudgetSeen]:
     """A percentage is open by its number, and a budget without the field is open."""
-    metadata, number = item["metadata"], re.match(r"\d+", str(item["spec"].get("maxUnavailable", 1)))
-    seen = BudgetSeen(
-        max_unavailable=int(number[0]) if number else 1,
-        settled=_observed(item),
-        version=metadata["resourceVersion"],
-        hold=hold_of(_annotations(metadata)),
-    )
-    return _kept(metadata, seen)
+    metadata, number = item["metadata"], str(item["spec"].get("maxUnavailable", 1)).rstrip("%")
+    most, hold = int(number) if number.isdecimal() else 1, hold_of(_annotations(metadata))
+    version = metadata["resourceVersion"]
+    return _kept(metadata, BudgetSeen(max_unavailable=most, settled=_observed(item), version=version, hold=hold))
 
 
 def lifetime(item: Json) -> Kept[Lifetime]:

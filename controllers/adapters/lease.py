@@ -5,42 +5,30 @@ was sent; another's ends when we have seen it unchanged for its whole duration. 
 without the Lease, whatever it still believes, and `held` is asked before every write.
 """
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from datetime import UTC, datetime
 from threading import Event, Thread
-from time import monotonic as _monotonic
+from time import monotonic
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
-
-_utc_now = partial(datetime.now, UTC)
+from ebbtide.vocabulary.labels import CONTROLLER
 
 
 class Lease:
+    """`duration` is in seconds; `holder` is who has it, as last seen (empty: nobody)."""
+
     def __init__(
-        self,
-        api: KubeApi,
-        namespace: str,
-        name: str,
-        identity: str,
-        *,
-        monotonic: Callable[[], float] = _monotonic,
-        now: Callable[[], datetime] = _utc_now,  # for people to read in the Lease, never compared
-        duration: timedelta = timedelta(seconds=15),
-        renew: timedelta = timedelta(seconds=5),
-        retry: timedelta = timedelta(seconds=2),
+        self, api: KubeApi, namespace: str, identity: str, *, duration: int = 15, clock: Callable[[], float] = monotonic
     ) -> None:
-        self._api, self._path = api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
-        self._identity, self._monotonic, self._now = identity, monotonic, now
-        self._duration, self._renew, self._retry = (each.total_seconds() for each in (duration, renew, retry))
-        self._margin = self._duration / 5  # a write that `held` allowed may take a while to arrive
+        self._api, self._path = api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}"
+        self._identity, self._clock, self._duration, self.holder = identity, clock, duration, ""
+        self._renew, self._retry = duration / 3, duration / 7.5
+        self._margin = duration / 5  # a write that `held` allowed may take a while to arrive
         self._deadline = float("-inf")
         self._acquired = ""  # when we took it: tells us from an earlier process of the same name
         self._lease: Json | None = None  # as we last wrote it, so that a renewal is one request
         self._theirs: tuple[Json, float] = ({}, float("-inf"))  # another's hold, and since when it has not changed
-        self._holder, self._told = "", (False, "")
         self._ended = Event()
         self._thread: Thread | None = None
 
@@ -50,11 +38,7 @@ class Lease:
         self._thread.start()
 
     def held(self) -> bool:
-        return not self._ended.is_set() and self._monotonic() < self._deadline
-
-    def holder(self) -> str:
-        """Who has it, as last seen; empty: nobody."""
-        return self._holder
+        return not self._ended.is_set() and self._clock() < self._deadline
 
     def release(self) -> None:
         """Give it back, so that a successor need not wait; a server that does not answer is not waited for."""
@@ -69,48 +53,41 @@ class Lease:
             spec: Json = lease.get("spec") or {}
             if not self._is_ours(spec) and (wait := self._theirs_for(spec)) > 0:
                 return min(wait, self._retry)
-            self._write(lease)
+            self._write(lease, spec)
         except ApiError:
             self._lease = None
             return self._retry
         return self._renew
 
-    def _write(self, lease: Json) -> None:
-        began, stamp = self._monotonic(), self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec: Json = lease.get("spec") or {}
+    def _write(self, lease: Json, spec: Json) -> None:
+        began, stamp = self._clock(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # for people, never compared
         transitions: int = spec.get("leaseTransitions", 0)
         if not self._is_ours(spec):
             self._acquired, transitions = stamp, transitions + 1
-        ours = {
-            "holderIdentity": self._identity,
-            "acquireTime": self._acquired,
-            "renewTime": stamp,
-            "leaseDurationSeconds": math.ceil(self._duration),
-            "leaseTransitions": transitions,
-        }
+        ours = {"holderIdentity": self._identity, "acquireTime": self._acquired, "renewTime": stamp}
+        ours |= {"leaseDurationSeconds": self._duration, "leaseTransitions": transitions}
         self._lease = self._api.replace(self._path, {**lease, "spec": ours})
         self._deadline = began + self._duration - self._margin
-        self._holder = self._identity
+        self.holder = self._identity
 
     def _is_ours(self, spec: Json) -> bool:
         return spec.get("holderIdentity") == self._identity and spec.get("acquireTime") == self._acquired
 
     def _theirs_for(self, spec: Json) -> float:
         """For how many seconds more another's hold must be respected."""
-        self._holder = spec.get("holderIdentity") or ""
-        if not self._holder:
+        self.holder = spec.get("holderIdentity") or ""
+        if not self.holder:
             return 0
         if spec != self._theirs[0]:
-            self._theirs = (spec, self._monotonic())
-        lasts = spec.get("leaseDurationSeconds") or self._duration
-        return self._theirs[1] + lasts - self._monotonic()
+            self._theirs = (spec, self._clock())
+        return self._theirs[1] + (spec.get("leaseDurationSeconds") or self._duration) - self._clock()
 
     def _run(self, changed: Callable[[], None]) -> None:
-        wait = 0.0
+        wait, told = 0.0, (False, "")
         while not self._ended.wait(wait):
             wait = self.step()
-            if self._told != (state := (self.held(), self._holder)):
-                self._told = state
+            if told != (state := (self.held(), self.holder)):
+                told = state
                 changed()
         if self._lease is not None and self._is_ours(self._lease["spec"]):
             free = {**self._lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}

@@ -1,4 +1,4 @@
-"""A plain list whose consumers move each job to a processing list (BLMOVE), so that it is in one key at every instant.
+"""A plain list whose consumers move each job to a processing list (BLMOVE): popped, it would run in no key at all.
 
 With a list per consumer and a heartbeat (`ebbtide.jobs.list_worker`) a dead consumer's jobs can be told from running
 ones and idle pods from busy ones; with one shared processing list neither can. See docs/backends.md.
@@ -7,11 +7,9 @@ ones and idle pods from busy ones; with one shared processing list neither can. 
 from controllers.adapters.backend import Backend
 
 _LUA = """
-function house() return '', ask('SCARD', 'ebbtide:queues') end
-
 local function queue(name)
-  local waiting, shared, stale, hosts = ask('LLEN', name), ask('LLEN', name .. ':processing'), 0, {}
-  local running = shared
+  local waiting, shared = ask('LLEN', name), ask('LLEN', name .. ':processing')
+  local running, stale, hosts = shared, 0, {}
   for _, consumer in ipairs(ask('SMEMBERS', name .. ':consumers')) do
     local host = ask('GET', name .. ':consumer:' .. consumer)
     local taken = ask('LLEN', name .. ':processing:' .. consumer)
@@ -22,17 +20,11 @@ local function queue(name)
       stale = stale + taken
     end
   end
-  local names, found = shared == 0 and #hosts > 0, waiting + running + stale + #hosts > 0
+  local blind, found = shared > 0 or #hosts == 0, waiting + running + stale + #hosts > 0
   -- Empty lists leave no key: only where our workers keep a register is an unknown name worth a word.
   local used = found or ask('SISMEMBER', 'ebbtide:queues', name) == 1 or ask('EXISTS', 'ebbtide:queues') == 0
-  return {waiting, 0, running, stale, 0, '', hosts, used and 1 or 0, names and 1 or 0}
+  return {waiting, 0, running, stale, 0, used and 0 or 1, blind and 1 or 0, '', hosts}
 end
 """
 
-LIST = Backend(
-    kind="list",
-    lua=_LUA,
-    wakes=tuple,
-    names_idle=False,  # unless each consumer has a list and a heartbeat
-    caution="consumers must move jobs with BLMOVE: one that pops them runs what no key shows",
-)
+LIST = Backend(kind="list", lua=_LUA, wakes=tuple)

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from redis import Redis, exceptions
-from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
-from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from ebbtide.vocabulary.controller_config import RedisEndpoint
@@ -33,50 +31,46 @@ def connect(endpoint: RedisEndpoint, environment: Mapping[str, str]) -> Redis:
     how: dict[str, Any] = {
         "socket_timeout": SOCKET_TIMEOUT,
         "socket_connect_timeout": SOCKET_TIMEOUT,
-        "retry": Retry(NoBackoff(), 0),
+        "retry": None,  # else ten times
         "driver_info": None,  # saying which library this is would take one more right
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # likewise
     }
     if endpoint.tls:
         how |= {"ssl": True, "ssl_cert_reqs": "required", "ssl_check_hostname": True, "ssl_ca_certs": endpoint.ca_file}
-    who: dict[str, Any] = {"username": endpoint.username, "password": password or None}  # "": Redis asks for none
-    who |= {"db": endpoint.db, "decode_responses": True}
+    password = password or None  # "": Redis asks for none
+    own: dict[str, Any] = {"username": endpoint.username, "password": password, "db": endpoint.db, **how}
     if not endpoint.sentinels:
-        return Redis(host=endpoint.host, port=endpoint.port, **how, **who)
+        return Redis(host=endpoint.host, port=endpoint.port, decode_responses=True, **own)
     split = (address.rpartition(":") for address in endpoint.sentinels)
     sentinel = Sentinel([(host.strip("[]"), int(port)) for host, _, port in split], sentinel_kwargs=how)
-    return sentinel.master_for(endpoint.sentinel_service, **how, **who)
+    return sentinel.master_for(endpoint.sentinel_service, decode_responses=True, **own)
+
+
+_WORDS: Mapping[type[exceptions.RedisError], str] = {  # the first that fits; RedisError itself is our own and complete
+    exceptions.AuthenticationError: "Redis refused the user name or password: ",
+    exceptions.NoPermissionError: "Redis user lacks a right (docs/queues.md lists them): ",
+    exceptions.BusyLoadingError: "Redis is still loading its data: ",
+    MasterNotFoundError: "no Sentinel knows a primary: are the service's name and their addresses right? ",
+    exceptions.TimeoutError: "Redis did not answer in time: frozen, cut off, or a TLS port spoken to without TLS? ",
+    exceptions.ConnectionError: "Redis cannot be reached: ",
+    exceptions.ResponseError: "Redis answered with an error: ",
+    exceptions.RedisError: "",
+}
 
 
 def explain(error: exceptions.RedisError) -> str:
     """What an operator can do about it, in one line."""
-    match error:
-        case exceptions.AuthenticationError():
-            return f"Redis refused the user name or password: {error}"
-        case exceptions.NoPermissionError():
-            return f"Redis user lacks a right (docs/queues.md lists them): {error}"
-        case exceptions.BusyLoadingError():
-            return "Redis is still loading its data"
-        case MasterNotFoundError():
-            return f"no Sentinel knows a primary: are the service's name and their addresses right? {error}"
-        case exceptions.TimeoutError():
-            return "Redis did not answer in time: frozen, cut off, or a TLS port spoken to without TLS?"
-        case exceptions.ConnectionError():
-            return _explain_tls(error) or f"Redis cannot be reached: {error}"
-        case _:
-            return f"Redis answered with an error: {error}"
+    return _explain_tls(error) or next(f"{words}{error}" for kind, words in _WORDS.items() if isinstance(error, kind))
 
 
 def _explain_tls(error: BaseException | None) -> str:
     """The library keeps the fault of a TLS handshake as the context of its own error."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
-    match error:
-        case ssl.SSLCertVerificationError(verify_code=code) if code in _WRONG_NAME:
-            return f"Redis has a certificate for another host name: use one that it is for ({error.verify_message})"
-        case ssl.SSLCertVerificationError():
-            return f"Redis has a certificate that is not trusted: give its authority's ({error.verify_message})"
-        case ssl.SSLError():
-            return f"the TLS handshake with Redis failed: is this port a TLS port? ({error.reason})"
-        case _:
-            return ""
+    if error is None:
+        return ""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return f"the TLS handshake with Redis failed: is this port a TLS port? ({error.reason})"
+    if error.verify_code in _WRONG_NAME:
+        return f"Redis has a certificate for another host name: use one that it is for ({error.verify_message})"
+    return f"Redis has a certificate that is not trusted: give its authority's ({error.verify_message})"

@@ -1,14 +1,15 @@
 """Demand read from Redis: each framework's queues by one script, in chunks, over one connection.
 
-Whatever goes wrong becomes an `Unknown` with its reason and is never retried here; after trouble the next tries are
-spaced by up to two seconds, so that a frozen server does not make every turn wait for a timeout. Commands are packed
-once and replies read raw, because packing ten thousand names in Python takes longer than Redis takes to answer.
+Whatever goes wrong becomes an `Unknown` with its reason; then nothing is tried for up to two seconds, so that a frozen
+server does not make every turn wait for a timeout. Commands are packed once, because packing ten thousand names in
+Python takes longer than Redis takes to answer.
 """
 
 import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
@@ -33,73 +34,62 @@ _REFUSED: Mapping[str, str] = {
 
 QUEUES_PER_CALL = 200  # keeps other clients' waits short
 CALLS_AHEAD = 2  # sent before the first is read: the server is never idle, and never has a long row of them
-LOOK_AHEAD = timedelta(seconds=60)  # scheduled jobs due so soon wake a worker, which alone can move them
 LONGEST_PAUSE = 2.0  # seconds between two tries after trouble
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NOBODY: frozenset[str] = frozenset()
 _NONE = timedelta()
+_EMPTY = Known(waiting=0, in_transit=0, running=0)
 
 Heard: TypeAlias = Callable[[datetime], None]
-_Chunk: TypeAlias = tuple[tuple[PoolName, ...], Sequence[bytes]]  # whose each queue of the call is; the call
+_Chunk: TypeAlias = tuple[Sequence[PoolName], Sequence[bytes]]  # whose each queue of the call is; the call
+_Row: TypeAlias = Sequence[Any]  # a queue's, as `backend` describes it, or the sum of several
+_NOTHING: _Row = (*(0,) * 7, "", ())
 
 
 class UnknownSource(ValueError):
     """A pool's demand source is of a kind that cannot be read; the message says why."""
 
 
+@dataclass
 class RedisDemand:
     """One framework's pools. `heard` is told the server's time at each reading."""
 
-    def __init__(
-        self,
-        connection: Redis,
-        backend: Backend,
-        queues_of: Mapping[PoolName, Sequence[str]],
-        *,
-        look_ahead: timedelta = LOOK_AHEAD,
-        trust: Trust | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        heard: Heard = lambda _: None,
-    ) -> None:
-        self._connection, self._backend, self._queues_of = connection, backend, queues_of
-        self._lead = str(int(look_ahead.total_seconds()))
-        self._trust = Trust() if trust is None else trust
-        self._monotonic, self._heard = monotonic, heard
-        self._empty = Known(waiting=0, in_transit=0, running=0, names_idle=backend.names_idle)
-        self._sha, self._command = "", "EVALSHA_RO"
-        self._plan: tuple[Sequence[PoolName], Sequence[_Chunk]] = ((), ())
-        self._trouble = (float("-inf"), Unknown(""))  # until when nothing is tried, and why
-        self.calls = 0  # of the script, for the metrics
+    connection: Redis
+    backend: Backend
+    queues_of: Mapping[PoolName, Sequence[str]]
+    trust: Trust = field(default_factory=Trust)
+    monotonic: Callable[[], float] = time.monotonic
+    heard: Heard = lambda _: None
+    calls: int = field(default=0, init=False)  # of the script, for the metrics
+    _sha: str = field(default="", init=False)
+    _command: str = field(default="EVALSHA_RO", init=False)
+    _plan: tuple[Sequence[PoolName], Sequence[_Chunk]] = field(default=((), ()), init=False)
+    _trouble: tuple[float, str] = field(default=(float("-inf"), ""), init=False)  # until when nothing is tried, and why
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
-        until, unknown = self._trouble
-        if self._monotonic() < until:
-            return dict.fromkeys(pools, unknown)
-        try:
-            return self._read(pools)
-        except RedisError as error:
-            unknown = Unknown(explain(error))
-            self._trouble = (self._monotonic() + random.uniform(0, LONGEST_PAUSE), unknown)
-            return dict.fromkeys(pools, unknown)
+        if self.monotonic() >= self._trouble[0]:
+            try:
+                return self._read(tuple(pools))
+            except RedisError as error:
+                self._trouble = (self.monotonic() + random.uniform(0, LONGEST_PAUSE), explain(error))
+        return dict.fromkeys(pools, Unknown(self._trouble[1]))
 
     def _read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
         try:
             return self._ask(pools)
         except NoScriptError:
-            self._sha = ""  # a restart or a failover has emptied the server's script cache
+            pass  # a restart or a failover has emptied the server's script cache
         except ResponseError as error:
-            if self._command != "EVALSHA_RO" or "unknown command" not in str(error).lower():
+            if "unknown command" not in str(error).lower():
                 raise
-            self._command, self._plan = "EVALSHA", ((), ())  # servers before version 7
+            self._command = "EVALSHA"  # servers before version 7
+        self._sha = ""
         return self._ask(pools)
 
     def _ask(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
-        pools = tuple(pools)
         if not self._sha:
-            self._sha, self._plan = str(self._connection.script_load(self._backend.script)), ((), ())
-        at = self._monotonic()
+            self._sha, self._plan = str(self.connection.script_load(self.backend.script)), ((), ())
+        at = self.monotonic()
         readings: dict[PoolName, Reading] = {}
-        link = self._connection.connection_pool.get_connection()
+        link = self.connection.connection_pool.get_connection()
         try:
             if self._plan[0] != pools:
                 self._plan = (pools, tuple(self._chunks(pools, link)))
@@ -109,87 +99,75 @@ class RedisDemand:
                     link.send_packed_command(chunks[number][1])
                 if number >= CALLS_AHEAD:
                     raw = cast("bytes", link.read_response(disable_decoding=True))
-                    reply: Sequence[Any] = json.loads(raw.decode("utf-8", "replace"))
-                    unfit = self._judge(chunks[number - CALLS_AHEAD][0], reply, at, readings)
-                    if unfit:
-                        link.disconnect()  # more answers are on their way; and a Sentinel is to be asked again
-                        return dict.fromkeys(pools, Unknown(unfit))
+                    reply = json.loads(raw.decode("utf-8", "replace"))
+                    readings |= self._judge(chunks[number - CALLS_AHEAD][0], reply, at)
         except BaseException:
-            link.disconnect()  # answers to calls already sent must not meet the next question
+            link.disconnect()  # answers on their way must not meet the next question; a Sentinel is to be asked again
             raise
         finally:
-            self._connection.connection_pool.release(link)
+            self.connection.connection_pool.release(link)
         self.calls += len(chunks)
         return readings
 
     def _chunks(self, pools: Sequence[PoolName], link: AbstractConnection) -> Iterator[_Chunk]:
         """The first one also asks for the server; a pool's queues are never split."""
-        start = size = 0
-        for end, pool in enumerate(pools, 1):
-            size += len(self._queues_of[pool])
-            if end == len(pools) or size + len(self._queues_of[pools[end]]) > QUEUES_PER_CALL:
-                asked = [(owner, queue) for owner in pools[start:end] for queue in self._queues_of[owner]]
-                arguments = (self._sha, 0, self._lead, int(start == 0), *(queue for _, queue in asked))
-                packed = cast("Sequence[bytes]", link.pack_command(self._command, *arguments))
-                yield tuple(owner for owner, _ in asked), packed
-                start, size = end, 0
+        chunks: list[list[tuple[PoolName, str]]] = [[]]
+        for pool in pools:
+            asked = [(pool, queue) for queue in self.queues_of[pool]]
+            if chunks[-1] and len(chunks[-1]) + len(asked) > QUEUES_PER_CALL:
+                chunks.append([])
+            chunks[-1] += asked
+        for number, chunk in enumerate(chunks):
+            arguments = (self._sha, 0, int(number == 0), *(queue for _, queue in chunk))
+            yield tuple(owner for owner, _ in chunk), link.pack_command(self._command, *arguments)
 
-    def _judge(
-        self, owners: tuple[PoolName, ...], reply: Sequence[Any], at: float, readings: dict[PoolName, Reading]
-    ) -> str:
-        """Fill in the readings of one call; returns why this server's answers are no readings at all, or nothing."""
-        now = _EPOCH + timedelta(seconds=reply[0], microseconds=reply[1])
-        if reply[2]:
-            identity, role, why, size = reply[2]
-            self._heard(now)
+    def _judge(self, owners: Sequence[PoolName], reply: Sequence[Any], at: float) -> dict[PoolName, Reading]:
+        """The readings of one call. Raises `RedisError` where this server's answers are no readings at all."""
+        seconds, microseconds, server, places, rows, failures = reply
+        now = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
+        if server:
+            identity, role, why, size = server
+            self.heard(now)
             if role != "master":
-                return "this Redis is a replica, which may be stale: wanted the primary"
-            self._trust.see_server(identity, int(size), at)
+                raise RedisError("this Redis is a replica, which may be stale: wanted the primary")
+            self.trust.see_server(identity, int(size), at)
             if why:
-                return str(why)
-        holding: dict[PoolName, list[Sequence[Any]]] = {}
-        for place, entry in cast("Iterator[tuple[int, Sequence[Any]]]", zip(reply[3], reply[4], strict=True)):
-            holding.setdefault(owners[place - 1], []).append(entry)
-        asked = dict.fromkeys(owners, self._empty)
-        readings.update(asked)
-        doubtful = self._trust.concerned(asked.keys(), at)
-        for pool in doubtful - holding.keys():
-            readings[pool] = self._trusted(pool, self._empty, (), at)
-        for pool, parts in holding.items():
-            hosts: Sequence[tuple[str, bool]] = ()
-            for part in parts:  # a worker at several of the pool's queues appears under each: the same words, twice
-                if part[6]:
-                    hosts = [*hosts, *zip(part[6][::2], part[6][1::2], strict=True)]
-            known = self._known(pool, parts, hosts, now)
-            readings[pool] = self._trusted(pool, known, hosts, at) if hosts or pool in doubtful else known
-        for place, why in zip(reply[5][::2], reply[5][1::2], strict=True) if reply[5] else ():
-            readings[owners[place - 1]] = Unknown(f"queue {why}")
-        return ""
+                raise RedisError(why)
+        readings: dict[PoolName, Reading] = dict.fromkeys(owners, _EMPTY)
+        doubtful = self.trust.concerned(readings.keys(), at)
+        held: dict[PoolName, _Row] = {}
+        for place, row in cast("Iterator[tuple[int, _Row]]", zip(places, rows, strict=True)):
+            pool = owners[place - 1]
+            held[pool] = _sum(held[pool], row) if pool in held else row
+        for pool, row in (dict.fromkeys(doubtful, _NOTHING) | held).items():
+            hosts: Sequence[tuple[str, bool]] = tuple(zip(row[8][::2], row[8][1::2], strict=True)) if row[8] else ()
+            known = self._known(pool, row, hosts, now)
+            doubt = self.trust.doubts(pool, hosts, at) if hosts or pool in doubtful else None
+            readings[pool] = known if doubt is None else Untrusted(doubt, known)
+        for place, why in cast("Sequence[tuple[int, str]]", failures):
+            readings[owners[place - 1]] = Unknown(why)
+        return readings
 
-    def _trusted(self, pool: PoolName, known: Known, hosts: Sequence[tuple[str, bool]], at: float) -> Known | Untrusted:
-        doubt = self._trust.doubts(pool, hosts, at)
-        return known if doubt is None else Untrusted(doubt, known)
-
-    def _known(
-        self, pool: PoolName, parts: Sequence[Sequence[Any]], hosts: Sequence[tuple[str, bool]], now: datetime
-    ) -> Known:
-        waiting, in_transit, running, stale, due_soon, oldest, _, seen, *own = parts[0]
-        wait = _age(oldest, now) if oldest else None
-        if len(parts) > 1:
-            waiting, in_transit, running, stale, due_soon = (sum(part[count] for part in parts) for count in range(5))
-            wait = max((age for part in parts if (age := _age(part[5], now)) is not None), default=None)
-            seen, own = any(part[7] for part in parts), [part[8] for part in parts if len(part) > 8]
+    def _known(self, pool: PoolName, row: _Row, hosts: Sequence[tuple[str, bool]], now: datetime) -> Known:
+        waiting, in_transit, running, stale, due_soon, never_used, blind, oldest, _ = row
         return Known(
             waiting=waiting,
             in_transit=in_transit,
             running=running,
             stale=stale,
             due_soon=due_soon,
-            oldest_wait=wait,
-            idle=idle_hosts(hosts) if hosts else _NOBODY,
-            names_idle=all(own) if own else self._backend.names_idle,
-            seen_before=seen == 1 or len(parts) < len(self._queues_of[pool]),
+            oldest_wait=_age(oldest, now),
+            idle=idle_hosts(hosts) if hosts else frozenset(),
+            names_idle=not blind,
+            seen_before=never_used < len(self.queues_of[pool]),
         )
+
+
+def _sum(one: _Row, other: _Row) -> _Row:
+    """A worker at several of a pool's queues appears under each: the same words, twice."""
+    counts = (sum(both) for both in zip(one[:7], other[:7], strict=True))
+    oldest = min(one[7], other[7]) if one[7] and other[7] else one[7] or other[7]
+    return (*counts, oldest, [*one[8], *other[8]])
 
 
 def _age(oldest: str | float, now: datetime) -> timedelta | None:
@@ -202,32 +180,29 @@ def _age(oldest: str | float, now: datetime) -> timedelta | None:
     return age if age > _NONE else _NONE  # the clock of whoever enqueued it may be ahead
 
 
+@dataclass
 class Demand:
     """Every pool is read by the source of its kind."""
 
-    def __init__(self, sources: Mapping[RedisDemand, frozenset[PoolName]]) -> None:
-        self._sources = sources
+    sources: Sequence[RedisDemand]
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
-        if len(self._sources) == 1:
-            return next(iter(self._sources)).read(pools)
         readings: dict[PoolName, Reading] = {}
-        for source, own in self._sources.items():
-            readings |= source.read([pool for pool in pools if pool in own])
+        for source in self.sources:
+            readings |= source.read([pool for pool in pools if pool in source.queues_of])
         return readings
 
     @property
     def calls(self) -> int:
-        return sum(source.calls for source in self._sources)
+        return sum(source.calls for source in self.sources)
 
 
 def demand_sources(config: ControllerConfig, connect: Callable[[], Redis], *, heard: Heard = lambda _: None) -> Demand:
     """What reads all the config's pools, over one connection per kind. Raises `UnknownSource`."""
-    sources: dict[RedisDemand, frozenset[PoolName]] = {}
-    for backend in {pool.source: backend_of(pool.source) for pool in config.pools}.values():
-        queues_of = {pool.name: pool.queues for pool in config.pools if pool.source == backend.kind}
-        sources[RedisDemand(connect(), backend, queues_of, heard=heard)] = frozenset(queues_of)
-    return Demand(sources)
+    queues_of: dict[str, dict[PoolName, Sequence[str]]] = {}
+    for pool in config.pools:
+        queues_of.setdefault(pool.source, {})[pool.name] = pool.queues
+    return Demand([RedisDemand(connect(), backend_of(kind), own, heard=heard) for kind, own in queues_of.items()])
 
 
 def backend_of(kind: str) -> Backend:

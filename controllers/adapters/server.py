@@ -1,7 +1,4 @@
-"""Answers probes, Prometheus and `ebbtide status` over HTTP. Reading only: nothing that comes in changes anything.
-
-It has no password and no encryption, so nothing that it tells may be a secret.
-"""
+"""Answers probes, Prometheus and `ebbtide status` over plain HTTP, to anyone: reading only, and never a secret."""
 
 import json
 import socket
@@ -25,8 +22,6 @@ def document(value: Mapping[str, Any]) -> Page:
 
 
 class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
     def __init__(self, host: str, port: int, pages: Mapping[str, Callable[[], Page]]) -> None:
         """Listens at once. Raises OSError."""
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

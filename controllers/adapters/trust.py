@@ -18,20 +18,22 @@ class Trust:
 
     def __init__(self, limit: timedelta = DISTRUST) -> None:
         self._limit = limit.total_seconds()
-        self._identity: str | None = None
-        self._queues_known = 0
+        self._identity, self._queues_known = "", 0
         self._hosts: dict[PoolName, frozenset[str]] = {}
         self._suspects: dict[PoolName, set[str]] = {}
-        self._why = ""
-        self._revealed = self._until = -1.0  # when the change was seen, and how long it may cost trust
+        self._why, self._revealed, self._until = "", -1.0, -1.0  # when a change was seen, and how long it costs trust
 
     def see_server(self, identity: str, queues_known: int, at: float) -> None:
-        if self._identity is not None and identity != self._identity:
-            self._doubt("Redis restarted or failed over: waiting for the workers to report idle", at)
+        why = ""
+        if self._identity not in ("", identity):
+            why = "Redis restarted or failed over: waiting for the workers to report idle"
         elif queues_known < self._queues_known:
-            self._doubt("the register of queues shrank: was the database flushed? waiting for the workers", at)
-        self._identity = identity
-        self._queues_known = queues_known
+            why = "the register of queues shrank: was the database flushed? waiting for the workers"
+        if why:
+            self._why, self._revealed, self._until = why, at, at + self._limit
+            for pool, hosts in self._hosts.items():
+                self._suspects[pool] = {*hosts, *self._suspects.get(pool, ())}
+        self._identity, self._queues_known = identity, queues_known
 
     def concerned(self, pools: Set[PoolName], at: float) -> Set[PoolName]:
         """Of these pools, those to ask about even if they hold nothing: most of ten thousand need no question."""
@@ -40,22 +42,15 @@ class Trust:
     def doubts(self, pool: PoolName, workers: Sequence[tuple[str, bool]], at: float) -> str | None:
         """Why this pool's reading is not trusted now, given its hosts and whether they are idle."""
         suspects = self._suspects.get(pool, set())
-        told = f"{self._why} ({len(suspects)} hosts seen before)"
         suspects -= idle_hosts(workers)
         # The reading that reveals the change is untrusted in any case: it ends the run of trusted ones.
         if at == self._revealed or (suspects and at < self._until):
-            return told
+            return f"{self._why} ({len(suspects)} hosts to go)"
         self._suspects.pop(pool, None)
         self._hosts.pop(pool, None)
         if workers:
             self._hosts[pool] = frozenset(host for host, _ in workers)
         return None
-
-    def _doubt(self, why: str, at: float) -> None:
-        self._why = why
-        self._revealed, self._until = at, at + self._limit
-        for pool, hosts in self._hosts.items():
-            self._suspects[pool] = {*hosts, *self._suspects.get(pool, ())}
 
 
 def idle_hosts(workers: Sequence[tuple[str, bool]]) -> frozenset[str]:

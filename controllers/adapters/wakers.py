@@ -4,14 +4,13 @@ A hint is a reason to read sooner, never a fact: a lost one costs a sweep's time
 carries answers and news on one connection, so that there is no second one whose end silences the news unnoticed.
 """
 
-import os
 import random
-import select
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
+from queue import Empty, SimpleQueue
 from typing import cast
 
 from redis import Redis
@@ -29,28 +28,26 @@ class HintWaker:
     """Lives as long as the process. After a turn it rests for three times as long: a storm of hints cannot spin it."""
 
     def __init__(self) -> None:
-        self._ears, self._mouth = os.pipe()
-        os.set_blocking(self._mouth, False)
-        self._poll = select.poll()
-        self._poll.register(self._ears, select.POLLIN)
+        self._hints: SimpleQueue[None] = SimpleQueue()  # its put is safe in a signal handler, an Event's set is not
         self._began = time.monotonic()
         self._stopped = False
 
     def hint(self) -> None:
-        with suppress(BlockingIOError):  # full of hints already
-            os.write(self._mouth, b"!")
+        self._hints.put(None)
 
     def stop(self) -> None:
-        """From a signal handler too: no lock is taken."""
+        """From a signal handler too."""
         self._stopped = True
         self.hint()
 
     def wait(self, timeout: timedelta) -> bool:
         ended, seconds = time.monotonic(), timeout.total_seconds()
         rest = min(seconds, MOST_GAP, max(LEAST_GAP, 3 * (ended - self._began)))
-        if not self._stopped and self._poll.poll(seconds * 1000) and not self._stopped:
-            time.sleep(max(0.0, ended + rest - time.monotonic()))
-            os.read(self._ears, 65536)  # all that came so far is one hint
+        with suppress(Empty):
+            self._hints.get(timeout=0 if self._stopped else seconds)
+            if not self._stopped:
+                time.sleep(max(0.0, ended + rest - time.monotonic()))
+            self._hints = SimpleQueue()  # all that came so far is one hint
         self._began = time.monotonic()
         return not self._stopped
 

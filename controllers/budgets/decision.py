@@ -38,24 +38,18 @@ class WindowNow:
     decision: BudgetDecision
     until: datetime | None
 
-    @property
-    def is_open(self) -> bool:
-        return self.decision.max_unavailable == OPEN
-
 
 def window_at(now: datetime, window: DisruptionWindow) -> WindowNow:
     """What every flexible budget should be at `now` (aware)."""
     until = window.next_change(now)
     if window.is_open(now):
         return WindowNow(BudgetDecision(OPEN, Reason.NIGHT), until)
-    if window.hours.is_open(now):
-        return WindowNow(BudgetDecision(CLOSED, Reason.BUSINESS_HOURS), until)
-    return WindowNow(BudgetDecision(CLOSED, Reason.GUARD), until)
+    reason = Reason.BUSINESS_HOURS if window.hours.is_open(now) else Reason.GUARD
+    return WindowNow(BudgetDecision(CLOSED, reason), until)
 
 
 def decide_budget(wanted: BudgetDecision, seen: BudgetSeen) -> BudgetDecision:
     """What to set this budget to; its present value when it has to stay."""
-    opens = wanted.max_unavailable > seen.max_unavailable
-    if opens and not seen.settled:
+    if wanted.max_unavailable > seen.max_unavailable and not seen.settled:
         return BudgetDecision(seen.max_unavailable, Reason.UNSETTLED)
     return wanted

@@ -1,8 +1,7 @@
 """How many workers a pool gets. Pure: no clock, no client, no logging.
 
 Growth follows the newest reading. Shrinking follows the *highest* demand of the whole calm window, so a dip that ends
-soon costs nobody a restart, and zero means that nothing at all was seen for that long. A reading that is not trusted
-may ask for more workers; one that failed asks for nothing.
+soon costs nobody a restart, and zero means that nothing at all was seen for that long.
 
 Without a declared safe stop nothing is lowered, not even to zero after an empty calm window: a stock worker that is
 told to stop in the instant between taking a job and registering it loses the job, and a job may come to an empty queue
@@ -39,17 +38,9 @@ class Reason(StrEnum):
     MISSING = "not-in-the-cluster"
 
 
-class Trust(StrEnum):
-    """What a reading is good for."""
-
-    KNOWN = "known"  # may raise and lower
-    UNTRUSTED = "untrusted"  # may raise
-    UNKNOWN = "unknown"  # says nothing
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolReading:
-    trust: Trust = Trust.KNOWN
+    trusted: bool = True  # False: it may raise and not lower
     jobs: int  # waiting, in transit and running
     chores: bool = False  # stale entries or soon-due jobs, which only a living worker can move
     peak_jobs: int  # the most jobs at one moment of the calm window; a chore counts as one
@@ -72,10 +63,8 @@ class WorkerDecision:
 
 def decide_workers(seen: PoolReading, policy: PoolPolicy) -> WorkerDecision:
     """Grow at once; shrink only after the calm window, and never below the workers that may be busy."""
-    if seen.trust is Trust.UNKNOWN:
-        return WorkerDecision(seen.workers, Reason.UNKNOWN)
     target = _clamped(max(seen.jobs, int(seen.chores)), seen.floor, policy)
-    plain = seen.settled and seen.held is None and seen.trust is Trust.KNOWN
+    plain = seen.settled and seen.held is None and seen.trusted
     if plain and seen.granted is not None and seen.granted < seen.workers:
         return WorkerDecision(seen.granted, Reason.REFUSED)  # as many as exist: asking for no more touches none
     if target > seen.workers:
@@ -120,7 +109,7 @@ def _why_more(seen: PoolReading, policy: PoolPolicy) -> Reason:
 
 def _obstacle(seen: PoolReading, policy: PoolPolicy) -> Reason | None:
     """Why the pool may not shrink now, whatever the demand was."""
-    if seen.trust is Trust.UNTRUSTED:
+    if not seen.trusted:
         return Reason.UNTRUSTED
     if seen.held is not None:
         return seen.held

@@ -4,19 +4,14 @@ A floor begins `node_startup` before its time, so that the nodes are there when 
 morning is counted from each opening, so a day that stays closed has none.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
 
 from ebbtide.vocabulary.controller_config import ControllerConfig, Floor, Morning, PoolPolicy
-from ebbtide.vocabulary.windows import Span, wall_to_instant
+from ebbtide.vocabulary.windows import wall_to_instant
 
 LOOK_AHEAD = timedelta(days=1)
 """Every floor that begins within this time is known now: without an edge in it, the floor holds for so long."""
-
-
-_Start: TypeAlias = tuple[datetime, Floor | Morning]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +24,20 @@ class FloorNow:
 
 def floor_at(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> FloorNow:
     """The highest floor that covers `now` (aware)."""
-    workers, edges = 0, list[datetime]()
-    for start, floor in _starts_near(now, pool, config):
-        span = Span(start - config.node_startup, start + floor.lasting)
-        if span.start <= now < span.end:
-            workers = max(workers, floor.workers)
-        edges += [edge for edge in (span.start, span.end) if edge > now]
-    return FloorNow(workers, min(edges, default=None))
-
-
-def _starts_near(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> Iterator[_Start]:
     hours, lead = config.hours, config.node_startup
     today = hours.local(now).date()
-    for floor in pool.floors:
-        for offset in range(-floor.lasting.days - 2, lead.days + 3):
-            yield wall_to_instant(hours.timezone, today + timedelta(days=offset), floor.at, last=False), floor
+    starts: list[tuple[datetime, Floor | Morning]] = [
+        (wall_to_instant(hours.timezone, today + timedelta(days=offset), floor.at, last=False), floor)
+        for floor in pool.floors
+        for offset in range(-floor.lasting.days - 2, lead.days + 3)
+    ]
     if pool.morning is not None:
-        for opening in hours.open_spans(now - pool.morning.lasting, now + lead + LOOK_AHEAD):
-            yield opening.start, pool.morning
+        openings = hours.open_spans(now - pool.morning.lasting, now + lead + LOOK_AHEAD)
+        starts += [(opening.start, pool.morning) for opening in openings]
+    workers, edges = 0, list[datetime]()
+    for start, floor in starts:
+        begin, end = start - lead, start + floor.lasting
+        if begin <= now < end:
+            workers = max(workers, floor.workers)
+        edges += [edge for edge in (begin, end) if edge > now]
+    return FloorNow(workers, min(edges, default=None))

@@ -5,7 +5,6 @@ it, so the calm window counts from the last moment at which the higher demand ma
 """
 
 from collections import deque
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from controllers.ports import Known, PodName
@@ -28,7 +27,6 @@ class PoolWatch:
         self._watched_since: datetime | None = None
         self._demand = 0
         self._peaks: deque[tuple[datetime, int]] = deque()  # (held until, demand): falling demand, rising instants
-        self._idle: frozenset[PodName] = frozenset()
         self._idle_since: dict[PodName, datetime] = {}
         self._stale = 0
         self._janitor_since: datetime | None = None
@@ -43,7 +41,11 @@ class PoolWatch:
         if self._last is not None and not timedelta() <= now - self._last <= self._longest_gap:
             self.forget()  # whatever happened in such a gap was not watched
         self._last = now
-        self._see_stale(now, known.stale, staffed=staffed)
+        if known.stale == 0 or known.stale > self._stale:
+            self._janitor_since = None
+        if known.stale and staffed and self._janitor_since is None:
+            self._janitor_since = now
+        self._stale = known.stale
         demand = max(known.in_flight * weight, int(self.has_chores(now, known)))
         if self._watched_since is None:
             self._watched_since = now
@@ -54,7 +56,7 @@ class PoolWatch:
         self._demand = demand
         while self._peaks and now - self._peaks[0][0] >= self._calm:
             self._peaks.popleft()
-        self._see_idle(now, known.idle)
+        self._idle_since = {pod: self._idle_since.get(pod, now) for pod in known.idle}
 
     def see_workers(self, now: datetime, workers: int) -> int:
         """Take in the replicas asked for; returns by how many they have grown within a minute, whoever raised them."""
@@ -70,7 +72,6 @@ class PoolWatch:
         self._last = self._watched_since = None
         self._demand = 0
         self._peaks.clear()
-        self._idle = frozenset()
         self._idle_since = {}
 
     def has_chores(self, now: datetime, known: Known) -> bool:
@@ -94,27 +95,13 @@ class PoolWatch:
 
     def next_change(self, now: datetime) -> datetime | None:
         """The next instant at which time alone may allow a change."""
-        return min((at for at in self._edges() if at > now), default=None)
-
-    def _edges(self) -> Iterator[datetime]:
+        edges = [since + POP_WINDOW for since in self._idle_since.values()]
         if self._watched_since is not None:
-            yield self._watched_since + self._calm
+            edges.append(self._watched_since + self._calm)
         if self._peaks:
-            yield self._peaks[0][0] + self._calm
+            edges.append(self._peaks[0][0] + self._calm)
         if self._janitor_since is not None:
-            yield self._janitor_since + JANITOR_PATIENCE
+            edges.append(self._janitor_since + JANITOR_PATIENCE)
         if self._grown:
-            yield self._grown[0][0] + _MINUTE
-        yield from (since + POP_WINDOW for since in self._idle_since.values())
-
-    def _see_stale(self, now: datetime, stale: int, *, staffed: bool) -> None:
-        if stale == 0 or stale > self._stale:
-            self._janitor_since = None
-        if stale and staffed and self._janitor_since is None:
-            self._janitor_since = now
-        self._stale = stale
-
-    def _see_idle(self, now: datetime, idle: frozenset[PodName]) -> None:
-        if idle != self._idle:
-            self._idle_since = {pod: self._idle_since.get(pod, now) for pod in idle}
-            self._idle = idle
+            edges.append(self._grown[0][0] + _MINUTE)
+        return min((edge for edge in edges if edge > now), default=None)

@@ -79,7 +79,7 @@ def _show(out: Console, document: Document, *, as_json: bool) -> None:
         out.print("")
         out.print(budget_table(budgets))
     for warning in warnings_of(document):
-        out.print(f"warning: {warning}", style="yellow")
+        out.print(f"warning: {warning.removeprefix('warning: ')}", style="yellow")
 
 
 def head_lines(document: Document) -> list[str]:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
@@ -76,10 +77,11 @@ def require_redis(port: int) -> None:
 
 
 class EmbeddedRedis:
-    """A server from `with` to its end. `port` is free to choose; a taken one is an error."""
+    """A server from `with` to its end. `port` is free to choose, a taken one is an error; `options` as redis.conf's."""
 
-    def __init__(self, port: int | None = None) -> None:
+    def __init__(self, port: int | None = None, options: Sequence[str] = ()) -> None:
         self._wanted = port
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._directory: Path | None = None
         self.host = HOST
@@ -124,7 +126,7 @@ class EmbeddedRedis:
         arguments = ["--bind", HOST, "--port", str(self.port), "--save", "", "--appendonly", "no"]
         with (directory / "log").open("wb") as log:
             return subprocess.Popen(
-                [str(server), *arguments, "--dir", str(directory)],
+                [str(server), *arguments, "--dir", str(directory), *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

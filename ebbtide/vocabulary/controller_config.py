@@ -144,10 +144,10 @@ def encoded(value: Any) -> Any:
 
 
 def _record(kind: type[_T], document: Mapping[str, Any]) -> _T:
-    given = {
-        name: _decoded(hint, document[key]) for name, key, hint, needed in _shape(kind) if needed or key in document
-    }
-    return kind(**given)
+    shape = _shape(kind)
+    return kind(
+        **{name: _decoded(hint, document[key]) for name, key, hint, needed in shape if needed or key in document}
+    )
 
 
 def _decoded(hint: Any, value: Any) -> Any:

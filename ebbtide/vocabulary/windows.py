@@ -17,6 +17,7 @@ Zones come from the pinned `tzdata` package and never from the host: a host's ol
 for Casablanca and Chisinau, and the same hours must mean the same instants in a preview and in the cluster.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -104,36 +105,32 @@ class BusinessHours:
     def next_opening(self, instant: datetime) -> datetime | None:
         """The start of the first open span that starts after `instant`; None if there is none."""
         at = instant.astimezone(UTC)
-        for span in self.open_spans(at, at + timedelta(days=_HORIZON_DAYS)):
-            if span.start > at:
-                return span.start
-        return None
+        spans = self.open_spans(at, at + timedelta(days=_HORIZON_DAYS))
+        return next((span.start for span in spans if span.start > at), None)
 
     def open_spans(self, start: datetime, end: datetime) -> Iterator[Span]:
         """The merged open spans that end after `start` and begin before `end`, in order, whole (not clipped)."""
         begin, stop = start.astimezone(UTC), end.astimezone(UTC)
-        day = begin.astimezone(self._zone).date() - timedelta(days=2)
-        last = stop.astimezone(self._zone).date() + timedelta(days=2)
+        day = self.local(begin).date() - timedelta(days=2)
+        last = self.local(stop).date() + timedelta(days=2)
         current: Span | None = None
         while day <= last:
             for span in _spans_of_day(self, day):
-                if current is None:
-                    current = span
-                elif span.start <= current.end:
+                if current is not None and span.start <= current.end:
                     current = Span(current.start, max(current.end, span.end))
-                else:
-                    if current.end > begin:
-                        yield current
-                    current = span
-                if current.start >= stop:
+                    continue
+                if current is not None and current.end > begin:
+                    yield current
+                if span.start >= stop:
                     return
+                current = span
             day += timedelta(days=1)
-        if current is not None and current.end > begin and current.start < stop:
+        if current is not None and current.end > begin:
             yield current
 
     def knows_holidays_at(self, instant: datetime) -> bool:
         """False past the end of the resolved holiday list; the controller then warns."""
-        return self.holidays_known_until is None or instant.astimezone(self._zone).date() <= self.holidays_known_until
+        return self.holidays_known_until is None or self.local(instant).date() <= self.holidays_known_until
 
     def local(self, instant: datetime) -> datetime:
         return instant.astimezone(self._zone)
@@ -197,11 +194,9 @@ def wall_to_instant(timezone: str, day: date, minutes: int, *, last: bool) -> da
     early = naive.replace(tzinfo=zone, fold=1).astimezone(UTC)
     late = naive.replace(tzinfo=zone, fold=0).astimezone(UTC)
     before = early.astimezone(zone).utcoffset()
-    while late - early > timedelta(seconds=1):
-        middle = early + (late - early) // 2
-        middle = middle.replace(microsecond=0)
-        if middle.astimezone(zone).utcoffset() == before:
-            early = middle
-        else:
-            late = middle
-    return late
+
+    def has_changed(second: int) -> bool:
+        return (early + timedelta(seconds=second)).astimezone(zone).utcoffset() != before
+
+    seconds = range((late - early) // timedelta(seconds=1))
+    return early + timedelta(seconds=bisect_left(seconds, 1, key=has_changed))

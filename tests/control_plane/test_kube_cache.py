@@ -194,6 +194,8 @@ def test_an_object_that_cannot_be_read_is_trouble_until_it_goes(maps: Maps) -> N
 def test_its_thread_ends_in_the_middle_of_a_wait(maps: Maps) -> None:
     with maps.watched() as cache:
         synced(cache)
-        cache.close(patience=20)
+        cache.close()
 
-        assert f"watch {maps.path}" not in [thread.name for thread in threading.enumerate()]
+        eventually(
+            lambda: f"watch {maps.path}" not in [thread.name for thread in threading.enumerate()], what="its end"
+        )

@@ -282,6 +282,6 @@ def test_start_up_and_drain_of_flexible_pods_are_measured(pool: Pool, fresh: Fre
     eventually(lambda: measures._before.get(pool.namespace), what="the pod to be seen before it runs")
     fresh.node()
 
-    eventually(lambda: measures.startup_p99() is not None, what="a start")
+    eventually(lambda: measures.p99()["startup"] is not None, what="a start")
     pool.api.delete(f"{pool.pods_path}/api-0")
-    eventually(measures.drain_p99, what="a drain")
+    eventually(lambda: measures.p99()["drain"], what="a drain")

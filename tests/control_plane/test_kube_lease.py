@@ -1,7 +1,6 @@
 """The Lease on a real API server, with the rights that the controller has: read and update of that one object."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 import pytest
 from control_plane.driver import ControlPlane
@@ -22,10 +21,9 @@ class Candidates:
         self._started: list[Lease] = []
 
     def start(self, identity: str) -> Lease:
-        short = timedelta(seconds=3), timedelta(seconds=0.5), timedelta(seconds=0.2)
-        lease = Lease(self.api, self.namespace, NAME, identity, duration=short[0], renew=short[1], retry=short[2])
+        lease = Lease(self.api, self.namespace, identity, duration=3)
         self.changes: list[tuple[str, bool, str]] = []
-        lease.start(lambda: self.changes.append((identity, lease.held(), lease.holder())))
+        lease.start(lambda: self.changes.append((identity, lease.held(), lease.holder)))
         self._started.append(lease)
         return lease
 
@@ -61,7 +59,7 @@ def test_one_wins_and_keeps_it(candidates: Candidates) -> None:
     eventually(first.held, what="the first to hold it")
     second = candidates.start("b")
 
-    eventually(lambda: second.holder() == "a", what="the second to see the first")
+    eventually(lambda: second.holder == "a", what="the second to see the first")
     transitions = candidates.api.get(candidates.path)["spec"]["leaseTransitions"]
     renewed = candidates.api.get(candidates.path)["spec"]["renewTime"]
     eventually(lambda: candidates.api.get(candidates.path)["spec"]["renewTime"] != renewed, what="a renewal")
@@ -72,7 +70,7 @@ def test_what_is_given_back_is_taken_without_a_wait(candidates: Candidates) -> N
     first = candidates.start("a")
     eventually(first.held, what="the first to hold it")
     second = candidates.start("b")
-    eventually(lambda: second.holder() == "a", what="the second to see the first")
+    eventually(lambda: second.holder == "a", what="the second to see the first")
 
     first.release()
 

@@ -62,6 +62,7 @@ class Pod:
     leaving: bool = False
     gone: bool = False
     safe: bool = True  # told to stop, its worker ends the job first
+    late_mark_at: float = -1e9
     job: Job | None = None
     seen: PodSeen | None = None
 
@@ -148,7 +149,7 @@ class Cluster:
             case Scale() as scale:
                 return self._scale(write, scale)
             case Mark() as mark:
-                return self._mark(mark)
+                return self._mark(mark, late=write.late)
             case SetBudget() as change:
                 return self.set_budget(change)
 
@@ -166,12 +167,13 @@ class Cluster:
         self._respecify(pool, action.replicas)
         return Outcome.DONE
 
-    def _mark(self, action: Mark) -> Outcome:
+    def _mark(self, action: Mark, *, late: bool) -> Outcome:
         pool = self.pools[action.pool]
         pod = pool.pods.get(action.pod)
         if pod is None:
             return Outcome.REFUSED
         pod.marks.put(self._agenda.now, action.idle)
+        pod.late_mark_at = self._agenda.now if late else pod.late_mark_at
         self._pods_changed(pool)
         return Outcome.DONE
 

@@ -35,7 +35,7 @@ class Crew:
         if pod.job is not None and pod.safe:
             return  # it goes when the job is done
         if pod.job is not None:
-            self.counts["interrupted"] += 1
+            self.counts["interrupted by others, in pools without a safe stop"] += 1
         self._agenda.after(self._random.uniform(0.2, 1.0), lambda: self._end(pod))
 
     def lose(self, pod: Pod) -> None:

@@ -296,7 +296,10 @@ class RealRun:
         ledger = read_ledger(self._ledger)
         lost = {turn.number for turn in ledger.turns if turn.pod in self._killed and turn.finished is None}
         # With its Redis a job may be lost before its start, or with a worker that cannot go on without.
-        return self._accepted - ledger.finished - lost - self._risked
+        left = self._accepted - ledger.finished - lost - self._risked
+        # A killed worker may have popped one that it had not begun.
+        begun = {turn.number for turn in ledger.turns}
+        return set() if not left & begun and len(lost) + len(left) <= len(self._killed) else left
 
     def _is_over(self, begun: float) -> bool:
         if time.monotonic() > begun + DEADLINE:
@@ -304,8 +307,8 @@ class RealRun:
         if self._due or self._open_jobs():
             return False
         # A killed worker's entry counts as running for up to 90 s: the pool keeps a worker, and rightly so.
-        left_behind = self._killed or (self._redis_lost and "with data" in self._fault)
-        return bool(left_behind) or not self._cluster.pids()
+        # And after a loss of data RQ's idle workers do not say again that they are idle.
+        return bool(self._killed or self._redis_lost) or not self._cluster.pids()
 
     def _judge(self) -> None:
         ledger, result = read_ledger(self._ledger), self._result

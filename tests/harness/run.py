@@ -29,7 +29,6 @@ class RunResult:
     checked: Counter[str] = field(default_factory=Counter[str])
     counts: Counter[str] = field(default_factory=Counter[str])
     stale_waits: list[float] = field(default_factory=list[float])
-    zero_waits: list[float] = field(default_factory=list[float])
 
 
 def run(seed: int, bug: Bug = NO_BUG, trace: Callable[[str], None] | None = None) -> RunResult:
@@ -39,7 +38,6 @@ def run(seed: int, bug: Bug = NO_BUG, trace: Callable[[str], None] | None = None
 
 class Run:
     def __init__(self, seed: int, bug: Bug, trace: Callable[[str], None] | None) -> None:
-        self._bug = bug
         self._habits = bug.habits()
         self._scenario = scenario(seed)
         self._config = bug.config(self._scenario.config)
@@ -51,7 +49,6 @@ class Run:
         self._number = 0
         self._due = 0.0
         self._last_turn = -inf
-        self._up_since = inf  # the controller's
         self._bad_since: dict[str, float] = {}
         self._quiet_since: dict[str, float] = {}
         self._to_open = [at for at in self._scenario.window_starts() if at > self._scenario.faults_end]
@@ -77,11 +74,11 @@ class Run:
         self.world.say(f"controller {self._number} starts")
         self._edges = Edges(self.world, self._number, self._habits)
         self._loop = Loop(self._config, self._edges.ports())
-        self._due = self._up_since = self._agenda.now
+        self._due = self._agenda.now
 
     def _gone(self) -> None:
         self._loop = self._edges = None
-        self._due = self._up_since = inf
+        self._due = inf
 
     def _kill(self, back_in: float) -> None:
         """At no gap in particular: it ends where it is."""

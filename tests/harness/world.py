@@ -25,7 +25,6 @@ class World:
         self.trace = trace
         self.agenda = Agenda()
         self.counts: Counter[str] = Counter()
-        self.reports = 0
         self.redis = Redis(self.agenda, self.random, [pool.name for pool in scenario.config.pools])
         self.cluster = Cluster(self.agenda, self.random)
         self.checks = Checks(scenario, self.redis, lambda: self.agenda.now)

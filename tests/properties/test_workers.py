@@ -6,7 +6,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.workers.decision import PoolReading, Reason, Trust, decide_workers
+from controllers.workers.decision import PoolReading, Reason, decide_workers
 from controllers.workers.victims import POP_WINDOW, WorkerPod, plan_victims, spare_pods
 from ebbtide.vocabulary.controller_config import PoolPolicy
 from tests.builders_controllers import pool_policy
@@ -28,11 +28,11 @@ def policies(draw: st.DrawFn) -> PoolPolicy:
 
 
 @st.composite
-def readings(draw: st.DrawFn, trust: Trust | None = None, jobs: int | None = None) -> PoolReading:
-    now = draw(COUNTS) if jobs is None else jobs
+def readings(draw: st.DrawFn) -> PoolReading:
+    now = draw(COUNTS)
     workers = draw(COUNTS)
     return PoolReading(
-        trust=draw(st.sampled_from(Trust)) if trust is None else trust,
+        trusted=draw(st.booleans()),
         jobs=now,
         chores=draw(st.booleans()),
         peak_jobs=now + draw(COUNTS),
@@ -59,14 +59,9 @@ def test_never_below_the_busy_workers(seen: PoolReading, policy: PoolPolicy) -> 
     assert decide_workers(seen, policy).workers >= seen.busy
 
 
-@given(readings(trust=Trust.UNKNOWN), policies())
-def test_unknown_never_changes(seen: PoolReading, policy: PoolPolicy) -> None:
-    assert decide_workers(seen, policy).workers == seen.workers
-
-
-@given(readings(trust=Trust.UNTRUSTED), policies())
+@given(readings(), policies())
 def test_untrusted_never_lowers(seen: PoolReading, policy: PoolPolicy) -> None:
-    assert decide_workers(seen, policy).workers >= seen.workers
+    assert decide_workers(replace(seen, trusted=False), policy).workers >= seen.workers
 
 
 @given(readings(), policies())
@@ -77,7 +72,7 @@ def test_growth_stays_within_the_maximum(seen: PoolReading, policy: PoolPolicy) 
 @given(readings(), policies())
 def test_zero_means_that_nothing_was_seen_for_the_calm_window(seen: PoolReading, policy: PoolPolicy) -> None:
     if seen.workers > 0 and decide_workers(seen, policy).workers == 0:
-        assert seen.trust is Trust.KNOWN
+        assert seen.trusted
         assert (seen.jobs, seen.peak_jobs, seen.chores, seen.busy, seen.floor) == (0, 0, False, 0, 0)
         assert seen.watched_for >= policy.calm
 
@@ -106,7 +101,7 @@ def test_growth_stays_within_what_the_cluster_grants_and_the_limit_leaves(
 def test_no_limit_keeps_a_pool_with_jobs_at_zero(seen: PoolReading, granted: int | None, policy: PoolPolicy) -> None:
     asleep = replace(seen, workers=0, jobs=max(seen.jobs, 1), granted=granted)
 
-    assert decide_workers(asleep, policy).workers > 0 or seen.trust is Trust.UNKNOWN
+    assert decide_workers(asleep, policy).workers > 0
 
 
 @st.composite

@@ -1,27 +1,6 @@
-"""Which pods count as idle when names are long, or when the source cannot tell pod from pod."""
+"""Which pods count as idle when the source cannot tell pod from pod."""
 
-from controllers.ports import Known, PodPhase, PodSeen
-from controllers.workers.idle import with_idle_pods
 from tests.builders_controllers import CALM, Bench, config, pool_policy, seconds
-
-LONG = "a-deployment-with-a-name-that-goes-on-and-on-and-on-6d4cf56db6"  # 62 characters
-
-
-def idle_of(hosts: set[str], *pods: str) -> frozenset[str]:
-    known = Known(waiting=0, in_transit=0, running=0, idle=frozenset(hosts))
-    return with_idle_pods(known, [PodSeen(name=pod, phase=PodPhase.RUNNING) for pod in pods]).idle
-
-
-def test_a_long_pod_name_is_known_by_its_first_63_characters() -> None:
-    assert idle_of({LONG + "x"}, LONG + "x7k2p") == {LONG + "x7k2p"}
-
-
-def test_a_cut_name_does_not_end_in_a_dash() -> None:
-    assert idle_of({LONG}, LONG + "-x7k2") == {LONG + "-x7k2"}
-
-
-def test_pods_that_share_a_cut_name_are_busy() -> None:
-    assert idle_of({LONG, "short"}, LONG + "-aaaaa", LONG + "-bbbbb", "short") == {"short"}
 
 
 def nameless_bench(workers: int, *, busy: int = 0) -> Bench:

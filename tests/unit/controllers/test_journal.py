@@ -3,7 +3,8 @@
 import io
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from controllers.adapters import journal
 from controllers.adapters.journal import Events, LineJournal
 from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.adapters.metrics import Meter
 from controllers.ports import Action, Mark, Outcome, Scale, SetBudget
 from tests.builders_controllers import NIGHT, NOON, budgets, config, pool_policy
 from tests.builders_redis import wait_until
@@ -118,11 +120,18 @@ def test_an_api_that_is_away_costs_events_and_nothing_else(scene: Scene) -> None
 def test_lines_are_json_objects_with_time_reason_and_outcome() -> None:
     stream = io.StringIO()
     told: list[Action] = []
-    lines = LineJournal(stream, lambda _: None, lambda _, action, __: told.append(action))
+
+    def acted(_: datetime, action: Action, __: Outcome) -> None:
+        told.append(action)
+
+    events = SimpleNamespace(acted=acted)
+    words = iter(["modified", ""])
+    lines = LineJournal(stream, Meter(), cast("Events", events), lambda: next(words))
     lines.acted(NIGHT, OPEN, Outcome.STALE)
+    lines.acted(NIGHT, GROW, Outcome.DONE)
     lines.noted(NIGHT + timedelta(milliseconds=5), "cluster", "away")
 
-    acted, noted = (json.loads(line) for line in stream.getvalue().splitlines())
+    acted, done, noted = (json.loads(line) for line in stream.getvalue().splitlines())
     assert acted == {
         "at": "2026-03-04T23:00:00.000+00:00",
         "event": "acted",
@@ -130,6 +139,8 @@ def test_lines_are_json_objects_with_time_reason_and_outcome() -> None:
         "maxUnavailable": 1,
         "reason": "disruption-window-open",
         "outcome": "stale",
+        "said": "modified",
     }
+    assert "said" not in done
     assert noted["message"] == "away"
-    assert told == [OPEN]
+    assert told == [OPEN, GROW]

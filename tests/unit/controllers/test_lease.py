@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from hypothesis import given
@@ -60,12 +59,8 @@ class Time:
 
 
 def candidate(api: Any, time: Time, identity: str, *, ahead: float = 0.0) -> Lease:
-    """`ahead`: by how much its clocks differ from everybody's."""
-
-    def now() -> datetime:
-        return datetime(2026, 3, 4, tzinfo=UTC) + timedelta(seconds=time.seconds + ahead)
-
-    return Lease(api, "apps", "ebbtide-controller", identity, monotonic=lambda: time.seconds + ahead, now=now)
+    """`ahead`: by how much its clock differs from everybody's."""
+    return Lease(api, "apps", identity, clock=lambda: time.seconds + ahead)
 
 
 def test_a_lease_without_a_spec_is_taken_at_once() -> None:
@@ -75,7 +70,7 @@ def test_a_lease_without_a_spec_is_taken_at_once() -> None:
     lease.step()
 
     assert lease.held()
-    assert lease.holder() == server.stored["spec"]["holderIdentity"] == "a"
+    assert lease.holder == server.stored["spec"]["holderIdentity"] == "a"
 
 
 def test_a_renewal_is_one_request_and_no_transition() -> None:
@@ -113,7 +108,7 @@ def test_a_process_that_wakes_up_finds_its_hold_expired_and_another_in_place() -
     frozen.step()  # its renewal is refused
     frozen.step()
     assert not frozen.held()
-    assert frozen.holder() == "b"
+    assert frozen.holder == "b"
 
 
 def test_a_successor_acts_within_twenty_seconds() -> None:

@@ -320,7 +320,15 @@ def test_a_quiet_turn_waits_for_the_sweep_and_a_failed_one_does_not() -> None:
     assert bench.turn() == RETRY
 
 
-def test_a_refused_write_is_tried_again() -> None:
+def test_a_refused_write_waits_for_the_sweep() -> None:
+    bench = Bench(config(pool_policy(), sweep=seconds(30)))
+    bench.queues["train"].enqueue()
+    bench.cluster.refuse = Outcome.REFUSED
+
+    assert bench.turn() == seconds(30)
+
+
+def test_a_failed_write_is_tried_again() -> None:
     bench = Bench(config(pool_policy()))
     bench.queues["train"].enqueue()
     bench.cluster.refuse = Outcome.FAILED

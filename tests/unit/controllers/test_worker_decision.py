@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.workers.decision import Reason, Trust, WorkerDecision, decide_workers
+from controllers.workers.decision import Reason, WorkerDecision, decide_workers
 from tests.builders_controllers import pool_policy, reading
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], WorkerDecision]] = [
@@ -27,9 +27,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], WorkerDecision]] = [
     ("no safe stop, no shrinking", {"workers": 3}, {"safe_stop": False}, WorkerDecision(3, Reason.NO_SAFE_STOP)),
     ("a rollout blocks shrinking", {"workers": 3, "settled": False}, {}, WorkerDecision(3, Reason.UNSETTLED)),
     ("a rollout does not block growth", {"jobs": 5, "settled": False}, {}, WorkerDecision(5, Reason.GROW)),
-    ("unknown holds", {"trust": Trust.UNKNOWN, "workers": 3}, {}, WorkerDecision(3, Reason.UNKNOWN)),
-    ("untrusted may raise", {"trust": Trust.UNTRUSTED, "jobs": 5}, {}, WorkerDecision(5, Reason.GROW)),
-    ("untrusted never lowers", {"trust": Trust.UNTRUSTED, "workers": 3}, {}, WorkerDecision(3, Reason.UNTRUSTED)),
+    ("untrusted may raise", {"trusted": False, "jobs": 5}, {}, WorkerDecision(5, Reason.GROW)),
+    ("untrusted never lowers", {"trusted": False, "workers": 3}, {}, WorkerDecision(3, Reason.UNTRUSTED)),
 ]
 
 
