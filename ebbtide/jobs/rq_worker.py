@@ -11,10 +11,10 @@ command) still ends the job at once, as in RQ. Give the pod a grace period longe
 import signal
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from redis import Redis
-from rq import Queue, Worker
+from rq import Queue, Worker, worker_registration
 from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.utils import now
@@ -97,6 +97,16 @@ class SafeWorker(Worker):
         if self._gate.closed and self._gate.empty_handed:
             raise StopRequested
         super().heartbeat(timeout, pipeline)
+        if pipeline is None and not self.connection.hexists(self.key, "state"):
+            self._register_anew()
+
+    def _register_anew(self) -> None:
+        """A Redis that lost its data forgot this worker, whose pod would count as busy for as long as it lives."""
+        with self.connection.pipeline() as pipeline:
+            told = cast("dict[Any, Any]", self.serialize()) | {"state": self.get_state()}
+            pipeline.hset(self.key, mapping=told)
+            worker_registration.register(self, pipeline)
+            pipeline.execute()
 
     def teardown(self) -> None:
         super().teardown()

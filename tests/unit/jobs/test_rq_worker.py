@@ -36,9 +36,11 @@ StartWorker = Callable[..., WorkerProcess]
 def started_workers(server: EmbeddedRedis, client: Redis) -> Generator[StartWorker]:
     started: list[WorkerProcess] = []
 
-    def start(worker_class: str, queues: tuple[str, ...], *, wrapper: tuple[str, ...] = ()) -> WorkerProcess:
+    def start(
+        worker_class: str, queues: tuple[str, ...], *, wrapper: tuple[str, ...] = (), options: tuple[str, ...] = ()
+    ) -> WorkerProcess:
         url = f"redis://{server.host}:{server.port}"
-        command = [*wrapper, str(RQ), "worker", "-q", "-w", worker_class, "-u", url, *queues]
+        command = [*wrapper, str(RQ), "worker", "-q", "-w", worker_class, "-u", url, *options, *queues]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         started.append(process)
@@ -187,3 +189,13 @@ def test_as_process_one_of_a_container_it_stops_as_well(client: Redis, start_wor
     os.kill(int(children[0]), signal.SIGTERM)
 
     assert exit_code(outer) == 0
+
+
+def test_a_worker_that_redis_forgot_says_again_that_it_is_idle(client: Redis, start_worker: StartWorker) -> None:
+    start_worker(SAFE, ONE_QUEUE, options=("--worker-ttl", "17"))  # its pop ends after 2 s, and it beats
+
+    client.flushall()
+
+    wait_until(lambda: states(client) == [b"idle"], "the worker to be idle again")
+    (key,) = client.smembers("rq:workers:train")
+    assert client.hget(key, "hostname")
