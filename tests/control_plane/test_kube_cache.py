@@ -129,6 +129,7 @@ def test_a_version_that_the_server_has_forgotten_is_answered_by_a_new_list(maps:
 
 
 def cut(cache: KubeCache[str]) -> None:
+    synced(cache)  # what was listed is held before the watch is open
     assert cache._watch is not None
     cache._watch.stop()
 

@@ -283,6 +283,9 @@ def test_an_unready_pod_leaves_a_closed_budget_only_where_the_policy_says_so(
     pod = running_pod(site, fresh.node(), "api", "flexible")
     unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     site.api.patch(f"{pod}/status", unready, MERGE_LISTS)
+    # Until the budget's status counts it as unready, the eviction is judged by a pod that was healthy.
+    counted = {"expectedPods": 1, "currentHealthy": 0}
+    eventually(lambda: counted.items() <= site.api.get(site.budget("api")).get("status", {}).items(), what="the count")
     metadata = {"name": pod.rpartition("/")[2], "namespace": site.namespace}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
 
