@@ -15,6 +15,7 @@ T_co = TypeVar("T_co", covariant=True)
 _PHASES = {"Pending": PodPhase.PENDING, "Succeeded": None, "Failed": None}  # one that ended is no capacity
 # They write the number when they create, or when a person asks; "before-first-apply" is whoever had no name.
 _ONLY_DECLARE = ("ebbtide", "pulumi", "kubectl", "before-first-apply")
+_ONE_WRITE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,15 @@ def rival_of(metadata: Mapping[str, Any]) -> str:
     for entry in metadata.get("managedFields", ()):
         if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}):
             name, through_scale = entry.get("manager", ""), entry.get("subresource") == "scale"
-            touched = through_scale or entry.get("time") != metadata.get("creationTimestamp")
+            touched = through_scale or _is_later(entry.get("time"), metadata.get("creationTimestamp"))
             if touched and not name.startswith(_ONLY_DECLARE):
                 return f"{name} (through scale)" if through_scale else name
     return ""
+
+
+def _is_later(time: str | None, created: str | None) -> bool:
+    """Whether it is of another write than the creation, whose two times may lie in two different seconds."""
+    return not (time and created) or datetime.fromisoformat(time) - datetime.fromisoformat(created) > _ONE_WRITE
 
 
 def _kept(metadata: Mapping[str, Any], seen: T_co) -> Kept[T_co]:

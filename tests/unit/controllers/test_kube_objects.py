@@ -114,3 +114,9 @@ def test_start_up_is_known_once_a_pod_is_ready() -> None:
 )
 def test_a_rival_is_who_writes_replicas_again_or_through_scale(entry: dict[str, Any], rival: str) -> None:
     assert rival_of({"creationTimestamp": BORN, "managedFields": [entry]}) == rival
+
+
+def test_who_created_it_is_no_rival_though_the_creation_fell_into_two_seconds() -> None:
+    entry = owner("helm", time="2026-03-04T12:00:01Z")
+
+    assert rival_of({"creationTimestamp": BORN, "managedFields": [entry]}) == ""
