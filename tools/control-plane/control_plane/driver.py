@@ -40,10 +40,14 @@ _NODE_LEASE_SECONDS = 40
 
 
 class ControlPlane:
-    """A control plane from `with` to its end; without nodes it is just etcd and the API server, which is quicker."""
+    """A control plane from `with` to its end; without nodes it is just etcd and the API server, which is quicker.
 
-    def __init__(self, *, with_nodes: bool = True) -> None:
+    `hands_off`: a label selector of pods that KWOK leaves alone, so that a `Kubelet` of ours can play them.
+    """
+
+    def __init__(self, *, with_nodes: bool = True, hands_off: str = "") -> None:
         self._with_nodes = with_nodes
+        self._hands_off = hands_off
         self._programs: Mapping[str, Path] = {}
         self._token = secrets.token_hex(16)
         self.url = ""
@@ -186,7 +190,9 @@ class ControlPlane:
             self._launch("kube-controller-manager", [*served, *qps, certificates, f"--secure-port={manager}"])
             self._launch("kube-scheduler", [*served, *qps, certificates, f"--secure-port={scheduler}"])
             lease = f"--node-lease-duration-seconds={_NODE_LEASE_SECONDS}"
-            self._launch("kwok", [*common, "--manage-all-nodes=true", lease, "--server-address=", "--cidr=10.0.0.1/16"])
+            played = ["--manage-all-nodes=true", lease, "--server-address=", "--cidr=10.0.0.1/16"]
+            spared = [f"--disregard-status-with-label-selector={self._hands_off}"] if self._hands_off else []
+            self._launch("kwok", [*common, *played, *spared])
         self._wait_until_ready("starting")
 
     def _etcd_arguments(self, client: int, peer: int) -> list[str]:
