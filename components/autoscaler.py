@@ -19,6 +19,7 @@ from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding, Role, Rol
 from components.add_ons import ON_FIXED_NODES
 from components.autoscaler_flags import autoscaler_flags, autoscaler_image
 from components.iam import Document, PodAccount, associate, granted_role, pod_trust
+from components.pod_rules import CLUSTER_CRITICAL
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import CUSTOMER, WORKLOAD
 
@@ -226,7 +227,7 @@ class Autoscaler(pulumi.ComponentResource):
         return {
             "service_account_name": NAME,
             "node_selector": ON_FIXED_NODES,
-            "priority_class_name": "system-cluster-critical",
+            "priority_class_name": CLUSTER_CRITICAL,
             "security_context": {
                 "run_as_non_root": True,
                 "run_as_user": 65534,

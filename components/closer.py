@@ -19,7 +19,7 @@ from pulumi_kubernetes.batch.v1 import CronJob
 from pulumi_kubernetes.core.v1 import ServiceAccount
 from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
-from components.pod_rules import container_security, nodes_of_kind, pod_security, resources
+from components.pod_rules import container_security, home, pod_security, resources
 from components.rights import closer_rules
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import CLOSER as NAME
@@ -133,7 +133,7 @@ def _template(args: CloserArgs) -> "PodTemplateSpecArgsDict":
         "spec": {
             "service_account_name": NAME,
             "restart_policy": "OnFailure",
-            "node_selector": nodes_of_kind(NodeKind.FIXED),
+            **home(NodeKind.FIXED),
             "security_context": pod_security(),
             "containers": [
                 {

@@ -27,7 +27,7 @@ from components.pod_rules import (
     PodIdentity,
     affinity,
     container_security,
-    nodes_of_kind,
+    home,
     pod_security,
     resources,
     spread,
@@ -124,7 +124,7 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
             "service_account_name": NAME,
             "affinity": affinity(Category.FIXED),
             "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
-            "node_selector": nodes_of_kind(NodeKind.FIXED),
+            **home(NodeKind.FIXED),
             "termination_grace_period_seconds": _GRACE_SECONDS,
             "security_context": pod_security(),
             "containers": [

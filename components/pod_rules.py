@@ -1,7 +1,8 @@
 """Where pods go, what they may use and what keeps them apart. Pure: settings in, plain values out.
 
 **Apart.** Required anti-affinity is enforced both ways by the scheduler, so terms on the few fixed pods keep flexible
-and worker pods off their nodes as well. The other nine in ten carry none, which the cluster autoscaler's loop repays.
+and worker pods off their nodes as well. The other nine in ten carry none, which the cluster autoscaler's loop repays;
+for what it saves the scheduler see docs/adr/0012.
 
 **Together.** Every pod prefers a node that already holds its own category. The scheduler scores by spreading and
 cannot be told otherwise on EKS; this preference is what fills a node before the next one is used.
@@ -10,10 +11,14 @@ cannot be told otherwise on EKS; this preference is what fills a node before the
 one after the other, within the autoscaler's two minutes. The constraint is `ScheduleAnyway` because the autoscaler
 counts only hard constraints when it looks for room elsewhere, so the spread never keeps a node alive at night.
 Workers are not spread: they are independent, and full nodes are what lets the other nodes go.
+
+**Not pushed out.** Preemption heeds budgets only as far as it can, and DNS, the volume controller and the autoscaler,
+which live on fixed nodes, are of a class that preempts. Our pods there are of the same class: nothing outranks them but
+a DaemonSet. Elsewhere ours have none: a pending pod would push workers out instead of waiting for a node.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from ebbtide.vocabulary.labels import (
     CATEGORY,
@@ -41,6 +46,9 @@ if TYPE_CHECKING:
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+
+CLUSTER_CRITICAL = "system-cluster-critical"
+"""The class of DNS and of the autoscaler, which every cluster has: see docs/adr/0014."""
 
 CLOSED_BUDGET = 0
 """Every budget is born closed. Fixed and worker budgets stay so; flexible ones are the controller's to open."""
@@ -133,6 +141,19 @@ def _soft_constraint(key: str, identity: PodIdentity, revision: list[str]) -> "T
 
 def nodes_of_kind(kind: NodeKind) -> dict[str, str]:
     return {NODE_KIND: kind.value}
+
+
+class Home(TypedDict):
+    """Fields of a pod's spec."""
+
+    node_selector: dict[str, str]
+    priority_class_name: NotRequired[str]
+
+
+def home(kind: NodeKind) -> Home:
+    """The nodes of a kind, and on fixed ones the right to stay there."""
+    nodes: Home = {"node_selector": nodes_of_kind(kind)}
+    return {**nodes, "priority_class_name": CLUSTER_CRITICAL} if kind is NodeKind.FIXED else nodes
 
 
 def nodes_of_group(group: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from components.pod_rules import (
     PodIdentity,
     affinity,
     container_security,
-    nodes_of_kind,
+    home,
     pod_security,
     resources,
 )
@@ -185,7 +185,7 @@ def from_secret(variable: str, key: str) -> "EnvVarArgsDict":
 def _pod(args: RedisArgs) -> "PodSpecArgsDict":
     return {
         "affinity": affinity(Category.FIXED),
-        "node_selector": nodes_of_kind(NodeKind.FIXED),
+        **home(NodeKind.FIXED),
         "automount_service_account_token": False,
         "security_context": pod_security(_USER),
         "termination_grace_period_seconds": 60,  # to write the append-only file out

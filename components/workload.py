@@ -17,7 +17,7 @@ from components.pod_rules import (
     PodIdentity,
     affinity,
     container_security,
-    nodes_of_kind,
+    home,
     pod_security,
     resources,
     spread,
@@ -145,7 +145,7 @@ def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
         "spec": {
             "affinity": affinity(settings.category),
             "topology_spread_constraints": spread(identity, revision_label=_REVISION_LABEL[settings.kind]),
-            "node_selector": nodes_of_kind(args.node_kind),
+            **home(args.node_kind),
             "tolerations": tolerations(settings.gpu),
             "automount_service_account_token": False,
             "security_context": pod_security(),

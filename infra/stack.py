@@ -17,6 +17,7 @@ from components.autoscaler import Autoscaler, autoscaler_args
 from components.cluster import Cluster, ClusterArgs
 from components.controller import Controller, ControllerArgs
 from components.device_plugin import DevicePlugin, DevicePluginArgs
+from components.evictions import Evictions, EvictionsArgs
 from components.namespaces import Namespaces, NamespacesArgs
 from components.network import Network, NetworkArgs
 from components.node_group import NodeGroup, NodeGroupArgs
@@ -27,6 +28,7 @@ from components.savings import cost_tags, group_tags, node_tags
 from components.worker_pool import WorkerPool, WorkerPoolArgs
 from components.workload import Workload, WorkloadArgs
 from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.grace import grace_seconds
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump
@@ -164,6 +166,9 @@ class _Composition:
             *self._workloads(system, after(spaces, redis)),
             *self._pools(workers, after(spaces, redis)),
         ]
+        if settings.workers:
+            graces = {name: grace_seconds(pool.longest_job) for name, pool in settings.workers.items()}
+            Evictions("evictions", EvictionsArgs(namespace=workers, graces=graces), after(spaces))
         config = controller_config(settings, endpoint)
         Controller(
             "controller",

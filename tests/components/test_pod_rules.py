@@ -10,6 +10,7 @@ from components.pod_rules import (
     PodIdentity,
     affinity,
     cpu_quantity,
+    home,
     memory_quantity,
     nodes_of_group,
     nodes_of_kind,
@@ -65,6 +66,12 @@ def test_fixed_pods_keep_all_others_off_their_nodes_in_every_namespace() -> None
 @pytest.mark.parametrize("category", [Category.FLEXIBLE, Category.WORKER])
 def test_the_many_carry_no_anti_affinity(category: Category) -> None:
     assert affinity(category).keys() == {"pod_affinity"}
+
+
+def test_only_on_fixed_nodes_pods_are_of_the_class_of_dns() -> None:
+    assert home(NodeKind.FIXED).get("priority_class_name") == "system-cluster-critical"
+    for kind in (NodeKind.FLEXIBLE, NodeKind.GPU, NodeKind.SPOT):
+        assert home(kind) == {"node_selector": {"ebbtide.dev/node-kind": kind.value}}
 
 
 @pytest.mark.parametrize("category", Category)

@@ -15,6 +15,7 @@ from ebbtide.preview.recording import SECRET, Recording, record, record_director
 from ebbtide.settings.model import ClusterSettings
 from ebbtide.vocabulary.controller_config import load
 from ebbtide.vocabulary.labels import NodeKind
+from tests.builders_components import pod_of
 from tests.builders_stack import COST_TAGS, Recorded, group_settings, stack_settings
 
 PROGRAM = Path(infra.__file__).parent
@@ -77,6 +78,15 @@ def test_component_types_are_ours(stack: Recorded) -> None:
     components = {resource.type for resource in stack.all if not resource.custom}
 
     assert all(type_.startswith("ebbtide:components:") for type_ in components)
+
+
+def test_no_pod_on_a_fixed_node_can_be_pushed_out_by_another_there(stack: Recorded) -> None:
+    jobs = [job.inputs["spec"]["jobTemplate"]["spec"]["template"]["spec"] for job in stack.of("CronJob")]
+    owned = [pod_of(resource) for kind in ("Deployment", "StatefulSet", "DaemonSet") for resource in stack.of(kind)]
+    on_fixed = [pod for pod in [*jobs, *owned] if pod.get("nodeSelector") == {"ebbtide.dev/node-kind": "fixed"}]
+
+    assert len(on_fixed) > len(jobs) > 0
+    assert {pod.get("priorityClassName") for pod in on_fixed} == {"system-cluster-critical"}
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
