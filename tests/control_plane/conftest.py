@@ -1,37 +1,61 @@
-"""One control plane for the whole session, and what is fresh for each test."""
+"""One control plane for each process of the session, and what is fresh for each test.
+
+A program of it that dies fails the test during which it died, with one line, and is started again for the next test.
+"""
 
 import re
 import shutil
-from collections.abc import Generator, Iterator, Mapping
+import time
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from control_plane.binaries import build, how_to_get, missing
 from control_plane.driver import ControlPlane
+from control_plane.errors import ControlPlaneError, Ended, NotStarted
 
 from tests.builders_control_plane import Fresh
 
-_LOGS = Path(__file__).parents[2] / "out" / "control-plane"
+_LAST_BREATH = 2.0  # seconds
 _PLANE = pytest.StashKey[ControlPlane]()
-_FAILED = pytest.StashKey[bool]()
+_NOT_BUILT = pytest.StashKey[str]()
+_LOG_SIZES = pytest.StashKey[dict[Path, int]]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build here what is missing: it takes minutes, and a test has a time limit."""
     wanted = any(item.get_closest_marker("control_plane") for item in session.items)
     if wanted and not session.config.option.collectonly and missing() and shutil.which("go"):
-        build(lambda line: print(line, flush=True))
+        try:
+            build(lambda line: print(line, flush=True))
+        except ControlPlaneError as error:
+            session.stash[_NOT_BUILT] = str(error)
 
 
 @pytest.fixture(scope="session")
 def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """The real thing, with nodes to be added by tests. Shared: leave no object behind outside your namespaces."""
+    session = request.session
+    if why := session.stash.get(_NOT_BUILT, ""):
+        _end(session, why)
     if lacking := missing():
         pytest.skip(how_to_get(lacking))
-    with ControlPlane() as plane:
-        request.session.stash[_PLANE] = plane
+    with ExitStack() as stack:
+        try:
+            plane = stack.enter_context(ControlPlane())
+        except ControlPlaneError as error:
+            _end(session, str(error))
+        session.stash[_PLANE] = plane
         yield plane
-        del request.session.stash[_PLANE]
+        del session.stash[_PLANE]
+
+
+def _end(session: pytest.Session, why: str) -> NoReturn:
+    """One line instead of the same line for each test that follows."""
+    session.shouldfail = why
+    pytest.fail(why, pytrace=False)
 
 
 @pytest.fixture
@@ -42,31 +66,92 @@ def fresh(control_plane: ControlPlane) -> Iterator[Fresh]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    logs = [log for plane in planes(item) for log in plane.folder.glob("*.log")]
+    item.stash[_LOG_SIZES] = {log: log.stat().st_size for log in logs}
+    with _death_named(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    with _death_named(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    with _death_named(item):
+        return (yield)
+
+
+@contextmanager
+def _death_named(item: pytest.Item) -> Generator[None]:
+    """In place of the page of connection errors that follow from it."""
+    try:
+        yield
+    except pytest.skip.Exception:
+        raise
+    except BaseException:
+        _wait_for_a_death(item)
+        _name_deaths(item)
+        raise
+    _name_deaths(item)
+
+
+def _wait_for_a_death(item: pytest.Item) -> None:
+    """What broke a connection by dying has not quite ended yet."""
+    deadline, running = time.monotonic() + _LAST_BREATH, planes(item)
+    while running and time.monotonic() < deadline and not any(plane.processes.gone() for plane in running):
+        time.sleep(0.05)
+
+
+def _name_deaths(item: pytest.Item) -> None:
+    for plane in planes(item):
+        try:
+            plane.require_alive()
+        except Ended as died:
+            raise pytest.fail.Exception(str(died), pytrace=False) from None
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        item.stash[_FAILED] = True
+        _keep_logs(item)
+    for plane in planes(item):
+        if plane.processes.gone():
+            try:
+                plane.heal()
+            except NotStarted as error:
+                item.session.shouldfail = str(error)
     return report
 
 
-@pytest.fixture(autouse=True)
-def _logs_of_failures(request: pytest.FixtureRequest) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] - used by every test
+def planes(item: pytest.Item) -> list[ControlPlane]:
+    """The session's and those of the test itself, as far as they have begun."""
+    shared = item.session.stash.get(_PLANE, None)
+    funcargs: dict[str, object] = getattr(item, "funcargs", {})
+    own = [value for value in funcargs.values() if isinstance(value, ControlPlane) and value is not shared]
+    return own if shared is None else [shared, *own]
+
+
+def _keep_logs(item: pytest.Item) -> None:
     """What the control plane said during a test that failed goes to out/control-plane/, and nothing else."""
-    plane = request.session.stash.get(_PLANE, None)
-    before = _sizes(plane)
-    yield
-    folder = _LOGS / re.sub(r"[^\w.-]+", "-", request.node.nodeid.removeprefix("tests/control_plane/"))
+    folder = (
+        item.config.rootpath
+        / "out"
+        / "control-plane"
+        / re.sub(r"[^\w.-]+", "-", item.nodeid.removeprefix("tests/control_plane/"))
+    )
     shutil.rmtree(folder, ignore_errors=True)
-    plane = request.session.stash.get(_PLANE, None)
-    if plane is not None and request.node.stash.get(_FAILED, False):
-        folder.mkdir(parents=True)
+    sizes = item.stash[_LOG_SIZES]
+    for number, plane in enumerate(planes(item)):
+        target = folder / str(number) if number else folder
+        target.mkdir(parents=True, exist_ok=True)
         for log in plane.folder.glob("*.log"):
             with log.open("rb") as whole:
-                whole.seek(before.get(log.name, 0))
-                (folder / log.name).write_bytes(whole.read())
-
-
-def _sizes(plane: ControlPlane | None) -> Mapping[str, int]:
-    return {} if plane is None else {log.name: log.stat().st_size for log in plane.folder.glob("*.log")}
+                whole.seek(sizes.get(log, 0))
+                (target / log.name).write_bytes(whole.read())

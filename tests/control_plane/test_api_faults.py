@@ -18,7 +18,7 @@ from tests.fakes import FakeDemand, FakeQueue, ListJournal, ManualClock, Scripte
 from tests.harness.api_proxy import ApiFault, ApiProxy
 
 pytestmark = pytest.mark.control_plane
-SWEEP = timedelta(seconds=5)
+SWEEP = timedelta(seconds=15)  # so that two of them are long enough on a busy machine
 TWO_SWEEPS = 2 * SWEEP.total_seconds()
 FAULT_LASTS = 1.5  # seconds
 FAULTS = [fault for fault in ApiFault if fault is not ApiFault.NONE]

@@ -1,7 +1,5 @@
 """List and watch, on a real API server that is cut off, killed, frozen or asked for what it has forgotten."""
 
-import os
-import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -149,7 +147,7 @@ def test_a_killed_server_is_told_after_a_while_and_caught_up_with(maps: Maps) ->
     with maps.watched() as cache:
         holds(cache, one="1")
         synced(cache)
-        os.kill(maps.plane.processes.pid("kube-apiserver"), signal.SIGKILL)
+        maps.plane.kill("kube-apiserver")
         try:
             assert cache.trouble() == "", "a short break is nobody's business"
             eventually(cache.trouble, what="trouble")

@@ -20,8 +20,8 @@ class Candidates:
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{NAME}"
         self._started: list[Lease] = []
 
-    def start(self, identity: str) -> Lease:
-        lease = Lease(self.api, self.namespace, identity, duration=3)
+    def start(self, identity: str, duration: int = 15) -> Lease:
+        lease = Lease(self.api, self.namespace, identity, duration=duration)
         self.changes: list[tuple[str, bool, str]] = []
         lease.start(lambda: self.changes.append((identity, lease.held(), lease.holder)))
         self._started.append(lease)
@@ -81,7 +81,7 @@ def test_what_is_given_back_is_taken_without_a_wait(candidates: Candidates) -> N
 
 
 def test_a_frozen_server_costs_the_hold_and_it_comes_back(control_plane: ControlPlane, candidates: Candidates) -> None:
-    lease = candidates.start("a")
+    lease = candidates.start("a", duration=3)
     eventually(lease.held, what="the hold")
     control_plane.suspend("kube-apiserver")
     try:

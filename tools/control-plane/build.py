@@ -2,7 +2,8 @@
 
 import sys
 
-from control_plane.binaries import MissingBinaries, binaries, build
+from control_plane.binaries import binaries, build
+from control_plane.errors import ControlPlaneError
 
 
 def main() -> int:
@@ -10,9 +11,12 @@ def main() -> int:
         build(lambda line: print(line, flush=True))
         for program, path in binaries().items():
             print(f"{program:24} {path}")
-    except MissingBinaries as error:
+    except ControlPlaneError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted: what was built stays, the rest is built next time", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -13,27 +13,24 @@ import json
 import os
 import secrets
 import signal
-import socket
-import ssl
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
-from urllib.error import URLError
 
 from kubernetes.client import Configuration
 
 from control_plane.binaries import binaries
-from control_plane.processes import NotStarted, Processes
+from control_plane.probes import HOST, accepts, free_ports, says_ok, text_at
+from control_plane.processes import Ended, NotStarted, Processes
 from controllers.adapters.kube_api import ApiError, KubeApi
 
 Component: TypeAlias = Literal["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
-HOST = "127.0.0.1"
 START_LIMIT = 60.0  # seconds; a busy machine is slow, not broken
+_SERVED: tuple[Component, ...] = ("kube-controller-manager", "kube-scheduler")
 _ATTEMPTS = 3  # another process may take a free port before ours does
 _TICK = 0.02
 _NODE_LEASE_SECONDS = 40
@@ -50,25 +47,15 @@ class ControlPlane:
         self._hands_off = hands_off
         self._programs: Mapping[str, Path] = {}
         self._token = secrets.token_hex(16)
+        self._ports: dict[Component, int] = {}
         self.url = ""
-        self.api: KubeApi
+        self._api: KubeApi
         self.processes: Processes
 
     def __enter__(self) -> Self:
+        """Raises `MissingBinaries` or `NotStarted`; nothing of it is left then."""
         self._programs = binaries()
-        for attempt in range(1, _ATTEMPTS + 1):
-            self.processes = Processes(Path(tempfile.mkdtemp(prefix="ebbtide-control-plane-")))
-            try:
-                self._start()
-            except NotStarted:
-                self.processes.close()
-                if attempt == _ATTEMPTS:
-                    raise
-            except BaseException:  # Ctrl-C while starting: nothing may stay behind
-                self.processes.close()
-                raise
-            else:
-                break
+        self._begin()
         return self
 
     def __exit__(
@@ -77,6 +64,12 @@ class ControlPlane:
         self.processes.close()
 
     # --- how to reach it ------------------------------------------------------------------------------------------
+
+    @property
+    def api(self) -> KubeApi:
+        """As the administrator. Raises `Ended` when a program has died: no request can show more than that."""
+        self.require_alive()
+        return self._api
 
     @property
     def folder(self) -> Path:
@@ -116,12 +109,21 @@ class ControlPlane:
         return file
 
     def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
-        """What kubectl prints. Raises `subprocess.CalledProcessError`, whose `stderr` says why."""
+        """What kubectl prints. Raises `subprocess.CalledProcessError`, whose `stderr` says why, or `Ended`."""
+        self.require_alive()
         command = [str(self._programs["kubectl"]), f"--kubeconfig={kubeconfig or self.kubeconfig}", *arguments]
         environment = {**os.environ, "HOME": str(self.folder)}  # its cache goes with the rest
         return subprocess.run(
             command, input=stdin, env=environment, capture_output=True, text=True, check=True, timeout=60
         ).stdout
+
+    def port_of(self, component: Component) -> int:
+        """On 127.0.0.1, over TLS but for etcd. Raises KeyError for KWOK, which listens nowhere."""
+        return self._ports[component]
+
+    def metrics(self, component: Component) -> str:
+        """What the API server, the scheduler or the controller manager tells Prometheus. Raises OSError."""
+        return text_at(f"https://{HOST}:{self.port_of(component)}/metrics", self._token)
 
     # --- nodes, and faults ----------------------------------------------------------------------------------------
 
@@ -157,10 +159,31 @@ class ControlPlane:
     def resume(self, component: Component) -> None:
         self.processes.send(component, signal.SIGCONT)
 
+    def kill(self, component: Component) -> None:
+        """At once, as a lost machine would. Its port and data stay, and `restart` brings it back."""
+        self.processes.kill(component)
+
     def restart(self, component: Component) -> None:
         """Kill it and start it anew on the same port and data; returns when it answers."""
         self.processes.restart(component)
         self._wait_until_ready("restarting")
+
+    def require_alive(self) -> None:
+        """Raise `Ended`, with what they said, when programs have died that nobody killed through `kill`."""
+        self.processes.require_alive("in use")
+
+    def heal(self) -> None:
+        """Start what is gone again, with its port and data; where that does not help, an empty plane on other ports.
+
+        Raises `NotStarted` where not even that helps.
+        """
+        try:
+            for component in self.processes.gone():
+                self.processes.restart(component)
+            self._wait_until_ready("restarting what was gone")
+        except (NotStarted, OSError):  # its disk may be full
+            self.processes.close()
+            self._begin()
 
     # --- starting -------------------------------------------------------------------------------------------------
 
@@ -168,26 +191,58 @@ class ControlPlane:
     def _ca_file(self) -> Path:
         return self.folder / "certificates" / "apiserver.crt"  # its own, followed by the authority it was signed by
 
+    def _begin(self) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._begin_once()
+            except Ended:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _begin_once(self) -> None:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="ebbtide-control-plane-"))
+        except OSError as error:
+            raise NotStarted(f"control plane: no temporary folder can be made: {error.strerror or error}") from error
+        self.processes = Processes(folder)
+        try:
+            self._start()
+        except OSError as error:
+            self.processes.close()
+            raise NotStarted(f"control plane: cannot write to {folder}: {error.strerror or error}") from error
+        except BaseException:  # Ctrl-C too: nothing may stay behind
+            self.processes.close()
+            raise
+
     def _start(self) -> None:
         """All at once: each of them waits for the ones it needs."""
-        client, peer, api, manager, scheduler = _free_ports(5)
+        client, peer, api, manager, scheduler = free_ports(5)
         self.url = f"https://{HOST}:{api}"
         (self.folder / "tokens.csv").write_text(f"{self._token},admin,admin,system:masters\n")
         (self.folder / "accounts.key").write_text(_new_signing_key())
         self._write_kubeconfig(self.kubeconfig, self._token)
-        self._ports = {"kube-controller-manager": manager, "kube-scheduler": scheduler}
+        self._ports = {
+            "etcd": client,
+            "kube-apiserver": api,
+            "kube-controller-manager": manager,
+            "kube-scheduler": scheduler,
+        }
         self._launch("etcd", self._etcd_arguments(client, peer))
-        self._wait(lambda: _accepts(client), "waiting for etcd")
+        self._wait(lambda: accepts(client), "waiting for etcd")
         self._launch("kube-apiserver", self._api_server_arguments(client, api))
         self._wait(self._ca_file.exists, "waiting for the API server's certificate")
-        self.api = KubeApi(self.configuration())
+        self._api = KubeApi(self.configuration())
         self._wait(lambda: self._answers("/api/v1/namespaces/default"), "waiting for the API server")
         if self._with_nodes:
             common = [f"--kubeconfig={self.kubeconfig}"]
-            served = [*common, f"--bind-address={HOST}", "--leader-elect=false"]
+            asked = [f"--{what}-kubeconfig={self.kubeconfig}" for what in ("authentication", "authorization")]
+            served = [*common, *asked, f"--bind-address={HOST}", "--leader-elect=false", "--authentication-skip-lookup"]
             qps = ["--kube-api-qps=200", "--kube-api-burst=400"]
             certificates = f"--cert-dir={self.folder / 'certificates'}"
-            self._launch("kube-controller-manager", [*served, *qps, certificates, f"--secure-port={manager}"])
+            sooner = "--horizontal-pod-autoscaler-sync-period=1s"  # than 15 s, which show nothing more
+            self._launch("kube-controller-manager", [*served, *qps, certificates, sooner, f"--secure-port={manager}"])
             self._launch("kube-scheduler", [*served, *qps, certificates, f"--secure-port={scheduler}"])
             lease = f"--node-lease-duration-seconds={_NODE_LEASE_SECONDS}"
             played = ["--manage-all-nodes=true", lease, "--server-address=", "--cidr=10.0.0.1/16"]
@@ -242,55 +297,26 @@ class ControlPlane:
     def _wait_until_ready(self, doing: str) -> None:
         self._wait(lambda: self._answers("/readyz?verbose=false", text=True), doing)
         if self._with_nodes:
-            for port in self._ports.values():
-                self._wait(lambda port=port: _says_ok(f"https://{HOST}:{port}/healthz"), doing)
+            for component in _SERVED:
+                health = f"https://{HOST}:{self.port_of(component)}/healthz"
+                self._wait(lambda health=health: says_ok(health), doing)
+        self.processes.require_alive(doing)  # a stranger on a port of ours may have answered
 
     def _wait(self, done: Callable[[], bool], doing: str) -> None:
         deadline = time.monotonic() + START_LIMIT
         while not done():
-            self.processes.require_alive(deadline, doing)
+            self.processes.require_alive(doing)
+            self.processes.require_in_time(deadline, doing)
             time.sleep(_TICK)
 
     def _answers(self, path: str, *, text: bool = False) -> bool:
         if text:
-            return _says_ok(f"{self.url}{path}")
+            return says_ok(f"{self.url}{path}")
         try:
-            self.api.get(path)
+            self._api.get(path)
         except ApiError:
             return False
         return True
-
-
-def _says_ok(url: str) -> bool:
-    """Health is told to anyone, and at once by certificates that only their own process knows: they are not checked."""
-    unchecked = ssl.create_default_context()
-    unchecked.check_hostname = False
-    unchecked.verify_mode = ssl.CERT_NONE
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=unchecked)
-    )
-    try:
-        with opener.open(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0
-
-
-def _free_ports(number: int) -> list[int]:
-    """All held open together, so that they differ."""
-    probes = [socket.socket() for _ in range(number)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 def _new_signing_key() -> str:

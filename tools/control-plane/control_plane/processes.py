@@ -9,20 +9,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from control_plane.errors import Ended, NotStarted
+from control_plane.last_words import last_words
+
+__all__ = ["Ended", "NotStarted", "Processes"]
+
+_LITTLE_SPACE = 1 << 20  # bytes; with less, a program cannot even log why it ends
 _REAPER = Path(__file__).with_name("reaper.py")
-
-
-class NotStarted(RuntimeError):
-    """A program ended or stayed silent; the message holds its last words."""
 
 
 @dataclass(slots=True)
 class _Running:
     command: Sequence[str]
     process: "subprocess.Popen[bytes]"
+    log_begins: int  # bytes that earlier runs have written
+    killed: bool = False  # by us, so that its end surprises nobody
 
 
 class Processes:
@@ -39,16 +44,21 @@ class Processes:
         )
 
     def start(self, name: str, command: Sequence[str]) -> None:
+        """Raises `NotStarted` where the file is no program of this machine; it may be cut off or of another kind."""
         with self.log(name).open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-                start_new_session=True,
-            )
-        self._running[name] = _Running(command, process)
+            log_begins = log.tell()
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=self.folder,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise NotStarted(f"{name} cannot be run: {command[0]}: {error.strerror}") from error
+        self._running[name] = _Running(command, process, log_begins)
         self._tell_reaper(f"+{process.pid}")
 
     def stop(self, name: str, *, patience: float = 0.0) -> None:
@@ -64,6 +74,14 @@ class Processes:
             process.kill()
         process.wait()
         self._tell_reaper(f"-{process.pid}")
+
+    def kill(self, name: str) -> None:
+        """End it at once and keep its place, so that `restart` starts it again."""
+        running = self._running[name]
+        running.killed = True
+        running.process.kill()
+        running.process.wait()
+        self._tell_reaper(f"-{running.process.pid}")
 
     def restart(self, name: str) -> None:
         command = self._running[name].command
@@ -82,14 +100,25 @@ class Processes:
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def require_alive(self, deadline: float, doing: str) -> None:
-        """Raise `NotStarted` when a program has ended, or when the deadline (monotonic) has passed."""
-        for name, running in self._running.items():
-            if running.process.poll() is not None:
-                raise NotStarted(f"{name} ended by itself while {doing}: {self._last_words(name)}")
+    def gone(self) -> list[str]:
+        """Which programs do not run, whoever ended them."""
+        return [name for name, running in self._running.items() if running.process.poll() is not None]
+
+    def ended(self) -> dict[str, str]:
+        """Which programs ended by themselves, and how: one line each."""
+        return {name: self._how_it_ended(name) for name in self.gone() if not self._running[name].killed}
+
+    def require_alive(self, doing: str) -> None:
+        """Raise `Ended` when a program has ended by itself."""
+        if gone := self.ended():
+            how = "; ".join(f"{name} {how}" for name, how in gone.items())
+            raise Ended(f"control plane, while {doing}: {how}{self._space()}")
+
+    def require_in_time(self, deadline: float, doing: str) -> None:
+        """Raise `NotStarted` when the deadline (monotonic) has passed."""
         if time.monotonic() > deadline:
-            said = "; ".join(f"{name}: {self._last_words(name)}" for name in self._running)
-            raise NotStarted(f"gave up {doing}: {said}")
+            said = "; ".join(f"{name}: {last_words(self._said(name))}" for name in self._running)
+            raise NotStarted(f"control plane: gave up {doing}: {said}{self._space()}")
 
     def close(self) -> None:
         """End all, last started first, and remove the folder."""
@@ -98,15 +127,27 @@ class Processes:
         for name in reversed(self.names()):
             self.stop(name)
         if self._reaper.stdin is not None:
-            self._reaper.stdin.close()
+            with suppress(OSError):
+                self._reaper.stdin.close()
         self._reaper.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _tell_reaper(self, line: str) -> None:
         assert self._reaper.stdin is not None
-        self._reaper.stdin.write(f"{line}\n")
-        self._reaper.stdin.flush()
+        with suppress(OSError):  # somebody killed it: what is left of the protection is `close`
+            self._reaper.stdin.write(f"{line}\n")
+            self._reaper.stdin.flush()
 
-    def _last_words(self, name: str) -> str:
-        lines = self.log(name).read_text(errors="replace").splitlines()
-        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+    def _how_it_ended(self, name: str) -> str:
+        code, said = self._running[name].process.returncode, last_words(self._said(name))
+        if code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"ended by itself with exit code {code}: {said}"
+
+    def _space(self) -> str:
+        return f" (no space is left for {self.folder})" if shutil.disk_usage(self.folder).free < _LITTLE_SPACE else ""
+
+    def _said(self, name: str) -> str:
+        with self.log(name).open("rb") as log:
+            log.seek(self._running[name].log_begins)
+            return log.read().decode(errors="replace")

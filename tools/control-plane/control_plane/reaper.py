@@ -16,7 +16,10 @@ def main(folder: str) -> None:
     alive: set[int] = set()
     for line in sys.stdin:  # "+123": started; "-123": ended and waited for, so that the id may be another's by now
         pid = int(line)
-        alive.symmetric_difference_update({abs(pid)})
+        if pid > 0:
+            alive.add(pid)
+        else:
+            alive.discard(-pid)
     for pid in alive:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
