@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ebbtide.cli.controller_status import at, words_at
+from ebbtide.cli.controller_status import at, most_unavailable, words_at
 from ebbtide.cli.wording import reason_text
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, POOL, Category
 
@@ -81,14 +81,14 @@ def _about_pod(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
         found.append("is a bare pod: nothing would make it anew")
     if rules.system_pods_pin and not has_budget and at(pod, "metadata", "namespace") == "kube-system":
         found.append("is a kube-system pod without a budget")
-    volumes = _local_volumes(pod, annotations.get(SAFE_VOLUMES, ""))
+    volumes = local_volumes(pod, annotations.get(SAFE_VOLUMES, ""))
     if rules.local_storage_pins and volumes:
         found.append(f"keeps files on the node: {', '.join(volumes)} (allow it with {SAFE_VOLUMES})")
     return found
 
 
-def _local_volumes(pod: Item, allowed: str) -> list[str]:
-    """An emptyDir in memory holds no files of the node."""
+def local_volumes(pod: Item, allowed: str) -> list[str]:
+    """Those of its volumes that keep files on the node: an emptyDir in memory does not."""
     safe = {name.strip() for name in allowed.split(",")}
     found: list[str] = []
     for volume in at(pod, "spec", "volumes") or ():
@@ -142,7 +142,7 @@ def budget_refusal(budget: Item, pod: Item, rules: Rules) -> str:
         return f"its budget {name} has just changed, and its status has not caught up"
     if (at(budget, "status", "disruptionsAllowed") or 0) > 0:
         return ""
-    if at(budget, "spec", "maxUnavailable") in (0, "0%"):
+    if most_unavailable(budget) in (0, "0%"):
         return f"its budget {name} is closed: {_why_closed(pod, rules)}"
     healthy, wanted = at(budget, "status", "currentHealthy") or 0, at(budget, "status", "desiredHealthy") or 0
     return f"its budget {name} allows no disruption: {healthy} pods are healthy and {wanted} must be"

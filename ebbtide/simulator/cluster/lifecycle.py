@@ -72,6 +72,14 @@ class Lifecycle:
         self._tell.lacking(deployment)
         self._tell.changed()
 
+    def evict(self, pod: Pod, grace_s: float) -> bool:
+        """As the Eviction API: only a healthy pod needs its budget's leave."""
+        allowed = self._state.deployments[pod.workload].disruptions_allowed
+        if pod.healthy and allowed is not None and allowed < 1:
+            return False
+        self.stop(pod, StopReason.EVICTED, grace_s)
+        return True
+
     def _shorten(self, pod: Pod, grace_s: float) -> None:
         kill = self._kills.get(pod.name)
         if kill and kill.at > self._timeline.now + grace_s:

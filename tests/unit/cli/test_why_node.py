@@ -85,6 +85,14 @@ def test_an_open_budget_without_room_counts_its_pods() -> None:
     assert reasons(pod(), budget(max_unavailable=1, allowed=1)) == ""
 
 
+def test_a_budget_without_a_number_is_closed_too() -> None:
+    bare = budget()
+    del bare["spec"]["maxUnavailable"]
+
+    assert "is closed" in reasons(pod(), bare)
+    assert "is closed" not in reasons(pod(), {**bare, "spec": {**bare["spec"], "minAvailable": 3}})
+
+
 def test_two_budgets_on_one_pod_refuse_always() -> None:
     other = budget("other", allowed=1, selector={"matchLabels": {"ebbtide.dev/workload": "api"}})
 

@@ -4,6 +4,7 @@
 (with `removal`) decide; `drains` acts.
 """
 
-from ebbtide.simulator.cluster.autoscaler.loop import Autoscaler, Reach
+from ebbtide.simulator.cluster.autoscaler.loop import Autoscaler
+from ebbtide.simulator.cluster.autoscaler.reach import Evictor, Fleet, Reach
 
-__all__ = ["Autoscaler", "Reach"]
+__all__ = ["Autoscaler", "Evictor", "Fleet", "Reach"]

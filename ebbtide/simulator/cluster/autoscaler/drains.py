@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ebbtide.simulator.cluster.autoscaler.planner import Candidate
+from ebbtide.simulator.cluster.autoscaler.reach import Reach
 from ebbtide.simulator.cluster.autoscaler.removal import BudgetsLeft, blocker
-from ebbtide.simulator.cluster.lifecycle import Lifecycle
-from ebbtide.simulator.cluster.model import AutoscalerFlags, Eviction, StopReason
-from ebbtide.simulator.cluster.nodes import Machines
+from ebbtide.simulator.cluster.model import AutoscalerFlags, Eviction
 from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 from ebbtide.simulator.timeline import Timeline
 
@@ -34,18 +33,11 @@ class _Drain:
 
 
 class Drains:
-    def __init__(
-        self,
-        timeline: Timeline,
-        state: ClusterState,
-        machines: Machines,
-        lifecycle: Lifecycle,
-        flags: AutoscalerFlags,
-    ) -> None:
+    def __init__(self, timeline: Timeline, state: ClusterState, reach: Reach, flags: AutoscalerFlags) -> None:
         self._timeline = timeline
         self._state = state
-        self._machines = machines
-        self._lifecycle = lifecycle
+        self._machines = reach.machines
+        self._evict = reach.lifecycle.evict
         self._flags = flags
         self._emptied: dict[str, Node] = {}  # in the order of their closing: a set of names has no fixed order
         self._drained: dict[str, Node] = {}
@@ -91,17 +83,13 @@ class Drains:
         return lambda: self._ask(drain, pod, until)
 
     def _ask(self, drain: _Drain, pod: Pod, until: float) -> None:
-        """One eviction. A pod that stops anyway, or does not run yet, is never refused."""
-        now = self._timeline.now
-        budget = self._state.deployments[pod.workload].disruptions_allowed
+        """One eviction."""
+        now, spec, stopped_before = self._timeline.now, pod.spec, pod.stopping
         if pod.name not in drain.node.pods:
             self._asked(drain)
-        elif budget is None or budget > 0 or not pod.healthy:
-            if not pod.stopping:
-                spec = pod.spec
+        elif self._evict(pod, min(spec.grace_s, self._flags.max_graceful_termination_s)):
+            if not stopped_before:
                 self.evictions.append(Eviction(now, pod.name, spec.name, spec.category, drain.node.name))
-            grace = min(pod.spec.grace_s, self._flags.max_graceful_termination_s)
-            self._lifecycle.stop(pod, StopReason.EVICTED, grace)
             self._asked(drain)
         elif now + ASK_AGAIN_S < until:
             self._timeline.after(ASK_AGAIN_S, self._asker(drain, pod, until))

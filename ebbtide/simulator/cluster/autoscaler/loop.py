@@ -7,16 +7,13 @@ falls on the beat that the real one would have, so a quiet month costs nothing.
 
 import math
 import random
-from dataclasses import dataclass
 
 from ebbtide.simulator.cluster.autoscaler.drains import Drains
 from ebbtide.simulator.cluster.autoscaler.planner import Planner
+from ebbtide.simulator.cluster.autoscaler.reach import Reach
 from ebbtide.simulator.cluster.autoscaler.scale_up import ScaleUp, too_new_until
 from ebbtide.simulator.cluster.autoscaler.snapshot import Memory, Snapshot
-from ebbtide.simulator.cluster.lifecycle import Lifecycle
 from ebbtide.simulator.cluster.model import AutoscalerFlags, Eviction
-from ebbtide.simulator.cluster.nodes import Machines
-from ebbtide.simulator.cluster.scheduler import Placement
 from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 from ebbtide.simulator.timeline import Handle, Timeline
 
@@ -26,15 +23,6 @@ A_LOOK_THAT_ACTS_TAKES_S = (0.1, 0.6)
 
 def _anywhere(_: Node) -> bool:
     return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """What the autoscaler can do to the cluster, and the filters it shares with the scheduler."""
-
-    machines: Machines
-    lifecycle: Lifecycle
-    placement: Placement
 
 
 class Autoscaler:
@@ -49,7 +37,7 @@ class Autoscaler:
         self._memory = Memory(rng)
         self._scale_up = ScaleUp(state, reach.machines, reach.placement, flags, rng)
         self._planner = Planner(state, reach.machines.counts, flags, rng)
-        self._drains = Drains(timeline, state, reach.machines, reach.lifecycle, flags)
+        self._drains = Drains(timeline, state, reach, flags)
         self._last_look = 0.0
         self._second = rng.random()  # how far into a second of the wall clock the run starts
         self._last_grown = -math.inf

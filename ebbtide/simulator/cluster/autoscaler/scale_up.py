@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from ebbtide.simulator.cluster.autoscaler.estimator import Option, estimate
 from ebbtide.simulator.cluster.autoscaler.expander import Expander
+from ebbtide.simulator.cluster.autoscaler.reach import Fleet
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, WorkloadModel
-from ebbtide.simulator.cluster.nodes import Machines
 from ebbtide.simulator.cluster.scheduler import Placement
 from ebbtide.simulator.cluster.state import ClusterState, Pod, Room
 from ebbtide.vocabulary.labels import NODE_GROUP
@@ -50,7 +50,7 @@ class ScaleUp:
     def __init__(
         self,
         state: ClusterState,
-        machines: Machines,
+        machines: Fleet,
         placement: Placement,
         flags: AutoscalerFlags,
         rng: random.Random,
