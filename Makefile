@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 # Two workers: the machine that the time limits are stated for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help demo test test-redis test-backends test-control-plane test-long check bench setup schema lock clean
+.PHONY: help demo test test-redis test-backends test-control-plane test-long playground check bench setup schema lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -30,10 +30,16 @@ test-backends: setup ## each job framework's real workers, in an environment of 
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
 	@$(BIN)/python tools/control-plane/build.py
-	@$(BIN)/python -m pytest -m "control_plane and not long"
+	@$(PYTEST) -m "control_plane and not long"
 
-test-long: setup ## the big counts of the other tiers
+test-long: setup ## the big counts of the other tiers (EBBTIDE_LONG=part: those that CI runs)
 	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane"
+	@$(BIN)/python tools/control-plane/build.py
+	@$(PYTEST) -m "long and control_plane"
+
+playground: setup ## a customer's night in five minutes, on a real control plane of this machine: needs Go
+	@$(BIN)/python tools/control-plane/build.py
+	@$(BIN)/python -m control_plane.playground
 
 check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

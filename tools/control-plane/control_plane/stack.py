@@ -11,6 +11,7 @@ from ebbtide.preview.recording import record
 from ebbtide.prices import instance_type, usable
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint, load
+from ebbtide.vocabulary.labels import WORKER_NAMESPACE
 
 APPLY = ("apply", "--server-side", "--validate=strict", "--output=name")
 
@@ -30,9 +31,13 @@ class InstalledStack:
 
 
 def install(plane: ControlPlane, settings: StackSettings, folder: Path) -> InstalledStack:
-    """Render into `folder` and apply. Raises `subprocess.CalledProcessError` when an object is refused."""
+    """Render into `folder`, apply, and send the pools' first workers home, as the files say.
+
+    Raises `subprocess.CalledProcessError` when an object is refused.
+    """
     write_directory(folder, output_files(record(settings)))
     accepted = plane.kubectl(*APPLY, "-f", str(folder / "kubernetes"))
+    plane.kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=0")
     config = load((folder / "controller-config.json").read_text(encoding="utf-8"))
     return InstalledStack(settings=settings, config=config, folder=folder, accepted=tuple(accepted.split()))
 
