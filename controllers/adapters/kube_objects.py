@@ -62,10 +62,10 @@ def pod(item: Json) -> Kept[PodSeen] | None:
 
 
 def budget(item: Json) -> Kept[BudgetSeen]:
-    """A percentage is open by its number, and a budget without the field is open."""
-    metadata, number = item["metadata"], str(item["spec"].get("maxUnavailable", 1)).rstrip("%")
-    most, hold = int(number) if number.isdecimal() else 1, hold_of(_annotations(metadata))
-    version = metadata["resourceVersion"]
+    """A percentage is open by its number, and so is `minAvailable`; a budget without either allows no disruption."""
+    metadata, number = item["metadata"], str(item["spec"].get("maxUnavailable", int("minAvailable" in item["spec"])))
+    number, hold, version = number.rstrip("%"), hold_of(_annotations(metadata)), metadata["resourceVersion"]
+    most = int(number) if number.isdecimal() else 1
     return _kept(metadata, BudgetSeen(max_unavailable=most, settled=_observed(item), version=version, hold=hold))
 
 

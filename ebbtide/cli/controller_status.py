@@ -46,6 +46,12 @@ def at(document: object, *path: str) -> Any:
     return document
 
 
+def most_unavailable(budget: Document) -> Any:
+    """Of a PodDisruptionBudget. One with neither this number nor a minimum allows no disruption."""
+    stated = at(budget, "spec", "maxUnavailable")
+    return 0 if stated is None and at(budget, "spec", "minAvailable") is None else stated
+
+
 def words_at(document: object, *path: str) -> Mapping[str, str]:
     """The mapping of text to text at a path, as labels and annotations are; empty where there is none."""
     found: Mapping[str, str] | None = at(document, *path)
@@ -150,7 +156,7 @@ def _budget(name: str, item: Document | None, now: datetime) -> BudgetOutside:
         return BudgetOutside(name=name, max_unavailable=None)
     return BudgetOutside(
         name=name,
-        max_unavailable=at(item, "spec", "maxUnavailable"),
+        max_unavailable=most_unavailable(item),
         allowed=at(item, "status", "disruptionsAllowed") or 0,
         healthy=at(item, "status", "currentHealthy") or 0,
         hold=hold_text(item, now),

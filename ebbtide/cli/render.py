@@ -1,7 +1,8 @@
 """`ebbtide render`: what a stack would create, with no cloud, no cluster, no credentials and no network.
 
 Three views of one recording: text for people, JSON for tools, Mermaid for a page; and with `--output` the files that
-`kubectl apply --server-side` takes. Values that only AWS knows are invented and look it (account 111122223333).
+`kubectl apply --server-side` takes, without the fields that others write. Values that only AWS knows are invented and
+look it (account 111122223333).
 """
 
 import json

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from ebbtide.cli.cluster_access import annotations_of, instant_of
-from ebbtide.cli.controller_status import Document, at
+from ebbtide.cli.controller_status import Document, at, most_unavailable
 from ebbtide.cli.instants import lasting
 from ebbtide.cli.wording import demand_text, reading_state, reason_text
 from ebbtide.vocabulary.controller_config import PoolPolicy
@@ -48,7 +48,7 @@ def _bounds(policy: PoolPolicy) -> str:
 def budget_lines(row: Document | None, item: Document | None, *, flexible: bool, now: datetime) -> list[str]:
     if item is None:
         return ["That budget is not in the cluster: nothing protects these pods."]
-    name, value = item["metadata"]["name"], at(item, "spec", "maxUnavailable")
+    name, value = item["metadata"]["name"], most_unavailable(item)
     allowed = at(item, "status", "disruptionsAllowed") or 0
     lines = [f"Budget {name} is {'closed' if value == 0 else f'open (maxUnavailable {value})'}; {_allows(allowed)}."]
     if value != 0 and not allowed:

@@ -1,8 +1,12 @@
 """The Kubernetes objects of a stack as files for `kubectl apply --server-side -f`, in the order they must be applied.
 
-Two traps. Applied without `--server-side`, a manifest takes every field it holds, and replicas and budgets go back to
-their first values. And a Secret with a placeholder in it would be applied like any other: so Secrets are left out, and
-the file that should hold one says how to make it.
+Two traps. A file that holds a field which another manager has written ends in a conflict at every later apply, and
+nothing of the object arrives, a new image neither: so fields that are handed over are left out. And a Secret with a
+placeholder in it would be applied like any other: so Secrets are left out, and the file that should hold one says how
+to make it.
+
+A budget without `maxUnavailable` allows no disruption. A Deployment without `replicas` starts with one pod, so the file
+of the pools says how to send those home (docs/adr/0011).
 """
 
 import re
@@ -12,8 +16,9 @@ from typing import Any, cast
 
 import yaml
 
+from components.ownership import KINDS_OF_FIELD, REPLICAS, REPLICAS_OWNER
 from ebbtide.preview.resources import Resource
-from ebbtide.vocabulary.labels import SECRET_KEYS
+from ebbtide.vocabulary.labels import SECRET_KEYS, ReplicasOwner
 
 _STAGES = (
     ("10-namespaces", {"Namespace"}),
@@ -35,7 +40,13 @@ _LAST_STAGE = "60-workloads"
 
 _HEADER = """\
 # Apply the files of this directory with: kubectl apply --server-side -f kubernetes/
-# Without --server-side, replicas and budgets that the controller holds would be reset.
+# What others write is left out, so every later apply succeeds and leaves it alone: replicas of worker pools and of
+# workloads with an autoscaler, maxUnavailable of flexible budgets. Never add --force-conflicts.
+"""
+
+_POOLS_NOTE = """\
+# Each pool starts with one worker. After the first apply, and no later one, which would stop busy workers, do:
+# kubectl --namespace {} scale deployment --all --replicas=0
 """
 
 
@@ -52,15 +63,35 @@ def manifests(resources: Sequence[Resource]) -> dict[str, str]:
     stages: dict[str, list[str]] = {}
     for resource in sorted(filter(is_object, resources), key=_sort_key):
         stages.setdefault(_stage_of(resource), []).append(document(resource))
-    return {f"{stage}.yaml": _HEADER + "".join(stages[stage]) for stage in sorted(stages)}
+    notes = {_LAST_STAGE: _pools_note(resources)}
+    return {f"{stage}.yaml": _HEADER + notes.get(stage, "") + "".join(stages[stage]) for stage in sorted(stages)}
 
 
 def document(resource: Resource) -> str:
     """One object as a YAML document, or the note that stands for a Secret."""
     if resource.inputs.get("kind") == "Secret":
         return _secret_note(resource)
-    dumped = yaml.dump(dict(resource.inputs), Dumper=_PlainDumper, sort_keys=True, allow_unicode=True, width=4096)
+    kept = resource.inputs
+    for field in KINDS_OF_FIELD.keys() & set(resource.ignore_changes):
+        kept = _without(kept, field.split("."))
+    dumped = yaml.dump(dict(kept), Dumper=_PlainDumper, sort_keys=True, allow_unicode=True, width=4096)
     return f"---\n{dumped}"
+
+
+def _without(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """A copy that lacks the field."""
+    name, *rest = path
+    if not rest or name not in values:
+        return {key: value for key, value in values.items() if key != name}
+    return {**values, name: _without(values[name], rest)}
+
+
+def _pools_note(resources: Sequence[Resource]) -> str:
+    """One line for each namespace that holds pools of the controller."""
+    pools = [_metadata(resource) for resource in resources if REPLICAS in resource.ignore_changes]
+    owned = [it for it in pools if it.get("annotations", {}).get(REPLICAS_OWNER) == ReplicasOwner.CONTROLLER.value]
+    spaces = sorted({str(metadata.get("namespace", "default")) for metadata in owned})
+    return "".join(_POOLS_NOTE.format(space) for space in spaces)
 
 
 def _sort_key(resource: Resource) -> tuple[str, str, str]:

@@ -83,11 +83,14 @@ def test_an_old_replica_set_counts_until_its_last_pod_is_gone() -> None:
     assert replica_set(item({"replicas": 3}, {"observedGeneration": 1, "replicas": 3})).seen == -1
 
 
-@pytest.mark.parametrize(("value", "seen"), [(0, 0), (1, 1), ("0%", 0), ("50%", 50), ("odd", 1), (None, 1)])
+@pytest.mark.parametrize(("value", "seen"), [(0, 0), (1, 1), ("0%", 0), ("50%", 50), ("odd", 1)])
 def test_a_budget_is_closed_only_at_zero(value: object, seen: int) -> None:
-    spec = {"minAvailable": 1} if value is None else {"maxUnavailable": value}
+    assert budget(item({"maxUnavailable": value})).seen.max_unavailable == seen
 
-    assert budget(item(spec)).seen.max_unavailable == seen
+
+def test_a_budget_without_a_number_is_closed_and_one_with_a_minimum_is_not() -> None:
+    assert budget(item({})).seen.max_unavailable == 0
+    assert budget(item({"minAvailable": 1})).seen.max_unavailable == 1
 
 
 def test_start_up_is_known_once_a_pod_is_ready() -> None:

@@ -1,5 +1,6 @@
 """Rendered manifests: complete, ordered, readable by both YAMLs, and without anything secret."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,13 +18,16 @@ CLUSTER_WIDE = {"Namespace", "StorageClass", "ClusterRole", "ClusterRoleBinding"
 }
 
 
-def kubernetes(kind: str = "ConfigMap", name: str = "settings", **inputs: Any) -> Resource:
+def kubernetes(
+    kind: str = "ConfigMap", name: str = "settings", *, ignored: tuple[str, ...] = (), **inputs: Any
+) -> Resource:
     return Resource(
         urn=f"urn:{kind}:{name}",
         type=f"kubernetes:core/v1:{kind}",
         name=name,
         parent="",
         custom=True,
+        ignore_changes=ignored,
         inputs={"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "ebbtide"}, **inputs},
     )
 
@@ -32,11 +36,14 @@ def objects(files: dict[str, str]) -> list[dict[str, Any]]:
     return [found for text in files.values() for found in yaml.safe_load_all(text) if found is not None]
 
 
-def test_every_object_of_a_stack_can_be_applied() -> None:
-    rendered = objects(manifests(demo_stack()))
+@cache
+def rendered() -> list[dict[str, Any]]:
+    return objects(manifests(demo_stack()))
 
-    assert {found["kind"] for found in rendered} >= {"Namespace", "Deployment", "PodDisruptionBudget", "ConfigMap"}
-    for found in rendered:
+
+def test_every_object_of_a_stack_can_be_applied() -> None:
+    assert {found["kind"] for found in rendered()} >= {"Namespace", "Deployment", "PodDisruptionBudget", "ConfigMap"}
+    for found in rendered():
         assert found["apiVersion"]
         assert found["metadata"]["name"]
         assert ("namespace" in found["metadata"]) == (found["kind"] not in CLUSTER_WIDE), found["metadata"]
@@ -45,7 +52,7 @@ def test_every_object_of_a_stack_can_be_applied() -> None:
 def test_no_object_is_lost_but_the_secrets() -> None:
     expected = [r for r in demo_stack() if is_object(r) and r.inputs["kind"] != "Secret"]
 
-    assert len(objects(manifests(demo_stack()))) == len(expected)
+    assert len(rendered()) == len(expected)
 
 
 def test_what_others_stand_on_comes_first() -> None:
@@ -60,11 +67,47 @@ def test_a_file_says_how_it_must_be_applied() -> None:
     assert all("kubectl apply --server-side" in text for text in manifests([kubernetes()]).values())
 
 
-def test_annotations_for_pulumi_stay() -> None:
-    deployments = [found for found in objects(manifests(demo_stack())) if found["kind"] == "Deployment"]
-    pool = next(found for found in deployments if found["metadata"]["name"] == "train")
+def named(name: str, kind: str) -> dict[str, Any]:
+    (found,) = [it for it in rendered() if (it["metadata"]["name"], it["kind"]) == (name, kind)]
+    return found
 
-    assert pool["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
+
+def test_fields_that_others_write_are_left_out() -> None:
+    assert "replicas" not in named("train", "Deployment")["spec"]
+    assert "maxUnavailable" not in named("api", "PodDisruptionBudget")["spec"]
+
+
+def test_fields_that_stay_with_whoever_applies_are_there() -> None:
+    assert named("api", "Deployment")["spec"]["replicas"] == 3
+    assert named("ray-head", "PodDisruptionBudget")["spec"]["maxUnavailable"] == 0
+    assert named("train", "PodDisruptionBudget")["spec"]["maxUnavailable"] == 0
+
+
+def test_leaving_a_field_out_changes_nothing_else() -> None:
+    spec = {"replicas": 0, "paused": False, "template": {"spec": {"replicas": "mine"}}}
+
+    (found,) = yaml.safe_load_all(document(kubernetes("Deployment", spec=spec, ignored=("spec.replicas",))))
+
+    assert found["spec"] == {"paused": False, "template": {"spec": {"replicas": "mine"}}}
+    assert spec["replicas"] == 0
+
+
+def test_only_what_is_handed_over_is_left_out() -> None:
+    (found,) = yaml.safe_load_all(document(kubernetes(spec={"kept": 1}, ignored=("spec.kept",))))
+
+    assert found["spec"] == {"kept": 1}
+
+
+def test_the_file_of_the_pools_says_how_to_send_the_first_workers_home() -> None:
+    files = manifests(demo_stack())
+    command = "# kubectl --namespace ebbtide-workers scale deployment --all --replicas=0\n"
+
+    assert [name for name, text in files.items() if command in text] == ["60-workloads.yaml"]
+    assert "scale deployment" not in "".join(manifests([kubernetes("Deployment")]).values())
+
+
+def test_annotations_for_pulumi_stay() -> None:
+    assert named("train", "Deployment")["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
 
 
 def test_a_secret_is_replaced_by_the_way_to_make_it() -> None:

@@ -1,0 +1,166 @@
+"""Every object of every stack is accepted as it is, and applying it again changes nothing, whoever wrote in between."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import pytest
+from control_plane.driver import ControlPlane
+from control_plane.stack import APPLY
+from typer.testing import CliRunner
+
+from components.ownership import REPLICAS_OWNER
+from controllers.adapters.kube_api import Json
+from ebbtide.cli.__main__ import app
+from ebbtide.settings import stack_names
+from ebbtide.vocabulary.controller_config import ControllerConfig, load
+from ebbtide.vocabulary.labels import NAMESPACE, WORKER_NAMESPACE, ReplicasOwner
+from tests.builders_applying import (
+    Applying,
+    State,
+    controller_of,
+    objects_in,
+    quiet_plane,
+    scale_as_autoscaler,
+    state_of,
+    write_all,
+)
+from tests.builders_components import ROOT
+from tests.builders_generated import stack_text
+from tests.counts import count
+
+pytestmark = pytest.mark.control_plane
+
+QUICK = range(20)
+LONG = range(len(QUICK), len(QUICK) + count(200, 40))
+KINDS = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ConfigMap",
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Lease",
+    "Namespace",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "ServiceAccount",
+    "StatefulSet",
+    "StorageClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
+
+
+class Write(NamedTuple):
+    workers: int
+    opening: int
+
+
+ALL_WRITES = (Write(3, 1), Write(0, 0))
+
+
+class Rendered(NamedTuple):
+    objects: Sequence[Json]
+    config: ControllerConfig
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with quiet_plane() as plane:
+        yield plane
+
+
+@pytest.fixture
+def applying(plane: ControlPlane) -> Iterator[Applying]:
+    applying = Applying(plane.api)
+    yield applying
+    applying.delete()
+
+
+def rendered(stack: str, folder: Path) -> Rendered:
+    """By the commands that an operator runs."""
+    for words in (["check", stack], ["render", stack, "--output", str(folder)]):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, f"ebbtide {words[0]}: {result.output}"
+    return Rendered(objects_in(folder), load((folder / "controller-config.json").read_text(encoding="utf-8")))
+
+
+@lru_cache(maxsize=len(QUICK))
+def generated(seed: int) -> Rendered:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "Pulumi.generated.yaml"
+        file.write_text(stack_text(seed), encoding="utf-8")
+        return rendered(str(file), Path(folder) / "out")
+
+
+def handed_over(stack: Rendered) -> dict[str, tuple[str, str]]:
+    """Of each object with a field of somebody else: its path, and the field with its owner."""
+    deployments = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments"
+    budgets = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
+    owned = {f"{deployments}/{pool.deployment}": ("replicas", "controller") for pool in stack.config.pools}
+    owned |= {f"{budgets}/{budget.name}": ("maxUnavailable", "controller") for budget in stack.config.budgets}
+    for each in stack.objects:
+        if each["metadata"].get("annotations", {}).get(REPLICAS_OWNER) == ReplicasOwner.HPA:
+            path = f"/apis/apps/v1/namespaces/{NAMESPACE}/{each['kind'].lower()}s/{each['metadata']['name']}"
+            owned[path] = ("replicas", "hpa")
+    return owned
+
+
+def stays_as_it_is(
+    plane: ControlPlane, stack: Rendered, apply: Callable[[], Mapping[str, State]], writes: Sequence[Write] = ALL_WRITES
+) -> None:
+    """Applied, applied again, and again after the owners of what is left out have written."""
+    owned = handed_over(stack)
+    before = apply()
+    assert apply() == before
+    with controller_of(plane, stack.config) as controller:
+        for write in writes:
+            write_all(controller, stack.config, workers=write.workers, opening=write.opening)
+            for path in (path for path, (_, owner) in owned.items() if owner == "hpa"):
+                scale_as_autoscaler(plane.api, path, write.workers + 2)
+            written = {**before, **{path: state_of(plane.api.get(path)) for path in owned}}
+            assert {path for path in written if written[path] != before[path]} == set(owned)
+            assert apply() == written
+            values = {("replicas", "hpa"): write.workers + 2, ("replicas", "controller"): write.workers}
+            for path, field in owned.items():
+                assert plane.api.get(path)["spec"].get(field[0], 0) == values.get(field, write.opening), path
+            before = written
+
+
+@pytest.mark.parametrize("seed", QUICK)
+def test_a_generated_stack_is_accepted_and_stays_as_it_is(seed: int, plane: ControlPlane, applying: Applying) -> None:
+    stack = generated(seed)
+
+    stays_as_it_is(plane, stack, lambda: applying.apply(stack.objects))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", LONG)
+def test_more_generated_stacks_are_accepted(seed: int, plane: ControlPlane, applying: Applying) -> None:
+    stack = generated(seed)
+
+    stays_as_it_is(plane, stack, lambda: applying.apply(stack.objects), ALL_WRITES[seed % 2 :][:1])
+
+
+@pytest.mark.parametrize("name", stack_names(ROOT))
+def test_a_stack_of_ours_is_accepted_by_kubectl_and_stays_as_it_is(
+    name: str, plane: ControlPlane, applying: Applying, tmp_path: Path
+) -> None:
+    stack = rendered(name, tmp_path)
+    applying.know(stack.objects)
+
+    def apply() -> Mapping[str, State]:
+        plane.kubectl(*APPLY, "-f", str(tmp_path / "kubernetes"))
+        return applying.now()
+
+    stays_as_it_is(plane, stack, apply)
+
+
+def test_all_kinds_of_object_are_among_the_generated_ones() -> None:
+    assert {each["kind"] for seed in QUICK for each in generated(seed).objects} == KINDS
