@@ -16,7 +16,7 @@ from time import monotonic
 
 from controllers.adapters.clock import ClockCheck, SystemClock
 from controllers.adapters.config_file import ConfigFile
-from controllers.adapters.journal import Events, LineJournal
+from controllers.adapters.journal import Events, LineJournal, write_line
 from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.lease import Lease
@@ -138,10 +138,12 @@ class Process:
 
     def run(self) -> None:
         self.lease.start(self.waker.hint)
-        going = True
+        going, told = True, ""
         while going:
             self._beat = monotonic()
             self._file.changed()
+            if told != (told := self.lease.why):
+                write_line(sys.stdout, self.clock.now(), "noted", subject="Lease", message=told or "in reach again")
             going = self._lead() if self.lease.held() else self.waker.wait(_STANDBY)
 
     def _lead(self) -> bool:
@@ -182,7 +184,7 @@ class Process:
     def _unready(self) -> str:
         """A standby is ready: to take over."""
         term = self._term
-        return "the caches are not synced" if term is not None and not term.cluster.ready() else ""
+        return "the caches are not synced" if term is not None and not term.cluster.ready() else self.lease.why
 
     def _status(self) -> dict[str, object]:
         term, now, config, report = self._term, self.clock.now(), self._file.config, self.meter.report
@@ -191,7 +193,7 @@ class Process:
         return {
             "at": encoded(now),
             "customer": config.customer,
-            "leader": {"identity": self.lease.holder, "held": self.lease.held(), "me": self._me},
+            "leader": {"identity": self.lease.holder, "held": self.lease.held(), "me": self._me, "why": self.lease.why},
             "config": {"good": not self._file.why, "why": self._file.why},
             "clocks": self.clocks.doubt() or "agree",
             "tzdata": tzdata_version(),

@@ -34,11 +34,14 @@ GRACE = 5  # seconds that a pod is given to end
 class Process:
     """One controller process, killed at the end at the latest."""
 
-    def __init__(self, name: str, scene: "Scene", folder: Path) -> None:
+    def __init__(
+        self, name: str, scene: "Scene", *, kubeconfig: Path | None = None, module: str = "controllers"
+    ) -> None:
+        """`module` is run with the controller's arguments; the default kubeconfig is of the controller's account."""
         self.name, self._port = name, free_port()
-        self.log = folder / f"{name}.log"
+        self.log = scene.folder / f"{name}.log"
         environment = {**os.environ, **_image_environment(), "POD_NAME": name, "POD_NAMESPACE": scene.apps}
-        kubeconfig = scene.plane.kubeconfig_as(scene.apps, CONTROLLER)
+        kubeconfig = kubeconfig or scene.plane.kubeconfig_as(scene.apps, CONTROLLER)
         arguments = [
             "--config",
             str(scene.file),
@@ -49,7 +52,7 @@ class Process:
         ]
         with self.log.open("wb") as log:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "controllers", *arguments], cwd=ROOT, env=environment, stdout=log, stderr=log
+                [sys.executable, "-m", module, *arguments], cwd=ROOT, env=environment, stdout=log, stderr=log
             )
         self.pid = self._child.pid
 
@@ -128,8 +131,9 @@ class Scene:
         return str(lease.get("spec", {}).get("holderIdentity", ""))
 
     @contextmanager
-    def process(self, name: str = "one") -> Generator[Process]:
-        process = Process(name, self, self.folder)
+    def process(self, name: str = "one", **how: Any) -> Generator[Process]:
+        """As `Process`."""
+        process = Process(name, self, **how)
         try:
             yield process
         except AssertionError as error:
@@ -139,8 +143,8 @@ class Scene:
             process.kill()
 
     @contextmanager
-    def leader(self, name: str = "one") -> Generator[Process]:
-        with self.process(name) as process:
+    def leader(self, name: str = "one", **how: Any) -> Generator[Process]:
+        with self.process(name, **how) as process:
             eventually(process.leads, what=f"{name} to lead")
             yield process
 

@@ -37,15 +37,16 @@ class LineJournal:
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
         changed = {key: value for key, value in encoded(action).items() if key != "version"}
         said = {"said": said} if (said := self._said()) else {}
-        self._write(at, "acted", **changed, outcome=outcome.value, **said)
+        write_line(self._stream, at, "acted", **changed, outcome=outcome.value, **said)
         self._events.acted(at, action, outcome)
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
-        self._write(at, "noted", subject=subject, message=message)
+        write_line(self._stream, at, "noted", subject=subject, message=message)
 
-    def _write(self, at: datetime, event: str, **record: object) -> None:
-        line = json.dumps({"at": at.isoformat(timespec="milliseconds"), "event": event, **record})
-        print(line, file=self._stream, flush=True)
+
+def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> None:
+    line = json.dumps({"at": at.isoformat(timespec="milliseconds"), "event": event, **record})
+    print(line, file=stream, flush=True)
 
 
 class Events:

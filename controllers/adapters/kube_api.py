@@ -19,6 +19,7 @@ from kubernetes.config import ConfigException, load_incluster_config, load_kube_
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import HTTPError
+from yaml import YAMLError
 
 Json: TypeAlias = dict[str, Any]
 NoCluster = ConfigException  # where the API server is could not be found out; the message says why
@@ -87,9 +88,10 @@ class KubeApi:
         try:
             response = self._pool.request(verb, url, headers=headers, retries=False, **how)
         except (HTTPError, OSError) as error:
-            raise ApiError(0, f"the API server cannot be reached: {error}") from error
-        if "Date" in response.headers:
-            self._heard(parsedate_to_datetime(response.headers["Date"]))
+            raise ApiError(0, f"the API server {self._configuration.host} cannot be reached: {error}") from error
+        with suppress(ValueError):  # a Date that a proxy dropped or mangled tells nothing
+            if (date := parsedate_to_datetime(response.headers.get("Date", ""))).tzinfo is not None:
+                self._heard(date)
         if response.status >= 400:
             message = f"HTTP {response.status}"
             with suppress(HTTPError, ValueError, KeyError, TypeError):
@@ -122,14 +124,19 @@ class Watch:
 
 
 def from_kubeconfig(file: str | None = None, context: str | None = None) -> Configuration:
-    """As kubectl finds it. Raises `NoCluster` or OSError."""
+    """As kubectl finds it. Raises `NoCluster`, whatever is wrong with the file."""
     configuration = Configuration()
-    load_kube_config(file, context, configuration)
+    try:
+        load_kube_config(file, context, configuration)
+    except (YAMLError, OSError, LookupError, AttributeError, TypeError, ValueError) as error:  # it checks little itself
+        raise NoCluster(f"not a kubeconfig: {' '.join(str(error).split())}") from error
+    if "://" not in configuration.host:
+        raise NoCluster(f"server: wanted https://host:port, found {configuration.host}")
     return configuration
 
 
 def from_pod_or(kubeconfig: str | None) -> Configuration:
-    """From the pod's own service account where no file is given. Raises `NoCluster` or OSError."""
+    """From the pod's own service account where no file is given. Raises `NoCluster`."""
     if kubeconfig:
         return from_kubeconfig(kubeconfig)
     load_incluster_config(configuration := Configuration())

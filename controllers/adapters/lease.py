@@ -16,13 +16,13 @@ from ebbtide.vocabulary.labels import CONTROLLER
 
 
 class Lease:
-    """`duration` is in seconds; `holder` is who has it, as last seen (empty: nobody)."""
+    """`duration` is in seconds; `holder` has it, as last seen (empty: nobody); `why` it cannot be had or seen now."""
 
     def __init__(
         self, api: KubeApi, namespace: str, identity: str, *, duration: int = 15, clock: Callable[[], float] = monotonic
     ) -> None:
         self._api, self._path = api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}"
-        self._identity, self._clock, self._duration, self.holder = identity, clock, duration, ""
+        self._identity, self._clock, self._duration, self.holder, self.why = identity, clock, duration, "", ""
         self._renew, self._retry = duration / 3, duration / 7.5
         self._margin = duration / 5  # a write that `held` allowed may take a while to arrive
         self._deadline = float("-inf")
@@ -33,7 +33,7 @@ class Lease:
         self._thread: Thread | None = None
 
     def start(self, changed: Callable[[], None]) -> None:
-        """Try for it until `release`; `changed` is called when it is won or lost, or goes to somebody else."""
+        """Try for it until `release`; `changed` is called when it is won or lost, changes hands or is out of reach."""
         self._thread = Thread(target=self._run, args=(changed,), name="lease", daemon=True)
         self._thread.start()
 
@@ -51,13 +51,14 @@ class Lease:
         try:
             lease = self._lease or self._api.get(self._path)
             spec: Json = lease.get("spec") or {}
-            if not self._is_ours(spec) and (wait := self._theirs_for(spec)) > 0:
-                return min(wait, self._retry)
-            self._write(lease, spec)
-        except ApiError:
-            self._lease = None
+            if (wait := 0.0 if self._is_ours(spec) else self._theirs_for(spec)) <= 0:
+                self._write(lease, spec)
+        except ApiError as error:
+            refused = {401: "the API server refuses our token: ", 403: "a right is missing: "}.get(error.status, "")
+            self._lease, self.why = None, "" if error.status == 409 else f"{refused}{error}"  # 409: another was faster
             return self._retry
-        return self._renew
+        self.why = ""
+        return min(wait, self._retry) if wait > 0 else self._renew
 
     def _write(self, lease: Json, spec: Json) -> None:
         began, stamp = self._clock(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # for people, never compared
@@ -83,10 +84,10 @@ class Lease:
         return self._theirs[1] + (spec.get("leaseDurationSeconds") or self._duration) - self._clock()
 
     def _run(self, changed: Callable[[], None]) -> None:
-        wait, told = 0.0, (False, "")
+        wait, told = 0.0, (False, "", "")
         while not self._ended.wait(wait):
             wait = self.step()
-            if told != (state := (self.held(), self.holder)):
+            if told != (state := (self.held(), self.holder, self.why)):
                 told = state
                 changed()
         if self._lease is not None and self._is_ours(self._lease["spec"]):

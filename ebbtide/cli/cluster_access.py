@@ -4,15 +4,20 @@ These commands have the rights of whoever runs them, and no others. The controll
 server can say, so that they work while it is down.
 """
 
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, NoReturn
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
-import yaml
+from kubernetes.client import Configuration
+from kubernetes.config import list_kube_config_contexts  # pyright: ignore[reportUnknownVariableType] - the library is typed in part
+from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 from rich.console import Console
+from urllib3.exceptions import SSLError
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi, NoCluster, from_kubeconfig
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, UnreadableConfig, load
@@ -51,22 +56,73 @@ def fail(message: str, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
-def connect(kubeconfig: str | None, context: str | None) -> KubeApi:
+class OperatorApi(KubeApi):
+    """The API server as the operator reaches it; knows from where, so that a failure can name what to mend."""
+
+    def __init__(self, configuration: Configuration, file: str, context: str) -> None:
+        super().__init__(configuration)
+        self.source = f"kubeconfig {file}, context {context}"
+        self.kubectl = f"kubectl --kubeconfig {file} --context {context}"
+        token = configuration.get_api_key_with_prefix("authorization", alias="BearerToken")
+        self.has_login = bool(token or configuration.cert_file)
+
+
+def connect(kubeconfig: str | None, context: str | None) -> OperatorApi:
     """Ends the command where no cluster is configured; nothing is sent yet."""
+    file = kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION
+    if not any(Path(part).expanduser().exists() for part in file.split(os.pathsep) if part):
+        fail(f"no cluster: kubeconfig {file}: no such file; {_WANTED}", 2)
     try:
-        return KubeApi(from_kubeconfig(kubeconfig, context))
-    except (NoCluster, yaml.YAMLError, OSError, ValueError, TypeError) as error:  # the library checks little of a file
-        fail(f"no cluster: {one_line(error)}", 2)
+        configuration = from_kubeconfig(kubeconfig, context)
+    except NoCluster as error:
+        fail(f"no cluster: kubeconfig {file}: {_unknown_context(kubeconfig, context) or one_line(error)}; {_WANTED}", 2)
+    return OperatorApi(configuration, file, context or _contexts(kubeconfig)[1])
+
+
+_WANTED = "wanted one that kubectl can use, for example --kubeconfig ~/.kube/config --context NAME"
+
+
+def _contexts(kubeconfig: str | None) -> tuple[list[str], str]:
+    """The names of all, and the current one; only for a file whose current one can be used."""
+    contexts, current = cast("tuple[list[Mapping[str, str]], Mapping[str, str]]", list_kube_config_contexts(kubeconfig))
+    return [context["name"] for context in contexts], current["name"]
+
+
+def _unknown_context(kubeconfig: str | None, context: str | None) -> str:
+    """Which there are, where the one that was named is not among them."""
+    try:
+        from_kubeconfig(kubeconfig)
+    except NoCluster:
+        return ""  # the file has another fault, which is told as such
+    names, _ = _contexts(kubeconfig)
+    return f"no context {context}; there are: {', '.join(names)}" if context and context not in names else ""
 
 
 @contextmanager
-def told() -> Generator[None]:
+def told(api: OperatorApi) -> Generator[None]:
     """What the API server refuses, or a cluster that cannot be reached, as one line."""
     try:
         yield
     except ApiError as error:
-        hint = {401: " (is the login still valid?)", 403: " (ask whoever grants rights)"}.get(error.status, "")
-        fail(f"{one_line(error)}{hint}")
+        fail(f"{api.source}: {one_line(error)}{_hint(api, error)}")
+
+
+def _hint(api: OperatorApi, error: ApiError) -> str:
+    """What is wanted instead, and a command that shows whether it is so."""
+    if error.status == 0 and isinstance(error.__cause__, SSLError):
+        wanted = "a server whose certificate the kubeconfig's certificate-authority has signed"
+        return f"; wanted {wanted} (on EKS: aws eks update-kubeconfig --name CLUSTER)"
+    if error.status == 0:
+        return f"; wanted a server that answers: is it the right one, and the VPN up? try: {api.kubectl} version"
+    if error.status in (401, 403) and not api.has_login:
+        return "; wanted a login, and this kubeconfig gave none: is its login plugin installed, or its token missing?"
+    if error.status == 401:
+        return (
+            f" (HTTP 401): the login is refused; wanted a valid one: log in again, then try: {api.kubectl} auth whoami"
+        )
+    if error.status == 403:
+        return f" (HTTP 403): ask whoever grants rights; those you have: {api.kubectl} auth can-i --list"
+    return ""
 
 
 def one_line(error: Exception) -> str:

@@ -40,7 +40,7 @@ def keep(
 ) -> None:
     """Lower and open nothing until a given time."""
     out, api = console(), connect(kubeconfig, context)
-    with told():
+    with told(api):
         config = config_of(api, namespace)
         try:
             instant = instant_after(until, datetime.now(UTC), config.hours.timezone)

@@ -54,7 +54,7 @@ def maintenance(
     out = console()
     lasts = _checked(for_, why)
     api = connect(kubeconfig, context)
-    with told():
+    with told(api):
         config = config_of(api, namespace)
         plan = plan_of(api, config, tuple(node or ()), selector)
     until = datetime.now(UTC) + lasts
@@ -62,7 +62,7 @@ def maintenance(
     with _stop_on_signal() as stop:
         opening = Opening(api, plan, until=until, why=why.strip(), tell=out.print)
         try:
-            with told():
+            with told(api):
                 opening.open()
                 _hold(api, opening, stop, out)
         finally:

@@ -41,7 +41,7 @@ def pause(
     if not why.strip():
         fail("--why: wanted a reason, for whoever finds the pause", 2)
     out, api = console(), connect(kubeconfig, context)
-    with told():
+    with told(api):
         targets = targets_of(config_of(api, namespace), names or ())
         out.print(f"paused, until resumed: {why.strip()}")
         annotate(api, targets, {PAUSED: why.strip()}, out)

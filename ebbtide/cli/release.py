@@ -51,7 +51,7 @@ def release(
 ) -> None:
     """Give the controller's fields back; values stay."""
     out, api = console(), connect(kubeconfig, context)
-    with told():
+    with told(api):
         targets = targets_of(config_of(api, namespace), names or ())
         objects = {target: item for target in targets if (item := seen(api, target.path)) is not None}
         _refuse_while_it_acts(api, namespace, objects)

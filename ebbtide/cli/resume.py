@@ -34,7 +34,7 @@ def resume(
 ) -> None:
     """Take a pause back, and what was kept up."""
     out, api = console(), connect(kubeconfig, context)
-    with told():
+    with told(api):
         held = [
             target
             for target in targets_of(config_of(api, namespace), names or ())

@@ -32,7 +32,10 @@ from ebbtide.vocabulary.windows import zone_names
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-Url = Annotated[str, typer.Option("--url", help="Ask there instead of through the API server.")]
+Url = Annotated[
+    str,
+    typer.Option("--url", envvar="EBBTIDE_CONTROLLER_URL", help="Ask there instead of through the API server."),
+]
 _WIDE = 110  # columns, from which on the pods of each pool are shown too
 
 
@@ -55,7 +58,7 @@ def status(
         _show(out, document, as_json=as_json)
         return
     api, now = connect(kubeconfig, context), datetime.now(UTC)
-    with told():
+    with told(api):
         config = config_of(api, namespace)
         try:
             document = from_pods(api, namespace)
@@ -87,7 +90,8 @@ def head_lines(document: Document) -> list[str]:
     lines = [_window_line(document)]
     leader = at(document, "leader", "identity")
     if leader is not None:
-        lines.append(f"leader   {leader or 'nobody'}{'' if at(document, 'leader', 'held') else ', not this pod'}")
+        held, why = at(document, "leader", "held"), at(document, "leader", "why")
+        lines.append(f"leader   {leader or 'nobody'}{'' if held else ', not this pod'}{f': {why}' if why else ''}")
     good = at(document, "config", "good")
     if good is not None:
         lines.append(f"config   {'good' if good else at(document, 'config', 'why') or 'bad'}")

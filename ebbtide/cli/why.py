@@ -63,7 +63,7 @@ def why(
     """Explain a pool, a budget, or why a node is still there."""
     out = console()
     api = connect(kubeconfig, context)
-    with told():
+    with told(api):
         if what is What.NODE:
             lines = _node(api, name, namespace)
         else:

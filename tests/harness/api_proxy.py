@@ -99,6 +99,9 @@ class ApiProxy:
         with self._lock:
             (self._open.add if open_now else self._open.discard)(client)
 
+    def answered(self, method: str, path: str, status: int) -> None:
+        """What the server behind said; for those who want to know."""
+
     def verdict(self, method: str, path: str) -> ApiFault:
         """What to do with this request, now."""
         watches = "watch=" in path
@@ -145,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         proxy.keep(self.connection, open_now=True)
         try:
             self._relay(behind, body, answer=fault is not ApiFault.ANSWER_LOST)
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return  # one of the two has gone
         finally:
             proxy.keep(self.connection, open_now=False)
@@ -155,10 +158,11 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
         behind.request(self.command, self.path, body or None, headers)
         response = behind.getresponse()
+        self.through.answered(self.command, self.path, response.status)
         if not answer:
             response.read()
             return
-        self.send_response(response.status)
+        self.send_response_only(response.status)  # the other adds a Date, and the server sent one
         for name, value in response.getheaders():
             if name.lower() not in _HOP:
                 self.send_header(name, value)

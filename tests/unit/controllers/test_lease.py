@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -218,3 +219,30 @@ def test_two_never_hold_it_at_once(steps: list[Step], offset: float) -> None:
         everyone[step.who].step()
         between(0)
         between(step.then)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "why"),
+    [
+        (0, "the API server https://x cannot be reached", "the API server https://x cannot be reached"),
+        (401, "Unauthorized", "the API server refuses our token: Unauthorized"),
+        (403, "leases is forbidden", "a right is missing: leases is forbidden"),
+        (404, "not found", "not found"),
+        (409, "modified", ""),  # another was faster: nothing is wrong
+    ],
+)
+def test_why_it_cannot_be_had_is_known_until_it_can(status: int, message: str, why: str) -> None:
+    server = OneLease()
+    fine = server.before
+
+    def refuse() -> Fate:
+        raise ApiError(status, message)
+
+    server.before = refuse
+    lease = candidate(server, Time(), "a")
+    lease.step()
+    assert (lease.why, lease.held()) == (why, False)
+
+    server.before = fine
+    lease.step()
+    assert (lease.why, lease.held()) == ("", True)
