@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import live, program, replay, sweep, turn
+from benchmarks import control_plane, live, program, replay, scale, scheduling, sweep, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
@@ -16,6 +16,9 @@ PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "turn": turn.measured,
     "program": program.measured,
     "replay": replay.measured,
+    "control_plane": control_plane.measured,
+    "scale": scale.measured,
+    "scheduling": scheduling.measured,
 }
 
 

@@ -135,18 +135,17 @@ class RedisDemand:
                 raise RedisError(why)
         readings: dict[PoolName, Reading] = dict.fromkeys(owners, _EMPTY)
         doubtful = self.trust.concerned(readings.keys(), at)
-        held: dict[PoolName, _Row] = {}
+        held: dict[PoolName, list[_Row]] = {}
         for place, row in cast("Iterator[tuple[int, _Row]]", zip(places, rows, strict=True)):
-            pool = owners[place - 1]
-            held[pool] = _sum(held[pool], row) if pool in held else row
-        for pool, row in (dict.fromkeys(doubtful, _NOTHING) | held).items():
-            hosts: Sequence[tuple[str, bool]] = tuple(zip(row[8][::2], row[8][1::2], strict=True)) if row[8] else ()
+            held.setdefault(owners[place - 1], []).append(row)
+        for pool, own in ({pool: [_NOTHING] for pool in doubtful} | held).items():
+            row = own[0] if len(own) == 1 else _sum(own)
+            hosts: Sequence[tuple[str, bool]] = [*{*zip(row[8][::2], row[8][1::2], strict=True)}] if row[8] else ()
             known = self._known(pool, row, hosts, now)
             doubt = self.trust.doubts(pool, hosts, at) if hosts or pool in doubtful else None
             readings[pool] = known if doubt is None else Untrusted(doubt, known)
-        for place, why in cast("Sequence[tuple[int, str]]", failures):
-            readings[owners[place - 1]] = Unknown(why)
-        return readings
+        failed = cast("Sequence[tuple[int, str]]", failures)
+        return readings | {owners[place - 1]: Unknown(why) for place, why in failed}
 
     def _known(self, pool: PoolName, row: _Row, hosts: Sequence[tuple[str, bool]], now: datetime) -> Known:
         waiting, in_transit, running, stale, due_soon, never_used, blind, oldest, _ = row
@@ -163,11 +162,11 @@ class RedisDemand:
         )
 
 
-def _sum(one: _Row, other: _Row) -> _Row:
-    """A worker at several of a pool's queues appears under each: the same words, twice."""
-    counts = (sum(both) for both in zip(one[:7], other[:7], strict=True))
-    oldest = min(one[7], other[7]) if one[7] and other[7] else one[7] or other[7]
-    return (*counts, oldest, [*one[8], *other[8]])
+def _sum(rows: Sequence[_Row]) -> _Row:
+    """Of all of a pool's queues in one go: there may be hundreds, and a worker of several appears under each."""
+    counts = map(sum, zip(*(row[:7] for row in rows), strict=True))
+    oldest = min((row[7] for row in rows if row[7]), default="")
+    return (*counts, oldest, [word for row in rows for word in row[8]])
 
 
 def _age(oldest: str | float, now: datetime) -> timedelta | None:

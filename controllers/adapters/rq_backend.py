@@ -6,7 +6,7 @@ Most of ten thousand queues hold nothing: one EXISTS over all of a queue's keys 
 from controllers.adapters.backend import Backend
 
 _LUA = """
-local registered = nil  -- whether each queue of the call was ever used, 1 or 0: one question for all
+local registered, asked = nil, {}  -- for all queues of the call: which were ever used (1 or 0); what each worker says
 
 function house()
   local why = ask('EXISTS', 'rq:suspended') == 1 and 'the workers are suspended (`rq suspend`)' or ''
@@ -34,7 +34,8 @@ end
 local function hosts(members)
   local workers = {}
   for _, key in ipairs(members) do
-    local worker = ask('HMGET', key, 'hostname', 'state', 'current_job')
+    local worker = asked[key] or ask('HMGET', key, 'hostname', 'state', 'current_job')
+    asked[key] = worker
     local idle = worker[2] == 'idle' and not (worker[3] and worker[3] ~= '')
     if worker[1] then workers[#workers + 1], workers[#workers + 2] = worker[1], idle and 1 or 0 end
   end
