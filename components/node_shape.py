@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from components.autoscaler_flags import group_options
 from ebbtide.prices.catalog import instance_type
-from ebbtide.settings.model import NodeGroupSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import (
     GPU_RESOURCE,
     GPU_TAINT_KEY,

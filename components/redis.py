@@ -27,7 +27,7 @@ from components.pod_rules import (
     pod_security,
     resources,
 )
-from ebbtide.settings.model import IN_CLUSTER_REDIS, RedisKind, RedisSettings
+from ebbtide.settings.redis import IN_CLUSTER_REDIS, RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE, SECRET_KEYS, WORKER_NAMESPACE, Category, NodeKind
 

@@ -6,7 +6,8 @@ and stay on demand, and no plan covers spot.
 
 from enum import StrEnum
 
-from ebbtide.settings.model import NodeGroupSettings, StackSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import CUSTOMER, NODE_GROUP, NODE_KIND, PREFIX, NodeKind
 
 SAVINGS_PLAN = PREFIX + "savings-plan"

@@ -35,7 +35,7 @@ from components.pod_rules import (
 from components.redis import PASSWORD_ENV, PASSWORD_KEY, URL_KEY, from_secret
 from components.workload import SKIP_AWAIT
 from ebbtide.settings.grace import grace_seconds
-from ebbtide.settings.model import SourceKind, WorkerSettings
+from ebbtide.settings.workers import SourceKind, WorkerSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category, ReplicasOwner
 

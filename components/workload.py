@@ -23,7 +23,7 @@ from components.pod_rules import (
     spread,
     tolerations,
 )
-from ebbtide.settings.model import WorkloadKind, WorkloadSettings
+from ebbtide.settings.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category, NodeKind, ReplicasOwner
 
 if TYPE_CHECKING:

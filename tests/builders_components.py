@@ -9,7 +9,8 @@ from typing import Any, cast
 from ebbtide.preview.recording import record, record_program
 from ebbtide.preview.resources import Resource
 from ebbtide.settings import load_stack
-from ebbtide.settings.model import Source, WorkerSettings, WorkloadSettings
+from ebbtide.settings.workers import Source, WorkerSettings
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval

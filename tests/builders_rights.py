@@ -13,7 +13,8 @@ from control_plane.stack import InstalledStack, add_group_node, install
 
 from controllers.adapters.kube_api import Json, KubeApi
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.settings.model import Source, WorkloadSettings
+from ebbtide.settings.workers import Source
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.labels import NAMESPACE, WORKER_NAMESPACE, Category
 from tests.builders_control_plane import eventually

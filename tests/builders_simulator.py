@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from ebbtide.settings.model import (
-    BusinessHoursSettings,
-    ClusterSettings,
-    ControllerSettings,
-    CostSettings,
-    NodeGroupSettings,
-    RedisSettings,
-    Source,
-    StackSettings,
-    WorkerSettings,
-    WorkloadSettings,
-)
+from ebbtide.settings.business_hours import BusinessHoursSettings
+from ebbtide.settings.cluster import ClusterSettings
+from ebbtide.settings.controller import ControllerSettings
+from ebbtide.settings.costs import CostSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
+from ebbtide.settings.redis import RedisSettings
+from ebbtide.settings.workers import Source, WorkerSettings
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.simulator.traces import Job, Trace
 from ebbtide.vocabulary.labels import Category, NodeKind
 from ebbtide.vocabulary.windows import WeeklyInterval

@@ -8,16 +8,13 @@ import pulumi
 
 from ebbtide.preview.recording import record_program
 from ebbtide.preview.resources import Resource
-from ebbtide.settings.model import (
-    BusinessHoursSettings,
-    ClusterSettings,
-    CostSettings,
-    NodeGroupSettings,
-    Source,
-    StackSettings,
-    WorkerSettings,
-    WorkloadSettings,
-)
+from ebbtide.settings.business_hours import BusinessHoursSettings
+from ebbtide.settings.cluster import ClusterSettings
+from ebbtide.settings.costs import CostSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
+from ebbtide.settings.workers import Source, WorkerSettings
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category, NodeKind
 
 SIZE: Mapping[str, Any] = {"cpu": "1", "memory": "2Gi"}

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from ebbtide.prices import GroupRate, NoPrice, PricingAssumption, group_rate, price_date, service_price, spot_typical
-from ebbtide.settings.model import NodeGroupSettings, StackSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import NodeKind
 
 HOURS_PER_MONTH = 730

@@ -4,8 +4,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 
 from ebbtide.prices import Capacity, priced_regions
-from ebbtide.settings.model import CONTROLLER_IMAGE, NodeGroupSettings, SourceKind, StackSettings
+from ebbtide.settings.controller import CONTROLLER_IMAGE
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import smallest_node
+from ebbtide.settings.workers import SourceKind
 from ebbtide.vocabulary.windows import BusinessHours
 
 HOLIDAYS_END_SOON = timedelta(days=60)

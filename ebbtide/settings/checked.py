@@ -128,3 +128,11 @@ def _again(details: ErrorDetails) -> InitErrorDetails:
     context = details.get("ctx", {})
     kind = PydanticCustomError(WANTED, "{wanted}", context) if details["type"] == WANTED else details["type"]
     return InitErrorDetails(type=kind, loc=details["loc"], input=details["input"], ctx=context)
+
+
+def _min_within_max(least: int, most: int) -> None:
+    if least > most:
+        raise wanted(f"at most max, which is {most}", example=str(most), at="min")
+
+
+MIN_WITHIN_MAX = Check(("min", "max"), _min_within_max)

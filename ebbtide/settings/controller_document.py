@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from ebbtide.settings.model import IN_CLUSTER_REDIS, RedisKind, StackSettings, WorkerSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.redis import IN_CLUSTER_REDIS, RedisKind
+from ebbtide.settings.workers import WorkerSettings
 from ebbtide.vocabulary.controller_config import (
     BudgetPolicy,
     ControllerConfig,

@@ -10,17 +10,14 @@ from datetime import timedelta
 from typing import Any, TypeAlias, cast
 
 from ebbtide.prices import Capacity
+from ebbtide.settings.business_hours import Overnight
 from ebbtide.settings.checked import readable, readable_items
-from ebbtide.settings.model import (
-    ClusterSettings,
-    NodeGroupSettings,
-    Overnight,
-    Source,
-    WorkerSettings,
-    WorkloadSettings,
-)
+from ebbtide.settings.cluster import ClusterSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import PodSize, smallest_node
 from ebbtide.settings.problems import value_at
+from ebbtide.settings.workers import Source, WorkerSettings
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category, NodeKind
 
 HOURS = "ebbtide:businessHours"

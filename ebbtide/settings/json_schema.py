@@ -11,7 +11,8 @@ import yaml
 
 from ebbtide.settings.document import OURS, PULUMI_KEYS
 from ebbtide.settings.draft import HOURS
-from ebbtide.settings.model import NodeGroupSettings, StackSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.sections import REDIS_PASSWORD
 
 _NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.prices import Capacity, NoPrice, instance_type, on_demand, usable
-from ebbtide.settings.model import NodeGroupSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import Category, NodeKind
 
 

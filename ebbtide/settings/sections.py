@@ -6,44 +6,52 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from ebbtide.settings.business_hours import BusinessHoursSettings
+from ebbtide.settings.cluster import ClusterSettings
+from ebbtide.settings.controller import ControllerSettings
+from ebbtide.settings.costs import CostSettings
 from ebbtide.settings.crosschecks import cross_findings
 from ebbtide.settings.defaults import REGION as DEFAULT_REGION
 from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.document import FOREIGN, OURS, REGION
-from ebbtide.settings.draft import (
-    CLUSTER,
-    COSTS,
-    GROUPS,
-    HOURS,
-    WORKERS,
-    WORKLOADS,
-    draft_of,
-    entries,
-    gpus_wanted,
-)
-from ebbtide.settings.model import (
-    BusinessHoursSettings,
-    ClusterSettings,
-    ControllerSettings,
-    CostSettings,
-    NodeGroupSettings,
-    RedisSettings,
-    StackSettings,
-    WorkerSettings,
-    WorkloadSettings,
-)
+from ebbtide.settings.draft import CLUSTER, COSTS, GROUPS, HOURS, WORKERS, WORKLOADS, draft_of, entries, gpus_wanted
+from ebbtide.settings.egress import EgressSettings
+from ebbtide.settings.images import ImageSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.network import NetworkSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import PodSize, cheapest_group, home_kind
 from ebbtide.settings.problems import SECRET, Finding, Secret, did_you_mean, show
+from ebbtide.settings.redis import RedisSettings
 from ebbtide.settings.translation import findings_of
 from ebbtide.settings.types import Name, ShortName
+from ebbtide.settings.workers import WorkerSettings
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 
 CUSTOMER = OURS + "customer"
+NETWORK = OURS + "network"
+IMAGES = OURS + "images"
+EGRESS = OURS + "egress"
 REDIS = OURS + "redis"
 REDIS_PASSWORD = OURS + "redisPassword"
 CONTROLLER = OURS + "controller"
 
-KEYS = (CUSTOMER, HOURS, CLUSTER, GROUPS, REDIS, REDIS_PASSWORD, CONTROLLER, WORKLOADS, WORKERS, COSTS)
+KEYS = (
+    CUSTOMER,
+    HOURS,
+    NETWORK,
+    CLUSTER,
+    GROUPS,
+    IMAGES,
+    EGRESS,
+    REDIS,
+    REDIS_PASSWORD,
+    CONTROLLER,
+    WORKLOADS,
+    WORKERS,
+    COSTS,
+)
 
 _NAMES: Mapping[str, TypeAdapter[str]] = {
     GROUPS: TypeAdapter(ShortName),
@@ -66,7 +74,10 @@ class Sections:
         self._refuse_unknown_keys()
         region, customer = self._region(), self._customer()
         hours = self._section(HOURS, BusinessHoursSettings, required=True)
+        network = self._section(NETWORK, NetworkSettings)
         cluster = self._section(CLUSTER, ClusterSettings)
+        images = self._section(IMAGES, ImageSettings)
+        egress = self._section(EGRESS, EgressSettings)
         redis = self._section(REDIS, RedisSettings)
         controller = self._section(CONTROLLER, ControllerSettings)
         costs = self._section(COSTS, CostSettings)
@@ -75,15 +86,20 @@ class Sections:
         filled = filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_wanted(self._config))
         groups = self._read_all(GROUPS, NodeGroupSettings, filled)
         self.findings += cross_findings(draft_of(self._config, filled))
-        if self.findings or not (hours and cluster and redis and controller and costs):
+        if self.findings or not (
+            hours and network and cluster and images and egress and redis and controller and costs
+        ):
             return None
         return StackSettings(
             stack=stack,
             region=region,
             customer=customer,
             business_hours=hours,
+            network=network,
             cluster=cluster,
             node_groups=groups,
+            images=images,
+            egress=egress,
             redis=redis,
             controller=controller,
             workloads=workloads,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from ebbtide.settings.model import WorkerSettings
+from ebbtide.settings.workers import WorkerSettings
 from ebbtide.simulator.results import Coverage
 from ebbtide.simulator.traces import Job
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from random import Random
 
-from ebbtide.settings.model import WorkloadSettings
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.simulator.cluster import ClusterModel, Pod
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.vocabulary.labels import Category

@@ -11,8 +11,11 @@ from enum import StrEnum
 
 from ebbtide.prices import GroupRate, group_rate, hourly, instance_type, usable
 from ebbtide.settings.grace import grace_seconds
-from ebbtide.settings.model import NodeGroupSettings, StackSettings, WorkerSettings, WorkloadSettings
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import home_kind
+from ebbtide.settings.workers import WorkerSettings
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
 from ebbtide.vocabulary.labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, Category, NodeKind
 

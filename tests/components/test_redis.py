@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from components.redis import Redis, RedisArgs, redis_endpoint, redis_url
 from ebbtide.preview.resources import Resource
-from ebbtide.settings.model import RedisKind, RedisSettings
+from ebbtide.settings.redis import RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.builders_components import of_kind, pod_of, recorded, the
 

@@ -13,7 +13,7 @@ from components.savings import (
     steady_nodes,
 )
 from ebbtide.settings.cost_tags import MOST_TAGS, parse_tags
-from ebbtide.settings.model import CostSettings
+from ebbtide.settings.costs import CostSettings
 from ebbtide.vocabulary.labels import NodeKind
 from tests.builders_stack import group_settings, stack_settings
 

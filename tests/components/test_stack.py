@@ -12,7 +12,7 @@ import pytest
 
 import infra
 from ebbtide.preview.recording import SECRET, Recording, record, record_directory
-from ebbtide.settings.model import ClusterSettings
+from ebbtide.settings.cluster import ClusterSettings
 from ebbtide.vocabulary.controller_config import load
 from ebbtide.vocabulary.labels import NodeKind
 from tests.builders_components import pod_of

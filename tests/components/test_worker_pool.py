@@ -10,7 +10,7 @@ from components.namespaces import Namespaces, NamespacesArgs
 from components.ownership import OwnershipTable
 from components.worker_pool import WorkerPool, WorkerPoolArgs, worker_command
 from ebbtide.preview.resources import Resource
-from ebbtide.settings.model import Acks, Source, SourceKind
+from ebbtide.settings.workers import Acks, Source, SourceKind
 from tests.builders_components import REDIS, of_kind, pod_of, recorded, the, worker_settings
 
 

@@ -7,7 +7,7 @@ import pytest
 from components.ownership import OwnershipTable
 from components.workload import Workload, WorkloadArgs
 from ebbtide.preview.resources import Resource
-from ebbtide.settings.model import WorkloadKind
+from ebbtide.settings.workloads import WorkloadKind
 from ebbtide.vocabulary.labels import Category, NodeKind, ReplicasOwner
 from tests.builders_components import of_kind, pod_of, recorded, the, workload_settings
 

@@ -3,7 +3,7 @@
 from control_plane.playground_ground import ground_of, volume_for
 
 from ebbtide.settings import StackSettings
-from ebbtide.settings.model import WorkloadSettings
+from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.simulator.strategies import ClusterPlan, Strategy, cluster_plan
 from ebbtide.vocabulary.labels import Category, NodeKind
 from tests.builders_stack import SIZE, group_settings, stack_settings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import warnings_of
-from ebbtide.settings.model import BusinessHoursSettings
+from ebbtide.settings.business_hours import BusinessHoursSettings
 from tests.builders_settings import loaded, problem_of, shortest
 
 YEARS = (2026, 2027)

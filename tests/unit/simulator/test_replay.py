@@ -12,7 +12,9 @@ import pytest
 from controllers.ports import Known, Scale, SetBudget
 from ebbtide.prices import PricingAssumption, hourly
 from ebbtide.settings import load_stack
-from ebbtide.settings.model import BusinessHoursSettings, CostSettings, Holidays, StackSettings
+from ebbtide.settings.business_hours import BusinessHoursSettings, Holidays
+from ebbtide.settings.costs import CostSettings
+from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.document import as_json
 from ebbtide.simulator.edges import Tally, ports_of
 from ebbtide.simulator.replay import controlled, play_world, replay

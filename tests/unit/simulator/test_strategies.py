@@ -6,7 +6,8 @@ import pytest
 
 from components.autoscaler_flags import autoscaler_flags, group_options
 from ebbtide.prices import PricingAssumption, hourly
-from ebbtide.settings.model import CostSettings, NodeGroupSettings
+from ebbtide.settings.costs import CostSettings
+from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.simulator.strategies import FLAGS, MIXED, Strategy, cluster_plan
 from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND, Category, NodeKind
 from tests.builders_simulator import a_pool, a_stack, a_workload

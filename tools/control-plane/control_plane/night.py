@@ -29,7 +29,8 @@ from control_plane.paced import Paced
 from control_plane.scaled import ScaledClock
 from control_plane.stack import InstalledStack, install
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.settings.model import StackSettings, WorkloadKind
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.workloads import WorkloadKind
 from ebbtide.simulator.cluster.model import Eviction
 from ebbtide.simulator.cluster.state import Node, Room
 from ebbtide.simulator.edges import Tally
