@@ -295,6 +295,8 @@ class ControlPlane:
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def _wait_until_ready(self, doing: str) -> None:
+        # The API server goes on for a second with what it last heard of etcd, which may be dead by now.
+        self._wait(lambda: says_ok(f"http://{HOST}:{self.port_of('etcd')}/readyz"), doing)
         self._wait(lambda: self._answers("/readyz?verbose=false", text=True), doing)
         if self._with_nodes:
             for component in _SERVED:
