@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 # Two workers: the machine that the time limits are stated for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help demo test test-redis test-backends test-control-plane test-long playground check bench setup schema lock clean
+.PHONY: help demo test test-redis test-backends test-engine test-control-plane test-long playground check bench setup schema lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -20,13 +20,16 @@ demo: setup ## one customer end to end: check, render, live, replay; writes out/
 	@$(BIN)/ebbtide demo
 
 test: setup ## the fast tier: needs Python only
-	@$(PYTEST) -m "not long and not redis_server and not control_plane and not backends"
+	@$(PYTEST) -m "not long and not redis_server and not control_plane and not backends and not engine"
 
 test-redis: setup ## TLS, Sentinel and failover: needs Debian's redis-server and redis-sentinel
 	@$(BIN)/python -m pytest -m "redis_server and not long"
 
 test-backends: setup ## each job framework's real workers, in an environment of its own
 	@$(BIN)/python -m pytest -m "backends and not long"
+
+test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for AWS: needs a `pulumi` CLI, skips without
+	@$(BIN)/python -m pytest -rs -m "engine and not long"
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
 	@$(BIN)/python tools/control-plane/build.py
