@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import control_plane, live, program, replay, scale, scheduling, sweep, turn
+from benchmarks import control_plane, live, program, replay, scale, scheduling, settings, sweep, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "sweep": sweep.measured,
     "turn": turn.measured,
     "program": program.measured,
+    "settings": settings.measured,
     "replay": replay.measured,
     "control_plane": control_plane.measured,
     "scale": scale.measured,

@@ -60,6 +60,10 @@ def _launch_template(_name: str, _: Properties) -> dict[str, Any]:
     return {"latestVersion": 1, "defaultVersion": 1}
 
 
+def _cache(name: str, _: Properties) -> dict[str, Any]:
+    return {"primaryEndpointAddress": f"master.{name}.a1b2c3.cache.amazonaws.example"}
+
+
 def _role(name: str, inputs: Properties) -> dict[str, Any]:
     return {"arn": f"arn:aws:iam::{ACCOUNT}:role/{inputs.get('name', name)}"}
 
@@ -67,6 +71,7 @@ def _role(name: str, inputs: Properties) -> dict[str, Any]:
 _AWS_ANSWERS: Mapping[str, Callable[[str, Properties], dict[str, Any]]] = {
     "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/nodeGroup:NodeGroup": _node_group,
+    "aws:elasticache/replicationGroup:ReplicationGroup": _cache,
     "aws:ec2/launchTemplate:LaunchTemplate": _launch_template,
     "aws:iam/role:Role": _role,
 }

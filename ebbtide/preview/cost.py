@@ -4,7 +4,8 @@ An autoscaled group has no single price, so there are three. A month is 730 hour
 get one of several instance types the dearest counts, since AWS chooses. A plan covers a group's `min` alone, and more
 nodes are on demand (`ebbtide.prices.commitment`). Spot groups are reckoned at the typical spot price whatever the
 assumption, since no plan covers them. Beside the groups stand the lines that are the same at any
-size: the EKS control plane, the NAT gateway with its address, the key of the cluster's secrets.
+size: the EKS control plane, NAT gateways with their addresses, interface endpoints, the key of the cluster's secrets,
+the cache of the queues where AWS runs it.
 
 Left out, because they follow from use and not from the stack: data through the NAT gateway and between zones, load
 balancers, logs, volumes. Pure: list prices from the shipped tables, no clock and no cloud.
@@ -15,20 +16,14 @@ from dataclasses import dataclass
 from datetime import date
 
 from ebbtide.prices import GroupRate, NoPrice, PricingAssumption, group_rate, price_date, service_price, spot_typical
+from ebbtide.settings.aws_services import called_services
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_groups import NodeGroupSettings
+from ebbtide.settings.redis import RedisKind
 from ebbtide.vocabulary.labels import NodeKind
 
 HOURS_PER_MONTH = 730
-NAT_GATEWAYS = 1  # one for all zones, as `components.network` builds it
 SPOT = "spot, typical"
-
-_FIXED_LINES = (  # name, service, item, units a month
-    ("EKS control plane", "eks", "control_plane_standard", HOURS_PER_MONTH),
-    ("NAT gateway", "vpc", "nat_gateway", NAT_GATEWAYS * HOURS_PER_MONTH),
-    ("public IPv4 address", "vpc", "public_ipv4", NAT_GATEWAYS * HOURS_PER_MONTH),
-    ("KMS key", "kms", "customer_managed_key", 1),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +46,15 @@ class GroupCost:
 def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None = None) -> tuple[GroupCost, ...]:
     """The lines of the estimate: node groups in the file's order, then the fixed lines.
 
+    None for an existing cluster: what its nodes cost is its owner's to know.
+
     `node_hours` are per month and group, from a replay for instance; without them `costs.expectedNodeHours` counts.
     """
+    if settings.cluster.context is not None:
+        return ()
     stated = settings.costs.expected_node_hours if node_hours is None else node_hours
     groups = [_group(name, group, settings, stated.get(name)) for name, group in settings.node_groups.items()]
-    return (*groups, *_fixed_lines(settings.region))
+    return (*groups, *_fixed_lines(settings))
 
 
 def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
@@ -109,8 +108,31 @@ def _bought(group: NodeGroupSettings, settings: StackSettings, *, planned: bool)
     return plan if group.min == group.max else f"{plan} for {group.min}, the rest on-demand"
 
 
-def _fixed_lines(region: str) -> Iterator[GroupCost]:
-    for name, service, item, units in _FIXED_LINES:
+def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, int]]:
+    """The lines that are the same at any size: name, service, item, and how many units a month."""
+    network, cluster = settings.network, settings.cluster
+    gateways = len(network.gateway_zones(cluster.zones))
+    services = called_services(session_manager=cluster.session_manager) if network.endpoints else ()
+    yield "EKS control plane", "eks", "control_plane_standard", HOURS_PER_MONTH
+    yield _several("NAT gateway", gateways), "vpc", "nat_gateway", gateways * HOURS_PER_MONTH
+    yield _several("public IPv4 address", gateways), "vpc", "public_ipv4", gateways * HOURS_PER_MONTH
+    endpoints = len(services) * len(cluster.zones)
+    yield _several("interface endpoint", endpoints), "vpc", "interface_endpoint", endpoints * HOURS_PER_MONTH
+    yield "KMS key", "kms", "customer_managed_key", 1
+    redis = settings.redis
+    nodes = 1 + redis.standbys if redis.kind is RedisKind.ELASTICACHE else 0
+    yield _several("ElastiCache node", nodes), "elasticache", f"{redis.cache_node}:valkey", nodes * HOURS_PER_MONTH
+
+
+def _several(name: str, number: int) -> str:
+    return name if number == 1 else f"{name} ({number})"
+
+
+def _fixed_lines(settings: StackSettings) -> Iterator[GroupCost]:
+    region = settings.region
+    for name, service, item, units in _units(settings):
+        if not units:
+            continue
         month, note = None, ""
         try:
             month = service_price(region, service, item) * units

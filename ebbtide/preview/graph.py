@@ -32,7 +32,9 @@ def mermaid(resources: Sequence[Resource]) -> str:
 def _label(box: Sequence[Resource], held: Mapping[str, int]) -> str:
     names = ", ".join(resource.name for resource in box[:_NAMES_SHOWN])
     more = f" and {len(box) - _NAMES_SHOWN} more" if len(box) > _NAMES_SHOWN else ""
-    return f"{short_type(box[0].type)}: {sum(held[resource.urn] for resource in box)} resources<br/>{names}{more}"
+    number = sum(held[resource.urn] for resource in box)
+    counted = "1 resource" if number == 1 else f"{number} resources"
+    return f"{short_type(box[0].type)}: {counted}<br/>{names}{more}"
 
 
 def _boxes(drawn: Mapping[str, Resource], direct: Mapping[str, set[str]]) -> list[list[str]]:

@@ -9,6 +9,7 @@ from ebbtide.preview.resources import Resource
 
 KEPT = "nobody: kept as created"
 _ABSENT = "-"
+_STRUCTURE = "as created"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ def ownership_rows(resources: Sequence[Resource]) -> tuple[OwnershipRow, ...]:
             object=_described(resource),
             field=field,
             owner=_owner(resource, field),
-            initial=str(_value_at(resource.inputs, field)),
+            initial=_shown(_value_at(resource.inputs, field)),
         )
         for resource in resources
         for field in resource.ignore_changes
@@ -55,6 +56,11 @@ def _value_at(inputs: Mapping[str, Any], path: str) -> Any:
     for part in path.split("."):
         value = _mapping(value).get(part, _ABSENT)
     return value
+
+
+def _shown(value: Any) -> str:
+    """A whole structure has no room in a table, and says no more there than that it stays."""
+    return _STRUCTURE if isinstance(value, Mapping | list) else str(value)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -21,3 +21,4 @@ class Resource:
     protect: bool = False
     retain_on_delete: bool = False
     secret_outputs: tuple[str, ...] = ()
+    read: bool = False  # there already: looked at and never changed

@@ -10,8 +10,8 @@ from ebbtide.preview.resources import Resource
 
 
 def is_part(resource: Resource) -> bool:
-    """A provider is how resources are made, not a part of the stack."""
-    return not resource.type.startswith("pulumi:")
+    """A provider is how resources are made, and what is only read is somebody else's: neither is part of the stack."""
+    return not (resource.read or resource.type.startswith("pulumi:"))
 
 
 def short_type(type_: str) -> str:

@@ -87,3 +87,36 @@ def test_a_region_without_prices_leaves_the_amounts_open_and_says_why(tmp_path: 
 
     assert bill["fixed"].usd_at_max is bill["NAT gateway"].usd_at_max is None
     assert bill["fixed"].note.startswith("no prices for region eu-north-1")
+
+
+@pytest.mark.parametrize(
+    ("network", "wanted"),
+    [
+        ("nat: single", {"NAT gateway": 32.85, "public IPv4 address": 3.65}),
+        ("nat: per-zone", {"NAT gateway (3)": 98.55, "public IPv4 address (3)": 10.95}),
+        ("nat: none", {"interface endpoint (24)": 175.20}),  # eight in each of three zones, 0.01 an hour
+        (
+            "vpc: { id: vpc-0a1b2c3d, privateSubnets: { a: subnet-000000aa, b: subnet-000000bb, c: subnet-000000cc } }",
+            {},
+        ),
+    ],
+)
+def test_the_ways_out_of_the_network_are_on_the_bill(network: str, wanted: dict[str, float], tmp_path: Path) -> None:
+    zones = "    ebbtide:cluster: { zones: [a, b, c] }"
+    bill = lines(shortest(more=f"{GROUPS}    ebbtide:network: {{ {network} }}\n{zones}"), tmp_path)
+    ways_out = {name: line.usd_at_min for name, line in bill.items() if not line.node_group}
+
+    assert ways_out.keys() - wanted.keys() == {"EKS control plane", "KMS key"}
+    assert {name: ways_out[name] for name in wanted} == pytest.approx(wanted)
+
+
+def test_a_cache_is_billed_by_the_node_and_one_without_a_price_is_left_open(tmp_path: Path) -> None:
+    cache = "ebbtide:redisPassword: {{ secure: AAA }}\nebbtide:redis: {{ kind: elasticache, nodeType: {0} }}"
+
+    bill = lines(shortest(more=cache.format("cache.t4g.small")), tmp_path)
+    unpriced = lines(shortest(more=cache.format("cache.r6gd.xlarge")), tmp_path)
+
+    assert bill["ElastiCache node (2)"].usd_at_min == pytest.approx(0.0256 * 2 * 730)  # a primary and its standby
+    assert unpriced["ElastiCache node (2)"].usd_at_min is None
+    assert "cache.r6gd.xlarge" in unpriced["ElastiCache node (2)"].note
+    assert not [name for name in lines(shortest(), tmp_path) if name.startswith("ElastiCache")]

@@ -41,3 +41,9 @@ def test_a_field_that_nobody_is_named_for_is_shown_all_the_same() -> None:
     assert ownership_rows([entry]) == (
         OwnershipRow(object="AccessEntry deployer", field="principalArn", owner=KEPT, initial="-"),
     )
+
+
+def test_a_whole_structure_is_not_spread_over_the_table() -> None:
+    (claims,) = [row for row in ownership_rows(demo_stack()) if row.field == "spec.volumeClaimTemplates"]
+
+    assert (claims.object, claims.owner, claims.initial) == ("StatefulSet ebbtide/ebbtide-redis", KEPT, "as created")

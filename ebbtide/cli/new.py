@@ -1,0 +1,160 @@
+"""`ebbtide new`: the stack file of a new customer, from a few questions or from flags.
+
+Every answer is judged by the settings themselves, put into an otherwise sound file: so a wrong one is refused in the
+same words as in `ebbtide check`, and asked again where somebody is there to answer. An existing file is never touched.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from ebbtide.cli.first_file import Answers, file_text, problems_of
+from ebbtide.files import Unwritable, write_file
+from ebbtide.settings.load import stack_path
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_SOUND = Answers(
+    customer="acme",
+    timezone="UTC",
+    hours="mon-fri 08:00-18:00",
+    region="us-east-1",
+    image="registry.example.com/ml/train:1",
+    queue="train",
+    longest_job="12h",
+    gpu=False,
+)
+"""What stands around an answer while it is judged alone."""
+
+_REGION_NEAR = {
+    "Africa": "af-south-1",
+    "America": "us-east-1",
+    "Asia": "ap-southeast-1",
+    "Australia": "ap-southeast-2",
+    "Europe": "eu-central-1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    field: str  # of `Answers`
+    option: str
+    words: str
+    default: Callable[[Mapping[str, str]], str]  # from what was answered so far; "" where guessing would do harm
+
+
+def _none(_: Mapping[str, str]) -> str:
+    return ""
+
+
+def _region_near(given: Mapping[str, str]) -> str:
+    """A customer's data stays on the customer's continent unless somebody says otherwise."""
+    return _REGION_NEAR.get(given.get("timezone", "").partition("/")[0], "")
+
+
+QUESTIONS = (
+    Question("timezone", "--timezone", "Time zone of the people who work there (Europe/Berlin)", _none),
+    Question("hours", "--hours", "Business hours; other days are closed", lambda _: _SOUND.hours),
+    Question("region", "--region", "AWS region", _region_near),
+    Question("queue", "--queue", "First queue", lambda _: _SOUND.queue),
+    Question("image", "--image", "Image of its workers (registry.example.com/ml/train:1)", _none),
+    Question("longest_job", "--longest-job", "Longest job; no job is given longer to end (12h)", _none),
+)
+
+
+@command.command(
+    epilog='Example: ebbtide new acme --timezone Europe/Berlin --hours "mon-thu 08:00-18:00, fri 08:00-15:00" '
+    "--image registry.example.com/ml/train:1 --longest-job 12h --yes"
+)
+def new(
+    customer: Annotated[str, typer.Argument(metavar="CUSTOMER", help="A short name; part of every resource's name.")],
+    *,
+    timezone: Annotated[str | None, typer.Option(help="IANA name, Europe/Berlin.")] = None,
+    hours: Annotated[str | None, typer.Option(help='Business hours, "mon-thu 08:00-18:00, fri 08:00-15:00".')] = None,
+    region: Annotated[str | None, typer.Option(help="AWS region, eu-central-1.")] = None,
+    image: Annotated[str | None, typer.Option(help="Image of the first pool's workers.")] = None,
+    queue: Annotated[str | None, typer.Option(help="The first pool's queue.")] = None,
+    longest_job: Annotated[str | None, typer.Option(help="No job runs longer, 12h.")] = None,
+    gpu: Annotated[bool | None, typer.Option(help="Whether its workers need a GPU each.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults.")] = False,
+) -> None:
+    """Write the stack file of a new customer."""
+    given = {"timezone": timezone, "hours": hours, "region": region, "image": image, "queue": queue}
+    flags = {field: value for field, value in {**given, "longest_job": longest_job}.items() if value is not None}
+    _refuse("customer", customer, "CUSTOMER")
+    path = stack_path(customer)
+    _refuse_existing(path)
+    try:
+        answers = _asked(customer, flags, gpu) if on_terminal() and not yes else _told(customer, flags, gpu)
+    except typer.Abort:
+        typer.echo("\ninterrupted; nothing was written", err=True)
+        raise typer.Exit(130) from None
+    _refuse_existing(path)  # again: questions take their time
+    try:
+        write_file(path, file_text(answers))
+    except Unwritable as error:
+        _fail(str(error), 1)
+    typer.echo(f"written: {path}")
+    typer.echo(f"next: ebbtide check {customer}; ebbtide render {customer}; pulumi stack init {customer}")
+
+
+def on_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _asked(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
+    """Every answer that is not on the command line, and those on it that are wrong."""
+    given: dict[str, str] = {}
+    for question in QUESTIONS:
+        answer = flags.get(question.field)
+        while answer is None or _said_wrong(question.field, answer, question.option):
+            answer = str(typer.prompt(question.words, default=question.default(given) or None))
+        given[question.field] = answer
+    needs = typer.confirm("Do its workers need a GPU each?", default=False) if gpu is None else gpu
+    return Answers(customer=customer, gpu=needs, **given)
+
+
+def _told(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
+    """Flags and defaults alone; everything that is missing or wrong is told at once."""
+    given = dict(flags)
+    for question in QUESTIONS:
+        if question.field not in given and (default := question.default(given)):
+            given[question.field] = default
+    missing = [question.option for question in QUESTIONS if question.field not in given]
+    wrong = [
+        _said_wrong(question.field, given[question.field], question.option)
+        for question in QUESTIONS
+        if question.field in given
+    ]
+    if missing:
+        typer.echo(f"wanted {', '.join(missing)} too: without a terminal nobody can be asked", err=True)
+    if missing or any(wrong):
+        raise typer.Exit(2)
+    return Answers(customer=customer, gpu=bool(gpu), **given)
+
+
+def _said_wrong(field: str, answer: str, option: str) -> bool:
+    """Whether the settings refuse an answer; if so they have said why."""
+    problems = problems_of(replace(_SOUND, **{field: answer}), option)
+    for problem in problems:
+        typer.echo(str(problem), err=True)
+    return bool(problems)
+
+
+def _refuse(field: str, answer: str, option: str) -> None:
+    if _said_wrong(field, answer, option):
+        raise typer.Exit(2)
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.exists():
+        _fail(f"{path}: exists already, and is left as it is; edit it, or choose another name", 1)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    typer.echo(text, err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,194 @@
+"""`ebbtide new`: the file it writes is sound, says why, and is never written over another one."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.__main__ import app
+from ebbtide.cli.first_file import Answers, file_text, pool_name, problems_of, week_of
+from ebbtide.settings import load_stack
+from ebbtide.settings.types import parse_name
+from tests.builders_generated import IMAGES, QUEUES, REGIONS, TIMEZONES
+
+ENOUGH = ("--timezone", "Europe/Berlin", "--image", "registry.example.com/ml/train:1", "--longest-job", "12h")
+HOURS = (
+    "mon-fri 08:00-18:00",
+    "mon-thu 07:30-20:00, fri 07:30-12:00, 13:00-16:00",
+    "mon 08:00-12:00, mon 13:00-17:00, sat 22:00-06:00+1",
+    "mon-sun 00:00-24:00",
+)
+answers = st.builds(
+    Answers,
+    customer=st.sampled_from(("acme", "on", "c" * 24, "e1", "n", "null")),
+    timezone=st.sampled_from(TIMEZONES),
+    hours=st.sampled_from(HOURS),
+    region=st.sampled_from(REGIONS),
+    image=st.sampled_from(IMAGES),
+    queue=st.sampled_from(QUEUES)
+    | st.text(min_size=1, max_size=60).filter(lambda text: text.isprintable() and " " not in text),
+    longest_job=st.sampled_from(("90s", "15m", "12h", "168h")),
+    gpu=st.booleans(),
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ebbtide.cli.new.on_terminal", lambda: True)
+
+
+def new(*arguments: str, typed: str = "") -> Result:
+    return CliRunner().invoke(app, ["new", *arguments], input=typed)
+
+
+@settings(max_examples=30)
+@given(answers)
+def test_whatever_is_answered_rightly_makes_a_sound_file(given: Answers) -> None:
+    assert problems_of(given, "any") == ()
+
+
+@settings(max_examples=60)
+@given(
+    st.text(max_size=30), st.sampled_from(("customer", "timezone", "hours", "region", "image", "queue", "longest_job"))
+)
+def test_whatever_is_answered_wrongly_is_told_in_words(text: str, field: str) -> None:
+    sound = dict.fromkeys(("customer", "queue"), "acme") | {"timezone": "UTC", "hours": HOURS[0], "region": REGIONS[0]}
+    whole = Answers(**{**sound, "image": "train", "longest_job": "1h", "gpu": False, field: text})  # pyright: ignore[reportArgumentType] - by name
+
+    assert all("wanted" in str(problem) for problem in problems_of(whole, "--flag"))
+
+
+def test_the_file_says_what_was_answered_and_why_each_key_is_there(folder: Path) -> None:
+    result = new("acme", *ENOUGH, "--hours", HOURS[1], "--queue", "mail:high", "--gpu", "--yes")
+    text = (folder / "stacks" / "Pulumi.acme.yaml").read_text()
+    stack = load_stack("acme")
+
+    assert result.exit_code == 0
+    assert text.startswith("# yaml-language-server: $schema=../docs/stack.schema.json\n")
+    assert (stack.customer, stack.region, stack.business_hours.timezone) == ("acme", "eu-central-1", "Europe/Berlin")
+    assert stack.workers["mail-high"].source.queues == ("mail:high",)
+    assert stack.workers["mail-high"].node_group == "gpu"
+    lines = [line.strip() for line in text.splitlines()]
+    sections = [index for index, line in enumerate(lines) if line.startswith(("ebbtide:", "aws:"))]
+    assert len(sections) > 5
+    assert [lines[index] for index in sections if not lines[index - 1].startswith("#")] == []
+
+
+def test_a_file_that_exists_is_left_as_it_is(folder: Path) -> None:
+    mine = folder / "stacks" / "Pulumi.acme.yaml"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+
+    result = new("acme", *ENOUGH, "--yes")
+
+    assert (result.exit_code, mine.read_text()) == (1, "mine")
+    assert (
+        result.output
+        == "stacks/Pulumi.acme.yaml: exists already, and is left as it is; edit it, or choose another name\n"
+    )
+
+
+def test_without_a_terminal_all_that_is_missing_or_wrong_is_told_at_once(folder: Path) -> None:
+    result = new("acme", "--timezone", "Berlin", "--hours", "mon-fri 18:00-08:00")
+
+    assert result.exit_code == 2
+    assert "did you mean Europe/Berlin?" in result.output
+    assert 'if it ends on the next day write "18:00-08:00+1"' in result.output
+    assert "wanted --region, --image, --longest-job too" in result.output
+    assert not (folder / "stacks").exists()
+
+
+def test_a_customer_is_never_a_path(folder: Path) -> None:
+    result = new("../acme", *ENOUGH, "--yes")
+
+    assert result.exit_code == 2
+    assert "CUSTOMER: ebbtide:customer: wanted the customer's short name" in result.output
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_a_wrong_answer_is_refused_and_asked_again() -> None:
+    typed = ["Berlin", "Europe/Berlin", "", "", "", "train", "12", "12h", "y"]
+
+    result = new("acme", typed="\n".join(typed) + "\n")
+    stack = load_stack("acme")
+
+    assert result.exit_code == 0
+    assert result.output.count("Time zone") == result.output.count("Longest job;") == 2
+    assert "a duration: a whole number and s, m or h" in result.output
+    assert (stack.region, stack.workers["train"].gpu) == ("eu-central-1", 1)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_what_the_flags_say_is_not_asked_unless_it_is_wrong() -> None:
+    result = new(
+        "acme", *ENOUGH, "--hours", "someday", "--region", "eu-north-1", "--no-gpu", typed=f"{HOURS[0]}\ntrain\n"
+    )
+
+    assert result.exit_code == 0
+    assert "Time zone" not in result.output
+    assert "Business hours" in result.output
+
+
+@pytest.mark.usefixtures("terminal")
+def test_an_answer_that_never_comes_writes_nothing(folder: Path) -> None:
+    result = new("acme", typed="Europe/Berlin\n")
+
+    assert result.exit_code == 130
+    assert "interrupted; nothing was written" in result.output
+    assert not (folder / "stacks").exists()
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_file_that_appears_meanwhile_is_left_as_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = folder / "stacks" / "Pulumi.acme.yaml"
+
+    def somebody_else_is_quicker(*_: object, **__: object) -> bool:
+        mine.parent.mkdir()
+        mine.write_text("theirs")
+        return False
+
+    monkeypatch.setattr(typer, "confirm", somebody_else_is_quicker)
+
+    result = new("acme", *ENOUGH, "--region", "eu-north-1", typed="\n\n")
+
+    assert (result.exit_code, mine.read_text()) == (1, "theirs")
+
+
+@given(st.text(min_size=1, max_size=60))
+def test_a_pool_has_a_name_that_kubernetes_takes(queue: str) -> None:
+    assert parse_name(pool_name(queue))
+
+
+@pytest.mark.parametrize(("queue", "name"), [("train", "train"), ("mail:high", "mail-high"), ("1e3", "queue-1e3")])
+def test_a_pool_is_called_after_its_queue(queue: str, name: str) -> None:
+    assert pool_name(queue) == name
+
+
+def test_hours_are_typed_as_a_week_is_shown() -> None:
+    assert week_of(HOURS[1]) == {"mon-thu": "07:30-20:00", "fri": "07:30-12:00, 13:00-16:00"}
+    assert week_of("mon 08:00-12:00, mon 13:00-17:00") == {"mon": "08:00-12:00, 13:00-17:00"}
+
+
+def test_a_name_of_the_default_groups_is_never_without_words() -> None:
+    sound = Answers(
+        customer="acme",
+        timezone="UTC",
+        hours=HOURS[0],
+        region=REGIONS[0],
+        image="train",
+        queue="q",
+        longest_job="1h",
+        gpu=True,
+    )
+
+    assert file_text(sound).count("# from zero and back to zero") == 2
