@@ -1,8 +1,18 @@
 """The add-ons that EKS runs for us, and the storage class that replaces its old default.
 
-Versions are left out: EKS then picks its default for the cluster's version when the add-on is created, and keeps it, so
-two previews of one stack agree. What only watches or answers (DNS, the volume controller) goes to fixed nodes: on a
-flexible node it would keep that node all night, or be moved in the middle of the day.
+The order is not free: without the three of `before_nodes` no node becomes ready, and those of `after_nodes` count as
+failed until a node can take their pods.
+
+What only watches or answers (DNS, the volume controller, metrics) goes to fixed nodes: on a flexible node it would keep
+that node all night, or be moved in the middle of the day. What runs on every node tolerates every taint by its own
+defaults, but for the GPU part of the node monitoring agent.
+
+Trap: EKS checks a configuration against the schema of the add-on's version and refuses what that does not name. So
+nothing is set here that is right by default: coredns and the volume controller bring budgets that let one pod go at a
+time, which is what the drain of a fixed node needs. A moment without metrics harms nothing.
+Sources for the schemas: aws/aws-ebs-csi-driver `charts/aws-ebs-csi-driver/values.schema.json` at v1.59.0,
+aws/eks-node-monitoring-agent `charts/configuration.schema.json` at v1.6.4, the answer of `aws eks
+describe-addon-configuration` for coredns, and kubernetes-sigs/metrics-server's chart.
 """
 
 import json
@@ -14,37 +24,116 @@ import pulumi
 from pulumi_aws.eks import Addon
 from pulumi_kubernetes.storage.v1 import StorageClass
 
+from components.add_on_versions import add_on_version
 from components.iam import PodAccount, granted_role, pod_trust
-from ebbtide.vocabulary.labels import NODE_KIND, NodeKind
+from ebbtide.settings.add_ons import AddOn
+from ebbtide.settings.cluster import ClusterSettings
+from ebbtide.vocabulary.labels import GPU_TAINT_KEY, NODE_KIND, NodeKind
 
 if TYPE_CHECKING:
     from pulumi_aws.eks import AddonPodIdentityAssociationArgsDict
 
 ON_FIXED_NODES = {NODE_KIND: NodeKind.FIXED.value}
+REPLICAS = 2
+"""One to answer while the other is moved. Two is what the add-ons have by default, and what `up` must not lower."""
+
+_ACROSS_ZONES = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOnSpec:
     """One add-on; with an account, its pods get a role with `policies`."""
 
-    add_on: str  # as EKS calls it
+    add_on: AddOn
+    version: str | None  # None: EKS chooses
     configuration: Mapping[str, Any] | None = None
     account: PodAccount | None = None
     policies: Sequence[str] = ()
 
 
+def before_nodes(name: str, settings: ClusterSettings, tags: Mapping[str, str]) -> tuple[AddOnSpec, ...]:
+    """Pod identity and service addresses come before the network plugin, which needs both."""
+    return (
+        _spec(settings, AddOn.KUBE_PROXY),
+        _spec(settings, AddOn.POD_IDENTITY_AGENT),
+        _spec(
+            settings,
+            AddOn.VPC_CNI,
+            configuration=cni_configuration(tags),
+            account=_system_account(name, "aws-node"),
+            policies=["AmazonEKS_CNI_Policy"],
+        ),
+    )
+
+
+def after_nodes(name: str, settings: ClusterSettings, tags: Mapping[str, str]) -> tuple[AddOnSpec, ...]:
+    return (
+        _spec(settings, AddOn.COREDNS, configuration=dns_configuration()),
+        _spec(
+            settings,
+            AddOn.EBS_CSI_DRIVER,
+            configuration=volume_configuration(tags),
+            account=_system_account(name, "ebs-csi-controller-sa"),
+            policies=["service-role/AmazonEBSCSIDriverPolicy"],
+        ),
+        _spec(settings, AddOn.METRICS_SERVER, configuration=metrics_configuration()),
+        _spec(settings, AddOn.NODE_MONITORING_AGENT, configuration=monitoring_configuration()),
+    )
+
+
 def cni_configuration(tags: Mapping[str, str]) -> dict[str, Any]:
-    """Network policies are enforced, and the network interfaces that the plugin adds to a node carry the cost tags."""
-    return {"enableNetworkPolicy": "true", "env": {"ADDITIONAL_ENI_TAGS": json.dumps(dict(tags), sort_keys=True)}}
+    """Network policies are enforced, and the network interfaces that the plugin adds to a node carry the cost tags.
+
+    A node takes addresses by the /28, so that it can hold as many pods as its launch template says. One of these
+    prefixes is kept in reserve: without it the first pods of a new node wait for a call to EC2.
+    """
+    return {
+        "enableNetworkPolicy": "true",
+        "env": {
+            "ADDITIONAL_ENI_TAGS": json.dumps(dict(tags), sort_keys=True),
+            "ENABLE_PREFIX_DELEGATION": "true",
+            "WARM_PREFIX_TARGET": "1",
+        },
+    }
 
 
 def dns_configuration() -> dict[str, Any]:
-    return {"nodeSelector": ON_FIXED_NODES}
+    return {
+        "nodeSelector": ON_FIXED_NODES,
+        "replicaCount": REPLICAS,
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": _ACROSS_ZONES,
+                "whenUnsatisfiable": "ScheduleAnyway",  # with one fixed node both share it, rather than one waiting
+                "labelSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+            }
+        ],
+    }
 
 
 def volume_configuration(tags: Mapping[str, str]) -> dict[str, Any]:
     """Volumes that pods ask for carry the cost tags too."""
-    return {"controller": {"nodeSelector": ON_FIXED_NODES, "extraVolumeTags": dict(tags)}}
+    return {
+        "controller": {
+            "nodeSelector": ON_FIXED_NODES,
+            "replicaCount": REPLICAS,
+            "extraVolumeTags": dict(tags),
+            # The chart adds the selector of its own pods.
+            "topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": _ACROSS_ZONES, "whenUnsatisfiable": "ScheduleAnyway"}
+            ],
+        }
+    }
+
+
+def metrics_configuration() -> dict[str, Any]:
+    return {"nodeSelector": ON_FIXED_NODES, "replicas": REPLICAS}
+
+
+def monitoring_configuration() -> dict[str, Any]:
+    """The part that asks the GPUs for their health tolerates no taint by default, so it would never meet one."""
+    return {"dcgmAgent": {"tolerations": [{"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}]}}
 
 
 def install(
@@ -60,14 +149,19 @@ def install(
     depends_on: list[pulumi.Resource] = []
     if spec.account is not None:
         granted = granted_role(
-            f"{name}-{spec.add_on}", trust=pod_trust(spec.account), policies=spec.policies, tags=tags, parent=parent
+            f"{name}-{spec.add_on.value}",
+            trust=pod_trust(spec.account),
+            policies=spec.policies,
+            tags=tags,
+            parent=parent,
         )
         identities = [{"role_arn": granted.role.arn, "service_account": spec.account.service_account}]
         depends_on = [*granted.grants]
     return Addon(
-        f"{name}-{spec.add_on}",
+        f"{name}-{spec.add_on.value}",
         cluster_name=cluster_name,
-        addon_name=spec.add_on,
+        addon_name=spec.add_on.value,
+        addon_version=spec.version,
         configuration_values=None if spec.configuration is None else json.dumps(spec.configuration, sort_keys=True),
         pod_identity_associations=identities or None,
         # On a cluster that had been left without them there is nothing of ours to keep.
@@ -82,23 +176,16 @@ def install(
 class ClusterAddOnsArgs:
     name: str  # of the cluster
     cluster_name: pulumi.Input[str]  # the same, known once it exists
+    settings: ClusterSettings
     tags: Mapping[str, str]
 
 
 class ClusterAddOns(pulumi.ComponentResource):
-    """DNS and volumes. After the nodes: without one to run on, these add-ons count as failed."""
+    """DNS, volumes, metrics and the health of nodes. After the nodes, without which these add-ons count as failed."""
 
     def __init__(self, name: str, args: ClusterAddOnsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:ClusterAddOns", name, None, opts)
-        volumes = AddOnSpec(
-            add_on="aws-ebs-csi-driver",
-            configuration=volume_configuration(args.tags),
-            account=PodAccount(
-                cluster_name=args.name, namespace="kube-system", service_account="ebs-csi-controller-sa"
-            ),
-            policies=["service-role/AmazonEBSCSIDriverPolicy"],
-        )
-        for spec in (AddOnSpec(add_on="coredns", configuration=dns_configuration()), volumes):
+        for spec in after_nodes(args.name, args.settings, args.tags):
             install(spec, name=name, cluster_name=args.cluster_name, tags=args.tags, parent=self)
         StorageClass(
             f"{name}-gp3",
@@ -111,3 +198,19 @@ class ClusterAddOns(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})
+
+
+def _spec(
+    settings: ClusterSettings,
+    add_on: AddOn,
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    account: PodAccount | None = None,
+    policies: Sequence[str] = (),
+) -> AddOnSpec:
+    version = add_on_version(add_on, settings.version, settings.add_on_versions)
+    return AddOnSpec(add_on=add_on, version=version, configuration=configuration, account=account, policies=policies)
+
+
+def _system_account(cluster_name: str, service_account: str) -> PodAccount:
+    return PodAccount(cluster_name=cluster_name, namespace="kube-system", service_account=service_account)

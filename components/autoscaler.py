@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_aws.iam import RolePolicy
 from pulumi_kubernetes.apps.v1 import Deployment
-from pulumi_kubernetes.core.v1 import ServiceAccount
+from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
 from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 
 from components.add_ons import ON_FIXED_NODES
 from components.autoscaler_flags import autoscaler_flags, autoscaler_image
+from components.egress import OPEN, Egress, ca_bundle
+from components.expander import CONFIG_MAP, KEY, priorities
 from components.iam import Document, PodAccount, associate, granted_role, pod_trust
+from components.images import UPSTREAM, ImageSource, image_source
 from components.pod_rules import CLUSTER_CRITICAL
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import CUSTOMER, WORKLOAD
@@ -135,17 +138,24 @@ class AutoscalerArgs:
     customer: str
     image: str
     flags: Mapping[str, str]
+    priorities: str  # of the groups, for the expander
     tags: Mapping[str, str]
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
 
 
-def autoscaler_args(settings: StackSettings, tags: Mapping[str, str]) -> AutoscalerArgs:
+def autoscaler_args(settings: StackSettings, tags: Mapping[str, str], egress: Egress = OPEN) -> AutoscalerArgs:
+    images = image_source(settings.images)
     return AutoscalerArgs(
         cluster_name=settings.customer,
         region=settings.region,
         customer=settings.customer,
-        image=autoscaler_image(settings.cluster.version),
+        image=images.chosen(settings.images.autoscaler, autoscaler_image(settings.cluster.version)),
         flags=autoscaler_flags(settings),
+        priorities=priorities(settings.node_groups, settings.cluster.zones),
         tags=tags,
+        images=images,
+        egress=egress,
     )
 
 
@@ -157,7 +167,8 @@ class Autoscaler(pulumi.ComponentResource):
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
         self._labels = {WORKLOAD: NAME, CUSTOMER: args.customer}
-        self._deployment(after=[*self._cloud_role(), *self._cluster_roles()])
+        bundle = ca_bundle(f"{name}-ca-bundle", args.egress, NAMESPACE, parent=self)
+        self._deployment(after=[*self._cloud_role(), *self._cluster_roles(), *bundle, self._order_of_groups()])
         PodDisruptionBudget(
             f"{name}-budget",
             metadata={"name": NAME, "namespace": NAMESPACE, "labels": self._labels},
@@ -205,6 +216,14 @@ class Autoscaler(pulumi.ComponentResource):
             ),
         ]
 
+    def _order_of_groups(self) -> pulumi.Resource:
+        return ConfigMap(
+            f"{self._name}-priorities",
+            metadata={"name": CONFIG_MAP, "namespace": NAMESPACE, "labels": self._labels},
+            data={KEY: self._args.priorities},
+            opts=self._child,
+        )
+
     def _deployment(self, *, after: Sequence[pulumi.Resource]) -> None:
         Deployment(
             f"{self._name}-deployment",
@@ -216,7 +235,7 @@ class Autoscaler(pulumi.ComponentResource):
                 "template": {
                     # It must not move itself away in the middle of moving others.
                     "metadata": {"labels": self._labels, "annotations": {SAFE_TO_EVICT: "false"}},
-                    "spec": self._pod(),
+                    "spec": self._args.images.pulled(self._args.egress.through(self._pod())),
                 },
             },
             # A pod that starts before its role is associated never gets it.

@@ -33,8 +33,9 @@ def autoscaler_flags(settings: StackSettings) -> dict[str, str]:
     return {
         "cloud-provider": "aws",
         "node-group-auto-discovery": discovery,
-        # The least idle CPU and memory after the pods are placed: the shapes differ between groups, not inside one.
-        "expander": "least-waste",
+        # The stack's own order of groups (see `components.expander`), and among equals the least idle CPU and memory
+        # after the pods are placed: the shapes differ between groups, not inside one.
+        "expander": "priority,least-waste",
         # A group is one Auto Scaling group per zone: grow the zones evenly.
         "balance-similar-node-groups": "true",
         # Scratch volumes are no reason to keep a node all night; budgets protect what must stay.
@@ -65,13 +66,14 @@ def group_options(kind: NodeKind) -> dict[str, str]:
     """Options of one group, which the autoscaler reads from tags of the Auto Scaling group; flags are for the rest."""
     if kind is NodeKind.FIXED:
         return {}  # the careful defaults: half empty for ten minutes
-    return {
+    options = {
         # GPU nodes cost most, and a job that finds none waits longest: in between by choice.
         "scaledownunneededtime": "5m0s" if kind is NodeKind.GPU else "3m0s",
         # Above the threshold a node is never considered, whatever the budgets say. Higher thrashes: see docs/adr/0005.
         "scaledownutilizationthreshold": "0.65",
-        "scaledowngpuutilizationthreshold": "0.65",
     }
+    # Of a node with GPUs these alone are weighed, and of any other they never are.
+    return options | {"scaledowngpuutilizationthreshold": "0.65"} if kind is NodeKind.GPU else options
 
 
 def _grace(settings: StackSettings) -> int:

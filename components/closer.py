@@ -19,6 +19,7 @@ from pulumi_kubernetes.batch.v1 import CronJob
 from pulumi_kubernetes.core.v1 import ServiceAccount
 from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
+from components.images import UPSTREAM, ImageSource
 from components.pod_rules import container_security, home, pod_security, resources
 from components.rights import closer_rules
 from ebbtide.vocabulary.controller_config import ControllerConfig
@@ -27,7 +28,7 @@ from ebbtide.vocabulary.labels import CONTROLLER, CUSTOMER, WORKLOAD, NodeKind
 from ebbtide.vocabulary.windows import BusinessHours
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import PodTemplateSpecArgsDict
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict
 
 _YEARS = range(2026, 2036)  # beyond them zones are guesses, and their rules repeat
 _DAYS_OF_WEEK = 7
@@ -76,6 +77,7 @@ class CloserArgs:
     config: ControllerConfig
     namespace: pulumi.Input[str]
     image: str  # the controller's
+    images: ImageSource = UPSTREAM
 
 
 class Closer(pulumi.ComponentResource):
@@ -128,23 +130,24 @@ class Closer(pulumi.ComponentResource):
 
 
 def _template(args: CloserArgs) -> "PodTemplateSpecArgsDict":
+    pod: PodSpecArgsDict = {
+        "service_account_name": NAME,
+        "restart_policy": "OnFailure",
+        **home(NodeKind.FIXED),
+        "security_context": pod_security(),
+        "containers": [
+            {
+                "name": "closer",
+                "image": args.image,
+                "command": ["python", "-m", "controllers.closer", "--config", f"{_CONFIG_DIRECTORY}/config.json"],
+                "resources": resources(cpu=50, memory=96),
+                "security_context": container_security(read_only=True),
+                "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
+            }
+        ],
+        "volumes": [{"name": "config", "config_map": {"name": CONTROLLER}}],
+    }
     return {
         "metadata": {"labels": {WORKLOAD: NAME, CUSTOMER: args.config.customer}},
-        "spec": {
-            "service_account_name": NAME,
-            "restart_policy": "OnFailure",
-            **home(NodeKind.FIXED),
-            "security_context": pod_security(),
-            "containers": [
-                {
-                    "name": "closer",
-                    "image": args.image,
-                    "command": ["python", "-m", "controllers.closer", "--config", f"{_CONFIG_DIRECTORY}/config.json"],
-                    "resources": resources(cpu=50, memory=96),
-                    "security_context": container_security(read_only=True),
-                    "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
-                }
-            ],
-            "volumes": [{"name": "config", "config_map": {"name": CONTROLLER}}],
-        },
+        "spec": args.images.pulled(pod),
     }

@@ -10,7 +10,7 @@ about a minute. The pod carries no checksum of it: a restart would close budgets
 window anew.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -23,6 +23,8 @@ from components.admission import Admission, AdmissionArgs
 from components.budget import closed_budget
 from components.closer import NAME as CLOSER
 from components.closer import Closer, CloserArgs
+from components.egress import OPEN, Egress
+from components.images import UPSTREAM, ImageSource
 from components.pod_rules import (
     PodIdentity,
     affinity,
@@ -32,7 +34,7 @@ from components.pod_rules import (
     resources,
     spread,
 )
-from components.redis import PASSWORD_ENV, PASSWORD_KEY, from_secret
+from components.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret
 from components.rights import system_rules, worker_rules
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump
 from ebbtide.vocabulary.labels import CONTROLLER, Category, NodeKind
@@ -40,7 +42,7 @@ from ebbtide.vocabulary.labels import CONTROLLER, Category, NodeKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodTemplateSpecArgsDict, ProbeArgsDict
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict, PodTemplateSpecArgsDict, ProbeArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 NAME = CONTROLLER
@@ -57,30 +59,41 @@ class ControllerArgs:
     namespace: pulumi.Input[str]
     worker_namespace: pulumi.Input[str]
     replicas: int = 1
+    redis_host: pulumi.Input[str] | None = None  # where the config's own is not known yet
+    redis_authority: RedisAuthority = PUBLIC
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
 
 
 class Controller(pulumi.ComponentResource):
+    document: pulumi.Output[str]  # what the controller reads
+
     def __init__(self, name: str, args: ControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Controller", name, None, opts)
         config = args.config
+        self.document = _document(args)
         child = pulumi.ResourceOptions(parent=self)
         here = args.namespace
-        ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": here}, opts=child)
-        Lease(f"{name}-lease", metadata={"name": NAME, "namespace": here}, opts=child)
         budgets = [budget.name for budget in config.budgets]
-        self._grant(f"{name}-system", here, here, system_rules(lease=NAME, budgets=budgets))
         pools = [pool.deployment for pool in config.pools]
-        self._grant(f"{name}-workers", args.worker_namespace, here, worker_rules(pools=pools))
+        # Before the pod, and so after it in a destroy: it closes the budgets on its way out, and needs its rights to.
+        rights: list[pulumi.Resource] = [
+            ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": here}, opts=child),
+            Lease(f"{name}-lease", metadata={"name": NAME, "namespace": here}, opts=child),
+            *self._grant(f"{name}-system", here, here, system_rules(lease=NAME, budgets=budgets)),
+            *self._grant(f"{name}-workers", args.worker_namespace, here, worker_rules(pools=pools)),
+        ]
         config_map = ConfigMap(
             f"{name}-config",
             metadata={"name": NAME, "namespace": here},
-            data={CONFIG_FILE: dump(config)},
+            data={CONFIG_FILE: self.document},
             opts=child,
         )
         limits = AdmissionArgs(namespace=here, controller=NAME, closer=CLOSER)
         admission = Admission(f"{name}-admission", limits, child)
-        self._pod(name, args, [config_map, admission])
-        Closer(f"{name}-closer", CloserArgs(config=config, namespace=here, image=args.image), child)
+        self._pod(name, args, [*rights, config_map, admission])
+        closer = CloserArgs(config=config, namespace=here, image=args.image, images=args.images)
+        Closer(f"{name}-closer", closer, child)
         self.register_outputs({})
 
     def _grant(
@@ -89,16 +102,17 @@ class Controller(pulumi.ComponentResource):
         where: pulumi.Input[str],
         account_namespace: pulumi.Input[str],
         rules: "Sequence[PolicyRuleArgsDict]",
-    ) -> None:
+    ) -> "tuple[Role, RoleBinding]":
         opts = pulumi.ResourceOptions(parent=self)
-        Role(f"{resource_name}-role", metadata={"name": NAME, "namespace": where}, rules=rules, opts=opts)
-        RoleBinding(
+        role = Role(f"{resource_name}-role", metadata={"name": NAME, "namespace": where}, rules=rules, opts=opts)
+        binding = RoleBinding(
             f"{resource_name}-binding",
             metadata={"name": NAME, "namespace": where},
             role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
             subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
             opts=opts,
         )
+        return role, binding
 
     def _pod(self, name: str, args: ControllerArgs, after: "Sequence[pulumi.Resource]") -> None:
         identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.config.customer)
@@ -117,32 +131,42 @@ class Controller(pulumi.ComponentResource):
         )
 
 
+def _document(args: ControllerArgs) -> pulumi.Output[str]:
+    config = args.config
+    if args.redis_host is None:
+        return pulumi.Output.from_input(dump(config))
+    host = pulumi.Output.from_input(args.redis_host)
+    return host.apply(lambda known: dump(replace(config, redis=replace(config.redis, host=known))))
+
+
 def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
+    pod: PodSpecArgsDict = {
+        "service_account_name": NAME,
+        "affinity": affinity(Category.FIXED),
+        "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
+        **home(NodeKind.FIXED),
+        "termination_grace_period_seconds": _GRACE_SECONDS,
+        "security_context": pod_security(),
+        "containers": [
+            {
+                "name": "controller",
+                "image": args.image,
+                "command": ["python", "-m", "controllers", "--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"],
+                "env": _environment(args.config),
+                "ports": [{"name": "http", "container_port": PORT}],
+                "liveness_probe": _probe("/healthz", failures=6),
+                "readiness_probe": _probe("/readyz", failures=3),
+                "resources": resources(cpu=100, memory=128),
+                "security_context": container_security(read_only=True),
+                "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
+            }
+        ],
+        "volumes": [{"name": "config", "config_map": {"name": NAME}}],
+    }
+    # The bundle for a Redis with a certificate of the company's own; the API server brings its own authority.
     return {
         "metadata": {"labels": identity.labels},
-        "spec": {
-            "service_account_name": NAME,
-            "affinity": affinity(Category.FIXED),
-            "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
-            **home(NodeKind.FIXED),
-            "termination_grace_period_seconds": _GRACE_SECONDS,
-            "security_context": pod_security(),
-            "containers": [
-                {
-                    "name": "controller",
-                    "image": args.image,
-                    "command": ["python", "-m", "controllers", "--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"],
-                    "env": _environment(args.config),
-                    "ports": [{"name": "http", "container_port": PORT}],
-                    "liveness_probe": _probe("/healthz", failures=6),
-                    "readiness_probe": _probe("/readyz", failures=3),
-                    "resources": resources(cpu=100, memory=128),
-                    "security_context": container_security(read_only=True),
-                    "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
-                }
-            ],
-            "volumes": [{"name": "config", "config_map": {"name": NAME}}],
-        },
+        "spec": args.images.pulled(args.egress.trusting(args.redis_authority.trusted_by(pod))),
     }
 
 

@@ -5,14 +5,21 @@ is, whatever the group's kind, so it selects by the accelerator's presence and n
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.apps.v1 import DaemonSet
 
+from components.images import UPSTREAM, ImageSource
 from components.node_shape import ACCELERATOR
 from ebbtide.vocabulary.labels import CUSTOMER, GPU_TAINT_KEY, WORKLOAD
 
-IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.17.4"
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict
+
+IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.19.3"
+"""The last release of a minor that has had its corrections; amd64 and arm64. Source: NVIDIA/k8s-device-plugin, tags."""
+
 _SOCKETS = "/var/lib/kubelet/device-plugins"
 _NAME = "nvidia-device-plugin"
 
@@ -20,6 +27,8 @@ _NAME = "nvidia-device-plugin"
 @dataclass(frozen=True, kw_only=True)
 class DevicePluginArgs:
     customer: str
+    image: str = IMAGE
+    images: ImageSource = UPSTREAM
 
 
 class DevicePlugin(pulumi.ComponentResource):
@@ -39,39 +48,41 @@ class DevicePlugin(pulumi.ComponentResource):
                 "update_strategy": {"type": "RollingUpdate"},
                 "template": {
                     "metadata": {"labels": {WORKLOAD: _NAME, CUSTOMER: args.customer}},
-                    "spec": {
-                        "priority_class_name": "system-node-critical",
-                        "automount_service_account_token": False,
-                        "affinity": {
-                            "node_affinity": {
-                                "required_during_scheduling_ignored_during_execution": {
-                                    "node_selector_terms": [
-                                        {"match_expressions": [{"key": ACCELERATOR, "operator": "Exists"}]}
-                                    ]
-                                }
-                            }
-                        },
-                        "tolerations": [{"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}],
-                        "containers": [
-                            {
-                                "name": "plugin",
-                                "image": IMAGE,
-                                "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "true"}],
-                                "resources": {
-                                    "requests": {"cpu": "20m", "memory": "128Mi"},
-                                    "limits": {"memory": "128Mi"},
-                                },
-                                "security_context": {
-                                    "allow_privilege_escalation": False,
-                                    "capabilities": {"drop": ["ALL"]},
-                                },
-                                "volume_mounts": [{"name": "sockets", "mount_path": _SOCKETS}],
-                            }
-                        ],
-                        "volumes": [{"name": "sockets", "host_path": {"path": _SOCKETS}}],
-                    },
+                    "spec": args.images.pulled(_pod(args.image)),
                 },
             },
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})
+
+
+def _pod(image: str) -> "PodSpecArgsDict":
+    return {
+        "priority_class_name": "system-node-critical",
+        "automount_service_account_token": False,
+        "affinity": {
+            "node_affinity": {
+                "required_during_scheduling_ignored_during_execution": {
+                    "node_selector_terms": [{"match_expressions": [{"key": ACCELERATOR, "operator": "Exists"}]}]
+                }
+            }
+        },
+        "tolerations": [{"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [
+            {
+                "name": "plugin",
+                "image": image,
+                "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "true"}],
+                "resources": {
+                    "requests": {"cpu": "20m", "memory": "128Mi"},
+                    "limits": {"memory": "128Mi"},
+                },
+                "security_context": {
+                    "allow_privilege_escalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "volume_mounts": [{"name": "sockets", "mount_path": _SOCKETS}],
+            }
+        ],
+        "volumes": [{"name": "sockets", "host_path": {"path": _SOCKETS}}],
+    }

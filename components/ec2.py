@@ -14,12 +14,14 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="aws.ec2/encryptioncontrol", category=DeprecationWarning)
     from pulumi_aws.ec2 import (
         Eip,
+        FlowLog,
         InternetGateway,
         LaunchTemplate,
         NatGateway,
         Route,
         RouteTable,
         RouteTableAssociation,
+        SecurityGroup,
         Subnet,
         Vpc,
         VpcEndpoint,
@@ -27,12 +29,14 @@ with warnings.catch_warnings():
 
 __all__ = [
     "Eip",
+    "FlowLog",
     "InternetGateway",
     "LaunchTemplate",
     "NatGateway",
     "Route",
     "RouteTable",
     "RouteTableAssociation",
+    "SecurityGroup",
     "Subnet",
     "Vpc",
     "VpcEndpoint",

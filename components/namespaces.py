@@ -2,7 +2,8 @@
 
 Workers have a namespace of their own because the controller may patch pods there, and nowhere else.
 Both enforce the restricted Pod Security level: everything Ebbtide writes meets it, and a pod that does not is refused
-at once rather than found in an audit.
+at once rather than found in an audit. GPUs need no exception, since the kubelet hands a container its devices; what
+must see the node itself, the device plugin, lives in kube-system.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 
+from components.egress import OPEN, Egress, ca_bundle
 from ebbtide.vocabulary.labels import CUSTOMER, NAMESPACE, WORKER_NAMESPACE
 
 _POD_SECURITY = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
@@ -18,6 +20,7 @@ _POD_SECURITY = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in 
 @dataclass(frozen=True, kw_only=True)
 class NamespacesArgs:
     customer: str
+    egress: Egress = OPEN
 
 
 class Namespaces(pulumi.ComponentResource):
@@ -28,6 +31,8 @@ class Namespaces(pulumi.ComponentResource):
         super().__init__("ebbtide:components:Namespaces", name, None, opts)
         self.system = self._namespace(f"{name}-system", NAMESPACE, args.customer)
         self.workers = self._namespace(f"{name}-workers", WORKER_NAMESPACE, args.customer)
+        for part, namespace in (("system", self.system), ("workers", self.workers)):
+            ca_bundle(f"{name}-{part}-ca-bundle", args.egress, namespace.metadata.name, parent=self)
         self.register_outputs({})
 
     def _namespace(self, resource_name: str, namespace: str, customer: str) -> Namespace:

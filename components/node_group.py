@@ -4,27 +4,33 @@ One managed group per zone, because AWS rebalances the zones of a group by termi
 can tell it not to in a group that EKS owns.
 
 The desired size is the autoscaler's after the first creation. The trap: what Pulumi ignores it sends from its *state*,
-so a changed minimum or maximum carries a stale desired size along. `pulumi up --refresh` is the documented command.
+so a changed minimum or maximum carries a stale desired size along. `pulumi up --refresh` is the documented command. A
+minimum above the nodes that run is refused by AWS, refreshed or not: the autoscaler has to bring them first.
 
-Whatever changes the launch template, cost tags included, replaces the nodes a third at a time and waits for budgets:
-with closed ones EKS gives up after a while, and the update fails without harm. Do it in a maintenance.
+Whatever changes the launch template, cost tags and the disk included, replaces the nodes a third at a time and waits
+for budgets: with closed ones EKS gives up after a quarter of an hour, and the update fails without harm. Do it in a
+maintenance. Another instance type or kind replaces the group: EKS drains the old one, and after some minutes ends what
+is still there, budgets or not (EKS user guide, "Delete a managed node group"). Do that when nothing runs in it.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_aws.autoscaling import Tag
 from pulumi_aws.eks import NodeGroup as EksNodeGroup
 
 from components.ec2 import LaunchTemplate
+from components.node_config import user_data
 from components.node_shape import TEMPLATE, NodeRange, NodeShape, name_prefix
 from components.ownership import DESIRED_SIZE, FieldOwner, OwnedField, OwnershipTable, hand_over
 from ebbtide.vocabulary.labels import NodeKind
 
-_ROOT_VOLUME_GIB = 50
-_GPU_ROOT_VOLUME_GIB = 100  # images with CUDA and a framework inside take 10 to 20 GiB each
+if TYPE_CHECKING:
+    from pulumi_aws.eks import NodeGroupUpdateConfigArgsDict
+
 _TAGGED = ("instance", "volume", "network-interface")
 
 
@@ -66,8 +72,9 @@ class NodeGroup(pulumi.ComponentResource):
             instance_types=args.instance_types,
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
             scaling_config={"min_size": args.size.min, "max_size": args.size.max, "desired_size": args.size.min},
-            # GPU capacity is scarce: never ask for a second node while the first is not given back.
-            update_config={"max_unavailable": 1} if args.shape.gpus else {"max_unavailable_percentage": 33},
+            update_config=update_pace(args.shape),
+            # A node whose kubelet, network or GPU fails for good is replaced by EKS; nobody else would notice at night.
+            node_repair_config={"enabled": True},
             labels=args.shape.labels,
             taints=[{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in args.shape.taints],
             tags=args.tags,
@@ -100,12 +107,13 @@ class NodeGroup(pulumi.ComponentResource):
                     "device_name": "/dev/xvda",
                     "ebs": {
                         "volume_type": "gp3",
-                        "volume_size": _GPU_ROOT_VOLUME_GIB if args.shape.gpus else _ROOT_VOLUME_GIB,
+                        "volume_size": args.shape.disk_gib,
                         "encrypted": "true",
                         "delete_on_termination": "true",
                     },
                 }
             ],
+            user_data=user_data(args.shape.max_pods),
             # Tags of a node group stop at the group: this is the only way they reach what is billed.
             tag_specifications=[{"resource_type": part, "tags": tags} for part in _TAGGED],
             tags=tags,
@@ -120,6 +128,11 @@ class NodeGroup(pulumi.ComponentResource):
                 tag={"key": key, "value": value, "propagate_at_launch": False},
                 opts=pulumi.ResourceOptions(parent=self, deleted_with=group),
             )
+
+
+def update_pace(shape: NodeShape) -> "NodeGroupUpdateConfigArgsDict":
+    """GPU capacity is scarce: one node at a time, and given back before the next one is asked for."""
+    return {"max_unavailable": 1, "update_strategy": "MINIMAL"} if shape.gpus else {"max_unavailable_percentage": 33}
 
 
 def _known(name: str | None) -> str:

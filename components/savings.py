@@ -1,7 +1,10 @@
 """Tags that say what a resource costs whom, and which nodes a Savings Plan is meant to cover. Nothing is ever bought.
 
 A commitment pays for hours that run anyway. Only the fixed group's minimum does: flexible and GPU nodes leave at night
-and stay on demand, and no plan covers spot.
+and stay on demand, and no plan covers spot. The keys are listed, and their use told, in docs/cost-tags.md.
+
+What seldom changes is on the nodes themselves. What follows the file's numbers and estimates is on the node group
+alone: tags of nodes are part of the launch template, and a new one replaces every node.
 """
 
 from enum import StrEnum
@@ -11,25 +14,33 @@ from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import CUSTOMER, NODE_GROUP, NODE_KIND, PREFIX, NodeKind
 
 SAVINGS_PLAN = PREFIX + "savings-plan"
+PLAN_TYPE = PREFIX + "savings-plan-type"
 STEADY_NODES = PREFIX + "steady-nodes"
 
 
 class SavingsPlan(StrEnum):
-    """What is meant to pay for a group's nodes."""
+    """What is meant to pay for a node. Its kind alone decides, so the tag never changes under a running one."""
 
-    COMPUTE = "compute"
-    EC2_INSTANCE = "ec2-instance"
+    COMMITMENT = "commitment"
     ON_DEMAND = "on-demand"
     SPOT = "spot"
 
 
-def savings_plan(kind: NodeKind, pricing_assumption: str) -> SavingsPlan:
-    """The plan for a group; the assumption of the stack picks between the two kinds of plan."""
+class PlanType(StrEnum):
+    """Which of the two kinds of plan the estimates of the stack assume."""
+
+    COMPUTE = "compute"
+    EC2_INSTANCE = "ec2-instance"
+
+
+def savings_plan(kind: NodeKind) -> SavingsPlan:
     if kind is NodeKind.SPOT:
         return SavingsPlan.SPOT
-    if kind is not NodeKind.FIXED:
-        return SavingsPlan.ON_DEMAND
-    return SavingsPlan.EC2_INSTANCE if pricing_assumption.startswith("ec2") else SavingsPlan.COMPUTE
+    return SavingsPlan.COMMITMENT if kind is NodeKind.FIXED else SavingsPlan.ON_DEMAND
+
+
+def plan_type(pricing_assumption: str) -> PlanType:
+    return PlanType.EC2_INSTANCE if pricing_assumption.startswith("ec2") else PlanType.COMPUTE
 
 
 def steady_nodes(group: NodeGroupSettings) -> int:
@@ -43,16 +54,17 @@ def cost_tags(settings: StackSettings) -> dict[str, str]:
 
 
 def node_tags(name: str, group: NodeGroupSettings, settings: StackSettings) -> dict[str, str]:
-    """On all that a group's nodes consist of: instances, volumes, network interfaces.
-
-    Only what seldom changes: these tags are part of the launch template, and a new one replaces every node.
-    """
-    return cost_tags(settings) | {NODE_GROUP: name, NODE_KIND: group.kind.value}
+    """On all that a group's nodes consist of: instances, volumes, network interfaces."""
+    return cost_tags(settings) | {
+        NODE_GROUP: name,
+        NODE_KIND: group.kind.value,
+        SAVINGS_PLAN: savings_plan(group.kind).value,
+    }
 
 
 def group_tags(name: str, group: NodeGroupSettings, settings: StackSettings) -> dict[str, str]:
     """On the node group itself: whose it is, and what it may be committed to."""
-    return node_tags(name, group, settings) | {
-        SAVINGS_PLAN: savings_plan(group.kind, settings.costs.pricing_assumption).value,
-        STEADY_NODES: str(steady_nodes(group)),
-    }
+    tags = node_tags(name, group, settings) | {STEADY_NODES: str(steady_nodes(group))}
+    if savings_plan(group.kind) is not SavingsPlan.COMMITMENT:
+        return tags
+    return tags | {PLAN_TYPE: plan_type(settings.costs.pricing_assumption).value}

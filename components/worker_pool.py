@@ -21,6 +21,8 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 
 from components.budget import closed_budget
+from components.egress import OPEN, Egress
+from components.images import UPSTREAM, ImageSource
 from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
 from components.pod_rules import (
     PodIdentity,
@@ -32,7 +34,7 @@ from components.pod_rules import (
     spread,
     tolerations,
 )
-from components.redis import PASSWORD_ENV, PASSWORD_KEY, URL_KEY, from_secret
+from components.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret, url_key
 from components.workload import SKIP_AWAIT
 from ebbtide.settings.grace import grace_seconds
 from ebbtide.settings.workers import SourceKind, WorkerSettings
@@ -40,7 +42,7 @@ from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category, ReplicasOwner
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import ContainerArgsDict, EnvVarArgsDict, PodTemplateSpecArgsDict
+    from pulumi_kubernetes.core.v1 import ContainerArgsDict, EnvVarArgsDict, PodSpecArgsDict, PodTemplateSpecArgsDict
 
 SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 
@@ -64,7 +66,11 @@ class WorkerPoolArgs:
     settings: WorkerSettings
     customer: str
     redis: RedisEndpoint
+    redis_host: pulumi.Input[str] | None = None  # where the endpoint's own is not known yet
+    redis_authority: RedisAuthority = PUBLIC
     ownership: OwnershipTable | None = None
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
 
 
 class WorkerPool(pulumi.ComponentResource):
@@ -116,10 +122,11 @@ def worker_command(settings: WorkerSettings) -> list[str]:
     return ["rq", "worker", *worker_class, "--with-scheduler", *limits, *settings.source.queues]
 
 
-def _environment(redis: RedisEndpoint, kind: SourceKind) -> "list[EnvVarArgsDict]":
+def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
+    redis, kind = args.redis, args.settings.source.kind
     return [
-        from_secret(_URL_VARIABLE[kind], URL_KEY),
-        {"name": "REDIS_HOST", "value": redis.host},
+        from_secret(_URL_VARIABLE[kind], url_key(redis, python=kind is not SourceKind.LIST)),
+        {"name": "REDIS_HOST", "value": redis.host if args.redis_host is None else args.redis_host},
         {"name": "REDIS_PORT", "value": str(redis.port)},
         {"name": "REDIS_DB", "value": str(redis.db)},
         from_secret(redis.password_env or PASSWORD_ENV, PASSWORD_KEY),
@@ -132,21 +139,22 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     container: ContainerArgsDict = {
         "name": "worker",
         "image": settings.image,
-        "env": _environment(args.redis, settings.source.kind),
+        "env": _environment(args),
         "resources": resources(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu),
         "security_context": container_security(),
     }
+    pod: PodSpecArgsDict = {
+        "affinity": affinity(Category.WORKER),
+        "topology_spread_constraints": spread(identity, revision_label=""),
+        "node_selector": nodes_of_group(settings.node_group),
+        "tolerations": tolerations(settings.gpu),
+        "termination_grace_period_seconds": grace_seconds(settings.longest_job),
+        "share_process_namespace": True,
+        "automount_service_account_token": False,
+        "security_context": pod_security(),
+        "containers": [{**container, "command": command} if command else container],
+    }
     return {
         "metadata": {"labels": identity.labels},
-        "spec": {
-            "affinity": affinity(Category.WORKER),
-            "topology_spread_constraints": spread(identity, revision_label=""),
-            "node_selector": nodes_of_group(settings.node_group),
-            "tolerations": tolerations(settings.gpu),
-            "termination_grace_period_seconds": grace_seconds(settings.longest_job),
-            "share_process_namespace": True,
-            "automount_service_account_token": False,
-            "security_context": pod_security(),
-            "containers": [{**container, "command": command} if command else container],
-        },
+        "spec": args.images.pulled(args.egress.through(args.redis_authority.trusted_by(pod))),
     }

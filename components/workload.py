@@ -12,6 +12,8 @@ from pulumi_kubernetes.apps.v1 import Deployment, StatefulSet
 from pulumi_kubernetes.core.v1 import Service
 
 from components.budget import closed_budget
+from components.egress import OPEN, Egress
+from components.images import UPSTREAM, ImageSource
 from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
 from components.pod_rules import (
     PodIdentity,
@@ -28,7 +30,7 @@ from ebbtide.vocabulary.labels import Category, NodeKind, ReplicasOwner
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.apps.v1 import DeploymentStrategyArgsDict
-    from pulumi_kubernetes.core.v1 import PodTemplateSpecArgsDict
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
@@ -50,6 +52,8 @@ class WorkloadArgs:
     customer: str
     node_kind: NodeKind
     ownership: OwnershipTable | None = None
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
 
     @property
     def identity(self) -> PodIdentity:
@@ -140,22 +144,20 @@ def _strategy(category: Category) -> "DeploymentStrategyArgsDict":
 
 def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
     settings, identity = args.settings, args.identity
-    return {
-        "metadata": {"labels": identity.labels},
-        "spec": {
-            "affinity": affinity(settings.category),
-            "topology_spread_constraints": spread(identity, revision_label=_REVISION_LABEL[settings.kind]),
-            **home(args.node_kind),
-            "tolerations": tolerations(settings.gpu),
-            "automount_service_account_token": False,
-            "security_context": pod_security(),
-            "containers": [
-                {
-                    "name": args.name,
-                    "image": settings.image,
-                    "resources": resources(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu),
-                    "security_context": container_security(),
-                }
-            ],
-        },
+    pod: PodSpecArgsDict = {
+        "affinity": affinity(settings.category),
+        "topology_spread_constraints": spread(identity, revision_label=_REVISION_LABEL[settings.kind]),
+        **home(args.node_kind),
+        "tolerations": tolerations(settings.gpu),
+        "automount_service_account_token": False,
+        "security_context": pod_security(),
+        "containers": [
+            {
+                "name": args.name,
+                "image": settings.image,
+                "resources": resources(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu),
+                "security_context": container_security(),
+            }
+        ],
     }
+    return {"metadata": {"labels": identity.labels}, "spec": args.images.pulled(args.egress.through(pod))}

@@ -1,4 +1,9 @@
 """The Pulumi program: read the settings, build the stack, export what others ask for."""
+# ruff: noqa: E402 - what comes before the imports is for them
+
+import gc
+
+gc.disable()  # the SDKs are half a million objects that stay: looking for garbage among them takes a fifth of the run
 
 import pulumi
 

@@ -43,5 +43,5 @@ def _parsed(text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # a text of brackets alone ends in the second
         return text

@@ -23,7 +23,7 @@ SOUND: dict[str, Any] = {
         "fixed": {"instanceTypes": ["m7i.2xlarge"], "min": 2, "max": 4},
         "flexible": {"instanceTypes": ["m7i.4xlarge", "m6i.4xlarge"], "min": 0, "max": 9},
         "gpu": {"instanceTypes": ["g5.2xlarge"], "max": 4},
-        "spot": {"instanceTypes": ["m7i.4xlarge"], "max": 4},
+        "spot": {"instanceTypes": ["m7i.2xlarge", "m6i.2xlarge", "m6a.2xlarge", "m7i-flex.2xlarge"], "max": 4},
     },
     "ebbtide:controller": {"closingGuard": "15m"},
     "ebbtide:workloads": {
@@ -73,6 +73,8 @@ FAULTS: dict[str, tuple[Location, object]] = {
     "more nodes at least than at most": ((_GROUPS, "flexible", "min"), 10),
     "a group of no kind": ((_GROUPS, "cheap"), {"instanceTypes": ["m7i.large"], "max": 4}),
     "a group with a key too many": ((_GROUPS, "flexible", "size"), 3),
+    "spot of one type": ((_GROUPS, "narrow"), {"kind": "spot", "instanceTypes": ["m7i.2xlarge"], "max": 4}),
+    "a disk too small for the image": ((_GROUPS, "flexible", "diskSize"), 8),
     "GPUs where none belong": ((_GROUPS, "spot", "instanceTypes", 0), "g5.2xlarge"),
     "a Redis without its address": (("ebbtide:redis",), {"kind": "url"}),
     "no closing guard": (("ebbtide:controller", "closingGuard"), "0s"),

@@ -20,8 +20,8 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TIMEZONES = ("America/New_York", "Europe/Berlin", "Asia/Kathmandu", "Pacific/Chatham", "Australia/Lord_Howe", "UTC")
 REGIONS = ("us-east-1", "eu-central-1", "ap-southeast-2", "eu-north-1")  # nothing is known of the last one's prices
 SHAPES = {  # vCPU, GiB and GPUs, and the types that have them
-    (4, 16, 0): ("m7i.xlarge", "m6i.xlarge", "m6a.xlarge"),
-    (8, 32, 0): ("m7i.2xlarge", "m6i.2xlarge"),
+    (4, 16, 0): ("m7i.xlarge", "m6i.xlarge", "m6a.xlarge", "m7i-flex.xlarge", "t3.xlarge"),
+    (8, 32, 0): ("m7i.2xlarge", "m6i.2xlarge", "m6a.2xlarge", "m7i-flex.2xlarge", "t3.2xlarge"),
     (16, 64, 0): ("m7i.4xlarge", "m6i.4xlarge"),
     (8, 16, 0): ("c7i.2xlarge", "c6i.2xlarge"),
     (4, 16, 1): ("g5.xlarge", "g6.xlarge", "g4dn.xlarge"),
@@ -150,12 +150,15 @@ class _Draft:
             wanted += self.some([("gpu", "gpu"), ("gpu-wide", "gpu")], least=1, most=2)
         wanted += self.some([("spot", "spot"), ("cheap", "spot")], most=2)
         for name, kind in wanted:
-            shape = self.one_of([shape for shape in SHAPES if (shape[2] > 0) is (kind == "gpu")])
+            fewest = 4 if kind == "spot" else 1
+            shapes = [shape for shape in SHAPES if (shape[2] > 0) is (kind == "gpu") and len(SHAPES[shape]) >= fewest]
+            shape = self.one_of(shapes)
             most = self.random.randint(zones, 40)
             least = {"min": self.random.randint(1, zones)} if kind == "fixed" else self.maybe(min=0, max=most)
-            types = {"instanceTypes": self.some(SHAPES[shape], least=1, most=3)}
+            types = {"instanceTypes": self.some(SHAPES[shape], least=fewest, most=max(fewest, 3))}
+            more = self.maybe(diskSize=self.random.randint(20, 500), priority=self.random.randint(0, 99))
             named = {"kind": kind} if name != kind or self.chance() else {}
-            self.groups[name] = {**named, **types, **least}
+            self.groups[name] = {**named, **types, **least, **more}
             self.shapes[name] = shape
             self.kinds.setdefault(kind, []).append(name)
 

@@ -11,6 +11,7 @@ import yaml
 from control_plane.driver import ControlPlane
 from control_plane.stack import APPLY, add_group_node
 
+from components.redis_server import KEPT
 from ebbtide.preview.manifests import manifests
 from ebbtide.preview.recording import record
 from ebbtide.settings import load_stack
@@ -171,7 +172,7 @@ def redis_volume() -> Json:
     spec = {
         "capacity": {"storage": "8Gi"},
         "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "gp3",
+        "storageClassName": KEPT,
         "hostPath": {"path": "/data"},
     }
     return {"metadata": {"name": "for-redis"}, "spec": spec}

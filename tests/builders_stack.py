@@ -11,6 +11,7 @@ from ebbtide.preview.resources import Resource
 from ebbtide.settings.business_hours import BusinessHoursSettings
 from ebbtide.settings.cluster import ClusterSettings
 from ebbtide.settings.costs import CostSettings
+from ebbtide.settings.defaults import SPOT_TYPES
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.workers import Source, WorkerSettings
@@ -22,7 +23,7 @@ COST_TAGS = {"ebbtide.dev/customer": "acme", "cost-center": "research"}
 
 
 def group_settings(kind: NodeKind = NodeKind.FLEXIBLE, **changes: Any) -> NodeGroupSettings:
-    types = {NodeKind.GPU: ("g5.2xlarge",), NodeKind.FIXED: ("m7i.2xlarge",)}
+    types = {NodeKind.GPU: ("g5.2xlarge",), NodeKind.FIXED: ("m7i.2xlarge",), NodeKind.SPOT: SPOT_TYPES}
     values: dict[str, Any] = {
         "kind": kind,
         "instance_types": types.get(kind, ("m7i.4xlarge", "m6i.4xlarge")),
@@ -80,6 +81,10 @@ class Recorded:
 
     def before(self, resource: Resource) -> set[str]:
         """The names of all that exists before `resource` does, and is destroyed after it."""
+        return {self._by_urn[urn].name for urn in self.urns_before(resource)}
+
+    def urns_before(self, resource: Resource) -> set[str]:
+        """The same by URN: components share names with what they hold."""
         found: set[str] = set()
         waiting = [resource]
         while waiting:
@@ -88,7 +93,7 @@ class Recorded:
                 if urn and urn not in found:
                     found.add(urn)
                     waiting.append(self._by_urn[urn])
-        return {self._by_urn[urn].name for urn in found}
+        return found
 
 
 def run(program: Callable[[], object]) -> Recorded:

@@ -3,7 +3,12 @@
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
+
+# How long an example takes says nothing on a machine that others use too.
+hypothesis.settings.register_profile("any-machine", deadline=None)
+hypothesis.settings.load_profile("any-machine")
 
 
 @pytest.fixture(autouse=True)

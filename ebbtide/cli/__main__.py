@@ -25,10 +25,12 @@ class Command:
 
 
 COMMANDS = {
+    "new": Command("ebbtide.cli.new", "", "Write the stack file of a new customer."),
     "check": Command("ebbtide.cli.check", "", "Check stack files: every fault at once, or a summary."),
     "render": Command("ebbtide.cli.render", "provision", "Show what a stack would create and cost, without a cloud."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "demo": Command("ebbtide.cli.demo", "demo", "Watch real workers grow and go to zero on this machine."),
+    "probe": Command("ebbtide.cli.probe", "controller", "Name what a cluster lacks for Ebbtide."),
     "status": Command("ebbtide.cli.status", "controller", "Show what the controller sees and wants."),
     "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, or why a node is still there."),
     "pause": Command("ebbtide.cli.pause", "controller", "Tell the controller to leave pools and budgets alone."),

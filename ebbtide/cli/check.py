@@ -54,6 +54,10 @@ def summary(settings: StackSettings) -> list[str]:
     """A few lines that show whether the file says what was meant."""
     hours = settings.business_hours
     lines = [f"customer {settings.customer}, open {format_week(hours.week)} ({hours.timezone}){_calendar(settings)}"]
+    if settings.cluster.context is not None:
+        lines.append(f"cluster  there already, {settings.place}")
+    for name, labels in settings.cluster.node_selectors.items():
+        lines.append(f"nodes    {name}: {', '.join(f'{key}={value}' for key, value in labels.items())}")
     for name, group in settings.node_groups.items():
         kind = "" if name == group.kind else f" ({group.kind})"
         lines.append(f"nodes    {name}{kind}: {group.min} to {group.max} of {' or '.join(group.instance_types)}")

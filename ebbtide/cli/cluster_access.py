@@ -8,7 +8,7 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
 
@@ -60,11 +60,15 @@ class OperatorApi(KubeApi):
     """The API server as the operator reaches it; knows from where, so that a failure can name what to mend."""
 
     def __init__(self, configuration: Configuration, file: str, context: str) -> None:
-        super().__init__(configuration)
+        super().__init__(configuration, self._hear)
+        self.clock_ahead: timedelta | None = None  # of the server's clock, against this machine's
         self.source = f"kubeconfig {file}, context {context}"
         self.kubectl = f"kubectl --kubeconfig {file} --context {context}"
         token = configuration.get_api_key_with_prefix("authorization", alias="BearerToken")
         self.has_login = bool(token or configuration.cert_file)
+
+    def _hear(self, server_time: datetime) -> None:
+        self.clock_ahead = server_time - datetime.now(UTC)
 
 
 def connect(kubeconfig: str | None, context: str | None) -> OperatorApi:

@@ -33,6 +33,7 @@ from ebbtide.simulator.document import as_json
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.report import strategy_table, write_report
 from ebbtide.simulator.results import Replay
+from ebbtide.simulator.scene import require_node_groups
 from ebbtide.simulator.strategies import Strategy
 from ebbtide.simulator.traces import find_trace
 from ebbtide.vocabulary.controller_config import load
@@ -63,6 +64,7 @@ def demo(
     try:
         with _step(out, "check"):
             settings = load_stack(stack)
+            require_node_groups(settings)
             for line in summary(settings):
                 out.print(line)
         with _step(out, "render"):
@@ -103,7 +105,7 @@ def _step(out: Console, name: str) -> Generator[None]:
 
 
 def _show_stack(out: Console, settings: StackSettings, resources: Sequence[Resource]) -> None:
-    out.print(component_tree(resources, f"stack {settings.stack} ({settings.customer}, {settings.region})"))
+    out.print(component_tree(resources, f"stack {settings.stack} ({settings.customer}, {settings.place})"))
     counts = counts_by_type(resources)
     out.print(f"{sum(counts.values())} resources of {len(counts)} types; `ebbtide render {settings.stack}` lists them")
 

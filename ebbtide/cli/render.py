@@ -18,6 +18,7 @@ from rich.table import Table
 from ebbtide.files import Unwritable, write_directory
 from ebbtide.preview.cost import GroupCost, group_costs
 from ebbtide.preview.graph import mermaid
+from ebbtide.preview.lasting import LastingRow, lasting_rows
 from ebbtide.preview.manifests import manifests
 from ebbtide.preview.masked import as_json
 from ebbtide.preview.ownership import OwnershipRow, ownership_rows
@@ -100,13 +101,16 @@ def _data(resource: Resource) -> Any:
 def text_parts(settings: StackSettings, resources: Sequence[Resource]) -> list[RenderableType]:
     counts = counts_by_type(resources)
     return [
-        component_tree(resources, f"stack {settings.stack} ({settings.customer}, {settings.region})"),
+        component_tree(resources, f"stack {settings.stack} ({settings.customer}, {settings.place})"),
         "",
         f"{sum(counts.values())} resources",
         _counts_table(counts),
         "",
         "Fields that Pulumi declares once and then leaves to their owner",
         _ownership_table(ownership_rows(resources)),
+        "",
+        "What a destroy refuses or leaves (docs/life.md)",
+        _lasting_table(lasting_rows(resources)),
         "",
         "US dollars per month",
         *cost_parts(group_costs(settings)),
@@ -127,8 +131,17 @@ def _ownership_table(rows: Sequence[OwnershipRow]) -> Table:
     return table
 
 
+def _lasting_table(rows: Sequence[LastingRow]) -> Table:
+    table = _table("resource", "what")
+    for row in rows:
+        table.add_row(row.resource, row.what)
+    return table
+
+
 def cost_parts(lines: Sequence[GroupCost]) -> list[RenderableType]:
     """The monthly table and its notes."""
+    if not lines:
+        return ["not estimated: what the nodes of an existing cluster cost is not known here"]
     table = _table("line", ">at min", ">at max", ">at usage")
     table.add_column("reckoned as", overflow="fold")
     for line in lines:

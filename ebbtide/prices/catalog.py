@@ -16,9 +16,12 @@ KUBE_PROXY = (100, 0)  # EKS add-on kube-proxy, default resources
 VPC_CNI = (50, 0)  # EKS add-on vpc-cni: aws-node and its network policy agent, 25m each, no memory request
 EBS_CSI_NODE = (30, 120)  # EKS add-on aws-ebs-csi-driver, node part: three containers of 10m and 40Mi
 POD_IDENTITY_AGENT = (0, 0)  # EKS add-on eks-pod-identity-agent: no requests by default
+NODE_MONITORING_AGENT = (10, 30)  # EKS add-on eks-node-monitoring-agent, default resources
+GPU_MONITOR = (0, 0)  # the same add-on's DCGM server, GPU nodes only: no requests by default
 DEVICE_PLUGIN = (20, 128)  # NVIDIA device plugin, GPU nodes only: no requests upstream, so this is headroom
 
-EVERY_NODE = (KUBE_PROXY, VPC_CNI, EBS_CSI_NODE, POD_IDENTITY_AGENT)
+EVERY_NODE = (KUBE_PROXY, VPC_CNI, EBS_CSI_NODE, POD_IDENTITY_AGENT, NODE_MONITORING_AGENT)
+ON_GPU_NODES = (DEVICE_PLUGIN, GPU_MONITOR)
 
 
 class UnknownInstanceType(LookupError):
@@ -37,7 +40,7 @@ class InstanceType:
     arch: str  # amd64 or arm64
     allocatable_cpu: int
     allocatable_memory: int
-    max_pods: int  # as a managed node group without prefix delegation caps it
+    max_pods: int  # with prefix delegation, as a managed node group caps it
 
     @property
     def shape(self) -> tuple[int, int, int, str]:
@@ -78,7 +81,7 @@ def _catalog() -> dict[str, InstanceType]:
             arch=row["arch"],
             allocatable_cpu=int(row["allocatable_cpu_millicores"]),
             allocatable_memory=int(row["allocatable_memory_mib"]),
-            max_pods=int(row["max_pods_managed_node_group"]),
+            max_pods=int(row["max_pods_prefix_delegation"]),
         )
         for row in rows("instance_types")
     }
@@ -101,7 +104,7 @@ def instance_type_names() -> tuple[str, ...]:
 
 def usable(kind: InstanceType) -> Capacity:
     """What is left of one node for pods: allocatable less the requests of the DaemonSets."""
-    daemons = [*EVERY_NODE, *([DEVICE_PLUGIN] if kind.gpu else [])]
+    daemons = [*EVERY_NODE, *(ON_GPU_NODES if kind.gpu else ())]
     return Capacity(
         cpu=kind.allocatable_cpu - sum(cpu for cpu, _ in daemons),
         memory=kind.allocatable_memory - sum(memory for _, memory in daemons),

@@ -4,14 +4,20 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 
 from ebbtide.prices import Capacity, priced_regions
+from ebbtide.settings.cluster import ClusterKind, SupportType
 from ebbtide.settings.controller import CONTROLLER_IMAGE
+from ebbtide.settings.egress import AWS_AUTHORITIES, authorities
+from ebbtide.settings.images import DIGEST
+from ebbtide.settings.kubernetes_versions import STANDARD_SUPPORT_UNTIL
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.network import Nat
 from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import smallest_node
 from ebbtide.settings.workers import SourceKind
 from ebbtide.vocabulary.windows import BusinessHours
 
 HOLIDAYS_END_SOON = timedelta(days=60)
+SUPPORT_ENDS_SOON = timedelta(days=60)  # an upgrade wants a test on another stack first, and a quiet day
 
 
 def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[str, ...]:
@@ -21,7 +27,13 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[str
         *_about_hours(settings.business_hours.hours(tuple(range(day.year, day.year + 3))), day),
         *_about_holidays(settings, day),
         *_about_region(settings),
+        *_about_cluster(settings),
+        *_about_version(settings, day),
         *_about_controller(settings),
+        *_about_images(settings),
+        *_about_addresses(settings),
+        *_about_a_closed_network(settings),
+        *_about_egress(settings),
         *_about_pools(settings),
     )
 
@@ -47,8 +59,28 @@ def _about_holidays(settings: StackSettings, day: date) -> Iterator[str]:
 
 
 def _about_region(settings: StackSettings) -> Iterator[str]:
-    if settings.region not in priced_regions():
+    if settings.cluster.context is None and settings.region not in priced_regions():
         yield f"no prices are known for this stack's region; there are some for {', '.join(priced_regions())}"
+
+
+def _about_version(settings: StackSettings, day: date) -> Iterator[str]:
+    cluster = settings.cluster
+    if cluster.kind is not ClusterKind.EKS or STANDARD_SUPPORT_UNTIL[cluster.version] - day > SUPPORT_ENDS_SOON:
+        return
+    until = STANDARD_SUPPORT_UNTIL[cluster.version]
+    what = f"cluster.version: EKS supports {cluster.version} at the usual price until {until}"
+    if cluster.support_type is SupportType.EXTENDED:
+        yield f"{what}; from then on the control plane costs six times as much"
+    else:
+        yield f"{what} and upgrades it after that, on a day of its own choice; choose one before"
+
+
+def _about_cluster(settings: StackSettings) -> Iterator[str]:
+    if settings.cluster.context is not None and settings.cluster.cluster_id is None:
+        yield (
+            "cluster.clusterId: not set, so the stack goes to whatever cluster the context leads to; "
+            "ebbtide probe prints the one to write here"
+        )
 
 
 def _about_controller(settings: StackSettings) -> Iterator[str]:
@@ -56,6 +88,42 @@ def _about_controller(settings: StackSettings) -> Iterator[str]:
     if "@sha256:" not in image:
         which = "the default image" if image == CONTROLLER_IMAGE else "the image"
         yield f"controller.image: {which} is not named by digest, so it can change without a change here"
+
+
+def _about_images(settings: StackSettings) -> Iterator[str]:
+    for section, named in (("workloads", settings.workloads), ("workers", settings.workers)):
+        for name, entry in named.items():
+            last = entry.image.rpartition("/")[2]
+            if DIGEST not in entry.image and (":" not in last or last.endswith(":latest")):
+                yield f"{section}.{name}.image: without a version, so two of its pods may run different code"
+
+
+def _about_addresses(settings: StackSettings) -> Iterator[str]:
+    room, zones = settings.network.nodes_per_zone(), len(settings.cluster.zones)
+    nodes = sum(-(-group.max // zones) for group in settings.node_groups.values())
+    if room is not None and nodes > room:
+        yield (
+            f"network.cidr: a zone has addresses for {room} nodes at most, and the groups may have {nodes} there; "
+            "the block cannot be changed later"
+        )
+
+
+def _about_a_closed_network(settings: StackSettings) -> Iterator[str]:
+    """Whether each image comes from a registry inside is not ours to know; of those that Ebbtide brings it is."""
+    if settings.network.nat is Nat.NONE and settings.images.registry is None:
+        yield (
+            "network.nat: with none, nodes pull images only from ECR in their region and from registries that their "
+            "network reaches otherwise; images.registry, which is not set, names a mirror for those that Ebbtide brings"
+        )
+
+
+def _about_egress(settings: StackSettings) -> Iterator[str]:
+    bundle = settings.egress.ca_bundle
+    if bundle is not None and not authorities(bundle) & AWS_AUTHORITIES:
+        yield (
+            "egress.caBundle: it replaces the list in the images and holds no authority of Amazon's, so calls to AWS "
+            "that do not pass the proxy will fail; append your certificates to the public list"
+        )
 
 
 def _about_pools(settings: StackSettings) -> Iterator[str]:
@@ -78,7 +146,7 @@ def _about_pools(settings: StackSettings) -> Iterator[str]:
 def _about_room(settings: StackSettings) -> Iterator[str]:
     """Each group against all its pools at their max, whole nodes per pool: a bound, exact for pools that fill nodes."""
     nodes: dict[str, int] = {}
-    for pool in settings.workers.values():
+    for pool in settings.workers.values() if settings.node_groups else ():
         node = smallest_node(settings.node_groups[pool.node_group].instance_types)
         each = _copies(node, pool.cpu, pool.memory, pool.gpu)
         nodes[pool.node_group] = nodes.get(pool.node_group, 0) + -(-pool.max // each)

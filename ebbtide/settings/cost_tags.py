@@ -14,7 +14,7 @@ from ebbtide.settings.problems import show
 from ebbtide.settings.wanted import together, wanted
 from ebbtide.vocabulary.labels import PREFIX
 
-MOST_TAGS = 39  # AWS takes 50; the customer's own is one, a node group adds four, a subnet three, Kubernetes a few
+MOST_TAGS = 39  # AWS takes 50; ours are six at most, and EKS and the drivers of Kubernetes add up to eight
 
 # Beginnings of keys that are taken, and by whom. Case does not count: it does not to IAM either.
 _BY_AWS: Mapping[str, str] = {"aws:": "AWS keeps that beginning for itself"}

@@ -4,26 +4,48 @@ Each rule is one function from a draft to findings; `RULES` is the whole list. A
 fields that could not be read are put right: those have findings already, and no fault is told twice.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
-from ebbtide.prices import instance_type
-from ebbtide.settings.draft import COSTS, GROUPS, HOURS, WORKERS, WORKLOADS, Draft, GroupDraft, PodDraft, PoolDraft
+from ebbtide.prices import instance_type, instance_type_names
+from ebbtide.settings.defaults import SPOT_TYPES
+from ebbtide.settings.draft import (
+    COSTS,
+    GROUPS,
+    HOURS,
+    NETWORK,
+    REDIS,
+    REDIS_PASSWORD,
+    WORKERS,
+    WORKLOADS,
+    Draft,
+    GroupDraft,
+    PodDraft,
+    PoolDraft,
+)
+from ebbtide.settings.existing import unknown_nodes
+from ebbtide.settings.image_names import IMAGES
 from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import fits, home_kind, room_text
 from ebbtide.settings.problems import Finding, Location, did_you_mean
+from ebbtide.settings.redis import RedisKind
+from ebbtide.settings.types import ZONE_LETTERS
 from ebbtide.vocabulary.labels import Category, NodeKind
 
 LONGEST_SPOT_JOB = timedelta(hours=1)
 """Spot nodes are taken back with two minutes' notice, so a job there is lost now and then: an hour of work at most."""
+
+FEWEST_SPOT_TYPES = 4
+"""AWS takes spot nodes back type by type; how many types are enough nobody says, and four is what we ask for."""
 
 Kinds: TypeAlias = tuple[NodeKind, ...]
 Rule: TypeAlias = Callable[[Draft], Iterator[Finding]]
 
 
 def cross_findings(draft: Draft) -> list[Finding]:
-    return [finding for rule in RULES for finding in rule(draft)]
+    rules = [rule for rule in RULES if not (draft.existing and rule in _OF_NODE_GROUPS)]
+    return [finding for rule in rules for finding in rule(draft)]
 
 
 def _one_shape_per_group(draft: Draft) -> Iterator[Finding]:
@@ -47,6 +69,40 @@ def _gpus_are_on_gpu_groups(draft: Draft) -> Iterator[Finding]:
                 found = f"{fact.name} with {fact.gpu} GPU in a {group.kind} group"
                 yield Finding(at=(GROUPS, name, "instanceTypes"), wanted=wanted, found=found, example="g5.2xlarge")
                 break
+
+
+def _spot_groups_have_a_choice(draft: Draft) -> Iterator[Finding]:
+    for name, group in draft.groups.items():
+        if group.kind is NodeKind.SPOT and 0 < group.choice < FEWEST_SPOT_TYPES:
+            yield Finding(
+                at=(GROUPS, name, "instanceTypes"),
+                wanted=f"at least {FEWEST_SPOT_TYPES} types of one shape for spot nodes",
+                found=f"{group.choice}: {', '.join(group.types)}" if group.types else str(group.choice),
+                example=f"[{', '.join(_spot_example(group.types))}]",
+                hint=_spot_hint(group.types),
+            )
+
+
+def _spot_example(types: Sequence[str]) -> Sequence[str]:
+    """Types of the group's own shape, where there are enough."""
+    known = _of_same_shape(types)
+    return known[:FEWEST_SPOT_TYPES] if len(known) >= FEWEST_SPOT_TYPES else SPOT_TYPES
+
+
+def _spot_hint(types: Sequence[str]) -> str:
+    known = _of_same_shape(types)
+    if 0 < len(known) < FEWEST_SPOT_TYPES:
+        return f"of this shape only {', '.join(known)} are known: take another one"
+    return "AWS gives nodes of the type that it will take back least soon: the fewer types, the sooner"
+
+
+def _of_same_shape(types: Sequence[str]) -> Sequence[str]:
+    """The types themselves, and all others of their shape; nothing where they have several."""
+    shapes = {instance_type(name).shape for name in types}
+    if len(shapes) != 1:
+        return ()
+    twins = [name for name in instance_type_names() if instance_type(name).shape in shapes]
+    return [*types, *(name for name in twins if name not in types)]
 
 
 def _groups_reach_every_zone(draft: Draft) -> Iterator[Finding]:
@@ -204,6 +260,75 @@ def _expected_hours_name_groups(draft: Draft) -> Iterator[Finding]:
             yield from _unknown_name(draft, GROUPS, (COSTS, "expectedNodeHours", name), name)
 
 
+def _given_subnets_cover_the_zones(draft: Draft) -> Iterator[Finding]:
+    """A key that is no zone's letter may be meant for one that is missing."""
+    if draft.given_subnets is None:
+        return
+    missing = [zone for zone in draft.zone_letters if zone not in draft.given_subnets]
+    slips = [key for key in draft.given_subnets if key not in ZONE_LETTERS]
+    if len(missing) > len(slips):
+        yield Finding(
+            at=(NETWORK, "vpc", "privateSubnets"),
+            wanted=f"a subnet for each zone of the cluster: {', '.join(draft.zone_letters)}",
+            found=f"none for {' and '.join(missing)}",
+            example="{ a: subnet-0a1b2c3d, b: subnet-4e5f6071 }",
+            hint="or leave the zone out of ebbtide:cluster.zones, which is [a, b] unless given",
+        )
+
+
+def _pools_name_nodes_of_an_existing_cluster(draft: Draft) -> Iterator[Finding]:
+    for name, pool in draft.workers.items() if draft.existing else ():
+        yield from unknown_nodes(name, pool.node_group, draft.node_sets)
+
+
+def _redis_fits(draft: Draft) -> Iterator[Finding]:
+    if draft.redis.kind is RedisKind.IN_CLUSTER:
+        yield from _must_fit(draft, (REDIS, "memory"), draft.redis.pod, (NodeKind.FIXED,))
+
+
+def _elasticache_is_possible(draft: Draft) -> Iterator[Finding]:
+    if draft.redis.kind is not RedisKind.ELASTICACHE:
+        return
+    if draft.existing:
+        yield Finding(
+            at=(REDIS, "kind"),
+            wanted="in-cluster or url: the network of an existing cluster is not ours to put a cache into",
+            found="'elasticache'",
+            example="url",
+        )
+    elif not draft.redis.has_password:
+        yield Finding(
+            at=(REDIS_PASSWORD,),
+            wanted="the token that the cache asks for: 16 to 128 letters, digits or ! & # $ ^ < > -",
+            found="nothing",
+            hint="pulumi config set --secret ebbtide:redisPassword",
+        )
+
+
+def _images_are_named_by_digest(draft: Draft) -> Iterator[Finding]:
+    if draft.images.require_digests:
+        yield from draft.images.without_digest(frozenset(_brought(draft)))
+
+
+def _images_are_used(draft: Draft) -> Iterator[Finding]:
+    """A key that would do nothing is refused."""
+    used = frozenset(_brought(draft))
+    for key, own in draft.images.brought.items():
+        if own is not None and key not in used:
+            hint = "this stack runs none of its own"
+            yield Finding(at=(IMAGES, key), wanted="this key left out", found=repr(own), hint=hint)
+
+
+def _brought(draft: Draft) -> Iterator[str]:
+    """The keys of the images that Ebbtide brings to this stack, or may: what could not be read is given the doubt."""
+    if draft.redis.kind in (None, RedisKind.IN_CLUSTER):
+        yield "redis"
+    if not draft.existing:
+        yield "autoscaler"
+        if any(group.kind in (None, NodeKind.GPU) for group in draft.groups.values()):
+            yield "devicePlugin"
+
+
 def _unknown_name(draft: Draft, section: str, at: Location, name: str) -> Iterator[Finding]:
     """Silent while the section that should hold the name could not be read at all."""
     if section not in draft.nameless:
@@ -215,6 +340,7 @@ def _unknown_name(draft: Draft, section: str, at: Location, name: str) -> Iterat
 RULES: tuple[Rule, ...] = (
     _one_shape_per_group,
     _gpus_are_on_gpu_groups,
+    _spot_groups_have_a_choice,
     _groups_reach_every_zone,
     _workloads_fit,
     _workers_fit,
@@ -223,4 +349,15 @@ RULES: tuple[Rule, ...] = (
     _no_long_jobs_on_spot,
     _overnight_work_is_possible,
     _expected_hours_name_groups,
+    _given_subnets_cover_the_zones,
+    _redis_fits,
+    _elasticache_is_possible,
+    _pools_name_nodes_of_an_existing_cluster,
+    _images_are_named_by_digest,
+    _images_are_used,
 )
+
+_OF_NODE_GROUPS: frozenset[Rule] = frozenset(
+    {_workloads_fit, _workers_fit, _redis_fits, _expected_hours_name_groups, _given_subnets_cover_the_zones}
+)
+"""Rules about what EKS is told to make: of an existing cluster there are neither shapes nor subnets to check."""

@@ -7,13 +7,17 @@ from ebbtide.vocabulary.labels import NodeKind
 
 REGION = "us-east-1"
 
+SPOT_TYPES = ("m7i.2xlarge", "m6i.2xlarge", "m6a.2xlarge", "m7i-flex.2xlarge")
+"""Four families: the fewer there are to choose from, the sooner a node is taken back."""
+
 _GROUPS: Mapping[NodeKind, Mapping[str, Any]] = {
     # Two nodes, so that the system pods and the controller survive one of them.
     NodeKind.FIXED: {"instanceTypes": ["m7i.2xlarge"], "min": 2, "max": 6},
     # Two families of one shape: when one is sold out in a zone the other may not be.
     NodeKind.FLEXIBLE: {"instanceTypes": ["m7i.4xlarge", "m6i.4xlarge"], "max": 20},
-    NodeKind.GPU: {"instanceTypes": ["g5.2xlarge"], "max": 8},
-    NodeKind.SPOT: {"instanceTypes": ["m7i.4xlarge", "m6i.4xlarge"], "max": 20},
+    # Images with CUDA and a framework inside take 10 to 20 GiB each.
+    NodeKind.GPU: {"instanceTypes": ["g5.2xlarge"], "max": 8, "diskSize": 100},
+    NodeKind.SPOT: {"instanceTypes": list(SPOT_TYPES), "max": 20},
 }
 
 

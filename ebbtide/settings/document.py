@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 
 import yaml
 
-from ebbtide.settings.problems import SECRET, Location, Problem, path_text
+from ebbtide.settings.problems import SECRET, Location, Problem, path_text, shortened
 from ebbtide.settings.scalars import TEXT_TAG, differs, old_tag, read_1_2
 
 OURS = "ebbtide:"
@@ -25,6 +25,9 @@ FOREIGN = ("aws:", "pulumi:")
 
 PULUMI_KEYS = ("encryptionsalt", "encryptedkey", "secretsprovider")
 """Beside `config`, written by `pulumi` itself."""
+
+DEEPEST = 20
+"""Levels of nesting that are read; a sound file has seven. Deeper ones would end in Python's own limit somewhere."""
 
 Lines: TypeAlias = Mapping[Location, int]
 
@@ -41,18 +44,13 @@ class StackDocument:
 def read_document(text: str, file: str) -> StackDocument:
     """Read a stack file's text. Never raises for what a text can hold: all faults are in `problems`."""
     try:
-        marked = next(_anchors(text), None)
-        root = None if marked else cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))
+        odd = next(_odd_nodes(text, file), None)
+        root = None if odd else cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))
+    except yaml.reader.ReaderError as error:
+        return StackDocument(problems=[_unprintable(error, text, file)])
     except yaml.YAMLError as error:
         return StackDocument(problems=[_unreadable(error, file)])
-    except RecursionError:
-        found = "a text nested too deeply"
-        return StackDocument(problems=[Problem(file=file, line=None, path="", found=found, wanted="YAML")])
-    if marked:
-        wanted, hint = "every value written out", "write the value where it is used"
-        found = "an anchor, an alias or a merge"
-        return StackDocument(problems=[Problem(file=file, line=marked, path="", found=found, wanted=wanted, hint=hint)])
-    return _Reader(file).read(root)
+    return StackDocument(problems=[odd]) if odd else _Reader(file).read(root)
 
 
 class _Reader:
@@ -72,7 +70,9 @@ class _Reader:
                 config = node
             elif key not in PULUMI_KEYS:
                 known = ", ".join(("config", *PULUMI_KEYS))
-                self._problem((key,), node, wanted="a known key", found=f"the key {key!r}", hint=f"known here: {known}")
+                self._problem(
+                    (key,), node, wanted="a known key", found=f"the key {shortened(key)!r}", hint=f"known here: {known}"
+                )
         if not isinstance(config, yaml.MappingNode):
             found = "nothing" if config is None else "something else"
             self._problem(("config",), config or root, wanted="a mapping of settings", found=found)
@@ -104,8 +104,10 @@ class _Reader:
         if node.tag != old_tag(text):
             self._problem(at, node, wanted="a plain value", found="a tag", hint="remove the tag")
         elif differs(text):
-            found = f"{text} without quotes, which YAML 1.1 and 1.2 read differently"
-            self._problem(at, node, wanted="a value with one meaning", found=found, hint=f'quote it: "{text}"')
+            found = f"{shortened(text)} without quotes, which YAML 1.1 and 1.2 read differently"
+            self._problem(
+                at, node, wanted="a value with one meaning", found=found, hint=f'quote it: "{shortened(text)}"'
+            )
         return read_1_2(text)
 
     def _entries(self, mapping: yaml.MappingNode, at: Location) -> Iterator[tuple[str, yaml.Node]]:
@@ -123,8 +125,8 @@ class _Reader:
                 continue
             first_line[key] = line
             if key_node.style is None and differs(key):
-                found = f"the key {key} without quotes, which YAML 1.1 and 1.2 read differently"
-                wanted, hint = "a key with one meaning", f'quote it: "{key}"'
+                found = f"the key {shortened(key)} without quotes, which YAML 1.1 and 1.2 read differently"
+                wanted, hint = "a key with one meaning", f'quote it: "{shortened(key)}"'
                 self._problem((*at, key), key_node, wanted=wanted, found=found, hint=hint)
             yield key, value
 
@@ -147,11 +149,65 @@ def _is_secure(node: yaml.Node) -> bool:
     return keys == ["secure"]
 
 
-def _anchors(text: str) -> Iterator[int]:
-    """The lines of anchors and aliases: Pulumi would resolve them, and a reader of the file would have to as well."""
+def _odd_nodes(text: str, file: str) -> Iterator[Problem]:
+    """What must be known before the nodes are built.
+
+    Anchors and aliases: Pulumi would resolve them, and a reader of the file would have to as well. Too many levels:
+    each further step goes down them by calling itself.
+    """
+    way = _Way()
     for event in cast("Iterator[yaml.Event]", yaml.parse(text, Loader=yaml.SafeLoader)):
+        line = event.start_mark.line + 1
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            yield event.start_mark.line + 1
+            wanted, hint = "every value written out", "write the value where it is used"
+            found = "an anchor, an alias or a merge"
+            yield Problem(file=file, line=line, path=way.path(), found=found, wanted=wanted, hint=hint)
+        way.take(event)
+        if way.depth > DEEPEST:
+            found = "a text nested too deeply"
+            yield Problem(file=file, line=line, path=way.path(), found=found, wanted=f"at most {DEEPEST} levels")
+
+
+class _Way:
+    """The keys that lead to the node that is being read, from the parser's events alone."""
+
+    def __init__(self) -> None:
+        self._keys: list[str | None] = []  # of each open collection the key being read; None between two, "" in lists
+        self._is_mapping: list[bool] = []
+
+    @property
+    def depth(self) -> int:
+        return len(self._keys)
+
+    def path(self) -> str:
+        """The first few keys below `config:`; what is wrong further down is found from there."""
+        return path_text([key for key in self._keys[1:5] if key])
+
+    def take(self, event: yaml.Event) -> None:
+        if isinstance(event, yaml.CollectionEndEvent):
+            self._keys.pop()
+            self._is_mapping.pop()
+            self._end_of_node()
+        elif isinstance(event, yaml.CollectionStartEvent):
+            mapping = isinstance(event, yaml.MappingStartEvent)
+            self._keys.append(None if mapping else "")
+            self._is_mapping.append(mapping)
+        elif isinstance(event, yaml.ScalarEvent) and self._keys and self._keys[-1] is None:
+            self._keys[-1] = str(event.value)
+        elif isinstance(event, yaml.NodeEvent):
+            self._end_of_node()
+
+    def _end_of_node(self) -> None:
+        """After a value comes a key; after a key that is a collection itself, its value, under no name."""
+        if self._keys and self._is_mapping[-1]:
+            self._keys[-1] = "" if self._keys[-1] is None else None
+
+
+def _unprintable(error: yaml.reader.ReaderError, text: str, file: str) -> Problem:
+    """PyYAML tells where such a character stands, but not in which line. The character itself is not shown."""
+    line = text.count("\n", 0, error.position) + 1
+    found, wanted = f"the character U+{ord(text[error.position]):04X}", "text without control characters"
+    return Problem(file=file, line=line, path="", found=found, wanted=wanted)
 
 
 def _unreadable(error: yaml.YAMLError, file: str) -> Problem:

@@ -13,16 +13,22 @@ from ebbtide.prices import Capacity
 from ebbtide.settings.business_hours import Overnight
 from ebbtide.settings.checked import readable, readable_items
 from ebbtide.settings.cluster import ClusterSettings
+from ebbtide.settings.existing import is_existing
+from ebbtide.settings.image_names import ImagesDraft, images_draft
 from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import PodSize, smallest_node
 from ebbtide.settings.problems import value_at
+from ebbtide.settings.redis import CPU, MEMORY, RedisKind, RedisSettings
 from ebbtide.settings.workers import Source, WorkerSettings
 from ebbtide.settings.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category, NodeKind
 
 HOURS = "ebbtide:businessHours"
+NETWORK = "ebbtide:network"
 CLUSTER = "ebbtide:cluster"
 GROUPS = "ebbtide:nodeGroups"
+REDIS = "ebbtide:redis"
+REDIS_PASSWORD = "ebbtide:redisPassword"
 WORKLOADS = "ebbtide:workloads"
 WORKERS = "ebbtide:workers"
 COSTS = "ebbtide:costs"
@@ -36,6 +42,7 @@ Config: TypeAlias = Mapping[str, object]
 class GroupDraft:
     kind: NodeKind | None
     types: tuple[str, ...]  # those that are known
+    choice: int  # as many types as there may be once those that are not known are put right
     max: int | None
 
     @property
@@ -83,14 +90,27 @@ class PlanDraft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RedisDraft:
+    kind: RedisKind | None
+    pod: PodDraft  # of the server, where it runs in the cluster
+    has_password: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Every entry that the file names is here, however little of it could be read."""
 
+    existing: bool  # a cluster that is there already
+    node_sets: Mapping[str, object]  # of an existing cluster
     zones: int  # at least
+    zone_letters: tuple[str, ...]  # those that could be read
+    given_subnets: tuple[str, ...] | None  # the zones of a given VPC that have one, whatever it is; None without a VPC
     plans: tuple[PlanDraft, ...]
     groups: Mapping[str, GroupDraft]
     workloads: Mapping[str, WorkloadDraft]
     workers: Mapping[str, PoolDraft]
+    redis: RedisDraft
+    images: ImagesDraft
     expected_hours: tuple[str, ...]  # names of groups
     nameless: frozenset[str]  # sections that are no mappings, so that no name can be said to be missing there
 
@@ -101,15 +121,27 @@ def draft_of(config: Config, groups: Config) -> Draft:
     cluster = readable(ClusterSettings, config.get(CLUSTER, {}))
     plans = value_at(config, (HOURS, "overnight"))
     expected = value_at(config, (COSTS, "expectedNodeHours"))
+    subnets = value_at(config, (NETWORK, "vpc", "privateSubnets"))
     return Draft(
+        existing=is_existing(config),
+        node_sets=cluster.get("node_selectors", {}),
         zones=max(_FEWEST_ZONES, len(set(cluster.get("zones", ())))),
+        zone_letters=tuple(dict.fromkeys(cluster.get("zones", ()))),
+        given_subnets=_names(subnets),
         plans=tuple(_plan(raw) for raw in (cast("list[object]", plans) if isinstance(plans, list) else ())),
         groups={name: _group(raw, own.get(name, {})) for name, raw in groups.items()},
         workloads={name: _workload(raw) for name, raw in entries(config, WORKLOADS).items()},
         workers={name: _pool(raw) for name, raw in entries(config, WORKERS).items()},
+        redis=_redis(config.get(REDIS, {}), has_password=REDIS_PASSWORD in config),
+        images=images_draft(config),
         expected_hours=tuple(cast("Mapping[str, object]", expected)) if isinstance(expected, Mapping) else (),
         nameless=frozenset(key for key in (GROUPS, WORKERS) if key in config and not isinstance(config[key], Mapping)),
     )
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    """None where it is no mapping."""
+    return tuple(map(str, cast("Mapping[object, object]", value))) if isinstance(value, Mapping) else None
 
 
 def entries(config: Config, key: str) -> dict[str, object]:
@@ -132,7 +164,9 @@ def _group(filled: object, own: object) -> GroupDraft:
     read = readable(NodeGroupSettings, filled)
     guessed = "kind" not in read and value_at(own, ("instanceTypes",)) is None
     types = () if guessed else read.get("instance_types", ())
-    return GroupDraft(kind=read.get("kind"), types=types, max=read.get("max"))
+    named = value_at(own, ("instanceTypes",))
+    choice = len(cast("list[object]", named)) if isinstance(named, list) else len(types)
+    return GroupDraft(kind=read.get("kind"), types=types, choice=choice, max=read.get("max"))
 
 
 def _pod(read: Mapping[str, Any]) -> PodDraft:
@@ -153,6 +187,13 @@ def _pool(raw: object) -> PoolDraft:
         longest_job=read.get("longest_job"),
         node_group=read.get("node_group"),
     )
+
+
+def _redis(raw: object, *, has_password: bool) -> RedisDraft:
+    read = readable(RedisSettings, raw)
+    memory = (read["memory"] or MEMORY) if "memory" in read else None
+    pod = PodDraft(cpu=CPU, memory=memory, gpu=0)
+    return RedisDraft(kind=read.get("kind"), pod=pod, has_password=has_password)
 
 
 def _plan(raw: object) -> PlanDraft:

@@ -1,19 +1,33 @@
-"""The Kubernetes versions that a cluster may have.
+"""The Kubernetes versions that a cluster may have, and for how long each costs the usual price.
 
 The cluster autoscaler simulates the scheduler of one Kubernetes minor, so a version is supported once a release of the
-autoscaler for it is known: `components.autoscaler_flags` names one for each, and a test holds the two together.
+autoscaler for it is known: `components.autoscaler_flags` names one for each, `components.add_on_versions` the add-ons,
+and tests hold the three together.
+
+EKS upgrades a control plane by one minor at a time, and never back. Past the end of standard support a cluster either
+costs six times as much per hour (extended support) or is upgraded by EKS on a day of its own choice.
 """
 
 import re
+from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
 from ebbtide.settings.wanted import wanted
 
-KUBERNETES_VERSIONS = ("1.33", "1.34", "1.35")
+STANDARD_SUPPORT_UNTIL: Mapping[str, date] = {
+    "1.33": date(2026, 7, 29),
+    "1.34": date(2026, 12, 2),
+    "1.35": date(2027, 3, 27),
+}
+"""Source: Amazon EKS user guide, Kubernetes release calendar (`kubernetes-versions.html`), read in April 2026."""
 
-_MINOR = re.compile(r"v?(\d+\.\d+)(\.\d+)?")
+KUBERNETES_VERSIONS = tuple(STANDARD_SUPPORT_UNTIL)
+"""The oldest first."""
+
+_MINOR = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?(-.*)?")
 
 
 def parse_kubernetes_version(value: object) -> str:
@@ -31,9 +45,14 @@ def _hint(value: object) -> str:
     if isinstance(value, int | float):
         return "quote it: as a number 1.30 is 1.3"
     match = _MINOR.fullmatch(value) if isinstance(value, str) else None
-    if match and match[1] in KUBERNETES_VERSIONS:
-        return f"did you mean {match[1]}? EKS chooses the patch release"
-    return ""
+    if match is None:
+        return ""
+    if (minor := f"{match[1]}.{match[2]}") in KUBERNETES_VERSIONS:
+        return f"did you mean {minor}? EKS chooses the patch release"
+    oldest = tuple(map(int, KUBERNETES_VERSIONS[0].split(".")))
+    if (int(match[1]), int(match[2])) < oldest:
+        return "EKS has it in extended support at best"
+    return "not known to this release of Ebbtide; EKS may not have it either"
 
 
 KubernetesVersion: TypeAlias = Annotated[

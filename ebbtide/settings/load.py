@@ -1,9 +1,10 @@
 """From a stack's name, file or config mapping to its settings, with every fault at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
-from ebbtide.settings.document import Lines, read_document
+from ebbtide.settings.document import DEEPEST, Lines, read_document
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.problems import SECRET, Finding, Location, Problem, StackInvalid, path_text
 from ebbtide.settings.sections import REDIS_PASSWORD, Sections
@@ -42,6 +43,10 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str) -> Stack
 
     `ebbtide:redisPassword` may have any value, since Pulumi hands secrets out in the clear; it is never read.
     """
+    wanted, found = f"at most {DEEPEST} levels", "a value nested too deeply"
+    deep = [key for key, value in config.items() if _is_deep(value, DEEPEST)]
+    if deep:
+        raise StackInvalid([Problem(file=file, line=None, path=key, found=found, wanted=wanted) for key in deep])
     return _parse(config, stack=stack, file=file, lines={}, faults=[])
 
 
@@ -73,6 +78,16 @@ def _parse(
     if problems or settings is None:
         raise StackInvalid(sorted(problems, key=lambda problem: (problem.line or 0, problem.path)))
     return settings
+
+
+def _is_deep(value: object, levels: int) -> bool:
+    """Whether a value has more levels than these; it is looked into no further, since that takes a call for each."""
+    inner: Iterable[object] = ()
+    if isinstance(value, Mapping):
+        inner = cast("Mapping[object, object]", value).values()
+    elif isinstance(value, list | tuple):
+        inner = cast("Sequence[object]", value)
+    return levels == 0 or any(_is_deep(item, levels - 1) for item in inner)
 
 
 def _problem(finding: Finding, file: str, lines: Lines) -> Problem:

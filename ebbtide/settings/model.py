@@ -42,3 +42,8 @@ class StackSettings(Settings):
     workers: dict[Name, WorkerSettings]
     costs: CostSettings = CostSettings()
     redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here
+
+    @property
+    def place(self) -> str:
+        """Where it runs, in a word or two: a region of AWS, or the context that leads to a cluster."""
+        return self.region if self.cluster.context is None else f"context {self.cluster.context}"

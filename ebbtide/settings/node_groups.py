@@ -1,8 +1,8 @@
 """The section of node groups: totals over the zones."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, Strict
 
 from ebbtide.settings.checked import MIN_WITHIN_MAX, Check, Settings
 from ebbtide.settings.instance_types import InstanceTypeName
@@ -10,6 +10,21 @@ from ebbtide.settings.lists import each_once
 from ebbtide.settings.types import Count, Positive
 from ebbtide.settings.wanted import wanted
 from ebbtide.vocabulary.labels import NodeKind
+
+LEAST_DISK = 20
+"""GiB, the image's size: no node starts on less. Source: amazon-eks-ami, templates/al2023/variables-default.json."""
+
+MOST_DISK = 16_384  # GiB, of a gp3 volume
+
+MOST_PRIORITY = 99
+
+_FIRST_TO_GROW = {NodeKind.FLEXIBLE: 300, NodeKind.GPU: 300, NodeKind.FIXED: 200, NodeKind.SPOT: 100}
+"""Pods of a stack name their kind or their group, so this settles where the pods of others go, which name neither: not
+to fixed nodes, which are slow to leave, and to spot nodes last, since nobody said that those pods bear it. No such pod
+fits on a GPU node, so flexible and GPU groups need no order between them, and least waste decides as it always did."""
+
+DiskSize: TypeAlias = Annotated[int, Strict(), Field(ge=LEAST_DISK, le=MOST_DISK)]
+Priority: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST_PRIORITY)]
 
 
 def _fixed_nodes_stay(kind: NodeKind, least: int) -> None:
@@ -36,3 +51,16 @@ class NodeGroupSettings(Settings):
     )
     min: Count = Field(default=0, description="nodes at least; 0, so that the group can vanish", examples=["0"])
     max: Positive = Field(description="nodes at most, no fewer than the zones", examples=["20"])
+    disk_size: DiskSize = Field(
+        default=50, description="GiB of each node's disk; 100 by default for gpu", examples=["50"]
+    )
+    priority: Priority = Field(
+        default=0,
+        description="of several groups that pods could use, the one with the highest grows first",
+        examples=["10"],
+    )
+
+    @property
+    def growth_priority(self) -> int:
+        """The kind first, then the file's `priority`. The autoscaler takes the highest."""
+        return _FIRST_TO_GROW[self.kind] + self.priority

@@ -14,7 +14,8 @@ Location: TypeAlias = tuple[str | int, ...]
 """Keys and list positions below `config:`, for example `("ebbtide:workers", "train", "max")`."""
 
 _LONGEST_QUOTE = 60
-_CREDENTIALS = re.compile(r"(?<=://)\S*@")
+_LONGEST_LOOK = 1000  # a login is looked for in no longer text, since that takes the square of the time
+_CREDENTIALS = re.compile(r"(?<=://)\S*@|[^\s/@]+:\S*@(?!sha256:)")  # a login; and no image's tag before its digest
 
 
 class Secret:
@@ -56,7 +57,7 @@ class Problem:
         text += f"wanted {self.wanted}, found {self.found}"
         if self.example:
             text += f" (for example {self.example})"
-        return f"{text}; {self.hint}" if self.hint else text
+        return _one_line(f"{text}; {self.hint}" if self.hint else text)
 
 
 class StackInvalid(Exception):
@@ -79,19 +80,31 @@ def show(value: object) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    text = _CREDENTIALS.sub("…@", str(value))
-    text = text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
+    text = str(value)
+    if len(text) > _LONGEST_LOOK:
+        return f"{len(text)} characters"
+    text = shortened(_CREDENTIALS.sub("…@", text))
     return repr(text) if isinstance(value, str) else text
 
 
-def path_text(at: Location) -> str:
+def shortened(text: str) -> str:
+    """Enough of a text to know it by."""
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
+
+
+def _one_line(text: str) -> str:
+    """Nothing in a file may end the line, move the cursor or turn the direction of the text around it."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def path_text(at: Sequence[str | int]) -> str:
     """`ebbtide:workers.train.source.queues[0]`"""
     text = ""
     for part in at:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{part}" if text else part
+            text += f".{shortened(part)}" if text else shortened(part)
     return text
 
 

@@ -1,13 +1,18 @@
-"""The section of Redis: a server of our own, or one that is there already."""
+"""The section of Redis: a server of our own in the cluster, one that AWS runs, or one that is there already.
 
+A key that belongs to one kind is refused with the others: accepted, it would do nothing. So such keys have no default
+of their own; what they mean when they are left out is told by the properties below.
+"""
+
+import re
 from enum import StrEnum
 from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, Strict
 
 from ebbtide.settings.checked import Check, Settings
-from ebbtide.settings.types import acted_on
+from ebbtide.settings.types import Mebibytes, acted_on
 from ebbtide.settings.wanted import wanted
 
 IN_CLUSTER_REDIS = "ebbtide-redis"
@@ -19,9 +24,24 @@ class RedisKind(StrEnum):
     URL = "url"
 
 
+CPU = 500
+"""Millicores."""
+
+MEMORY = 2048
+"""MiB: about ten million short queue entries."""
+
+STORAGE = 8192
+"""MiB."""
+
+NODE_TYPE = "cache.t4g.small"
+REPLICAS = 1
+MOST_REPLICAS = 5  # AWS takes no more
+
 _PASSWORD_ELSEWHERE = "the password is a secret of its own: pulumi config set --secret ebbtide:redisPassword"
 
 _REDIS_EXAMPLE = "rediss://redis.example.com:6379/0"
+_OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_NODE_TYPE = r"^cache\.[a-z0-9]+\.[a-z0-9]+$"
 
 
 def _check_redis_url(url: str) -> str:
@@ -40,6 +60,36 @@ def _check_redis_url(url: str) -> str:
     return url
 
 
+def _check_secret(name: str) -> str:
+    if _OBJECT_NAME.fullmatch(name) is None:
+        raise wanted("the name of a Secret: lower-case letters, digits, hyphens and dots", example="redis-tls")
+    if name == IN_CLUSTER_REDIS:
+        raise wanted("the name of a Secret of your own", example="redis-tls", hint="Ebbtide writes that one itself")
+    return name
+
+
+def _check_class(name: str) -> str:
+    if _OBJECT_NAME.fullmatch(name) is None:
+        raise wanted("the name of a StorageClass: lower-case letters, digits, hyphens and dots", example="gp3")
+    return name
+
+
+def _check_node_type(name: str) -> str:
+    if re.fullmatch(_NODE_TYPE, name) is None:
+        hint = f"did you mean cache.{name}?" if re.fullmatch(_NODE_TYPE, f"cache.{name}") else ""
+        raise wanted("a node type of ElastiCache", example=NODE_TYPE, hint=hint)
+    return name
+
+
+class RedisTls(Settings):
+    """Encryption with a certificate of the customer's own."""
+
+    secret: Annotated[str, AfterValidator(_check_secret)] = Field(
+        description="a Secret of both namespaces: tls.crt, tls.key and ca.crt in ebbtide, ca.crt in ebbtide-workers",
+        examples=["redis-tls"],
+    )
+
+
 def _url_belongs_to_its_kind(kind: RedisKind, url: str | None) -> None:
     if kind is RedisKind.URL and url is None:
         raise wanted("the address of Redis", example=_REDIS_EXAMPLE, at="url")
@@ -47,16 +97,101 @@ def _url_belongs_to_its_kind(kind: RedisKind, url: str | None) -> None:
         raise wanted("no url with this kind", example="kind: url", at="url")
 
 
+def _only_with(field: str, key: str, *kinds: RedisKind) -> Check:
+    """Refuses a key with the kinds to which it says nothing."""
+
+    def rule(kind: RedisKind, value: object) -> None:
+        if value is not None and kind not in kinds:
+            raise wanted(f"no {key} with kind {kind}", example=f"kind: {kinds[0]}", at=key)
+
+    return Check(("kind", field), rule)
+
+
+def _authority_needs_tls(url: str | None, tls: RedisTls | None) -> None:
+    if url is not None and tls is not None and not url.startswith("rediss://"):
+        raise wanted("a rediss:// address beside tls", example=_REDIS_EXAMPLE, at="url")
+
+
+def _room_to_rewrite(memory: int | None, storage: int | None) -> None:
+    """The append-only file is rewritten beside the old one, which has grown in the meantime."""
+    least = 2 * (memory or MEMORY)
+    if (storage or STORAGE) < least:
+        what = f"at least twice the memory, {least // 1024}Gi: the file of jobs is rewritten beside the old one"
+        raise wanted(what, found=f"{storage or STORAGE}Mi", example=f"{-(-least // 1024)}Gi", at="storage")
+
+
 class RedisSettings(Settings):
     """Where the queues live."""
 
     instead_of: ClassVar[dict[str, str]] = {"password": _PASSWORD_ELSEWHERE}
-    checks: ClassVar[tuple[Check, ...]] = (Check(("kind", "url"), _url_belongs_to_its_kind),)
+    one_of: ClassVar[tuple[tuple[str, str], ...]] = (("keepOnDestroy", "storageClass"),)
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("kind", "url"), _url_belongs_to_its_kind),
+        _only_with("memory", "memory", RedisKind.IN_CLUSTER),
+        _only_with("storage", "storage", RedisKind.IN_CLUSTER),
+        _only_with("storage_class", "storageClass", RedisKind.IN_CLUSTER),
+        _only_with("tls", "tls", RedisKind.IN_CLUSTER, RedisKind.URL),
+        _only_with("node_type", "nodeType", RedisKind.ELASTICACHE),
+        _only_with("replicas", "replicas", RedisKind.ELASTICACHE),
+        _only_with("keep_on_destroy", "keepOnDestroy", RedisKind.IN_CLUSTER, RedisKind.ELASTICACHE),
+        Check(("url", "tls"), _authority_needs_tls),
+        Check(("memory", "storage"), _room_to_rewrite),
+    )
 
-    kind: Annotated[
-        RedisKind,
-        *acted_on("in-cluster", "url", planned={"elasticache": "ElastiCache is planned; give its endpoint as a url"}),
-    ] = Field(default=RedisKind.IN_CLUSTER, description="a small Redis of its own, or one that is there already")
+    kind: Annotated[RedisKind, *acted_on("in-cluster", "elasticache", "url", planned={})] = Field(
+        default=RedisKind.IN_CLUSTER,
+        description="a small Redis in the cluster, one that AWS runs with a standby, or one that is there already",
+        examples=["elasticache"],
+    )
     url: Annotated[str, AfterValidator(_check_redis_url)] | None = Field(
         default=None, description="for kind url, without a password", examples=[_REDIS_EXAMPLE]
     )
+    tls: RedisTls | None = Field(
+        default=None,
+        description="for kind in-cluster: encrypt; for kind url: trust a private authority",
+        examples=["{ secret: redis-tls }"],
+    )
+    memory: Mebibytes | None = Field(
+        default=None, description="for kind in-cluster: what the pod gets; three quarters hold jobs", examples=["4Gi"]
+    )
+    storage: Mebibytes | None = Field(
+        default=None,
+        description="for kind in-cluster: the volume, as it is made; growing it later takes kubectl too",
+        examples=["16Gi"],
+    )
+    storage_class: Annotated[str, AfterValidator(_check_class)] | None = Field(
+        default=None,
+        description="for kind in-cluster: the StorageClass of the volume; its own rules say whether the volume is kept",
+        examples=["fast-retained"],
+    )
+    node_type: Annotated[str, AfterValidator(_check_node_type)] | None = Field(
+        default=None, description="for kind elasticache", examples=["cache.m7g.large"]
+    )
+    replicas: Annotated[int, Strict(), Field(ge=0, le=MOST_REPLICAS)] | None = Field(
+        default=None, description="for kind elasticache: standbys in other zones; 0 for none", examples=["2"]
+    )
+    keep_on_destroy: Annotated[bool, Strict()] | None = Field(
+        default=None,
+        description="whether the jobs outlive the stack: the volume, or a last snapshot, stays and is billed",
+        examples=["false"],
+    )
+
+    @property
+    def memory_mib(self) -> int:
+        return self.memory or MEMORY
+
+    @property
+    def storage_mib(self) -> int:
+        return self.storage or STORAGE
+
+    @property
+    def cache_node(self) -> str:
+        return self.node_type or NODE_TYPE
+
+    @property
+    def standbys(self) -> int:
+        return REPLICAS if self.replicas is None else self.replicas
+
+    @property
+    def kept(self) -> bool:
+        return self.keep_on_destroy is not False

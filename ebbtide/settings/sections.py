@@ -14,8 +14,21 @@ from ebbtide.settings.crosschecks import cross_findings
 from ebbtide.settings.defaults import REGION as DEFAULT_REGION
 from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.document import FOREIGN, OURS, REGION
-from ebbtide.settings.draft import CLUSTER, COSTS, GROUPS, HOURS, WORKERS, WORKLOADS, draft_of, entries, gpus_wanted
+from ebbtide.settings.draft import (
+    CLUSTER,
+    COSTS,
+    GROUPS,
+    HOURS,
+    REDIS,
+    REDIS_PASSWORD,
+    WORKERS,
+    WORKLOADS,
+    draft_of,
+    entries,
+    gpus_wanted,
+)
 from ebbtide.settings.egress import EgressSettings
+from ebbtide.settings.existing import is_existing, misplaced
 from ebbtide.settings.images import ImageSettings
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.network import NetworkSettings
@@ -33,8 +46,6 @@ CUSTOMER = OURS + "customer"
 NETWORK = OURS + "network"
 IMAGES = OURS + "images"
 EGRESS = OURS + "egress"
-REDIS = OURS + "redis"
-REDIS_PASSWORD = OURS + "redisPassword"
 CONTROLLER = OURS + "controller"
 
 KEYS = (
@@ -58,6 +69,8 @@ _NAMES: Mapping[str, TypeAdapter[str]] = {
     WORKLOADS: TypeAdapter(Name),
     WORKERS: TypeAdapter(Name),
 }
+
+_CLUSTER_KEYS = frozenset(field.alias or name for name, field in ClusterSettings.model_fields.items())
 
 _Section = TypeVar("_Section", bound=BaseModel)
 
@@ -83,8 +96,9 @@ class Sections:
         costs = self._section(COSTS, CostSettings)
         workloads = self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS))
         workers = self._read_all(WORKERS, WorkerSettings, self._pools())
-        filled = filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_wanted(self._config))
+        filled = self._groups()
         groups = self._read_all(GROUPS, NodeGroupSettings, filled)
+        self._refuse_misplaced_keys()
         self.findings += cross_findings(draft_of(self._config, filled))
         if self.findings or not (
             hours and network and cluster and images and egress and redis and controller and costs
@@ -116,9 +130,16 @@ class Sections:
             meant = f"did you mean {OURS}{key}?" if OURS + key in KEYS else did_you_mean(key, KEYS)
             self.findings.append(Finding(at=(key,), wanted="a known key", found=f"the key {key!r}", hint=meant))
 
+    def _refuse_misplaced_keys(self) -> None:
+        """What such a key holds does not matter: it goes."""
+        found = list(misplaced(self._config, cluster_keys=_CLUSTER_KEYS))
+        gone = {finding.at for finding in found}
+        kept = [f for f in self.findings if not any(f.at[:end] in gone for end in range(1, len(f.at) + 1))]
+        self.findings = [*kept, *found]
+
     def _region(self) -> str:
         region = self._config.get(REGION, DEFAULT_REGION)
-        if not isinstance(region, str) or re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d", region) is None:
+        if not isinstance(region, str) or re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]", region) is None:
             example = "us-east-1"
             self.findings.append(Finding(at=(REGION,), wanted="an AWS region", found="another value", example=example))
             return DEFAULT_REGION
@@ -155,6 +176,12 @@ class Sections:
                 Finding(at=(WORKERS,), wanted="at least one worker pool", found="nothing", example=example)
             )
         return self._mapping(WORKERS)
+
+    def _groups(self) -> dict[str, object]:
+        """None on an existing cluster: its nodes are not made here."""
+        if is_existing(self._config):
+            return {}
+        return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_wanted(self._config))
 
     def _read_all(self, key: str, model: type[_Section], given: Mapping[str, object]) -> dict[str, _Section]:
         whole: dict[str, _Section] = {}
@@ -203,5 +230,7 @@ def _placed(pool: WorkerSettings, groups: Mapping[str, NodeGroupSettings], regio
         return pool
     size = PodSize(cpu=pool.cpu, memory=pool.memory, gpu=pool.gpu)
     kind = home_kind(Category.WORKER, pool.gpu)
+    if not groups:  # an existing cluster, where a set of nodes has the name of the kind
+        return pool.model_copy(update={"node_group": kind.value})
     suitable = {name: group for name, group in groups.items() if group.kind is kind}
     return pool.model_copy(update={"node_group": cheapest_group(size, suitable, region) or ""})

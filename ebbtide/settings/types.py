@@ -20,15 +20,18 @@ from ebbtide.vocabulary.windows import WeeklyInterval
 
 MEBIBYTE = 1024**2
 ZONE_LETTERS = "abcdefgh"  # the network has a slot for each
+MOST = 1_000_000
+"""No count of anything is larger: past it a number is a slip, which AWS would refuse in the middle of an `up`."""
+LONGEST = timedelta(days=366)
 NAME = r"^(?!ebbtide-)[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 SHORT_NAME = r"^[a-z]([a-z0-9-]{0,22}[a-z0-9])?$"
-IMAGE = r"^[A-Za-z0-9][\w.-]*(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$"
+IMAGE = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]+)?(/[A-Za-z0-9_.-]+)*(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$"
 
 _ZONE = f"[{ZONE_LETTERS}]"
-_DURATION = re.compile(r"(\d{1,9})([smh])")
+_DURATION = re.compile(r"([0-9]{1,9})([smh])")  # `\d` would take the digits of every script
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-_CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z]*)")
 _MEMORY_UNITS = {
     "": 1,
     "k": 1000,
@@ -51,7 +54,10 @@ def parse_duration(value: object) -> timedelta:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise wanted("a duration: a whole number and s, m or h", example="15m", hint=_duration_hint(value))
-    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+    duration = timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+    if duration > LONGEST:
+        raise wanted("a duration of at most a year, which is 8784h", example="15m")
+    return duration
 
 
 def _duration_hint(value: object) -> str:
@@ -77,6 +83,8 @@ def parse_cpu(value: object) -> int:
     millicores = None if amount is None or unit not in ("", "m") else amount * (1 if unit else 1000)
     if millicores is None or millicores <= 0 or millicores != int(millicores):
         raise wanted("a CPU quantity above zero, in cores or millicores", example="2 or 500m")
+    if millicores > MOST * 1000:
+        raise wanted(f"a CPU quantity of at most {MOST} cores", example="2 or 500m")
     return int(millicores)
 
 
@@ -86,6 +94,8 @@ def parse_memory(value: object) -> int:
     size = None if amount is None or unit not in _MEMORY_UNITS else amount * _MEMORY_UNITS[unit]
     if size is None or size <= 0:
         raise wanted("a memory quantity above zero", example="8Gi or 512Mi")
+    if size > 1024 * _MEMORY_UNITS["Ti"]:
+        raise wanted("a memory quantity of at most 1024Ti", example="8Gi or 512Mi")
     if size < MEBIBYTE:
         raise wanted("a memory quantity of at least 1Mi", example="8Gi", hint="without a unit it counts bytes")
     return int((size / MEBIBYTE).to_integral_value(ROUND_CEILING))
@@ -156,9 +166,9 @@ def parse_image(value: object) -> str:
 
 
 def parse_queue(value: object) -> str:
-    """A queue's name. White space in one is a slip, and worker command lines would split it."""
-    if not isinstance(value, str) or re.fullmatch(r"\S{1,200}", value) is None:
-        raise wanted("the name of a queue, without white space", example="train")
+    """A queue's name. White space in one is a slip, and worker command lines would split it; so is what nobody sees."""
+    if not isinstance(value, str) or re.fullmatch(r"\S{1,200}", value) is None or not value.isprintable():
+        raise wanted("the name of a queue, without white space and invisible characters", example="train")
     return value
 
 
@@ -236,5 +246,5 @@ ShortName: TypeAlias = Annotated[
     str, BeforeValidator(parse_short_name), WithJsonSchema({"type": "string", "pattern": SHORT_NAME})
 ]
 Name: TypeAlias = Annotated[str, BeforeValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME})]
-Count: TypeAlias = Annotated[int, Strict(), Field(ge=0)]
-Positive: TypeAlias = Annotated[int, Strict(), Field(ge=1)]
+Count: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST)]
+Positive: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=MOST)]

@@ -25,7 +25,7 @@ MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY
 _T = TypeVar("_T")
 
 _EXAMPLE = '{ mon-thu: "08:00-19:00", fri: "08:00-17:00" }'
-_INTERVAL = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)(\+1)?")
+_INTERVAL = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)(\+1)?", re.ASCII)
 
 
 def parse_week(value: object) -> tuple[WeeklyInterval, ...]:

@@ -57,8 +57,18 @@ class Scene:
         return self.assignment.jobs
 
 
+def require_node_groups(settings: StackSettings) -> None:
+    """Raises `ReplayError` for an existing cluster, of whose nodes neither the shape nor the price is known."""
+    if not settings.node_groups:
+        raise ReplayError(
+            f"{settings.stack}: wanted a stack with node groups (ebbtide:cluster.kind eks), found an existing cluster: "
+            "the shape and price of its nodes are not known (for example demo)"
+        )
+
+
 def scene_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Scene:
     """Put the trace on the stack and in its customer's week. Raises `ReplayError`."""
+    require_node_groups(settings)
     config = _config(settings, options.start)
     days = trace.days if options.days is None else options.days
     if not 1 <= days <= trace.days:

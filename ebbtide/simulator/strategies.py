@@ -29,6 +29,7 @@ FLAGS = AutoscalerFlags(
     unremovable_recheck_s=60.0,
     utilization_threshold=0.65,
     max_drain_parallelism=5,
+    expander="priority,least-waste",
     skip_nodes_with_local_storage=False,
     skip_nodes_with_system_pods=False,
 )
@@ -116,6 +117,7 @@ def _mixed_homes(settings: StackSettings) -> _Homes:
         cpu_m=shape.cpu_m,
         memory_mib=shape.memory_mib,
         max_pods=shape.max_pods,
+        priority=shape.priority,
         labels={NODE_GROUP: MIXED},
         boot_s=NODE_BOOT_S,
         initial=sum(settings.node_groups[name].min for name in merged),
@@ -149,6 +151,7 @@ def _group(name: str, group: NodeGroupSettings) -> GroupModel:
         memory_mib=room.memory,
         gpu=room.gpu,
         max_pods=room.pods,
+        priority=group.growth_priority,
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
         taints=(_GPU_TAINT,) if group.kind is NodeKind.GPU else (),
         boot_s=NODE_BOOT_S,

@@ -1,6 +1,7 @@
 """The cluster autoscaler: what it is told, what it may do, where it runs."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any, cast
 
@@ -37,11 +38,33 @@ def test_it_finds_the_groups_of_its_own_cluster_only() -> None:
     assert flags["node-group-auto-discovery"].endswith(",k8s.io/cluster-autoscaler/other")
 
 
+def test_a_night_is_not_spent_waiting_for_the_defaults() -> None:
+    """Which are 5 and 10 minutes, one node at a time, and one group's growth in the way of all."""
+    flags = autoscaler_flags(stack_settings())
+
+    assert minutes(flags["unremovable-node-recheck-timeout"]) < 5
+    assert minutes(flags["scale-down-delay-after-add"]) < 10
+    assert int(flags["max-drain-parallelism"]) > 1
+    assert flags["scale-down-delay-type-local"] == "true"
+
+
+def minutes(duration: str) -> int:
+    match = re.fullmatch(r"(\d+)m0s", duration)
+    assert match is not None, f"{duration} is not as Go writes whole minutes"
+    return int(match[1])
+
+
 def test_flexible_nodes_leave_sooner_than_fixed_ones() -> None:
     assert group_options(NodeKind.FIXED) == {}
     for kind in (NodeKind.FLEXIBLE, NodeKind.GPU, NodeKind.SPOT):
         assert float(group_options(kind)["scaledownutilizationthreshold"]) > 0.5
-        assert group_options(kind)["scaledownunneededtime"] < "9m0s"
+        assert minutes(group_options(kind)["scaledownunneededtime"]) < 10
+
+
+def test_a_node_is_weighed_by_its_gpus_where_it_has_any() -> None:
+    weighed = {kind for kind in NodeKind if "scaledowngpuutilizationthreshold" in group_options(kind)}
+
+    assert weighed == {NodeKind.GPU}
 
 
 def test_the_image_is_of_the_clusters_minor() -> None:

@@ -1,21 +1,39 @@
-"""The control plane: its order of things, its way in, and where its add-ons live."""
+"""The control plane: its order of things, who reaches it, and what protects it."""
 
 import json
 from typing import Any
 
 import pytest
 
-from ebbtide.preview.answers import DEPLOYER
-from tests.builders_stack import COST_TAGS, Recorded
+from ebbtide.preview.recording import record
+from ebbtide.settings.cluster import ClusterSettings
+from tests.builders_stack import Recorded, stack_settings
 
 
-def configuration(stack: Recorded, name: str) -> dict[str, Any]:
-    return json.loads(stack.named(name, "Addon").inputs["configurationValues"])
+def control_plane(stack: Recorded) -> dict[str, Any]:
+    return dict(stack.named("cluster-control-plane", "Cluster").inputs)
 
 
-def trust(stack: Recorded, name: str) -> dict[str, Any]:
-    (statement,) = json.loads(stack.named(name, "iam/role:Role").inputs["assumeRolePolicy"])["Statement"]
-    return statement
+def with_cluster(**changes: Any) -> Recorded:
+    """The whole stack of a cluster with these settings, as the stack file spells them."""
+    cluster = ClusterSettings.model_validate({"zones": ["a", "b"], **changes}, by_alias=True, by_name=False)
+    return Recorded(record(stack_settings(cluster=cluster)))
+
+
+@pytest.fixture(scope="module")
+def opened() -> Recorded:
+    """A cluster whose owner has changed every default."""
+    return with_cluster(
+        version="1.34",
+        publicAccess=["203.0.113.0/24", "198.51.100.7/32"],
+        privateAccess=["10.20.0.0/16"],
+        logRetentionDays=365,
+        deletionProtection=False,
+        supportType="extended",
+        zonalShift=False,
+        controlPlaneTier="tier-2xl",
+        sessionManager=True,
+    )
 
 
 def test_the_log_group_and_the_rights_exist_before_the_cluster(stack: Recorded) -> None:
@@ -36,21 +54,70 @@ def test_the_cluster_is_locked_against_accidents(stack: Recorded) -> None:
     assert cluster.inputs["encryptionConfig"]["resources"] == ["secrets"]
 
 
-def test_people_come_in_by_access_entries_alone(stack: Recorded) -> None:
-    access = stack.named("cluster-control-plane", "Cluster").inputs["accessConfig"]
-    entry = stack.named("cluster-deployer")
+def test_a_cluster_may_be_unlocked_for_its_end(opened: Recorded) -> None:
+    cluster, key = opened.named("cluster-control-plane", "Cluster"), opened.named("cluster-secrets")
 
-    assert access == {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}
-    assert entry.inputs["principalArn"] == DEPLOYER  # the role, not the session: an entry for a session is refused
-    assert entry.ignore_changes == ("principalArn",)
+    assert cluster.inputs["deletionProtection"] is False
+    assert not cluster.protect
+    assert not key.protect
 
 
-def test_the_deployers_right_outlives_everything_in_the_cluster(stack: Recorded) -> None:
-    provider = stack.named("cluster-kubernetes")
-    inside = [resource for resource in stack.all if resource.type.startswith("kubernetes:")]
+def test_nothing_that_eks_reads_at_creation_alone_can_replace_a_live_cluster(stack: Recorded) -> None:
+    ignored = stack.named("cluster-control-plane", "Cluster").ignore_changes
 
-    assert {"cluster-deployer", "cluster-deployer-admin"} <= stack.before(provider)
-    assert {resource.provider for resource in inside} == {provider.urn}
+    assert {"bootstrapSelfManagedAddons", "encryptionConfig"} <= set(ignored)
+
+
+def test_the_internet_does_not_reach_the_api_unless_it_is_told_from_where(stack: Recorded, opened: Recorded) -> None:
+    private, listed = control_plane(stack)["vpcConfig"], control_plane(opened)["vpcConfig"]
+
+    assert private["endpointPrivateAccess"] is listed["endpointPrivateAccess"] is True
+    assert private["endpointPublicAccess"] is False
+    assert listed["endpointPublicAccess"] is True
+    assert listed["publicAccessCidrs"] == ["203.0.113.0/24", "198.51.100.7/32"]
+
+
+def test_own_networks_reach_the_api_through_the_clusters_security_group(stack: Recorded, opened: Recorded) -> None:
+    (rule,) = opened.of("SecurityGroupIngressRule")
+
+    assert rule.inputs["cidrIpv4"] == "10.20.0.0/16"
+    assert rule.inputs["securityGroupId"] == "sg-cluster-control-plane"
+    assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (443, 443, "tcp")
+    assert "cluster-control-plane" in opened.before(rule)
+    assert not [rule for rule in stack.of("SecurityGroupIngressRule") if rule.name.startswith("cluster")]
+
+
+def test_the_control_plane_is_as_the_file_says(stack: Recorded, opened: Recorded) -> None:
+    plain, changed = control_plane(stack), control_plane(opened)
+
+    assert (plain["version"], changed["version"]) == ("1.35", "1.34")
+    assert (plain["upgradePolicy"], changed["upgradePolicy"]) == (
+        {"supportType": "STANDARD"},
+        {"supportType": "EXTENDED"},
+    )
+    assert (plain["zonalShiftConfig"], changed["zonalShiftConfig"]) == ({"enabled": True}, {"enabled": False})
+    assert plain["controlPlaneScalingConfig"] == {"tier": "standard"}  # said, or a paid tier would stay
+    assert changed["controlPlaneScalingConfig"] == {"tier": "tier-2xl"}
+    assert stack.named("cluster-logs").inputs["retentionInDays"] == 90
+    assert opened.named("cluster-logs").inputs["retentionInDays"] == 365
+
+
+def test_nodes_have_the_version_of_their_control_plane(opened: Recorded) -> None:
+    groups = [group for group in opened.of("NodeGroup") if group.custom]
+
+    assert groups
+    assert {group.inputs["version"] for group in groups} == {"1.34"}
+
+
+def test_a_node_may_join_and_pull_images_and_no_more(stack: Recorded, opened: Recorded) -> None:
+    least = {"cluster-node-AmazonEKSWorkerNodePolicy", "cluster-node-AmazonEC2ContainerRegistryPullOnly"}
+
+    assert node_rights(stack) == least
+    assert node_rights(opened) == {*least, "cluster-node-AmazonSSMManagedInstanceCore"}
+
+
+def node_rights(stack: Recorded) -> set[str]:
+    return {grant.name for grant in stack.of("RolePolicyAttachment") if grant.name.startswith("cluster-node-")}
 
 
 def test_the_kubeconfig_asks_for_tokens_and_holds_none(stack: Recorded) -> None:
@@ -60,56 +127,3 @@ def test_the_kubeconfig_asks_for_tokens_and_holds_none(stack: Recorded) -> None:
     assert provider.inputs["clusterIdentifier"] == "acme"
     assert set(user["user"]) == {"exec"}
     assert user["user"]["exec"]["args"][-4:] == ["--cluster-name", "acme", "--output", "json"]
-
-
-@pytest.mark.parametrize("add_on", ["cluster-vpc-cni", "cluster-kube-proxy", "cluster-eks-pod-identity-agent"])
-def test_nodes_find_what_they_need_to_become_ready(stack: Recorded, add_on: str) -> None:
-    assert all(add_on in stack.before(group) for group in stack.of("NodeGroup"))
-
-
-@pytest.mark.parametrize("add_on", ["add-ons-coredns", "add-ons-aws-ebs-csi-driver"])
-def test_add_ons_that_need_a_node_come_after_all_groups(stack: Recorded, add_on: str) -> None:
-    groups = {group.name for group in stack.of("NodeGroup") if group.custom}
-
-    assert groups <= stack.before(stack.named(add_on, "Addon"))
-
-
-def test_dns_and_the_volume_controller_stay_on_fixed_nodes(stack: Recorded) -> None:
-    fixed = {"ebbtide.dev/node-kind": "fixed"}
-
-    assert configuration(stack, "add-ons-coredns")["nodeSelector"] == fixed
-    assert configuration(stack, "add-ons-aws-ebs-csi-driver")["controller"]["nodeSelector"] == fixed
-
-
-def test_volumes_and_interfaces_made_later_carry_the_cost_tags(stack: Recorded) -> None:
-    interfaces = configuration(stack, "cluster-vpc-cni")["env"]["ADDITIONAL_ENI_TAGS"]
-
-    assert json.loads(interfaces) == COST_TAGS
-    assert configuration(stack, "add-ons-aws-ebs-csi-driver")["controller"]["extraVolumeTags"] == COST_TAGS
-
-
-@pytest.mark.parametrize(
-    ("role", "account"),
-    [
-        ("cluster-vpc-cni", "aws-node"),
-        ("add-ons-aws-ebs-csi-driver", "ebs-csi-controller-sa"),
-        ("autoscaler-role", "cluster-autoscaler"),
-    ],
-)
-def test_a_pods_role_is_for_one_account_of_this_cluster(stack: Recorded, role: str, account: str) -> None:
-    statement = trust(stack, role)
-
-    assert set(statement["Action"]) == {"sts:AssumeRole", "sts:TagSession"}
-    assert statement["Condition"]["StringEquals"] == {
-        "aws:RequestTag/eks-cluster-name": "acme",
-        "aws:RequestTag/kubernetes-namespace": "kube-system",
-        "aws:RequestTag/kubernetes-service-account": account,
-    }
-
-
-def test_there_is_one_default_storage_class_and_it_encrypts(stack: Recorded) -> None:
-    (storage,) = stack.of("StorageClass")
-
-    assert storage.inputs["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
-    assert storage.inputs["parameters"] == {"type": "gp3", "encrypted": "true"}
-    assert storage.inputs["volumeBindingMode"] == "WaitForFirstConsumer"

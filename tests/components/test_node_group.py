@@ -1,15 +1,17 @@
 """Node groups: one shape told to EKS, to the nodes and to the autoscaler; sizes split over the zones."""
 
+from base64 import b64decode
 from dataclasses import replace
+from email import message_from_string
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from components.node_group import NodeGroup, NodeGroupArgs
 from components.node_shape import (
-    TEMPLATE,
     NodeRange,
     NodeShape,
     Taint,
@@ -22,6 +24,7 @@ from components.node_shape import (
 from components.ownership import FieldOwner, OwnershipTable
 from ebbtide.prices import instance_type, instance_type_names
 from ebbtide.vocabulary.labels import NodeKind
+from tests.builders_autoscaler import read_from_tags
 from tests.builders_stack import Recorded, group_settings, run, text
 
 KEYS = st.from_regex(r"[a-z]{1,8}\.dev/[a-z]{1,8}", fullmatch=True)
@@ -36,6 +39,8 @@ SHAPES = st.builds(
         unique_by=lambda taint: taint.key,
     ).map(tuple),
     gpus=st.integers(0, 8),
+    max_pods=st.sampled_from([110, 250]),
+    disk_gib=st.integers(20, 16_384),
     options=st.dictionaries(st.sampled_from(["scaledownunneededtime", "ignoredaemonsetsutilization"]), VALUES),
 )
 ZONES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True)
@@ -71,48 +76,37 @@ def nodes_of(seen: Recorded) -> dict[str, Any]:
     return dict(seen.named("flexible-a-nodes").inputs)
 
 
-def as_the_autoscaler_reads(tags: dict[str, str]) -> NodeShape:
-    """The autoscaler's side of the tags, written from its documentation."""
-
-    def under(part: str) -> dict[str, str]:
-        start = f"{TEMPLATE}/{part}/"
-        return {key.removeprefix(start): value for key, value in tags.items() if key.startswith(start)}
-
-    names = {kubernetes: eks for eks, kubernetes in EFFECTS.items()}
-    taints = {key: value.split(":") for key, value in under("taint").items()}
-    return NodeShape(
-        labels=under("label"),
-        taints=tuple(Taint(key=key, value=value, effect=names[effect]) for key, (value, effect) in taints.items()),
-        gpus=int(under("resources").get("nvidia.com/gpu", "0")),
-        options=under("autoscaling-options"),
-    )
-
-
 @given(shape=SHAPES)
 def test_the_autoscaler_reads_from_the_tags_what_the_nodes_will_be(shape: NodeShape) -> None:
-    assert as_the_autoscaler_reads(shape.autoscaling_tags()) == shape
+    read = read_from_tags(shape.autoscaling_tags())
+
+    assert read.labels == shape.labels
+    assert read.taints == {(taint.key, taint.value, EFFECTS[taint.effect]) for taint in shape.taints}
+    assert read.resources.get("nvidia.com/gpu", "0") == str(shape.gpus)
+    assert read.resources["pods"] == str(shape.max_pods)
+    assert read.options == shape.options
 
 
 @pytest.mark.parametrize("kind", list(NodeKind))
 def test_labels_taints_and_tags_of_the_registered_group_agree(kind: NodeKind) -> None:
     seen = node_group(kind=kind)
     group = nodes_of(seen)
-    tags = {tag.inputs["tag"]["key"]: tag.inputs["tag"]["value"] for tag in seen.of("Tag")}
-    read = as_the_autoscaler_reads(tags)
+    read = read_from_tags({tag.inputs["tag"]["key"]: tag.inputs["tag"]["value"] for tag in seen.of("Tag")})
 
     assert read.labels == group["labels"]
-    assert [{"key": t.key, "value": t.value, "effect": t.effect} for t in read.taints] == group["taints"]
-    assert read.gpus == instance_type(group["instanceTypes"][0]).gpu
+    assert read.taints == {(t["key"], t["value"], EFFECTS[t["effect"]]) for t in group["taints"]}
+    assert read.resources.get("nvidia.com/gpu", "0") == str(instance_type(group["instanceTypes"][0]).gpu)
     assert all(tag.inputs["autoscalingGroupName"] == "eks-flexible-a-nodes" for tag in seen.of("Tag"))
 
 
 def test_gpu_nodes_are_tainted_and_known_as_such_before_they_exist() -> None:
     shape = node_shape("gpu", group_settings(NodeKind.GPU))
+    read = read_from_tags(shape.autoscaling_tags())
 
     assert shape.taints == (Taint(key="nvidia.com/gpu", value="true", effect="NO_SCHEDULE"),)
     assert shape.labels["k8s.amazonaws.com/accelerator"] == "nvidia-a10g"
-    assert shape.autoscaling_tags()[f"{TEMPLATE}/taint/nvidia.com/gpu"] == "true:NoSchedule"
-    assert shape.autoscaling_tags()[f"{TEMPLATE}/resources/nvidia.com/gpu"] == "1"
+    assert read.taints == {("nvidia.com/gpu", "true", "NoSchedule")}
+    assert read.resources["nvidia.com/gpu"] == "1"
 
 
 @given(total=st.integers(0, 500), zones=ZONES)
@@ -164,6 +158,49 @@ def test_only_spot_groups_buy_spot() -> None:
     bought = {kind: nodes_of(node_group(kind=kind))["capacityType"] for kind in NodeKind}
 
     assert [kind for kind, capacity in bought.items() if capacity == "SPOT"] == [NodeKind.SPOT]
+
+
+def test_a_disk_is_as_large_as_the_file_says() -> None:
+    shape = node_shape("flexible", group_settings(disk_size=300))
+    (disk,) = node_group(shape).named("flexible-a-template").inputs["blockDeviceMappings"]
+
+    assert disk["ebs"]["volumeSize"] == 300
+
+
+def told_to_nodes(seen: Recorded) -> dict[str, Any]:
+    """The one part of the user data, which nodeadm reads."""
+    message = message_from_string(b64decode(seen.named("flexible-a-template").inputs["userData"]).decode())
+    whole, part = message.walk()
+    assert (whole.get_content_type(), part.get_content_type()) == ("multipart/mixed", "application/node.eks.aws")
+    return yaml.safe_load(str(part.get_payload()))
+
+
+@pytest.mark.parametrize(
+    ("types", "pods"), [(("m7i.2xlarge",), 110), (("m7i.8xlarge",), 250), (("m7i.8xlarge", "m7i.2xlarge"), 110)]
+)
+def test_nodes_take_as_many_pods_as_the_smallest_of_their_types_does(types: tuple[str, ...], pods: int) -> None:
+    config = told_to_nodes(node_group(node_shape("flexible", group_settings(instance_types=types))))
+
+    assert (config["apiVersion"], config["kind"]) == ("node.eks.aws/v1alpha1", "NodeConfig")
+    assert config["spec"] == {"kubelet": {"config": {"maxPods": pods}}}
+
+
+def test_the_autoscaler_is_told_of_more_pods_than_it_takes_for_granted() -> None:
+    shape = node_shape("flexible", group_settings(instance_types=("m7i.8xlarge",)))
+
+    assert read_from_tags(shape.autoscaling_tags()).resources["pods"] == "250"
+
+
+def test_nodes_that_fail_for_good_are_replaced() -> None:
+    assert nodes_of(node_group())["nodeRepairConfig"] == {"enabled": True}
+
+
+def test_an_update_takes_a_third_of_the_nodes_at_once_and_one_where_gpus_are_scarce() -> None:
+    assert nodes_of(node_group())["updateConfig"] == {"maxUnavailablePercentage": 33}
+    assert nodes_of(node_group(kind=NodeKind.GPU))["updateConfig"] == {
+        "maxUnavailable": 1,
+        "updateStrategy": "MINIMAL",
+    }
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,15 @@ def test_nothing_falls_back_to_a_default_provider(stack: Recorded) -> None:
 def test_ignored_fields_are_spelt_as_the_provider_spells_them(stack: Recorded) -> None:
     ignored = {path for resource in stack.all for path in resource.ignore_changes}
 
-    assert ignored == {"scalingConfig.desiredSize", "spec.replicas", "spec.maxUnavailable", "principalArn"}
+    assert ignored == {
+        "scalingConfig.desiredSize",
+        "spec.replicas",
+        "spec.maxUnavailable",
+        "spec.volumeClaimTemplates",
+        "principalArn",
+        "bootstrapSelfManagedAddons",
+        "encryptionConfig",
+    }
 
 
 def test_component_types_are_ours(stack: Recorded) -> None:

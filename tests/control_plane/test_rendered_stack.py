@@ -1,5 +1,6 @@
 """What `ebbtide render` writes, applied to a real API server as its header says, and used with its own accounts."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -27,8 +28,10 @@ from ebbtide.vocabulary.labels import (
     WORKER_NAMESPACE,
 )
 from ebbtide.vocabulary.windows import WeeklyInterval
+from tests.builders_authority import AUTHORITY
 from tests.builders_components import ROOT
 from tests.builders_control_plane import eventually
+from tests.builders_settings import loaded, shortest
 
 pytestmark = pytest.mark.control_plane
 
@@ -118,6 +121,18 @@ def test_the_other_example_is_accepted_too(control_plane: ControlPlane, stack: S
     accepted = control_plane.kubectl(*APPLY, "--dry-run=server", "-f", str(tmp_path / "kubernetes"))
 
     assert len(accepted.split()) == objects_in(tmp_path / "kubernetes")
+
+
+def test_a_closed_networks_stack_is_accepted_too(control_plane: ControlPlane, stack: Stack, tmp_path: Path) -> None:
+    ranges = ["169.254.0.0/16", "2001:db8::/32"]
+    egress = {"httpsProxy": "http://192.0.2.8:3128", "caBundle": AUTHORITY, "allow": ranges}
+    settings = loaded(shortest(more=f"ebbtide:egress: {json.dumps(egress)}"), tmp_path)
+    write_directory(tmp_path / "rendered", output_files(record(settings)))
+    files = tmp_path / "rendered" / "kubernetes"
+    accepted = control_plane.kubectl(*APPLY, "--dry-run=server", "-f", str(files))
+
+    assert len(accepted.split()) == objects_in(files)
+    assert accepted.count("configmap/ebbtide-ca-bundle") == 3
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ class GroupModel:
     memory_mib: int
     gpu: int = 0
     max_pods: int = 110
+    priority: int = 0  # of several groups that would do, those with the highest grow first, if the expander asks for it
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     taints: tuple[Taint, ...] = ()
     boot_s: float = 0.0  # from launch, when billing starts, to a node that takes pods

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import COMMANDS, Command, app
+from ebbtide.settings import StackSettings, warnings_of
 from tests.builders_settings import shortest
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +28,13 @@ def ebbtide(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_a_sound_stack_is_summed_up(stacks: Path) -> None:
+def in_august(stack: StackSettings) -> tuple[str, ...]:
+    """Later there is a warning about the end of support of the version that a cluster has by default."""
+    return warnings_of(stack, date(2026, 8, 1))
+
+
+def test_a_sound_stack_is_summed_up(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ebbtide.cli.check.warnings_of", in_august)
     (stacks / "Pulumi.acme.yaml").write_text(shortest(), encoding="utf-8")
 
     result = ebbtide("check", "acme")

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from ebbtide.cli.__main__ import app
 
 COMMANDS = {
+    "probe": ("probe",),
     "status": ("status",),
     "why": ("why", "pool", "train"),
     "pause": ("pause", "--why", "x"),

@@ -16,17 +16,21 @@ from ebbtide.prices import (
     spot_typical,
     usable,
 )
+from ebbtide.prices.tables import rows
 
 
 def test_a_type_has_its_facts() -> None:
     kind = instance_type("g6.2xlarge")
 
     assert (kind.vcpu, kind.memory_mib, kind.gpu, kind.gpu_model, kind.arch) == (8, 32768, 1, "NVIDIA L4", "amd64")
-    assert kind.max_pods == 58
+    assert kind.max_pods == 110
 
 
-def test_the_pod_limit_is_that_of_a_managed_node_group() -> None:
-    assert instance_type("m7i.4xlarge").max_pods == 110  # its network cards would allow 234
+def test_the_pod_limit_is_the_smaller_of_what_the_interfaces_and_a_managed_group_allow() -> None:
+    for row in rows("instance_types"):
+        addresses = int(row["enis"]) * (int(row["ipv4_per_eni"]) - 1) * 16 + 2  # a prefix of 16 in each place
+        cap = 110 if int(row["vcpu"]) < 30 else 250
+        assert instance_type(row["instance_type"]).max_pods == min(addresses, cap)
 
 
 def test_an_unknown_type_names_close_ones() -> None:
@@ -35,14 +39,15 @@ def test_an_unknown_type_names_close_ones() -> None:
 
 
 def test_pods_get_what_kubelet_and_system_pods_leave() -> None:
-    # allocatable 15890m and 57691 MiB, less kube-proxy 100m, the CNI 50m, the EBS driver 30m and 120 MiB
-    assert usable(instance_type("m7i.4xlarge")) == Capacity(cpu=15710, memory=57571, gpu=0, pods=106)
+    # allocatable 15890m and 57691 MiB, less kube-proxy 100m, the CNI 50m, the EBS driver 30m and 120 MiB,
+    # the node monitoring agent 10m and 30 MiB
+    assert usable(instance_type("m7i.4xlarge")) == Capacity(cpu=15700, memory=57541, gpu=0, pods=105)
 
 
-def test_gpu_nodes_also_run_a_device_plugin() -> None:
+def test_gpu_nodes_also_run_a_device_plugin_and_a_gpu_monitor() -> None:
     with_gpu, without = usable(instance_type("g6.2xlarge")), usable(instance_type("m7i.2xlarge"))
 
-    assert (without.cpu - with_gpu.cpu, without.memory - with_gpu.memory, without.pods - with_gpu.pods) == (20, 128, 1)
+    assert (without.cpu - with_gpu.cpu, without.memory - with_gpu.memory, without.pods - with_gpu.pods) == (20, 128, 2)
 
 
 @pytest.mark.parametrize(

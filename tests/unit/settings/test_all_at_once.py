@@ -23,7 +23,7 @@ config:
     flexible: { instanceTypes: [m7i.4xlarge, m7i.4xlarge, 12], max: 1, size: 3 }
     spot: { max: many }
     Cheap: { kind: spott, instanceTypes: [m7i.4xlarge], min: 4, max: 3 }
-  ebbtide:redis: { kind: elasticache, url: "http://redis", password: clear }
+  ebbtide:redis: { kind: elasticsearch, url: "http://redis", password: clear }
   ebbtide:controller: { image: "", closingGuard: 0s, nodeStartup: 5 }
   ebbtide:workloads:
     api: { category: flexible, image: "a:1", cpu: 40, memory: lots, replicas: 0 }

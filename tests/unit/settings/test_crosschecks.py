@@ -1,5 +1,6 @@
 """Faults that take two sections to see."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,16 @@ def test_a_pod_larger_than_every_node_is_told_the_largest_that_fits(tmp_path: Pa
 
     assert problem_of(text, tmp_path) == (
         ":5: ebbtide:workers.train: wanted a pod that fits a flexible node; the largest that would: "
-        "cpu: 15.71, memory: 57571Mi, found 16 CPU, 16Gi; "
+        "cpu: 15.7, memory: 57541Mi, found 16 CPU, 16Gi; "
         "each node also runs system pods, so less than its nominal size is left"
     )
 
 
 def test_the_largest_pod_that_is_named_does_fit(tmp_path: Path) -> None:
-    text = shortest().replace("cpu: 4, memory: 16Gi", "cpu: 15.71, memory: 57571Mi")
+    text = shortest().replace("cpu: 4, memory: 16Gi", "cpu: 15.7, memory: 57541Mi")
 
     assert loaded(text, tmp_path).workers["train"].node_group == "flexible"
-    assert "15711m CPU" in problem_of(text.replace("15.71,", "15.711,"), tmp_path)
+    assert "15701m CPU" in problem_of(text.replace("15.7,", "15.701,"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,21 @@ def test_the_largest_pod_that_is_named_does_fit(tmp_path: Path) -> None:
         ("flexible: { max: 1 }", "wanted at least 2, one node for each zone, found 1"),
         ("flexible: { min: 5, max: 4 }", "flexible.min: wanted at most max, which is 4, found 5"),
         ("fixed: { min: 0 }", "fixed.min: wanted at least 1: fixed pods and the controller need a node, found 0"),
+        (
+            "spot: { instanceTypes: [m6i.2xlarge, m7i.2xlarge], max: 4 }",
+            "at least 4 types of one shape for spot nodes, found 2: m6i.2xlarge, m7i.2xlarge (for example [",
+        ),
+        (
+            "spot: { instanceTypes: [c7i.4xlarge], max: 4 }",
+            "m7i-flex.2xlarge]); of this shape only c7i.4xlarge, c6i.4xlarge are known: take another one",
+        ),
+        (
+            "spot: { instanceTypes: [m7i.2xlrge, m6i.2xlarge, m6a.2xlarge, m7i-flex.2xlarge], max: 4 }",
+            "did you mean m7i.2xlarge?",
+        ),
+        ("flexible: { max: 4, diskSize: 8 }", "flexible.diskSize: wanted a number of at least 20, found 8"),
+        ("flexible: { max: 4, diskSize: 50Gi }", "flexible.diskSize: wanted a whole number, found '50Gi'"),
+        ("flexible: { max: 4, priority: 100 }", "flexible.priority: wanted a number of at most 99, found 100"),
         ("cheap: { max: 4 }", "cheap.kind: wanted this key (fixed, flexible, gpu or spot"),
         ("cheap: { kind: spotty, max: 4 }", "did you mean spot?"),
         ("Flexible: { kind: flexible, max: 4 }", "wanted a name of lower-case letters"),
@@ -83,7 +99,16 @@ def test_a_named_group_must_suit_its_pool(pool: str, said: str, tmp_path: Path) 
 def test_a_pool_too_large_for_the_group_it_names_is_refused(tmp_path: Path) -> None:
     text = shortest(train="nodeGroup: flexible").replace("memory: 16Gi", "memory: 64Gi")
 
-    assert "wanted a pod that fits a node of group flexible: cpu: 15.71, memory: 57571Mi" in problem_of(text, tmp_path)
+    assert "wanted a pod that fits a node of group flexible: cpu: 15.7, memory: 57541Mi" in problem_of(text, tmp_path)
+
+
+def test_workers_with_gpus_need_a_group_that_has_them(tmp_path: Path) -> None:
+    text = shortest(train="gpu: 1", more="ebbtide:nodeGroups: { gpu: { kind: flexible, max: 4 } }")
+
+    assert problem_of(text, tmp_path) == (
+        ":5: ebbtide:workers.train: wanted a node group of kind gpu for it, found none "
+        "(for example ebbtide:nodeGroups: { gpu: { max: 8 } })"
+    )
 
 
 def test_a_workload_must_fit_its_own_kind_of_node(tmp_path: Path) -> None:
@@ -117,4 +142,4 @@ def test_a_stack_with_nothing_to_say_about_has_no_warnings(tmp_path: Path) -> No
     digest = "a" * 64
     more = f"ebbtide:controller: {{ image: example.com/controller@sha256:{digest} }}"
 
-    assert warnings_of(loaded(shortest(more=more), tmp_path)) == ()
+    assert warnings_of(loaded(shortest(more=more), tmp_path), date(2026, 8, 1)) == ()

@@ -76,7 +76,9 @@ def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
 def test_anchors_are_refused(tmp_path: Path) -> None:
     text = shortest().replace("mon-fri:", "mon: &day").replace('"08:00-18:00" }', '"08:00-18:00", tue: *day }')
 
-    assert ":3: wanted every value written out, found an anchor, an alias or a merge" in problem_of(text, tmp_path)
+    assert problem_of(text, tmp_path).startswith(
+        ":3: ebbtide:businessHours.week.mon: wanted every value written out, found an anchor, an alias or a merge"
+    )
 
 
 def test_text_that_is_not_yaml_is_one_problem_with_its_line(tmp_path: Path) -> None:
@@ -92,3 +94,33 @@ def test_a_tag_is_refused_and_a_text_tag_is_quotes(tmp_path: Path) -> None:
     assert "remove the tag" in problem_of(shortest().replace("max: 4", "max: !number 4"), tmp_path)
     tagged = shortest(hours="overnight: [{ pool: train, at: !!str 22:00, for: 2h, workers: 9 }]")
     assert "at most the max of pool train, which is 4" in problem_of(tagged, tmp_path)
+
+
+def test_a_control_character_is_told_with_its_line_and_not_shown(tmp_path: Path) -> None:
+    text = shortest().replace("Europe/Berlin", "Europe/\x1b[31mBerlin")
+
+    assert problem_of(text, tmp_path) == ":3: wanted text without control characters, found the character U+001B"
+
+
+@pytest.mark.parametrize("depth", [20, 300, 450, 100_000])
+def test_what_nests_deeper_than_any_sound_file_is_refused_where_it_stands(depth: int, tmp_path: Path) -> None:
+    text = shortest(train=f"morning: {'[' * depth}1{']' * depth}")
+
+    assert problem_of(text, tmp_path) == (
+        ":5: ebbtide:workers.train.morning: wanted at most 20 levels, found a text nested too deeply"
+    )
+
+
+def test_a_long_number_is_no_error_of_python(tmp_path: Path) -> None:
+    told = problem_of(shortest(train=f"min: {'9' * 5000}"), tmp_path)
+
+    assert told.startswith(":5: ebbtide:workers.train.min: wanted ")
+    assert len(told) < 400
+
+
+@pytest.mark.parametrize("key", ["ebbtide:" + "x" * 5000, "ebbtide:\\n\\e[2J", "ebbtide:\\u202ecostsx"])
+def test_long_and_odd_keys_are_shown_in_short_and_on_one_line(key: str, tmp_path: Path) -> None:
+    told = problem_of(shortest(more=f'"{key}": 1'), tmp_path)
+
+    assert told.isprintable()
+    assert len(told) < 400

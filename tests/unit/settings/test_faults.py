@@ -103,8 +103,8 @@ def test_quantities_images_and_names_are_checked(was: str, broken: str, said: st
     ("section", "said"),
     [
         ("ebbtide:cluster: { version: 1.35 }", 'found 1.35 (for example "1.35"); quote it: as a number 1.30 is 1.3'),
-        ("ebbtide:cluster: { kind: existing }", "an existing cluster is planned and not acted on yet"),
-        ("ebbtide:cluster: { context: prod }", "an existing cluster is planned and not acted on yet"),
+        ("ebbtide:cluster: { kind: existing }", "wanted the context of your kubeconfig, found nothing"),
+        ("ebbtide:cluster: { context: prod }", "wanted kind: existing beside this key"),
         ("ebbtide:cluster: { zones: [a] }", "wanted at least two zones"),
         (
             "ebbtide:cluster: { zones: [us-east-1a, b] }",
@@ -118,7 +118,6 @@ def test_quantities_images_and_names_are_checked(was: str, broken: str, said: st
             "wanted one of 1.33, 1.34, 1.35 as text, the versions with a known cluster autoscaler, found '1.29'",
         ),
         ("ebbtide:cluster: { version: v1.34.4 }", "found 'v1.34.4' (for example \"1.35\"); did you mean 1.34?"),
-        ("ebbtide:redis: { kind: elasticache }", "ElastiCache is planned"),
         ("ebbtide:redis: { kind: url }", "ebbtide:redis.url: wanted the address of Redis, found nothing"),
         ("ebbtide:redis: { url: 'redis://a:1/0' }", "wanted no url with this kind"),
         ("ebbtide:redis: { kind: url, url: 'http://a' }", "wanted redis:// or rediss://"),
@@ -170,3 +169,43 @@ def test_an_empty_config_lists_all_that_must_be_there() -> None:
         "ebbtide:customer",
         "ebbtide:workers",
     ]
+
+
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [
+        ("calm: 8785h", "wanted a duration of at most a year, which is 8784h, found '8785h'"),
+        ("calm: １２h", "wanted a duration: a whole number and s, m or h, found '１２h'"),  # noqa: RUF001 - wide digits
+        ("min: 1000001", "wanted a number of at most 1000000, found 1000001"),
+        ("growthPerMinute: 10000000000000000000000", "wanted a number of at most 1000000, found 1"),
+    ],
+)
+def test_numbers_that_nobody_means_are_refused(train: str, said: str, tmp_path: Path) -> None:
+    assert said in problem_of(shortest(train=train), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("cpu: 1000001", "wanted a CPU quantity of at most 1000000 cores"),
+        ("cpu: 9999999999999999999", "wanted a CPU quantity above zero, in cores or millicores"),
+        ("memory: 1025Ti", "wanted a memory quantity of at most 1024Ti, found '1025Ti'"),
+    ],
+)
+def test_sizes_that_no_machine_has_are_refused(size: str, said: str, tmp_path: Path) -> None:
+    key = size.split(":")[0]
+    text = shortest().replace({"cpu": "cpu: 4", "memory": "memory: 16Gi"}[key], size)
+
+    assert said in problem_of(text, tmp_path)
+
+
+def test_an_image_is_named_in_plain_letters(tmp_path: Path) -> None:
+    text = shortest().replace("example.com/train:1", "exаmple.com/train:1")  # noqa: RUF001 - a Cyrillic letter
+
+    assert "wanted a container image" in problem_of(text, tmp_path)
+
+
+def test_a_queue_that_nobody_could_read_is_refused(tmp_path: Path) -> None:
+    text = shortest().replace("queues: [train]", 'queues: ["tr\\u200bain"]')
+
+    assert r"invisible characters, found 'tr\u200bain'" in problem_of(text, tmp_path)

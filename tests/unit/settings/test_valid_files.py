@@ -42,6 +42,13 @@ def test_a_gpu_pool_brings_a_gpu_group_of_its_own(tmp_path: Path) -> None:
 
     assert settings.workers["train"].node_group == "gpu"
     assert settings.node_groups["gpu"].instance_types == ("g5.2xlarge",)
+    assert settings.node_groups["gpu"].disk_size == 100, "frameworks with CUDA make large images"
+
+
+def test_a_spot_group_has_four_types_to_be_served_from(tmp_path: Path) -> None:
+    settings = loaded(shortest(more="ebbtide:nodeGroups: { spot: { max: 4 } }"), tmp_path)
+
+    assert len(settings.node_groups["spot"].instance_types) == 4
 
 
 def test_a_pool_goes_to_the_group_that_is_cheapest_per_worker(tmp_path: Path) -> None:

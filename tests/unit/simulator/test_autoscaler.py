@@ -75,16 +75,24 @@ def test_least_waste_takes_the_shape_that_the_pods_fill() -> None:
 
 
 def test_priority_takes_the_first_group_that_helps_and_then_the_next() -> None:
-    played = Played([group("covered", max=1), group("other")], quick(expander="priority"))
+    played = Played([group("other"), group("covered", max=1, priority=1)], quick(expander="priority"))
     played.cluster.deploy(workload(), 4)
 
     assert played.at(30).node_counts() == {"covered": 1, "other": 1}
 
 
+def test_among_groups_of_equal_priority_the_next_expander_decides() -> None:
+    groups = [group("large", cpu_m=16000, memory_mib=65536, priority=1), group("small", priority=1), group("last")]
+    played = Played(groups, quick(expander="priority,least-waste"))
+    played.cluster.deploy(workload(cpu_m=3800, memory_mib=15000), 1)
+
+    assert played.at(10).node_counts() == {"large": 0, "small": 1, "last": 0}
+
+
 @pytest.mark.parametrize(("kind", "second"), [("flexible", 2), ("fixed", 0)])
 def test_groups_alike_in_all_but_their_name_and_zone_grow_in_balance(kind: str, second: int) -> None:
     zones = [
-        group("a", labels={"kind": "flexible", "topology.kubernetes.io/zone": "a"}),
+        group("a", priority=1, labels={"kind": "flexible", "topology.kubernetes.io/zone": "a"}),
         group("b", labels={"kind": kind, "topology.kubernetes.io/zone": "b"}),
     ]
     played = Played(zones, quick(balance_similar=True, expander="priority"))

@@ -34,6 +34,7 @@ from ebbtide.demo.live import SAFE_WORKER
 from ebbtide.demo.process_cluster import rq_worker_command
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.simulator.scene import ReplayError, require_node_groups
 from ebbtide.simulator.strategies import FLAGS, ClusterPlan, Strategy, cluster_plan
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint, dump
 from ebbtide.vocabulary.labels import (
@@ -63,9 +64,12 @@ def prepare(options: Options) -> Play:
     """Raises `Unplayable`."""
     try:
         settings = load_stack(options.stack)
+        require_node_groups(settings)
         plan = cluster_plan(settings, Strategy.FIXED_FLEXIBLE)
     except StackInvalid as invalid:
         raise Unplayable("\n".join(str(problem) for problem in invalid.problems)) from None
+    except ReplayError as error:
+        raise Unplayable(str(error)) from None
     except NoPrice as error:
         raise Unplayable(f"stack {options.stack}: {error}") from None
     if options.port is not None and _is_taken(options.port):

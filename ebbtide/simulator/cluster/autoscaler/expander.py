@@ -11,14 +11,12 @@ Filter = Callable[[Sequence[Option], Workloads], list[Option]]
 
 
 class Expander:
-    """`priority` prefers the groups in the order in which the cluster was given them."""
-
-    def __init__(self, names: str, order: Sequence[str], rng: random.Random) -> None:
+    def __init__(self, names: str, rng: random.Random) -> None:
         known: dict[str, Filter] = {
             "least-waste": _least_waste,
             "most-pods": lambda options, _: _lowest(options, lambda option: -sum(option.helped.values())),
             "least-nodes": lambda options, _: _lowest(options, lambda option: option.nodes),
-            "priority": lambda options, _: _priority(options, order),
+            "priority": lambda options, _: _lowest(options, lambda option: -option.group.priority),
             "random": lambda options, _: list(options),
         }
         unknown = [name for name in names.split(",") if name not in known]
@@ -43,10 +41,6 @@ def _least_waste(options: Sequence[Option], workloads: Workloads) -> list[Option
         return 2.0 - cpu / (option.nodes * option.group.cpu_m) - memory / (option.nodes * option.group.memory_mib)
 
     return _lowest(options, waste)
-
-
-def _priority(options: Sequence[Option], order: Sequence[str]) -> list[Option]:
-    return _lowest(options, lambda option: order.index(option.group.name))
 
 
 def _lowest(options: Sequence[Option], score: Callable[[Option], float]) -> list[Option]:

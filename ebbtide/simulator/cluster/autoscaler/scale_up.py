@@ -59,7 +59,7 @@ class ScaleUp:
         self._machines = machines
         self._placement = placement
         self._balance = flags.balance_similar
-        self._expander = Expander(flags.expander, list(state.groups), rng)
+        self._expander = Expander(flags.expander, rng)
 
     def help(self, pods: Iterable[Pod]) -> bool:
         """Launch nodes for pods that fit nowhere; False when no group can help."""

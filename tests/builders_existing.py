@@ -1,0 +1,44 @@
+"""Stacks on a cluster that is there already: small ones, and the twin of one on EKS."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from ebbtide.settings import StackSettings, parse_stack
+from tests.builders_components import ROOT
+from tests.builders_settings import shortest
+
+CLUSTER_ID = "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"
+MADE_ON_EKS = ("ebbtide:network", "ebbtide:nodeGroups", "ebbtide:costs")
+
+
+def onprem(cluster: str = "", **changes: str) -> str:
+    """The shortest file with an existing cluster; `cluster` is added inside its mapping."""
+    keys = f"kind: existing, context: onprem{', ' + cluster if cluster else ''}"
+    return shortest(**{**changes, "more": f"ebbtide:cluster: {{ {keys} }}\n{changes.get('more', '')}"})
+
+
+def stack_config(stack: str) -> dict[str, Any]:
+    text = (ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    return cast("dict[str, Any]", yaml.safe_load(text)["config"])
+
+
+def twins(stack: str, node_selectors: Mapping[str, Mapping[str, str]]) -> tuple[StackSettings, StackSettings]:
+    """A shipped stack on EKS, and the same customer's on an existing cluster; Redis is where both can have it."""
+    config = stack_config(stack)
+    if config.get("ebbtide:redis", {}).get("kind") == "elasticache":
+        config["ebbtide:redis"] = {"kind": "in-cluster"}
+    cluster = {"kind": "existing", "context": "onprem", "nodeSelectors": node_selectors}
+    moved = {key: value for key, value in config.items() if key not in MADE_ON_EKS} | {"ebbtide:cluster": cluster}
+    return (
+        parse_stack(config, stack=stack, file=f"{stack}.yaml"),
+        parse_stack(moved, stack=stack, file=f"{stack}.yaml"),
+    )
+
+
+def written(text: str, folder: Path) -> str:
+    path = folder / "Pulumi.onprem.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)

@@ -1,0 +1,184 @@
+"""The cluster's own section: who may reach the API and as whom, versions, and what each wrong value is told."""
+
+from collections.abc import Callable
+from datetime import date
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
+
+from ebbtide.settings import warnings_of
+from ebbtide.settings.access import parse_private_range, parse_public_range
+from ebbtide.settings.add_ons import AddOn
+from ebbtide.settings.kubernetes_versions import KUBERNETES_VERSIONS
+from tests.builders_settings import loaded, problem_of, problems_of, shortest
+
+PLATFORM = "arn:aws:iam::123456789012:role/platform"
+
+
+def cluster(inside: str) -> str:
+    return shortest(more=f"ebbtide:cluster: {{ {inside} }}")
+
+
+def test_without_a_word_the_cluster_is_private_and_locked(tmp_path: Path) -> None:
+    settings = loaded(shortest(), tmp_path).cluster
+
+    assert settings.public_access == settings.private_access == ()
+    assert settings.admins == settings.viewers == ()
+    assert (settings.deletion_protection, settings.zonal_shift, settings.session_manager) == (True, True, False)
+    assert (settings.support_type, settings.log_retention_days) == ("standard", 90)
+
+
+@pytest.mark.parametrize(
+    ("range_", "why"),
+    [
+        ("0.0.0.0/0", "this is everybody"),
+        ("::/0", "this is everybody"),
+        ("128.0.0.0/1", "no wider than /8"),
+        ("10.0.0.0/16", "privateAccess is for networks of your own"),
+        ("2001:db8::/32", "the cluster's addresses are IPv4"),
+        ("203.0.113.7/24", "did you mean 203.0.113.0/24?"),
+        ("203.0.113.7", "did you mean 203.0.113.7/32?"),
+        ("127.0.0.0/8", "reserved addresses reach nothing"),
+        ("our office", "with its prefix, found 'our office' (for example 203.0.113.0/24)"),
+    ],
+)
+def test_a_range_that_may_not_be_public_says_why(range_: str, why: str, tmp_path: Path) -> None:
+    problem = problem_of(cluster(f'publicAccess: ["{range_}"]'), tmp_path)
+
+    assert "ebbtide:cluster.publicAccess[0]: wanted " in problem
+    assert why in problem
+
+
+def test_addresses_of_the_internet_are_no_private_network(tmp_path: Path) -> None:
+    assert "belong in publicAccess" in problem_of(cluster('privateAccess: ["203.0.113.0/24"]'), tmp_path)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 32))
+def test_no_range_is_public_and_private_and_none_is_wide(address: int, prefix: int) -> None:
+    network = IPv4Network((address, prefix), strict=False)
+    taken = [parse for parse in (parse_public_range, parse_private_range) if accepts(parse, str(network))]
+
+    assert len(taken) <= 1
+    assert not taken or network.prefixlen >= 8
+
+
+def accepts(parse: Callable[[object], str], text: str) -> bool:
+    try:
+        return parse(text) == text
+    except PydanticCustomError:
+        return False
+
+
+def test_more_ranges_than_eks_takes_are_refused(tmp_path: Path) -> None:
+    ranges = ", ".join(f'"203.0.113.{last}/32"' for last in range(41))
+
+    assert "wanted at most 40 ranges" in problem_of(cluster(f"publicAccess: [{ranges}]"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [
+        PLATFORM,
+        "arn:aws:iam::123456789012:user/ops/anna",
+        "arn:aws-us-gov:iam::123456789012:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Admin_0123456789abcdef",
+    ],
+)
+def test_roles_and_users_may_come_in(principal: str, tmp_path: Path) -> None:
+    assert loaded(cluster(f'admins: ["{principal}"]'), tmp_path).cluster.admins == (principal,)
+
+
+@pytest.mark.parametrize(
+    ("principal", "why"),
+    [
+        ("arn:aws:sts::123456789012:assumed-role/platform/anna", f"its role is {PLATFORM}, with its path"),
+        ("arn:aws:iam::123456789012:root", "name a role"),
+        ("arn:aws:iam::123456789012:role/aws-service-role/eks.amazonaws.com/X", "takes no entry"),
+        ("arn:aws:iam::12345:role/platform", "the ARN of an IAM role or user"),
+        ("platform", "the ARN of an IAM role or user"),
+    ],
+)
+def test_what_cannot_hold_an_entry_is_told_what_can(principal: str, why: str, tmp_path: Path) -> None:
+    problem = problem_of(cluster(f'viewers: ["{principal}"]'), tmp_path)
+
+    assert "ebbtide:cluster.viewers[0]: wanted the ARN of an IAM role or user" in problem
+    assert why in problem
+
+
+def test_nobody_is_admin_and_viewer(tmp_path: Path) -> None:
+    problem = problem_of(cluster(f'admins: ["{PLATFORM}"], viewers: ["{PLATFORM}"]'), tmp_path)
+
+    assert "ebbtide:cluster.viewers: wanted each principal in admins or in viewers" in problem
+
+
+@pytest.mark.parametrize(
+    ("days", "hint"), [("91", "did you mean 120?"), ('"90"', "without quotes"), ("true", "(for example 90)")]
+)
+def test_logs_are_kept_for_times_that_cloudwatch_takes(days: str, hint: str, tmp_path: Path) -> None:
+    problem = problem_of(cluster(f"logRetentionDays: {days}"), tmp_path)
+
+    assert "wanted a number of days that CloudWatch takes: 1, 3, 5" in problem
+    assert hint in problem
+
+
+@pytest.mark.parametrize(
+    ("version", "hint"), [("1.99", "not known to this release"), ("1.28", "extended support at best")]
+)
+def test_a_version_that_eks_does_not_have_is_one_line(version: str, hint: str, tmp_path: Path) -> None:
+    problem = problem_of(cluster(f'version: "{version}"'), tmp_path)
+
+    assert f"ebbtide:cluster.version: wanted one of {', '.join(KUBERNETES_VERSIONS)}" in problem
+    assert hint in problem
+
+
+def test_an_add_on_version_is_taken_as_eks_writes_it(tmp_path: Path) -> None:
+    settings = loaded(cluster("addOnVersions: { coredns: v1.12.1-eksbuild.2 }"), tmp_path).cluster
+
+    assert settings.add_on_versions == {AddOn.COREDNS: "v1.12.1-eksbuild.2"}
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("core-dns: v1.12.1-eksbuild.2", "found the key 'core-dns' (for example coredns); did you mean coredns?"),
+        ("coredns: v1.12.1", "wanted a version of the add-on with its build"),
+        (
+            "kube-proxy: v1.34.6-eksbuild.2",
+            "wanted a kube-proxy of the cluster's version 1.35, found v1.34.6-eksbuild.2",
+        ),
+    ],
+)
+def test_an_add_on_version_that_cannot_be_is_refused(given: str, wanted: str, tmp_path: Path) -> None:
+    assert wanted in problem_of(cluster(f'version: "1.35", addOnVersions: {{ {given} }}'), tmp_path)
+
+
+def test_every_fault_of_the_section_is_told_at_once(tmp_path: Path) -> None:
+    text = cluster(
+        'version: "1.99", publicAccess: ["0.0.0.0/0"], admins: [root], supportType: extnded, zonalShift: "yes"'
+    )
+
+    assert {problem.path for problem in problems_of(text, tmp_path)} == {
+        "ebbtide:cluster.version",
+        "ebbtide:cluster.publicAccess[0]",
+        "ebbtide:cluster.admins[0]",
+        "ebbtide:cluster.supportType",
+        "ebbtide:cluster.zonalShift",
+    }
+
+
+@pytest.mark.parametrize(
+    ("support", "day", "said"),
+    [
+        ("standard", date(2026, 11, 30), "upgrades it after that, on a day of its own choice"),
+        ("extended", date(2027, 1, 10), "six times as much"),
+    ],
+)
+def test_the_end_of_standard_support_is_announced(support: str, day: date, said: str, tmp_path: Path) -> None:
+    settings = loaded(cluster(f'version: "1.34", supportType: {support}'), tmp_path)
+
+    (warning,) = [line for line in warnings_of(settings, day) if "cluster.version" in line]
+    assert said in warning
+    assert not any("cluster.version" in line for line in warnings_of(settings, date(2026, 5, 1)))

@@ -1,0 +1,31 @@
+"""Documents that name a test as their proof name one that exists."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.builders_components import ROOT
+
+FEATURES = ROOT / "docs" / "features.md"
+PROOFS = ROOT / "docs" / "proofs.md"
+
+
+def named(document: Path, folder: str) -> Iterator[tuple[Path, str]]:
+    """Files and functions; a name without a path is in `folder`."""
+    for file, _, function in re.findall(r"`((?:tests/)?[\w/]*test_\w+(?:\.py)?)(::(\w+))?`", document.read_text()):
+        path = file if file.startswith("tests/") else f"{folder}/{file}"
+        yield ROOT / (path if path.endswith(".py") else f"{path}.py"), function
+
+
+@pytest.mark.parametrize(("document", "folder"), [(FEATURES, "tests/components"), (PROOFS, "tests/control_plane")])
+def test_a_document_names_tests_that_exist(document: Path, folder: str) -> None:
+    found = list(named(document, folder))
+
+    missing = [
+        f"{file.relative_to(ROOT)}::{function}"
+        for file, function in found
+        if not file.exists() or (function and f"def {function}(" not in file.read_text())
+    ]
+    assert (missing, len(found) > 10) == ([], True)
