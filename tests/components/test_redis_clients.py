@@ -1,6 +1,7 @@
 """How workers and the controller are told of an encrypted Redis, and that nothing changes for them without one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -17,12 +18,19 @@ PRIVATE = RedisAuthority(secret="redis-tls")
 ENCRYPTED = RedisEndpoint(host="cache.example", tls=True, password_env="REDIS_PASSWORD")
 
 
-def worker(endpoint: RedisEndpoint = REDIS, kind: SourceKind = SourceKind.RQ, **more: Any) -> Mapping[str, Any]:
+def worker(
+    endpoint: RedisEndpoint = REDIS, kind: SourceKind = SourceKind.RQ, *, later_host: str = "", **more: Any
+) -> Mapping[str, Any]:
     settings = worker_settings(source=Source.model_construct(kind=kind, queues=("train",)))
     args = WorkerPoolArgs(
         name="train", namespace="ebbtide-workers", settings=settings, customer="acme", redis=endpoint, **more
     )
-    return pod_of(the(recorded(lambda: WorkerPool("train", args)), "Deployment"))
+
+    def program() -> None:
+        host = pulumi.Output.from_input(later_host) if later_host else None  # an output belongs to a program
+        WorkerPool("train", replace(args, redis_host=host))
+
+    return pod_of(the(recorded(program), "Deployment"))
 
 
 def variables(pod: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,19 +69,18 @@ def test_without_one_a_pod_keeps_its_shape() -> None:
 
 
 def test_an_address_that_is_known_later_reaches_worker_and_controller() -> None:
-    later = pulumi.Output.from_input("master.cache.example")
     args = ControllerArgs(
         config=controller_config(),
         image="controller:1",
         namespace="ebbtide",
         worker_namespace="ebbtide-workers",
-        redis_host=later,
         redis_authority=PRIVATE,
     )
-    resources = recorded(lambda: Controller("controller", args))
+    host = "master.cache.example"
+    resources = recorded(lambda: Controller("controller", replace(args, redis_host=pulumi.Output.from_input(host))))
     document = load(the(resources, "ConfigMap").inputs["data"]["config.json"])
     mounts = pod_of(the(resources, "Deployment"))["containers"][0]["volumeMounts"]
 
-    assert document.redis.host == "master.cache.example"
+    assert document.redis.host == host
     assert {mount["mountPath"] for mount in mounts} == {"/etc/ebbtide", "/etc/ebbtide-redis"}
-    assert variables(worker(redis_host=later))["REDIS_HOST"] == "master.cache.example"
+    assert variables(worker(later_host=host))["REDIS_HOST"] == host
