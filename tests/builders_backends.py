@@ -85,6 +85,8 @@ class Scene:
         self.url = f"redis://{server.host}:{server.port}/0"
         self._programs = environment(framework.environment)
         self._undo = ExitStack()
+        # A killed worker's connection outlives it for a moment, and would pass for the next one's.
+        wait_until(lambda: not self.somebody_pops(), "the workers of the test before to be gone")
         reader = self._undo.enter_context(connect(endpoint(server), {}))
         self._source = RedisDemand(reader, framework.backend, {name: [name] for name in (QUEUE, MISSPELT)})
         self._producer: subprocess.Popen[str] | None = None
