@@ -148,7 +148,8 @@ class DisruptionWindow:
     closing_guard: timedelta
 
     def is_open(self, instant: datetime) -> bool:
-        return not self.hours.is_open(instant) and not self.hours.is_open(instant + self.closing_guard)
+        ahead = instant + self.closing_guard + timedelta.resolution  # hours shorter than the guard lie in between
+        return next(self.hours.open_spans(instant, ahead), None) is None
 
     def next_change(self, instant: datetime) -> datetime | None:
         """The first instant after `instant` at which the window opens or closes, in UTC; None if it never does."""

@@ -114,6 +114,16 @@ def test_a_break_shorter_than_the_guard_opens_no_window() -> None:
     assert window.next_change(at("2026-11-23T09:00")) == at("2026-11-23T19:00")
 
 
+def test_hours_shorter_than_the_guard_close_the_window_ahead_like_any_others() -> None:
+    call = hours((0, "12:00", "12:10"))
+    window = DisruptionWindow(hours=call, closing_guard=timedelta(minutes=15))
+
+    assert window.next_change(at("2026-11-23T09:00")) == at("2026-11-23T11:45")
+    assert not any(window.is_open(at("2026-11-23T11:45") + minute * 60 * SECOND) for minute in range(25))
+    assert window.next_change(at("2026-11-23T11:45")) == at("2026-11-23T12:10")
+    assert window.is_open(at("2026-11-23T12:10"))
+
+
 def test_a_holiday_opens_the_window_for_the_whole_day() -> None:
     quiet = hours(*((day, "08:00", "19:00") for day in range(5)), closed=frozenset({date(2026, 11, 26)}))
     window = DisruptionWindow(hours=quiet, closing_guard=timedelta(minutes=15))
