@@ -1,8 +1,10 @@
 """Instance facts and list prices, shipped as dated files: offline, the same answer every time.
 
 US dollars before tax, Linux, shared tenancy. `data/README.md` holds sources, dates, licences and what is approximate.
+A directory of the same files may stand in for the shipped prices, never for the sizes.
 """
 
+from ebbtide.prices.book import PricesInvalid
 from ebbtide.prices.catalog import (
     Capacity,
     InstanceType,
@@ -18,9 +20,11 @@ from ebbtide.prices.rates import (
     PricingAssumption,
     hourly,
     on_demand,
+    plans_are_derived,
     price_date,
     priced_regions,
     service_price,
+    shipped_on_demand,
     spot_typical,
 )
 
@@ -30,6 +34,7 @@ __all__ = [
     "InstanceType",
     "NoPrice",
     "PriceDate",
+    "PricesInvalid",
     "PricingAssumption",
     "UnknownInstanceType",
     "group_rate",
@@ -37,9 +42,11 @@ __all__ = [
     "instance_type",
     "instance_type_names",
     "on_demand",
+    "plans_are_derived",
     "price_date",
     "priced_regions",
     "service_price",
+    "shipped_on_demand",
     "spot_typical",
     "usable",
 ]

@@ -2,16 +2,17 @@
 
 No public copy of the Savings Plan rates exists, so a plan's rate is the on-demand price less the discount of the
 Reserved Instance that resembles it most (a Compute plan: the convertible one; an EC2 Instance plan: the standard
-one). Whatever shows such a number must call it approximate: `PricingAssumption.approximate`.
+one). Whatever shows such a number must call it approximate: `PricingAssumption.approximate`. So must it be after an
+update from AWS, whose rates differ by size where the tables hold one discount for a family.
 """
 
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from functools import cache
 
+from ebbtide.prices.book import AWS_PLAN_RATE, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.catalog import instance_type_names
-from ebbtide.prices.tables import rows
+from ebbtide.prices.tables import in_use, shipped
 
 
 class NoPrice(LookupError):
@@ -39,62 +40,51 @@ _PLAN = {
     PricingAssumption.EC2_3Y: ("ec2_instance", "3"),
 }
 
-_NEWEST_REGION = "us-east-1"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceDate:
-    """When the on-demand prices of a region, and the discounts of plans and of spot, were current at the source."""
+    """When the figures of a region were current at the source: list prices, discounts of plans, spot, services."""
 
     on_demand: date
     plans: date
     spot: date
-
-
-@cache
-def _on_demand_prices() -> dict[tuple[str, str], float]:
-    return {(row["region"], row["instance_type"]): float(row["on_demand_usd_per_hour"]) for row in rows("ec2")}
-
-
-@cache
-def _discounts() -> dict[tuple[str, str, str, str], float]:
-    return {
-        (row["region"], row["family"], row["plan"], row["term_years"]): float(row["discount_fraction"])
-        for row in rows("savings_plans_approx")
-    }
-
-
-@cache
-def _spot_savings() -> dict[tuple[str, str], float]:
-    return {
-        (row["region"], row["instance_type"]): float(row["savings_over_on_demand_fraction"])
-        for row in rows("spot_typical")
-    }
-
-
-@cache
-def _service_prices() -> dict[tuple[str, str, str], float]:
-    return {(row["region"], row["service"], row["item"]): float(row["usd"]) for row in rows("services")}
+    services: date
 
 
 def priced_regions() -> tuple[str, ...]:
-    return tuple(sorted({region for region, _ in _on_demand_prices()}))
+    return in_use().regions
 
 
 def price_date(region: str) -> PriceDate:
-    """The dates to show beside a figure. P types outside us-east-1 are from mid-2025."""
-    newest = region == _NEWEST_REGION
+    """The dates to show beside a figure; for a region without prices, the oldest there are."""
+    book = in_use()
     return PriceDate(
-        on_demand=date(2026, 7, 20) if newest else date(2025, 4, 24), plans=date(2025, 4, 24), spot=date(2025, 6, 28)
+        on_demand=book.as_of(ListPrice, region),
+        plans=book.as_of(PlanDiscount, region),
+        spot=book.as_of(SpotSaving, region),
+        services=book.as_of(ServicePrice, region),
     )
+
+
+def plans_are_derived(region: str) -> bool:
+    """Whether the region's plan discounts stand for others' (the shipped ones do), and are not AWS's own rates."""
+    return any(row.region == region and row.proxy != AWS_PLAN_RATE for row in in_use().discounts)
 
 
 def on_demand(region: str, type: str) -> float:  # noqa: A002 - the word of the trade, and callers pass it by position
     """US dollars per hour. Raises `NoPrice`."""
-    price = _on_demand_prices().get((region, type))
+    price = in_use().on_demand.get((region, type))
     if price is None:
         raise NoPrice(_why_not(region, type))
     return price
+
+
+def shipped_on_demand(region: str, type: str) -> float | None:  # noqa: A002 - as above
+    """US dollars per hour in the shipped tables, whatever others are in use; None if it is not there.
+
+    For what decides where a pod goes: newer prices may change an estimate, and must never move a pod.
+    """
+    return shipped().on_demand.get((region, type))
 
 
 def hourly(region: str, type: str, assumption: str = PricingAssumption.ON_DEMAND) -> float:  # noqa: A002 - as above
@@ -103,7 +93,7 @@ def hourly(region: str, type: str, assumption: str = PricingAssumption.ON_DEMAND
     plan = _PLAN.get(PricingAssumption(assumption))
     if plan is None:
         return price
-    discount = _discounts().get((region, type.partition(".")[0], *plan))
+    discount = in_use().discount.get((region, type.partition(".")[0], *plan))
     if discount is None:
         raise NoPrice(f"no {assumption} discount is known for {type} in {region}; on-demand is {price:g} USD an hour")
     return price * (1 - discount)
@@ -111,7 +101,7 @@ def hourly(region: str, type: str, assumption: str = PricingAssumption.ON_DEMAND
 
 def spot_typical(region: str, type: str) -> float:  # noqa: A002 - as above
     """US dollars per hour on spot, by the average saving of a month: zones and days differ widely. Raises `NoPrice`."""
-    saving = _spot_savings().get((region, type))
+    saving = in_use().spot_saving.get((region, type))
     if saving is None:
         raise NoPrice(f"no typical spot saving is known for {type} in {region}")
     return on_demand(region, type) * (1 - saving)
@@ -119,15 +109,24 @@ def spot_typical(region: str, type: str) -> float:  # noqa: A002 - as above
 
 def service_price(region: str, service: str, item: str) -> float:
     """US dollars per unit of the table: `("eks", "control_plane_standard")` is per cluster-hour. Raises `NoPrice`."""
-    price = _service_prices().get((region, service, item))
+    price = in_use().service.get((region, service, item))
     if price is None:
-        raise NoPrice(f"no price for {service} {item} in {region}; regions with prices: {', '.join(priced_regions())}")
+        raise NoPrice(_no_region(region) or f"no price for {service} {item} in {region}")
     return price
 
 
 def _why_not(region: str, name: str) -> str:
-    if region not in priced_regions():
-        return f"no prices for region {region}; there are prices for {', '.join(priced_regions())}"
+    if no_region := _no_region(region):
+        return no_region
     if name not in instance_type_names():
         return f"{name} is not in the table of instance types"
-    return f"no price for {name} in {region}: it was not offered there at the date of the prices"
+    day = price_date(region).on_demand
+    return f"no price for {name} in {region}: it was not offered there at the date of the prices, {day}"
+
+
+def _no_region(region: str) -> str:
+    known = priced_regions()
+    if region in known:
+        return ""
+    update = f"ebbtide prices update --region {region}"
+    return f"no prices for region {region}; there are prices for {', '.join(known)} (from AWS: {update})"

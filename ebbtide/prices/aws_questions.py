@@ -1,0 +1,170 @@
+"""What is asked of AWS for one region: about fifteen calls, whose answers become plain figures."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from ebbtide.prices.aws_answers import (
+    Item,
+    PlanRate,
+    Product,
+    StrangeAnswer,
+    cache_prices,
+    list_prices,
+    plan_rates,
+    products,
+    service_prices,
+    spot_means,
+    spot_points,
+)
+from ebbtide.prices.aws_cli import AwsRefused, Question
+
+# Both answer for all regions from these endpoints: the price list has three in the world, Savings Plans one (botocore's
+# `savingsplans/2019-06-28/service-2.json`: globalEndpoint).
+PRICE_LIST_AT = "us-east-1"
+PLANS_AT = "us-east-1"
+
+_NODES = {
+    "productFamily": "Compute Instance",
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+_SERVICES: tuple[tuple[str, Mapping[str, str]], ...] = (
+    ("AmazonEKS", {}),
+    ("AmazonEC2", {"productFamily": "NAT Gateway"}),
+    ("AmazonEC2", {"productFamily": "Storage", "volumeApiName": "gp3"}),
+    ("AmazonEC2", {"productFamily": "System Operation", "volumeApiName": "gp3"}),
+    ("AmazonEC2", {"productFamily": "Provisioned Throughput", "volumeApiName": "gp3"}),
+    ("AmazonVPC", {}),  # the price of an address stands in no product family
+    ("awskms", {}),
+)
+_CACHES = {"productFamily": "Cache Instance"}
+
+
+class Asks(Protocol):
+    def ask(self, question: Question) -> list[object]:
+        """All pages of the answer. Raises `NoAws`, `AwsRefused`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What AWS says of one region, in US dollars."""
+
+    region: str
+    on_demand: Mapping[str, float]
+    plans: tuple[PlanRate, ...]
+    spot: Mapping[str, float]
+    services: Mapping[Item, float]
+    caches: Mapping[str, float]
+
+
+def read_region(aws: Asks, region: str, start: datetime, end: datetime) -> Figures:
+    """The region's figures; spot as the mean from `start` to `end`. Raises `NoAws`, `AwsRefused`."""
+    on_demand = list_prices(_products(aws, "AmazonEC2", region, _NODES))
+    if not on_demand:
+        raise AwsRefused("the price list has no instance type for it; is the name right? for example eu-west-1")
+    listed = [product for code, where in _SERVICES for product in _products(aws, code, region, where)]
+    points = spot_points(aws.ask(_spot_question(region, on_demand, start, end)))
+    figures = Figures(
+        region=region,
+        on_demand=on_demand,
+        plans=plan_rates(aws.ask(_plans_question(region))),
+        spot=spot_means(points, start, end),
+        services=service_prices(listed),
+        caches=cache_prices(_products(aws, "AmazonElastiCache", region, _CACHES)),
+    )
+    _expect_all(figures)
+    return figures
+
+
+def _expect_all(figures: Figures) -> None:
+    """Every region has some of each: nothing at all means that an answer was not understood, not that all is free."""
+    empty = {
+        "Savings Plan rate": not figures.plans,
+        "spot price": not figures.spot,
+        "price of a service": not figures.services,
+        "price of a cache node": not figures.caches,
+    }
+    if missing := [name for name, is_missing in empty.items() if is_missing]:
+        raise StrangeAnswer(f"found no {', no '.join(missing)} in what AWS answered, wanted some of each")
+
+
+def read_regions(
+    aws: Asks, regions: Iterable[str], start: datetime, end: datetime
+) -> tuple[list[Figures], dict[str, str]]:
+    """The figures of those that answered, and why the others did not. Raises `NoAws`."""
+    found: list[Figures] = []
+    failed: dict[str, str] = {}
+    for region in regions:
+        try:
+            found.append(read_region(aws, region, start, end))
+        except (AwsRefused, StrangeAnswer) as error:
+            failed[region] = str(error)
+    return found, failed
+
+
+def _products(aws: Asks, service_code: str, region: str, where: Mapping[str, str]) -> tuple[Product, ...]:
+    filters = [
+        {"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in {"regionCode": region, **where}.items()
+    ]
+    question = Question(
+        command=("pricing", "get-products"),
+        arguments=("--service-code", service_code, "--filters", json.dumps(filters)),
+        region=PRICE_LIST_AT,
+        answers="PriceList",
+        token="NextToken",
+        right="pricing:GetProducts",
+    )
+    return products(aws.ask(question))
+
+
+def _plans_question(region: str) -> Question:
+    filters = {"region": region, "tenancy": "shared", "productDescription": "Linux/UNIX"}
+    return Question(
+        command=("savingsplans", "describe-savings-plans-offering-rates"),
+        arguments=(
+            "--savings-plan-payment-options",
+            "No Upfront",
+            "--savings-plan-types",
+            "Compute",
+            "EC2Instance",
+            "--products",
+            "EC2",
+            "--service-codes",
+            "AmazonEC2",
+            "--max-results",
+            "1000",
+            "--filters",
+            json.dumps([{"name": name, "values": [value]} for name, value in filters.items()]),
+        ),
+        region=PLANS_AT,
+        answers="searchResults",
+        token="nextToken",
+        right="savingsplans:DescribeSavingsPlansOfferingRates",
+    )
+
+
+def _spot_question(region: str, types: Iterable[str], start: datetime, end: datetime) -> Question:
+    return Question(
+        command=("ec2", "describe-spot-price-history"),
+        arguments=(
+            "--product-descriptions",
+            "Linux/UNIX",
+            "--start-time",
+            start.isoformat(timespec="seconds"),
+            "--end-time",
+            end.isoformat(timespec="seconds"),
+            "--instance-types",
+            *types,
+        ),
+        region=region,
+        answers="SpotPriceHistory",
+        token="NextToken",
+        right="ec2:DescribeSpotPriceHistory",
+    )

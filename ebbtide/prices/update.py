@@ -1,0 +1,173 @@
+"""A newer book: the one in use, with the regions that AWS was asked about written anew. Pure.
+
+Regions that were not asked about keep their figures and their dates. A figure that AWS no longer gives is left out and
+not carried on under a new date: a price that nobody can get is worse than a gap that says so.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TypeVar
+
+from ebbtide.prices.aws_questions import Figures
+from ebbtide.prices.book import AWS_PLAN_RATE, AsOf, Book, ListPrice, PlanDiscount, ServicePrice, SpotSaving
+from ebbtide.prices.catalog import instance_type
+from ebbtide.prices.tables import rows
+
+PRICE_LIST = "aws-price-list"
+_ROUGH = 0.02  # discounts of one family that differ by more are told: the table has one figure for all its sizes
+_UNKNOWN_BAND = "unknown"
+
+R = TypeVar("R", ListPrice, PlanDiscount, SpotSaving, ServicePrice, AsOf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """What an update does to the on-demand prices of a region."""
+
+    region: str
+    types: int
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+    moved: Mapping[str, tuple[float, float]]  # before and after, the largest change first
+    notes: tuple[str, ...]  # what else is gone or rough, a sentence each
+
+
+def updated(book: Book, figures: Iterable[Figures], today: date) -> Book:
+    """The newer book; the regions that were read stand last in each table."""
+    read = {region.region: region for region in figures}
+    prices = [_list_price(region.region, *price) for region in read.values() for price in region.on_demand.items()]
+    discounts = [row for region in read.values() for row in _discounts(region)]
+    spot = [row for region in read.values() for row in _spot(region, book)]
+    services = [row for region in read.values() for row in _services(region)]
+    dates = [row for region in read for row in _dates(region, today)]
+    return Book(
+        list_prices=(*_kept(book.list_prices, read), *prices),
+        discounts=(*_kept(book.discounts, read), *discounts),
+        spot=(*_kept(book.spot, read), *spot),
+        services=(*_kept(book.services, read), *services),
+        dates=(*_kept(book.dates, read), *dates),
+    )
+
+
+def _kept(table: tuple[R, ...], read: Mapping[str, Figures]) -> Iterator[R]:
+    return (row for row in table if row.region not in read)
+
+
+def _list_price(region: str, name: str, usd: float) -> ListPrice:
+    """The sizes are the shipped ones."""
+    kind = instance_type(name)
+    return ListPrice(
+        region=region,
+        instance_type=name,
+        vcpu=kind.vcpu,
+        memory_gib=kind.memory_mib // 1024,
+        gpu=kind.gpu,
+        gpu_model=kind.gpu_model,
+        arch=kind.arch,
+        max_pods=_default_pods()[name],
+        on_demand_usd_per_hour=usd,
+    )
+
+
+def _default_pods() -> Mapping[str, int]:
+    return {row["instance_type"]: int(row["max_pods_eni"]) for row in rows("instance_types")}
+
+
+def _spreads(figures: Figures) -> dict[tuple[str, str, int], list[float]]:
+    """The discounts of a family's sizes, by family, plan and term."""
+    spreads: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for rate in figures.plans:
+        price = figures.on_demand.get(rate.instance_type)
+        if price is not None and rate.usd < price:
+            family = instance_type(rate.instance_type).family
+            spreads[family, rate.plan, rate.term_years].append(1 - rate.usd / price)
+    return dict(sorted(spreads.items()))
+
+
+def _discounts(figures: Figures) -> Iterator[PlanDiscount]:
+    """The least of a family: an estimate may promise too little, never too much."""
+    for (family, plan, years), found in _spreads(figures).items():
+        yield PlanDiscount(
+            region=figures.region,
+            family=family,
+            plan=plan,
+            term_years=years,
+            payment="no_upfront",
+            discount_fraction=_fraction(min(found)),
+            proxy=AWS_PLAN_RATE,
+        )
+
+
+def _spot(figures: Figures, book: Book) -> Iterator[SpotSaving]:
+    """How often AWS takes spot nodes back no API says; the band that was known stays."""
+    bands = {row.key: row.interruption_frequency_band for row in book.spot}
+    for name, usd in figures.spot.items():
+        price = figures.on_demand.get(name)
+        if price is not None:
+            yield SpotSaving(
+                region=figures.region,
+                instance_type=name,
+                savings_over_on_demand_fraction=_fraction(1 - usd / price),
+                interruption_frequency_band=bands.get((figures.region, name), _UNKNOWN_BAND),
+            )
+
+
+def _fraction(saved: float) -> float:
+    """To a hundredth of a percent; nothing is ever free, nor dearer than on demand."""
+    return min(max(round(saved, 4), 0.0), 0.9999)
+
+
+def _services(figures: Figures) -> Iterator[ServicePrice]:
+    lines = {(item.service, item.item, item.unit): usd for item, usd in figures.services.items()}
+    lines |= {("elasticache", name, "node-hour"): usd for name, usd in figures.caches.items()}
+    for (service, item, unit), usd in sorted(lines.items()):
+        yield ServicePrice(
+            region=figures.region,
+            service=service,
+            item=item,
+            unit=unit,
+            usd=usd,
+            confidence="high",
+            source=PRICE_LIST,
+        )
+
+
+def _dates(region: str, today: date) -> Iterator[AsOf]:
+    for row, source in (
+        (ListPrice, "AWS price list (GetProducts)"),
+        (PlanDiscount, "AWS Savings Plans (DescribeSavingsPlansOfferingRates)"),
+        (SpotSaving, "AWS EC2 (DescribeSpotPriceHistory, mean of 30 days)"),
+        (ServicePrice, "AWS price list (GetProducts)"),
+    ):
+        yield AsOf(file=row.FILE, region=region, as_of=today, source=source)
+
+
+def changed(before: Book, figures: Figures) -> Changed:
+    region = figures.region
+    old = {name: usd for (where, name), usd in before.on_demand.items() if where == region}
+    both = {name: (old[name], usd) for name, usd in figures.on_demand.items() if name in old}
+    moved = {name: pair for name, pair in both.items() if pair[0] != pair[1]}
+    return Changed(
+        region=region,
+        types=len(figures.on_demand),
+        new=tuple(name for name in figures.on_demand if name not in old),
+        gone=tuple(name for name in old if name not in figures.on_demand),
+        moved=dict(sorted(moved.items(), key=lambda entry: -abs(entry[1][1] / entry[1][0] - 1))),
+        notes=(*_gone_services(before, figures), *_rough(figures)),
+    )
+
+
+def _gone_services(before: Book, figures: Figures) -> Iterator[str]:
+    listed = {(row.service, row.item) for row in _services(figures)}
+    for row in before.services:
+        if row.region == figures.region and (row.service, row.item) not in listed:
+            yield f"{row.service} {row.item}: AWS lists no price for it, so it is left out (it was {row.usd:g} USD)"
+
+
+def _rough(figures: Figures) -> Iterator[str]:
+    for (family, plan, years), found in _spreads(figures).items():
+        if max(found) - min(found) > _ROUGH:
+            spread = f"{min(found):.1%} to {max(found):.1%}"
+            yield f"{family}, {plan} plan of {years} years: discounts differ by size, {spread}; the least is taken"
