@@ -1,0 +1,103 @@
+"""Which stacks a change concerns, from the names of the files that it touches.
+
+A changed `stacks/Pulumi.X.yaml` concerns X. What no stack is made from (documents, tests, workflows) concerns none, and
+every other file concerns all: a file that nobody thought of here is previewed once too often, and never missed.
+
+Compared is what is in the working tree with the point where it left the other branch, so that what others merged there
+meanwhile is no change of ours; `main` and `main...`, as a preview takes it, are the same here. Git fetches nothing, and
+asks nobody for a password.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebbtide.settings.load import STACKS, name_of, stack_names
+
+NOTHING = "0" * 40
+"""What GitHub gives as the commit before the first push of a branch."""
+
+_OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+_HARMLESS = (".ci/", ".github/", "benchmarks/", "docs/", "tests/", "tools/control-plane/", "tools/workflows/")
+_HARMLESS_FILES = {".dockerignore", ".gitignore", "LICENSE", "Makefile"}
+_STACK_FILE = re.compile(rf"{STACKS}/Pulumi\.[^/]+\.yaml")
+# Pulumi's own rule for the name of a stack; the first character keeps a name from being read as an option.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+class GitFailed(Exception):
+    """The message says which ref or repository, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedStacks:
+    stacks: tuple[str, ...]  # sorted
+    because: str  # the file that makes it all stacks; "" otherwise
+    gone: tuple[str, ...]  # stacks whose file was taken away
+    misnamed: tuple[str, ...]  # files whose stack Pulumi would not take
+
+
+def concerned(paths: Iterable[str], existing: Sequence[str]) -> ChangedStacks:
+    """From the changed files, relative to the repository, and the stacks that have a file now."""
+    named: set[str] = set()
+    because = ""
+    for path in sorted(paths):
+        if _STACK_FILE.fullmatch(path):
+            named.add(name_of(Path(path)))
+        elif not because and not _is_harmless(path):
+            because = path
+    sound = {name for name in existing if _NAME.fullmatch(name)}
+    wanted = sound if because else named & sound
+    misnamed = tuple(sorted(set(existing) - sound if because else (named & set(existing)) - sound))
+    return ChangedStacks(tuple(sorted(wanted)), because, tuple(sorted(named - set(existing))), misnamed)
+
+
+def changed_stacks(against: str | None, root: Path) -> ChangedStacks:
+    """All stacks where there is nothing to compare with. Raises: `GitFailed`."""
+    existing = stack_names(root)
+    if against is None or against == NOTHING:
+        return concerned(["nothing to compare with"], existing)
+    return concerned(_changed_files(against, root), existing)
+
+
+def _is_harmless(path: str) -> bool:
+    alone = "/" not in path and path.endswith(".md")
+    return alone or path.startswith(_HARMLESS) or path in _HARMLESS_FILES
+
+
+def _changed_files(against: str, root: Path) -> list[str]:
+    base = _fork_point(against, root)
+    # Without renames: a file that moved is one that went and one that came.
+    changed = _git(root, "diff", "--name-only", "--no-renames", "--relative", "-z", base, "--")
+    untracked = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    return [path for path in f"{changed}{untracked}".split("\0") if path]
+
+
+def _fork_point(against: str, root: Path) -> str:
+    _git(root, "rev-parse", "--git-dir")  # its own words, where there is no repository or it may not be read
+    ref = f"{against.removesuffix('...')}^{{commit}}"
+    try:
+        commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", ref).strip()
+    except GitFailed:
+        raise GitFailed(f"--against {against}: no such branch, tag or commit here (for example origin/main)") from None
+    try:
+        return _git(root, "merge-base", commit, "HEAD").strip()
+    except GitFailed:
+        shallow = _git(root, "rev-parse", "--is-shallow-repository").strip() == "true"
+        advice = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0" if shallow else "unrelated histories"
+        raise GitFailed(f"--against {against}: no commit in common with HEAD ({advice})") from None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, **_OFFLINE})
+    except OSError as error:
+        raise GitFailed(f"git: {error.strerror or error}; wanted git on PATH") from None
+    if done.returncode != 0:
+        first = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise GitFailed(f"git {arguments[0]}: {first or f'failed with {done.returncode}'}")
+    return done.stdout.decode(errors="replace")

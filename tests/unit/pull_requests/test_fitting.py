@@ -1,0 +1,57 @@
+"""A cut text stays within its limit, is cut between lines, and shows where the rest is."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.pull_requests.fitting import fitted, utf8, utf16
+
+Size = Callable[[str], int]
+REST = "**The rest is elsewhere.**"
+LINES = st.sampled_from(
+    ["plain", "", "```text", "```", "~~~~", "<details>", "</details>", "<details><summary>x", "🌊 tide"]
+)
+
+
+def test_a_text_that_fits_is_not_touched() -> None:
+    assert fitted("🌊", 2, REST) == "🌊"
+
+
+def test_characters_outside_the_first_plane_count_twice_as_github_may_count_them() -> None:
+    assert fitted("🌊" * 40, 79, REST) == f"{REST}\n"
+
+
+@given(st.lists(LINES, min_size=1, max_size=30), st.integers(70, 200), st.sampled_from([utf8, utf16]))
+def test_a_cut_text_keeps_its_limit_and_whole_lines(lines: list[str], limit: int, size: Size) -> None:
+    text = "\n".join(lines) + "\n" + "x" * 300
+
+    cut = fitted(text, limit, REST, size)
+
+    assert size(cut) <= limit
+    assert cut.endswith(f"{REST}\n")
+    kept = cut.removesuffix(f"{REST}\n").split("\n")
+    shared = next((i for i, (a, b) in enumerate(zip(kept, lines, strict=False)) if a != b), min(len(kept), len(lines)))
+    assert set(kept[shared:]) <= {"", "```", "~~~~", "</details>"}
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed"),
+    [
+        ("```diff\n+ a", "```\n"),
+        ("~~~~\n```\n+ a", "~~~~\n"),
+        ("<details><summary>more</summary>\n\n- a", "</details>\n"),
+        ("<details>\n<details>\n</details>\n- a", "</details>\n"),
+        ("<details>\n```\n<details>\n</details>\n", "```\n</details>\n"),
+        ("```\na\n```\n- a", ""),
+    ],
+)
+def test_what_is_open_at_the_cut_is_closed_before_the_last_line(opened: str, closed: str) -> None:
+    cut = fitted(f"{opened}\n{'x' * 500}\n", 200, REST)
+
+    assert cut == f"{opened}\n{closed}\n{REST}\n"
+
+
+def test_a_first_line_that_is_too_long_leaves_the_last_line_alone() -> None:
+    assert fitted("x" * 500, 100, REST) == f"{REST}\n"

@@ -1,0 +1,185 @@
+"""The workflows' own scripts, run as GitHub runs them, with a stand-in for `ebbtide` that notes what it is asked."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.builders_components import ROOT
+
+pytestmark = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("bash")), reason="needs bash and jq")
+
+STAND_IN = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >> asked
+[ ! -e "$1.out" ] || cat "$1.out"
+exit "$(cat "$1.status" 2>/dev/null || echo 0)"
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    outputs: dict[str, str]  # what the step set
+    asked: list[str]  # what `ebbtide` was asked
+
+
+def script(workflow: str, job: str, command: str) -> str:
+    read: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / f"{workflow}.yml").read_text())
+    [found] = [step["run"] for step in read["jobs"][job]["steps"] if f"ebbtide {command}" in step.get("run", "")]
+    return found
+
+
+def run(text: str, environment: Mapping[str, str]) -> Ran:
+    """In the current folder, with the options that GitHub gives to `shell: bash`."""
+    stand_in = Path(".venv/bin/ebbtide")
+    stand_in.parent.mkdir(parents=True)
+    stand_in.write_text(STAND_IN)
+    stand_in.chmod(0o755)
+    surroundings = {"PATH": os.environ["PATH"], "GITHUB_OUTPUT": "output", "GITHUB_BASE_REF": "main", **environment}
+    bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text]
+    done = subprocess.run(bash, env=surroundings, check=False, capture_output=True)
+    lines = Path("output").read_text().splitlines() if Path("output").exists() else []
+    asked = Path("asked").read_text().splitlines() if Path("asked").exists() else []
+    return Ran(done.returncode, dict(line.split("=", 1) for line in lines), asked)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_what_changed_and_what_is_gone_are_asked_for_in_the_same_way() -> None:
+    Path("changed.out").write_text('["acme"]')
+
+    ran = run(script("preview", "changed", "changed"), {})
+
+    assert ran.asked == ["changed --against origin/main...", "changed --against origin/main... --gone"]
+    assert ran.outputs == {"stacks": '["acme"]', "gone": '["acme"]'}
+
+
+def preview(stacks: list[str], gone: Sequence[str] = ()) -> Ran:
+    given = {"STACKS": json.dumps(stacks), "GONE": json.dumps(gone)}
+    return run(script("preview", "preview", "preview"), given)
+
+
+def test_a_preview_is_asked_for_the_changed_stacks_with_the_plans_there_are() -> None:
+    Path("preview.out").write_text("**safe**")
+    Path("plans").mkdir()
+    Path("plans/acme.json").touch()
+
+    ran = preview(["acme", "demo"])
+
+    assert (ran.status, ran.outputs) == (0, {"written": "true", "status": "0"})
+    assert ran.asked == ["preview --format markdown --against origin/main... --plan plans/acme.json -- acme demo"]
+    assert Path("preview.md").read_text() == "**safe**"
+
+
+def test_a_blocked_preview_is_handed_on_before_the_job_fails() -> None:
+    Path("preview.out").write_text("**blocked**")
+    Path("preview.status").write_text("1")
+
+    assert preview(["acme"]) == Ran(
+        0,
+        {"written": "true", "status": "1"},
+        ["preview --format markdown --against origin/main... -- acme"],
+    )
+
+
+def test_a_preview_that_says_nothing_fails_the_step() -> None:
+    Path("preview.status").write_text("2")
+
+    ran = preview(["acme"])
+
+    assert (ran.status, ran.outputs) == (2, {})
+
+
+def test_a_change_without_stacks_says_so() -> None:
+    ran = preview([])
+
+    assert (ran.asked, ran.outputs["written"]) == ([], "true")
+    assert Path("preview.md").read_text() == "This pull request changes no stack.\n"
+
+
+@pytest.mark.parametrize("stacks", [[], ["acme"]])
+def test_a_stack_whose_file_is_gone_is_named(stacks: list[str]) -> None:
+    Path("preview.out").write_text("**safe**\n")
+
+    ran = preview(stacks, gone=["old"])
+
+    assert (ran.status, ran.outputs["written"], len(ran.asked)) == (0, "true", len(stacks))
+    assert Path("preview.md").read_text().splitlines()[-1].startswith("**Stack old**: its file is gone.")
+
+
+@pytest.mark.parametrize(("both", "ending"), [('["acme"][]', ""), ('[]["old"]', ""), ("[][]", " --edit-only")])
+def test_a_comment_is_created_only_where_a_stack_is_changed(both: str, ending: str) -> None:
+    given = {
+        "GITHUB_REPOSITORY": "acme/platform",
+        "GITHUB_API_URL": "https://api.github.com",
+        "PR": "7",
+        "BOTH": both,
+    }
+
+    ran = run(script("preview", "comment", "comment"), given)
+
+    wanted = "comment --repo acme/platform --pr 7 --file preview/preview.md --api https://api.github.com"
+    assert ran.asked == [wanted + ending]
+
+
+@pytest.mark.parametrize(("changed", "newer"), [('["acme", "demo"]', "true"), ('["demo"]', "false"), ("[]", "false")])
+def test_an_update_leaves_a_stack_to_a_newer_commit_that_changes_it(changed: str, newer: str) -> None:
+    Path("changed.out").write_text(changed)
+
+    ran = run(script("up", "up", "changed"), {"STACK": "acme", "GITHUB_SHA": "c0ffee"})
+
+    assert (ran.asked, ran.outputs) == (["changed --against c0ffee"], {"newer": newer})
+
+
+def test_an_update_that_cannot_tell_goes_no_further() -> None:
+    Path("changed.status").write_text("1")
+
+    assert run(script("up", "up", "changed"), {"STACK": "acme", "GITHUB_SHA": "c0ffee"}).status != 0
+
+
+@pytest.mark.parametrize(
+    ("before", "stack", "asked", "stacks"),
+    [
+        ("c0ffee", "", "changed --against c0ffee", '["acme", "demo"]'),
+        ("", "", "changed --all", '["acme", "demo"]'),
+        ("", "demo", "changed --all", '["demo"]'),
+    ],
+)
+def test_a_push_updates_what_it_changes_and_a_person_what_they_name(
+    before: str, stack: str, asked: str, stacks: str
+) -> None:
+    Path("changed.out").write_text('["acme", "demo"]')
+
+    ran = run(script("up", "changed", "changed"), {"BEFORE": before, "STACK": stack})
+
+    assert (ran.status, ran.asked) == (0, [asked])
+    assert json.loads(ran.outputs["stacks"]) == json.loads(stacks)
+
+
+@pytest.mark.parametrize("stack", ["dem", "$(touch hacked)", '" or true', "acme demo"])
+def test_a_stack_that_does_not_exist_updates_nothing(stack: str) -> None:
+    Path("changed.out").write_text('["acme", "demo"]')
+
+    ran = run(script("up", "changed", "changed"), {"BEFORE": "", "STACK": stack})
+
+    assert ran.status != 0
+    assert ran.outputs == {}
+    assert not Path("hacked").exists()
+
+
+def test_the_nightly_check_looks_at_the_stacks_that_it_may_read() -> None:
+    Path("changed.out").write_text('["acme", "demo"]')
+
+    ran = run(script("drift", "stacks", "changed"), {"READ": '{"demo": {"backend": "s3://state"}, "gone": {}}'})
+
+    assert ran.outputs == {"stacks": '["demo"]'}

@@ -1,0 +1,184 @@
+"""The workflows keep the rules that a linter of their syntax does not know: who runs with which rights, how long.
+
+Sources: GitHub's pages "Secure use reference" and "Securely using pull_request_target", and docs/pull-requests.md.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ebbtide.cli.__main__ import COMMANDS
+from tests.builders_components import ROOT
+
+FILES = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+ALL = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+SETUP_LOCK = ROOT / "tools" / "locks" / "dev.txt"
+
+
+def workflow(file: Path) -> dict[str, Any]:
+    """YAML reads the key `on` as true."""
+    read: dict[Any, Any] = yaml.safe_load(file.read_text())
+    return {"on" if key is True else str(key): value for key, value in read.items()}
+
+
+def named(name: str) -> dict[str, Any]:
+    return workflow(ROOT / ".github" / "workflows" / f"{name}.yml")
+
+
+def jobs(file: Path) -> dict[str, dict[str, Any]]:
+    return workflow(file)["jobs"]
+
+
+def steps(file: Path) -> Iterator[dict[str, Any]]:
+    for job in jobs(file).values():
+        yield from job["steps"]
+
+
+def scripts(file: Path) -> Iterator[str]:
+    yield from (step["run"] for step in steps(file) if "run" in step)
+
+
+def rights(permissions: dict[str, str]) -> set[str]:
+    return {f"{scope}: {right}" for scope, right in permissions.items()}
+
+
+def test_there_is_a_workflow_for_each_part_of_a_change() -> None:
+    assert {"ci", "preview", "up", "drift", "release"} <= {file.stem for file in FILES}
+
+
+@ALL
+def test_none_hands_rights_to_the_code_of_a_fork(file: Path) -> None:
+    triggers = workflow(file)["on"]
+
+    assert not set(triggers) & {"pull_request_target", "workflow_run", "issue_comment"}
+
+
+@ALL
+def test_every_workflow_starts_with_the_right_to_read_alone(file: Path) -> None:
+    assert rights(workflow(file)["permissions"]) == {"contents: read"}
+
+
+@ALL
+def test_what_is_run_holds_no_expression(file: Path) -> None:
+    """The title of a pull request, put into a script, is a script."""
+    assert [script for script in scripts(file) if "${{" in script] == []
+
+
+@ALL
+def test_every_script_is_sound_bash(file: Path) -> None:
+    for script in scripts(file):
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True, capture_output=True)
+
+
+@ALL
+def test_a_script_stops_when_any_part_of_a_pipe_fails(file: Path) -> None:
+    """GitHub runs `shell: bash` with pipefail, and a shell that is not named without."""
+    assert workflow(file)["defaults"] == {"run": {"shell": "bash"}}
+
+
+@ALL
+def test_every_job_has_an_end(file: Path) -> None:
+    assert all(0 < job["timeout-minutes"] < 360 for job in jobs(file).values())
+
+
+@ALL
+def test_every_action_is_named_by_its_commit_and_its_version_stands_beside(file: Path) -> None:
+    used = re.findall(r"uses: (.*)", file.read_text())
+
+    assert used
+    assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
+
+
+def test_an_action_has_one_commit_in_all_workflows() -> None:
+    used = {line for file in FILES for line in re.findall(r"uses: (.*)", file.read_text())}
+
+    assert len(used) == len({line.partition("@")[0] for line in used})
+
+
+@ALL
+def test_a_checkout_leaves_no_token_behind(file: Path) -> None:
+    checkouts = [step for step in steps(file) if step.get("uses", "").startswith("actions/checkout@")]
+
+    assert checkouts
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+
+
+@ALL
+def test_a_job_with_more_rights_than_to_read_runs_no_code_of_a_pull_request(file: Path) -> None:
+    if "pull_request" not in workflow(file)["on"]:
+        return
+    for name, job in jobs(file).items():
+        more = rights(job.get("permissions", {})) - {"contents: read"}
+        if not more:
+            continue
+        assert "github.event.pull_request.head.repo.full_name == github.repository" in job["if"], name
+        if more != {"id-token: write"}:  # a role that reads; what writes runs the base
+            assert job["steps"][0]["with"]["ref"] == "${{ github.event.pull_request.base.sha }}", name
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "more"),
+    [
+        ("preview", "plan", {"id-token: write"}),
+        ("preview", "comment", {"pull-requests: write"}),
+        ("up", "up", {"id-token: write"}),
+        ("drift", "drift", {"id-token: write"}),
+    ],
+)
+def test_a_job_has_the_rights_that_its_work_needs(name: str, job: str, more: set[str]) -> None:
+    assert rights(named(name)["jobs"][job]["permissions"]) == {"contents: read", *more}
+
+
+def test_no_other_job_of_a_change_has_rights_of_its_own() -> None:
+    own = {f"{name}.{job}" for name in ("ci", "preview", "up", "drift") for job, it in named(name)["jobs"].items()
+           if "permissions" in it}  # fmt: skip
+
+    assert own == {"preview.plan", "preview.comment", "up.up", "drift.drift"}
+
+
+def test_a_newer_preview_ends_the_older_one_of_its_pull_request() -> None:
+    concurrency = named("preview")["concurrency"]
+
+    assert concurrency == {"group": "preview-${{ github.event.pull_request.number }}", "cancel-in-progress": True}
+
+
+def test_an_update_is_never_cut_short_and_goes_one_stack_at_a_time() -> None:
+    up = named("up")["jobs"]["up"]
+
+    assert "concurrency" not in named("up")  # it would let a waiting push of other stacks fall out
+    assert up["concurrency"] == {"group": "up-${{ matrix.stack }}", "cancel-in-progress": False}
+    assert (up["strategy"]["max-parallel"], up["strategy"]["fail-fast"]) == (1, True)
+    assert up["environment"] == "${{ matrix.stack }}"
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.stem != "up"], ids=lambda file: file.stem)
+def test_nothing_but_up_changes_a_stack(file: Path) -> None:
+    changing = re.compile(
+        r"pulumi (up|update|destroy|import|cancel|state|config set)|pulumi refresh(?!.*--preview-only)"
+    )
+
+    assert not any(changing.search(script) for script in scripts(file))
+
+
+def test_up_refreshes_and_never_skips_the_preview() -> None:
+    [script] = [s for s in scripts(ROOT / ".github" / "workflows" / "up.yml") if "pulumi up" in s]
+
+    assert "--refresh" in script
+    assert "--skip-preview" not in script
+
+
+def test_the_pulumi_cli_is_the_one_that_the_program_is_locked_to() -> None:
+    [locked] = re.findall(r"^pulumi==([\d.]+)", SETUP_LOCK.read_text(), re.MULTILINE)
+    installed = [step["with"] for file in FILES for step in steps(file) if "pulumi/actions" in step.get("uses", "")]
+
+    assert installed == [{"pulumi-version": locked}] * 3
+
+
+@ALL
+def test_every_command_of_ours_that_is_run_exists(file: Path) -> None:
+    assert {name for script in scripts(file) for name in re.findall(r"bin/ebbtide (\w+)", script)} <= set(COMMANDS)
