@@ -1,0 +1,203 @@
+"""AWS: nothing public that the stack file does not name; everything tagged, encrypted and not kept for ever."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network, ip_network
+
+from ebbtide.policies.pods import kind_of
+from ebbtide.policies.rule import Hits, Rule
+from ebbtide.policies.seen import Seen
+from ebbtide.policies.taggable import TAGGABLE
+from ebbtide.policies.values import at, mappings, texts, whole, words
+from ebbtide.preview.document import Severity
+from ebbtide.preview.resources import Resource
+from ebbtide.vocabulary.labels import CUSTOMER
+
+_CLUSTER = "aws:eks/cluster:Cluster"
+_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
+_SUBNET = "aws:ec2/subnet:Subnet"
+_VOLUME = "aws:ebs/volume:Volume"
+_CACHE = "aws:elasticache/replicationGroup:ReplicationGroup"
+_BILLED = {"instance", "volume"}
+_EBS = ("ebs.csi.aws.com", "kubernetes.io/aws-ebs")
+_SERVICE_ANNOTATION = "service.beta.kubernetes.io/aws-load-balancer-"
+_INGRESS_SCHEME = "alb.ingress.kubernetes.io/scheme"
+_PUBLIC = "internet-facing"
+
+
+def _open_api(seen: Seen) -> Hits:
+    declared = set(seen.settings.cluster.public_access)
+    for cluster in seen.of_type(_CLUSTER):
+        access = at(cluster.inputs, "vpcConfig")
+        ranges = words(at(access, "publicAccessCidrs")) or ("0.0.0.0/0",)  # what EKS takes where nothing is said
+        if at(access, "endpointPublicAccess") is not False and (open_to := [r for r in ranges if r not in declared]):
+            yield cluster, f"its API is open to {', '.join(open_to)}, which cluster.publicAccess does not name"
+    for rule, ranges in _ingress(seen):
+        for found in ranges:
+            if _is_public(found) and found not in declared:
+                yield rule, f"it lets {found} in, which cluster.publicAccess does not name"
+
+
+def _ingress(seen: Seen) -> list[tuple[Resource, list[str]]]:
+    found: list[tuple[Resource, list[str]]] = []
+    for resource in seen.resources:
+        inputs = resource.inputs
+        if resource.type == "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule":
+            found.append((resource, [texts(inputs)[key] for key in ("cidrIpv4", "cidrIpv6") if key in texts(inputs)]))
+        elif resource.type == "aws:ec2/securityGroupRule:SecurityGroupRule" and inputs.get("type") == "ingress":
+            found.append((resource, _blocks(inputs)))
+        elif resource.type == "aws:ec2/securityGroup:SecurityGroup":
+            found.append((resource, [block for rule in mappings(inputs.get("ingress")) for block in _blocks(rule)]))
+    return found
+
+
+def _blocks(rule: Mapping[str, object]) -> list[str]:
+    return [*words(rule.get("cidrBlocks")), *words(rule.get("ipv6CidrBlocks"))]
+
+
+def _is_public(text: str) -> bool:
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:  # not known before the update
+        return False
+    shared = isinstance(network, IPv4Network) and network.subnet_of(IPv4Network("100.64.0.0/10"))
+    return not (network.is_private or shared)
+
+
+def _public_balancer(seen: Seen) -> Hits:
+    for resource in seen.of_kind("Service", "Ingress"):
+        said = texts(at(resource.inputs, "metadata.annotations"))
+        if kind_of(resource) == "Ingress":
+            if said.get(_INGRESS_SCHEME) == _PUBLIC:
+                yield resource, "it makes a load balancer that the whole internet reaches"
+            continue
+        scheme = said.get(f"{_SERVICE_ANNOTATION}scheme")
+        internal = scheme == "internal" or said.get(f"{_SERVICE_ANNOTATION}internal") == "true"
+        balanced = at(resource.inputs, "spec.type") == "LoadBalancer"
+        if balanced and (scheme == _PUBLIC or not (internal or seen.existing)):
+            yield resource, "it makes a load balancer that the whole internet may reach"
+
+
+def _public_nodes(seen: Seen) -> Hits:
+    for subnet in seen.of_type(_SUBNET):
+        if subnet.inputs.get("mapPublicIpOnLaunch") is True:
+            yield subnet, "what starts in it gets a public address, which costs money and is reachable"
+
+
+def _untagged(seen: Seen) -> Hits:
+    wanted = {CUSTOMER: seen.settings.customer, **seen.settings.costs.tags}
+    for resource in seen.resources:
+        if resource.type in TAGGABLE and not resource.read:
+            missing = _missing(wanted, resource.inputs.get("tags"))
+            if missing:
+                yield resource, f"without the cost tags {', '.join(missing)}"
+        if resource.type == _TEMPLATE:
+            specified = {str(it.get("resourceType")): it for it in mappings(resource.inputs.get("tagSpecifications"))}
+            bare = sorted(kind for kind in _BILLED if _missing(wanted, at(specified.get(kind), "tags")))
+            if bare:
+                yield resource, f"what it starts carries no cost tags: {', '.join(bare)}"
+
+
+def _missing(wanted: Mapping[str, str], tags: object) -> list[str]:
+    given = texts(tags)
+    return [key for key, value in wanted.items() if given.get(key) != value]
+
+
+def _metadata_open(seen: Seen) -> Hits:
+    for template in seen.of_type(_TEMPLATE):
+        options = at(template.inputs, "metadataOptions")
+        if at(options, "httpTokens") != "required":
+            yield template, "instance metadata answers without a token, so a pod can take the node's role"
+        elif (whole(at(options, "httpPutResponseHopLimit")) or 0) != 1:
+            yield template, "instance metadata answers pods too: its hop limit is not 1"
+
+
+def _unencrypted(seen: Seen) -> Hits:
+    for template in seen.of_type(_TEMPLATE):
+        disks = [at(device, "ebs.encrypted") for device in mappings(template.inputs.get("blockDeviceMappings"))]
+        if not disks or not all(_true(encrypted) for encrypted in disks):
+            yield template, "the disks of its nodes are not encrypted"
+    for volume_class in seen.of_kind("StorageClass"):
+        of_ebs = volume_class.inputs.get("provisioner") in _EBS
+        if of_ebs and not _true(at(volume_class.inputs, "parameters.encrypted")):
+            yield volume_class, "volumes of this class are not encrypted"
+    for resource, path in ((_VOLUME, "encrypted"), (_CACHE, "atRestEncryptionEnabled")):
+        for kept in seen.of_type(resource):
+            if not _true(kept.inputs.get(path)):
+                yield kept, "what it keeps is not encrypted"
+
+
+def _true(value: object) -> bool:
+    return value is True or value == "true"
+
+
+def _kept_for_ever(seen: Seen) -> Hits:
+    groups = seen.of_type(_LOG_GROUP)
+    for group in groups:
+        if not whole(group.inputs.get("retentionInDays")):
+            yield group, "its logs are kept, and paid for, for ever"
+    names = {group.inputs.get("name") for group in groups}
+    for cluster in seen.of_type(_CLUSTER):
+        expected = f"/aws/eks/{cluster.inputs.get('name')}/cluster"
+        if words(cluster.inputs.get("enabledClusterLogTypes")) and expected not in names:
+            yield cluster, f"EKS makes the log group {expected} by itself, and keeps its logs for ever"
+
+
+RULES = (
+    Rule(
+        id="EB032",
+        severity=Severity.BLOCKING,
+        law="no address of the internet gets in that the stack file does not name",
+        fix="name the range in cluster.publicAccess, or close it",
+        source="security/iam, cluster endpoint",
+        check=_open_api,
+    ),
+    Rule(
+        id="EB033",
+        severity=Severity.BLOCKING,
+        law="no load balancer faces the internet undeclared",
+        fix="set the scheme to internal, or write an exception that says who may reach it",
+        source="security/network; networking/loadbalancing",
+        check=_public_balancer,
+    ),
+    Rule(
+        id="EB034",
+        severity=Severity.BLOCKING,
+        law="nothing gets a public address by itself",
+        fix="set mapPublicIpOnLaunch: false on the subnet",
+        source="security/hosts, private subnets",
+        check=_public_nodes,
+    ),
+    Rule(
+        id="EB035",
+        severity=Severity.WARNING,
+        law="every AWS resource that takes tags carries the cost tags",
+        fix="pass the tags of components.savings.cost_tags to it",
+        source="cost/awareness, tagging",
+        check=_untagged,
+    ),
+    Rule(
+        id="EB036",
+        severity=Severity.BLOCKING,
+        law="pods do not reach the node's credentials",
+        fix="set httpTokens: required and httpPutResponseHopLimit: 1 in the launch template",
+        source="security/iam, instance metadata",
+        check=_metadata_open,
+    ),
+    Rule(
+        id="EB037",
+        severity=Severity.BLOCKING,
+        law="every disk and volume is encrypted",
+        fix="set encrypted: true",
+        source="security/data, encryption at rest",
+        check=_unencrypted,
+    ),
+    Rule(
+        id="EB038",
+        severity=Severity.WARNING,
+        law="every log group says how long it keeps",
+        fix="set retentionInDays, and make the cluster's log group before the cluster",
+        source="mitodl/ol-infrastructure#5929; hashicorp/terraform-provider-aws#8562",
+        check=_kept_for_ever,
+    ),
+)

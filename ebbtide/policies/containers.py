@@ -1,0 +1,120 @@
+"""What a pod may do to the node and to its neighbours."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ebbtide.policies.pods import SYSTEM_NAMESPACE, Pods, name_of
+from ebbtide.policies.rule import Hits, Rule
+from ebbtide.policies.seen import Seen
+from ebbtide.policies.values import at, texts
+from ebbtide.preview.document import Severity
+from ebbtide.preview.recording import UNKNOWN
+from ebbtide.settings.images import DIGEST
+from ebbtide.vocabulary.labels import NAMESPACE, WORKER_NAMESPACE
+
+_ENFORCED = "pod-security.kubernetes.io/enforce"
+_RESTRICTED = "restricted"
+_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
+
+
+def _on_the_host(seen: Seen) -> Hits:
+    for pods in seen.pods:
+        found = [field for field in _HOST_FIELDS if pods.spec.get(field) is True]
+        found += [f"privileged in {c.get('name')}" for c in pods.all_containers if _privileged(c)]
+        if not (pods.kind == "DaemonSet" and pods.namespace == SYSTEM_NAMESPACE):
+            found += [f"hostPath in volume {volume.get('name')}" for volume in pods.volumes if "hostPath" in volume]
+        if found:
+            yield pods.resource, f"it reaches the node itself: {', '.join(found)}"
+
+
+def _privileged(container: object) -> bool:
+    return at(container, "securityContext.privileged") is True
+
+
+def _unguarded(seen: Seen) -> Hits:
+    for namespace in seen.of_kind("Namespace"):
+        level = texts(at(namespace.inputs, "metadata.labels")).get(_ENFORCED, "nothing")
+        if name_of(namespace) in (NAMESPACE, WORKER_NAMESPACE) and level != _RESTRICTED:
+            yield namespace, f"the API server lets pods of level {level} in, not of level {_RESTRICTED} alone"
+
+
+def _holds_token(seen: Seen) -> Hits:
+    for pods in seen.pods:
+        account = pods.spec.get("serviceAccountName")
+        if account in (None, "default") and pods.spec.get("automountServiceAccountToken") is not False:
+            yield pods.resource, "its pods hold a token of the default account, which they need for nothing"
+
+
+def _without_limit(seen: Seen) -> Hits:
+    for pods in seen.pods:
+        free = [str(c.get("name")) for c in _long_lived(pods) if at(c, "resources.limits.memory") is None]
+        if free:
+            yield (
+                pods.resource,
+                f"without a memory limit {', '.join(free)} may fill the node and end a busy worker",
+            )
+
+
+def _long_lived(pods: Pods) -> list[Mapping[str, Any]]:
+    return [c for c in pods.all_containers if c in pods.containers or c.get("restartPolicy") == "Always"]
+
+
+def _without_version(seen: Seen) -> Hits:
+    for pods in seen.pods:
+        named = {str(c.get("name")): str(c.get("image", "")) for c in pods.all_containers}
+        loose = [name for name, image in named.items() if _floats(image)]
+        if loose:
+            yield (
+                pods.resource,
+                f"the image of {', '.join(loose)} has no version: two of its pods may run different code",
+            )
+
+
+def _floats(image: str) -> bool:
+    """An image that is not known yet may say its version."""
+    last = image.rpartition("/")[2]
+    return image != UNKNOWN and DIGEST not in image and (":" not in last or last.endswith(":latest"))
+
+
+RULES = (
+    Rule(
+        id="EB027",
+        severity=Severity.BLOCKING,
+        law="no pod reaches the node that it runs on",
+        fix="take it out of the pod template; what needs the node is a DaemonSet in kube-system",
+        source="security/pods, privileged containers and hostPath",
+        check=_on_the_host,
+    ),
+    Rule(
+        id="EB028",
+        severity=Severity.BLOCKING,
+        law="the API server holds Ebbtide's namespaces to the restricted level",
+        fix=f"set the label {_ENFORCED}: {_RESTRICTED} on the namespace again",
+        source="security/pods, Pod Security Admission",
+        check=_unguarded,
+    ),
+    Rule(
+        id="EB029",
+        severity=Severity.WARNING,
+        law="a pod that calls no API holds no token",
+        fix="set automountServiceAccountToken: false, or give the pod an account of its own",
+        source="security/iam, service account tokens",
+        check=_holds_token,
+    ),
+    Rule(
+        id="EB030",
+        severity=Severity.WARNING,
+        law="every container has a memory limit",
+        fix="set resources.limits.memory to what it requests",
+        source="awslabs/amazon-eks-ami#1145",
+        check=_without_limit,
+    ),
+    Rule(
+        id="EB031",
+        severity=Severity.WARNING,
+        law="every image says its version, those of helpers included",
+        fix="name a tag that does not move, best with its digest",
+        source="security/image",
+        check=_without_version,
+    ),
+)

@@ -1,0 +1,135 @@
+"""Owners: what the controller or an autoscaler writes, Pulumi leaves alone, and nobody else writes."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from components.ownership import DESIRED_SIZE, MAX_UNAVAILABLE, REPLICAS, REPLICAS_OWNER
+from ebbtide.policies.pods import described, kind_of, namespace_of
+from ebbtide.policies.rule import Hits, Rule
+from ebbtide.policies.seen import NODE_GROUP_TYPE, Seen, covers
+from ebbtide.policies.values import at, texts
+from ebbtide.preview.document import Severity
+from ebbtide.preview.resources import Resource
+from ebbtide.vocabulary.labels import Category, ReplicasOwner
+
+_SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+_FORCE = "pulumi.com/patchForce"
+_NODE_SCALERS = (
+    "aws:autoscaling/schedule:Schedule",
+    "aws:autoscaling/policy:Policy",
+    "aws:autoscalingplans/scalingPlan:ScalingPlan",
+)
+
+
+def _misspelt(seen: Seen) -> Hits:
+    for resource in seen.resources:
+        for path in resource.ignore_changes:
+            if "_" in path:
+                yield resource, f"it ignores {path}, which matches nothing: the provider's own names are camelCase"
+            elif not {"*", "["} & set(path) and at(resource.inputs, path) is None:
+                yield resource, f"it ignores {path}, which it does not declare"
+
+
+def _not_handed_over(seen: Seen) -> Hits:
+    for resource, path, owner in _handed_over(seen):
+        if path not in resource.ignore_changes:
+            yield resource, f"{path} belongs to {owner} and is not ignored, so the next update takes it back"
+
+
+def _handed_over(seen: Seen) -> Iterator[tuple[Resource, str, str]]:
+    """Resource, field and owner of all that somebody else writes after us."""
+    scaled = _scalers(seen)
+    for pods in seen.pods:
+        owner = _declared_owner(pods.resource)
+        if pods.is_worker or owner is ReplicasOwner.CONTROLLER:
+            yield pods.resource, REPLICAS, "the controller"
+        elif owner is ReplicasOwner.HPA or (pods.namespace, pods.kind, pods.name) in scaled:
+            yield pods.resource, REPLICAS, "an autoscaler"
+    for budget in seen.budgets:
+        if any(pods.category is Category.FLEXIBLE and covers(budget, pods) for pods in seen.pods):
+            yield budget, MAX_UNAVAILABLE, "the controller"
+    for group in seen.of_type(NODE_GROUP_TYPE):
+        yield group, DESIRED_SIZE, "the cluster autoscaler"
+
+
+def _second_owner(seen: Seen) -> Hits:
+    scalers = _scalers(seen)
+    for pods in seen.pods:
+        others = scalers.get((pods.namespace, pods.kind, pods.name), [])
+        names = " and ".join(described(other) for other in others)
+        owner = _declared_owner(pods.resource)
+        if others and (pods.is_worker or owner is ReplicasOwner.CONTROLLER):
+            yield pods.resource, f"the controller sizes it, and so does {names}"
+        elif len(others) > 1:
+            yield pods.resource, f"{names} size it at once, each against the other"
+        elif others and owner is not ReplicasOwner.HPA:
+            yield pods.resource, f"{names} sizes it, while its replicas are Pulumi's"
+
+
+def _forced(seen: Seen) -> Hits:
+    for resource in seen.resources:
+        if kind_of(resource) and texts(at(resource.inputs, "metadata.annotations")).get(_FORCE) == "true":
+            yield resource, f"the annotation {_FORCE} takes every field back from its owner, and says nothing"
+
+
+def _scaled_nodes(seen: Seen) -> Hits:
+    for resource in seen.of_type(*_NODE_SCALERS):
+        yield resource, "it changes how many nodes a group has, and so does the cluster autoscaler"
+
+
+def _scalers(seen: Seen) -> Mapping[tuple[str, str, str], list[Resource]]:
+    """Autoscalers of pods by namespace, kind and name of what they size."""
+    found: dict[tuple[str, str, str], list[Resource]] = defaultdict(list)
+    for scaler in seen.of_kind(*_SCALERS):
+        target = texts(at(scaler.inputs, "spec.scaleTargetRef"))
+        found[namespace_of(scaler), target.get("kind", "Deployment"), target.get("name", "")].append(scaler)
+    return found
+
+
+def _declared_owner(resource: Resource) -> ReplicasOwner | None:
+    said = texts(at(resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER, "")
+    return ReplicasOwner(said) if said in set(ReplicasOwner) else None
+
+
+RULES = (
+    Rule(
+        id="EB007",
+        severity=Severity.BLOCKING,
+        law="an ignored field is named as the provider names it, and exists",
+        fix="write the path in camelCase: spec.maxUnavailable, scalingConfig.desiredSize",
+        source="pulumi/pulumi-gcp#485",
+        check=_misspelt,
+    ),
+    Rule(
+        id="EB008",
+        severity=Severity.BLOCKING,
+        law="what the controller or an autoscaler writes is ignored by Pulumi",
+        fix="hand the field over with components.ownership.hand_over, which fills ignore_changes",
+        source="pulumi/pulumi-kubernetes#2491; pulumi/pulumi-eks#1293",
+        check=_not_handed_over,
+    ),
+    Rule(
+        id="EB009",
+        severity=Severity.BLOCKING,
+        law="exactly one owner writes the number of replicas",
+        fix="delete the autoscaler of a worker pool; for a service of your own set replicasOwner: hpa and keep one",
+        source="kedacore/keda#5572; KanishJebaMathewM/Truxify#13959",
+        check=_second_owner,
+    ),
+    Rule(
+        id="EB010",
+        severity=Severity.BLOCKING,
+        law="no object is applied by force",
+        fix="remove the annotation, and ignore the field that conflicts",
+        source="pulumi/pulumi-kubernetes#2011",
+        check=_forced,
+    ),
+    Rule(
+        id="EB011",
+        severity=Severity.BLOCKING,
+        law="only the cluster autoscaler changes how many nodes a group has",
+        fix="delete it; business hours open the budgets, and the autoscaler takes the nodes away",
+        source="terraform-aws-modules/terraform-aws-eks#2285",
+        check=_scaled_nodes,
+    ),
+)
