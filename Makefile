@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 # Two workers: the machine that the time limits are stated for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help demo test test-redis test-backends test-engine test-control-plane test-long playground check bench setup schema lock clean
+.PHONY: help demo test test-redis test-backends test-engine test-control-plane test-long playground check check-workflows bench setup schema lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -50,6 +50,9 @@ check: setup ## format, lint, types, import contracts
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 
+check-workflows: ## lint the workflows of .github with actionlint: needs Go
+	@go -C tools/workflows tool actionlint -shellcheck= -pyflakes= $(abspath $(wildcard .github/workflows/*.yml))
+
 bench: setup ## time what the figures are quoted for (20 min); writes out/bench.json
 	@$(BIN)/python tools/control-plane/build.py
 	@$(BIN)/python -m benchmarks
@@ -65,8 +68,10 @@ $(VENV)/.installed: tools/locks/dev.txt pyproject.toml
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true
 	@touch $@
 
-schema: setup ## write docs/stack.schema.json anew from the settings' types
+schema: setup ## write the documents that follow from the code anew: docs/*.schema.json, docs/policies.md
 	@$(BIN)/python -c 'from pathlib import Path; from ebbtide.files import write_file; from ebbtide.settings.json_schema import schema_text; write_file(Path("docs/stack.schema.json"), schema_text())'
+	@$(BIN)/python -c 'from pathlib import Path; from ebbtide.files import write_file; from ebbtide.preview.as_json import schema_text; write_file(Path("docs/preview.schema.json"), schema_text())'
+	@$(BIN)/python -m tests.builders_policies
 
 lock: ## pin the dependencies anew, with hashes and without addresses (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 --all-extras \

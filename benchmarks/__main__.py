@@ -6,7 +6,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import control_plane, live, program, replay, scale, scheduling, settings, sweep, turn
+from benchmarks import (
+    bills,
+    control_plane,
+    live,
+    policies,
+    preview,
+    program,
+    replay,
+    scale,
+    scheduling,
+    settings,
+    sweep,
+    turn,
+)
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
@@ -15,7 +28,10 @@ PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "sweep": sweep.measured,
     "turn": turn.measured,
     "program": program.measured,
+    "preview": preview.measured,
+    "bills": bills.measured,
     "settings": settings.measured,
+    "policies": policies.measured,
     "replay": replay.measured,
     "control_plane": control_plane.measured,
     "scale": scale.measured,

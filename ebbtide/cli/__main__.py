@@ -1,16 +1,18 @@
 """The `ebbtide` command. Each subcommand is a module of its own, imported when it is used.
 
 So `ebbtide check` pays neither for Pulumi nor for a simulator. A command module `ebbtide/cli/<name>.py` exposes
-`command = typer.Typer(add_completion=False)` with one `@command.command()` function; its name and its line of help
-stand in `COMMANDS`.
+`command = typer.Typer(add_completion=False)` with one `@command.command()` function, or several that are commands of
+its own; its name and its line of help stand in `COMMANDS`.
 
 Exit codes: 0 fine, 1 the answer is "no", 2 wrong use, 130 interrupted.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -28,6 +30,10 @@ COMMANDS = {
     "new": Command("ebbtide.cli.new", "", "Write the stack file of a new customer."),
     "check": Command("ebbtide.cli.check", "", "Check stack files: every fault at once, or a summary."),
     "render": Command("ebbtide.cli.render", "provision", "Show what a stack would create and cost, without a cloud."),
+    "preview": Command("ebbtide.cli.preview", "provision", "Show what a change does, before it is merged."),
+    "changed": Command("ebbtide.cli.changed", "", "Name the stacks that differ from a git ref."),
+    "comment": Command("ebbtide.cli.comment", "", "Write a preview into one comment of a pull request."),
+    "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or get newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "demo": Command("ebbtide.cli.demo", "demo", "Watch real workers grow and go to zero on this machine."),
     "probe": Command("ebbtide.cli.probe", "controller", "Name what a cluster lacks for Ebbtide."),
@@ -44,6 +50,9 @@ COMMANDS = {
 class LazyGroup(TyperGroup):
     """Lists commands from the table, and imports a command's module only to run it."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _prices_first(args))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
             self.commands[args[0]] = _imported(args[0])
@@ -55,6 +64,20 @@ class LazyGroup(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(130) from None
+
+
+def _prices_first(args: list[str]) -> list[str]:
+    """`--prices` belongs to every command, so it may stand behind the command's name too."""
+    front: list[str] = []
+    rest = list(args)
+    end = rest.index("--") if "--" in rest else len(rest)
+    for at in reversed(range(end)):
+        if rest[at] == "--prices" and at + 1 < end:
+            front = [*rest[at : at + 2], *front]
+            del rest[at : at + 2]
+        elif rest[at].startswith("--prices="):
+            front = [rest.pop(at), *front]
+    return front + rest
 
 
 def _imported(name: str) -> Any:
@@ -78,6 +101,28 @@ app = typer.Typer(
     help="Clusters for machine-learning platforms that shrink safely at night.",
     epilog="Example: ebbtide check demo",
 )
+
+
+_PRICES_HELP = "A directory of price files that stands in for the shipped ones (ebbtide prices update writes one)."
+
+
+@app.callback()
+def every_command(
+    prices: Annotated[
+        Path | None, typer.Option("--prices", metavar="DIR", envvar="EBBTIDE_PRICES", help=_PRICES_HELP)
+    ] = None,
+) -> None:
+    if prices is None:
+        return
+    from ebbtide.prices.book import PricesInvalid
+    from ebbtide.prices.tables import ENVIRONMENT, in_use
+
+    os.environ[ENVIRONMENT] = str(prices.absolute())  # what this process starts reckons alike
+    try:
+        in_use()
+    except PricesInvalid as invalid:
+        typer.echo("\n".join(invalid.problems), err=True)
+        raise typer.Exit(1) from None
 
 
 def _listed(name: str) -> Callable[[], None]:

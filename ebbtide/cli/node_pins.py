@@ -5,18 +5,14 @@ never pin; `safe-to-evict` overrules everything but a budget; then a pod pins th
 lives in kube-system without a budget, or that keeps files on the node; and last a budget that allows no disruption.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 from ebbtide.cli.controller_status import at, most_unavailable, words_at
 from ebbtide.cli.wording import reason_text
+from ebbtide.preview.eviction_rules import SAFE_TO_EVICT, SAFE_VOLUMES, Item, covers, local_volumes
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, POOL, Category
 
-Item: TypeAlias = Mapping[str, Any]
-
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -85,41 +81,6 @@ def _about_pod(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
     if rules.local_storage_pins and volumes:
         found.append(f"keeps files on the node: {', '.join(volumes)} (allow it with {SAFE_VOLUMES})")
     return found
-
-
-def local_volumes(pod: Item, allowed: str) -> list[str]:
-    """Those of its volumes that keep files on the node: an emptyDir in memory does not."""
-    safe = {name.strip() for name in allowed.split(",")}
-    found: list[str] = []
-    for volume in at(pod, "spec", "volumes") or ():
-        kind = next((kind for kind in ("emptyDir", "hostPath") if volume.get(kind) is not None), "")
-        in_memory = at(volume, "emptyDir", "medium") == "Memory"
-        if kind and not in_memory and volume.get("name") not in safe:
-            found.append(f"{kind} {volume.get('name')}")
-    return found
-
-
-def covers(budget: Item, pod: Item) -> bool:
-    """An empty selector covers the whole namespace; a missing one covers nothing."""
-    selector = at(budget, "spec", "selector")
-    if selector is None or at(budget, "metadata", "namespace") != at(pod, "metadata", "namespace"):
-        return False
-    labels = words_at(pod, "metadata", "labels")
-    exact = all(labels.get(key) == value for key, value in words_at(selector, "matchLabels").items())
-    return exact and all(_matches(expression, labels) for expression in selector.get("matchExpressions") or ())
-
-
-def _matches(expression: Item, labels: Mapping[str, str]) -> bool:
-    key, values = str(expression["key"]), expression.get("values") or ()
-    match expression["operator"]:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
 
 
 def _about_budgets(pod: Item, budgets: Sequence[Item], around: Surroundings) -> list[str]:

@@ -25,6 +25,7 @@ from ebbtide.preview.ownership import OwnershipRow, ownership_rows
 from ebbtide.preview.recording import record
 from ebbtide.preview.resources import Resource
 from ebbtide.preview.tree import component_tree, counts_by_type
+from ebbtide.prices.tables import place_in_use
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -150,10 +151,19 @@ def cost_parts(lines: Sequence[GroupCost]) -> list[RenderableType]:
         table.add_row(line.name, *amounts, reckoned)
     columns = zip(*[(line.usd_at_min, line.usd_at_max, line.usd_at_usage) for line in lines], strict=True)
     table.add_row("together", *[_total(column) for column in columns], "")
-    notes = [f"{line.name}: {line.note}" for line in lines if line.note]
+    notes = _notes(lines)
     dates = sorted({line.price_date.isoformat() for line in lines})
     usage = "" if any(line.node_hours for line in lines) else "; usage: not stated (costs.expectedNodeHours)"
-    return [table, *notes, f"list prices of {', '.join(dates)}{usage}"]
+    return [table, *notes, f"list prices of {', '.join(dates)} ({place_in_use()}){usage}"]
+
+
+def _notes(lines: Sequence[GroupCost]) -> list[str]:
+    """Each note once, with all its lines: a region without prices leaves every line open for the same reason."""
+    said: dict[str, list[str]] = {}
+    for line in lines:
+        if line.note:
+            said.setdefault(line.note, []).append(line.name)
+    return [f"{', '.join(names)}: {note}" for note, names in said.items()]
 
 
 def _usd(amount: float | None) -> str:

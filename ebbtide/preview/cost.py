@@ -3,12 +3,13 @@
 An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. Where a group may
 get one of several instance types the dearest counts, since AWS chooses. A plan covers a group's `min` alone, and more
 nodes are on demand (`ebbtide.prices.commitment`). Spot groups are reckoned at the typical spot price whatever the
-assumption, since no plan covers them. Beside the groups stand the lines that are the same at any
-size: the EKS control plane, NAT gateways with their addresses, interface endpoints, the key of the cluster's secrets,
-the cache of the queues where AWS runs it.
+assumption, since no plan covers them. The nodes' disks are one line: a disk lives and is paid for as long as its node.
+Beside them stand the lines that are the same at any size: the EKS control plane, NAT gateways with their addresses,
+interface endpoints, the key of the cluster's secrets, the queues' volume, or their cache where AWS runs it.
 
 Left out, because they follow from use and not from the stack: data through the NAT gateway and between zones, load
-balancers, logs, volumes. Pure: list prices from the shipped tables, no clock and no cloud.
+balancers, logs, volumes that the customer's own objects claim. Pure: list prices from the shipped tables, no clock and
+no cloud.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from ebbtide.vocabulary.labels import NodeKind
 
 HOURS_PER_MONTH = 730
 SPOT = "spot, typical"
+DISKS = "node disks"
+_GP3 = ("ebs", "gp3_storage")  # per GB and month
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class GroupCost:
     """One line of the estimate, in US dollars a month. An amount is None where it is not known; `note` says why."""
 
     name: str
-    node_group: bool  # False for a line that is the same at any size
+    node_group: bool  # False for what stands beside the groups: the disks, and the lines that are the same at any size
     rate: GroupRate | None  # None for such a line
     usd_at_min: float | None
     usd_at_max: float | None
@@ -44,7 +47,7 @@ class GroupCost:
 
 
 def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None = None) -> tuple[GroupCost, ...]:
-    """The lines of the estimate: node groups in the file's order, then the fixed lines.
+    """The lines of the estimate: node groups in the file's order, their disks, then the fixed lines.
 
     None for an existing cluster: what its nodes cost is its owner's to know.
 
@@ -54,7 +57,12 @@ def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None 
         return ()
     stated = settings.costs.expected_node_hours if node_hours is None else node_hours
     groups = [_group(name, group, settings, stated.get(name)) for name, group in settings.node_groups.items()]
-    return (*groups, *_fixed_lines(settings))
+    return (*groups, _disks(settings, stated), *_fixed_lines(settings))
+
+
+def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) -> float:
+    """What a node's disk adds to each of its hours. Raises `NoPrice`."""
+    return service_price(settings.region, *_GP3) * group.disk_size / HOURS_PER_MONTH
 
 
 def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
@@ -76,6 +84,36 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         assumption=SPOT if spot else _bought(group, settings, planned=planned),
         approximate=spot or planned,
         price_date=_date(settings.region, spot=spot, plan=planned),
+        note=note,
+    )
+
+
+def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
+    """Room on gp3 alone: 3,000 operations and 125 MB a second are in its price, and no stack asks for more.
+
+    Source: aws/agent-toolkit-for-aws, `aws-billing-and-cost-management/references/ebs-optimization.md`.
+    """
+    at_min = at_max = at_usage = None
+    groups, note = settings.node_groups, ""
+    try:
+        hourly = {name: disk_usd_per_node_hour(settings, group) for name, group in groups.items()}
+        at_min = sum(hourly[name] * group.min * HOURS_PER_MONTH for name, group in groups.items())
+        at_max = sum(hourly[name] * group.max * HOURS_PER_MONTH for name, group in groups.items())
+        if stated.keys() >= groups.keys():
+            at_usage = sum(hourly[name] * stated[name] for name in groups)
+    except NoPrice as unknown:
+        note = str(unknown)
+    return GroupCost(
+        name=DISKS,
+        node_group=False,
+        rate=None,
+        usd_at_min=at_min,
+        usd_at_max=at_max,
+        usd_at_usage=at_usage,
+        node_hours=None,
+        assumption="gp3, for as long as the nodes",
+        approximate=False,
+        price_date=price_date(settings.region).services,
         note=note,
     )
 
@@ -108,7 +146,7 @@ def _bought(group: NodeGroupSettings, settings: StackSettings, *, planned: bool)
     return plan if group.min == group.max else f"{plan} for {group.min}, the rest on-demand"
 
 
-def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, int]]:
+def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, float]]:
     """The lines that are the same at any size: name, service, item, and how many units a month."""
     network, cluster = settings.network, settings.cluster
     gateways = len(network.gateway_zones(cluster.zones))
@@ -120,6 +158,8 @@ def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, int]]:
     yield _several("interface endpoint", endpoints), "vpc", "interface_endpoint", endpoints * HOURS_PER_MONTH
     yield "KMS key", "kms", "customer_managed_key", 1
     redis = settings.redis
+    volume = redis.storage_mib / 1024 if redis.kind is RedisKind.IN_CLUSTER else 0
+    yield "Redis volume", *_GP3, volume
     nodes = 1 + redis.standbys if redis.kind is RedisKind.ELASTICACHE else 0
     yield _several("ElastiCache node", nodes), "elasticache", f"{redis.cache_node}:valkey", nodes * HOURS_PER_MONTH
 
@@ -148,13 +188,13 @@ def _fixed_lines(settings: StackSettings) -> Iterator[GroupCost]:
             node_hours=None,
             assumption="on-demand",
             approximate=False,
-            price_date=_date(region, spot=False, plan=False),
+            price_date=price_date(region).services,
             note=note,
         )
 
 
 def _date(region: str, *, spot: bool, plan: bool) -> date:
-    """The oldest of the dates that went into a figure."""
+    """The oldest of the dates that went into a group's figure."""
     dates = price_date(region)
     if spot:
         return min(dates.on_demand, dates.spot)

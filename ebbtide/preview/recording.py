@@ -36,8 +36,8 @@ PROJECT = "ebbtide"
 SECRET = "[secret]"
 UNKNOWN = "[unknown]"
 _STACK_TYPE = "pulumi:pulumi:Stack"
-_SIGNATURE = "4dabf18193072939515e22adb298388d"  # the key by which Pulumi's wire format tells special values apart
-_SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"
+SIGNATURE = "4dabf18193072939515e22adb298388d"  # the key by which Pulumi's wire format tells special values apart
+SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"
 _RESOURCE_SIGNATURE = "5cf8f73096256a8f31e491e813e4eb8e"
 _TURNS = 50  # of the event loop; more than lie between two requests that wait for each other
 
@@ -247,8 +247,8 @@ def _plain_value(value: struct_pb2.Value) -> Any:
 
 
 def _plain_struct(message: struct_pb2.Struct) -> Any:
-    signature = message.fields[_SIGNATURE].string_value if _SIGNATURE in message.fields else ""
-    if signature == _SECRET_SIGNATURE:
+    signature = message.fields[SIGNATURE].string_value if SIGNATURE in message.fields else ""
+    if signature == SECRET_SIGNATURE:
         return SECRET
     if signature == _RESOURCE_SIGNATURE:
         return message.fields["urn"].string_value

@@ -7,6 +7,7 @@ from ebbtide.prices import Capacity, priced_regions
 from ebbtide.settings.cluster import ClusterKind, SupportType
 from ebbtide.settings.controller import CONTROLLER_IMAGE
 from ebbtide.settings.egress import AWS_AUTHORITIES, authorities
+from ebbtide.settings.exceptions import ended
 from ebbtide.settings.images import DIGEST
 from ebbtide.settings.kubernetes_versions import STANDARD_SUPPORT_UNTIL
 from ebbtide.settings.model import StackSettings
@@ -16,6 +17,7 @@ from ebbtide.settings.placement import smallest_node
 from ebbtide.settings.workers import SourceKind
 from ebbtide.vocabulary.windows import BusinessHours
 
+EXCEPTIONS_LAST = timedelta(days=366)
 HOLIDAYS_END_SOON = timedelta(days=60)
 SUPPORT_ENDS_SOON = timedelta(days=60)  # an upgrade wants a test on another stack first, and a quiet day
 
@@ -35,6 +37,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[str
         *_about_a_closed_network(settings),
         *_about_egress(settings),
         *_about_pools(settings),
+        *_about_exceptions(settings, day),
     )
 
 
@@ -141,6 +144,17 @@ def _about_pools(settings: StackSettings) -> Iterator[str]:
         if not pool.safe_stop:
             yield f"workers.{name}.safeStop: without a safe stop the pool shrinks only where nothing can be lost"
     yield from _about_room(settings)
+
+
+def _about_exceptions(settings: StackSettings, day: date) -> Iterator[str]:
+    for index, given in enumerate(settings.exceptions):
+        if ended(given, day):
+            yield (
+                f"exceptions[{index}]: the one from {given.policy} for {given.resource} ended on {given.until}, so the "
+                "policy counts again; repair the cause, or give the exception a new last day"
+            )
+        elif given.until - day > EXCEPTIONS_LAST:
+            yield f"exceptions[{index}].until: {given.until} is more than a year away; who will remember the reason?"
 
 
 def _about_room(settings: StackSettings) -> Iterator[str]:

@@ -28,14 +28,19 @@ def load_stack(stack: str, root: Path | None = None) -> StackSettings:
     except OSError as error:
         reason = error.strerror or "an error"
         raise StackInvalid([Problem(file=shown, line=None, path="", found=reason, wanted="a readable file")]) from None
-    document = read_document(text, shown)
+    return stack_of_text(text, stack=name_of(path), file=shown)
+
+
+def stack_of_text(text: str, *, stack: str, file: str) -> StackSettings:
+    """The settings in the text of a stack file; `file` is what messages call it. Raises `StackInvalid`."""
+    document = read_document(text, file)
     if document.problems and not document.config:
         raise StackInvalid(document.problems)
     config = document.config
     faults = document.problems
     if REDIS_PASSWORD in config and config[REDIS_PASSWORD] is not SECRET:
-        faults.append(_plain_password(shown, document.lines))
-    return _parse(config, stack=name_of(path), file=shown, lines=document.lines, faults=faults)
+        faults.append(_plain_password(file, document.lines))
+    return _parse(config, stack=stack, file=file, lines=document.lines, faults=faults)
 
 
 def parse_stack(config: Mapping[str, object], *, stack: str, file: str) -> StackSettings:

@@ -13,6 +13,7 @@ from ebbtide.settings.cluster import ClusterSettings
 from ebbtide.settings.controller import ControllerSettings
 from ebbtide.settings.costs import CostSettings
 from ebbtide.settings.egress import EgressSettings
+from ebbtide.settings.exceptions import PolicyException
 from ebbtide.settings.images import ImageSettings
 from ebbtide.settings.network import NetworkSettings
 from ebbtide.settings.node_groups import NodeGroupSettings
@@ -41,6 +42,9 @@ class StackSettings(Settings):
     workloads: dict[Name, WorkloadSettings] = Field(default={})
     workers: dict[Name, WorkerSettings]
     costs: CostSettings = CostSettings()
+    exceptions: tuple[PolicyException, ...] = Field(
+        default=(), description="policies that do not count for a resource, each with a reason and a last day"
+    )
     redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here
 
     @property

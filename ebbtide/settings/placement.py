@@ -6,7 +6,7 @@ A pod that fits no node of its group stays pending for ever and nothing says why
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.prices import Capacity, NoPrice, instance_type, on_demand, usable
+from ebbtide.prices import Capacity, instance_type, shipped_on_demand, usable
 from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import Category, NodeKind
 
@@ -67,11 +67,10 @@ def cheapest_group(size: PodSize, groups: Mapping[str, NodeGroupSettings], regio
 
 
 def _node_price(group: NodeGroupSettings, region: str) -> float | None:
-    """Of the dearest type: AWS may give any of them."""
-    try:
-        return max(on_demand(region, name) for name in group.instance_types)
-    except NoPrice:
-        return None
+    """Of the dearest type: AWS may give any of them. By the shipped prices: newer ones must not move a pod."""
+    prices = [shipped_on_demand(region, name) for name in group.instance_types]
+    known = [price for price in prices if price is not None]
+    return max(known) if len(known) == len(prices) else None
 
 
 def cpu_text(millicores: int) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -28,6 +29,7 @@ from ebbtide.settings.draft import (
     gpus_wanted,
 )
 from ebbtide.settings.egress import EgressSettings
+from ebbtide.settings.exceptions import ExceptionSettings
 from ebbtide.settings.existing import is_existing, misplaced
 from ebbtide.settings.images import ImageSettings
 from ebbtide.settings.model import StackSettings
@@ -47,6 +49,7 @@ NETWORK = OURS + "network"
 IMAGES = OURS + "images"
 EGRESS = OURS + "egress"
 CONTROLLER = OURS + "controller"
+EXCEPTIONS = OURS + "exceptions"
 
 KEYS = (
     CUSTOMER,
@@ -62,6 +65,7 @@ KEYS = (
     WORKLOADS,
     WORKERS,
     COSTS,
+    EXCEPTIONS,
 )
 
 _NAMES: Mapping[str, TypeAdapter[str]] = {
@@ -94,6 +98,7 @@ class Sections:
         redis = self._section(REDIS, RedisSettings)
         controller = self._section(CONTROLLER, ControllerSettings)
         costs = self._section(COSTS, CostSettings)
+        exceptions = self._exceptions()
         workloads = self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS))
         workers = self._read_all(WORKERS, WorkerSettings, self._pools())
         filled = self._groups()
@@ -101,7 +106,7 @@ class Sections:
         self._refuse_misplaced_keys()
         self.findings += cross_findings(draft_of(self._config, filled))
         if self.findings or not (
-            hours and network and cluster and images and egress and redis and controller and costs
+            hours and network and cluster and images and egress and redis and controller and costs and exceptions
         ):
             return None
         return StackSettings(
@@ -119,6 +124,7 @@ class Sections:
             workloads=workloads,
             workers={name: _placed(pool, groups, region) for name, pool in workers.items()},
             costs=costs,
+            exceptions=exceptions.exceptions,
             redis_password_set=REDIS_PASSWORD in self._config,
         )
 
@@ -168,6 +174,15 @@ class Sections:
             self.findings.append(Finding(at=(key,), wanted=wanted, found="nothing", example=example))
             return None
         return self._read(model, self._config.get(key, {}), (key,))
+
+    def _exceptions(self) -> ExceptionSettings | None:
+        """A list, which a model reads best as its one field; what is wrong stands below the key itself."""
+        held = {"exceptions": self._config.get(EXCEPTIONS, [])}
+        before = len(self.findings)
+        read = self._read(ExceptionSettings, held, ())
+        own = [replace(f, at=(EXCEPTIONS, *f.at[1:])) for f in self.findings[before:]]
+        self.findings[before:] = own
+        return read
 
     def _pools(self) -> dict[str, object]:
         if self._config.get(WORKERS, {}) == {}:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from ebbtide.preview.recording import record
+from ebbtide.preview.replacing import is_listed
 from ebbtide.preview.resources import Resource
 from ebbtide.settings import parse_stack
-from tests.builders_replacement import forcing_paths, gone, one_of_each, replaced
+from tests.builders_replacement import gone, one_of_each, replaced
 
 Config = dict[str, Any]
 Change = Callable[[Config], object]
@@ -112,7 +113,11 @@ def test_what_does_replace_is_seen() -> None:
     assert {"flexible-a-nodes: instanceTypes", "cluster-control-plane: name"} <= set(replaced(before(), changed))
 
 
-def test_every_type_of_aws_has_its_list() -> None:
-    types = {resource.type for resource in before() if resource.type.startswith("aws:")}
+def test_of_every_type_that_a_stack_registers_it_is_known_what_replaces_it() -> None:
+    cache_of_aws = {"ebbtide:redis": {"kind": "elasticache"}, "ebbtide:redisPassword": "x" * 16}
+    cached = after(lambda config: config.update(cache_of_aws))
 
-    assert len({type_: forcing_paths(type_) for type_ in types}) > 15
+    types = {resource.type for resource in (*before(), *cached) if resource.custom}
+
+    assert [type_ for type_ in types if not is_listed(type_)] == []
+    assert sum(type_.startswith("aws:") for type_ in types) > 20

@@ -12,6 +12,7 @@ from ebbtide.preview.resources import Resource
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.controller_config import load
 from tests.builders_components import ROOT, demo_stack
+from tests.builders_settings import shortest
 
 DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
 
@@ -39,6 +40,7 @@ def test_text_shows_components_counts_owners_and_money() -> None:
         "cluster-autoscaler",
         "US dollars per month",
         "at max",
+        "(shipped with Ebbtide)",
     ):
         assert part in result.stdout
     assert "…" not in result.stdout  # no name is cut
@@ -109,3 +111,15 @@ def test_help_gives_an_example() -> None:
 
 def test_the_document_is_the_one_the_controller_gets() -> None:
     assert {pool.name for pool in load(controller_document(demo_stack())).pools} >= {"train"}
+
+
+def test_a_region_without_prices_is_told_in_one_line(tmp_path: Path) -> None:
+    stack = tmp_path / "Pulumi.acme.yaml"
+    stack.write_text(shortest(more="aws:region: eu-north-1"), encoding="utf-8")
+
+    told = [line for line in render(str(stack)).stdout.splitlines() if "no prices for region" in line]
+
+    assert len(told) == 1
+    assert "flexible, " in told[0]
+    assert "no prices for region eu-north-1; there are prices for ap-southeast-2" in told[0]
+    assert "ebbtide prices update" in told[0]

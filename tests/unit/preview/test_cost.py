@@ -33,7 +33,10 @@ def test_one_bill_by_hand(tmp_path: Path) -> None:
     assert bill["NAT gateway"].usd_at_usage == pytest.approx(32.85)
     assert bill["public IPv4 address"].usd_at_usage == pytest.approx(3.65)
     assert bill["KMS key"].usd_at_usage == 1.00
+    assert bill["node disks"].usd_at_usage == pytest.approx(0.08 * 50 * 2460 / 730)
+    assert bill["Redis volume"].usd_at_usage == pytest.approx(8 * 0.08)
     assert bill["fixed"].price_date == date(2026, 7, 20)
+    assert bill["NAT gateway"].price_date == bill["node disks"].price_date == date(2025, 4, 24)
     assert not bill["fixed"].approximate
 
 
@@ -69,7 +72,7 @@ def test_without_stated_hours_the_file_counts_and_without_those_it_is_open(tmp_p
     bill = lines(text, tmp_path)
 
     assert bill["flexible"].usd_at_usage == pytest.approx(403.20)
-    assert bill["fixed"].usd_at_usage is None
+    assert bill["fixed"].usd_at_usage is bill["node disks"].usd_at_usage is None
     assert lines(text, tmp_path, fixed=1.0)["flexible"].usd_at_usage is None
 
 
@@ -106,7 +109,7 @@ def test_the_ways_out_of_the_network_are_on_the_bill(network: str, wanted: dict[
     bill = lines(shortest(more=f"{GROUPS}    ebbtide:network: {{ {network} }}\n{zones}"), tmp_path)
     ways_out = {name: line.usd_at_min for name, line in bill.items() if not line.node_group}
 
-    assert ways_out.keys() - wanted.keys() == {"EKS control plane", "KMS key"}
+    assert ways_out.keys() - wanted.keys() == {"EKS control plane", "KMS key", "node disks", "Redis volume"}
     assert {name: ways_out[name] for name in wanted} == pytest.approx(wanted)
 
 

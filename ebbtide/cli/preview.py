@@ -1,0 +1,109 @@
+"""`ebbtide preview`: what a change does to resources, money, safety and the coming nights, before it is merged.
+
+Offline: stack files, git's own store and the shipped tables; no cloud, no cluster, no network and no Pulumi CLI. With
+`--plan` it shows what the engine found instead of what the recordings show.
+
+Ends with 0 for safe and for "needs attention", with 1 when a customer is blocked or when something could not be read,
+so that a check that nobody watches does not pass by saying less.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ebbtide.cli.preview_text import text_parts
+from ebbtide.preview.as_json import as_json
+from ebbtide.preview.document import PreviewDocument, Verdict
+from ebbtide.preview.markdown import markdown
+from ebbtide.preview.page import Asked, preview
+from ebbtide.preview.plan import Plan, PlanUnusable, read_plan
+from ebbtide.settings import stack_names
+from ebbtide.simulator.traces import Trace, TraceError, bundled, find_trace
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_FILE_WIDTH = 120  # where there is no terminal to ask
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+_STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths."
+_AGAINST_HELP = "A git ref whose stack files stand for before, such as origin/main; default: nothing, so all is new."
+_PLAN_HELP = "Output of `pulumi preview --json` of one stack; may be repeated."
+_TRACE_HELP = f"Replay these jobs before and after: a .csv, a .csv.gz, or {', '.join(bundled())}."
+
+
+@command.command("preview", epilog="Example: ebbtide preview demo --against origin/main --format markdown")
+def preview_command(
+    stacks: Annotated[list[str] | None, typer.Argument(metavar="STACK", help=_STACKS_HELP)] = None,
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="All stacks in stacks/.")] = False,
+    against: Annotated[str | None, typer.Option(metavar="GIT_REF", help=_AGAINST_HELP)] = None,
+    format_: Annotated[Format, typer.Option("--format", help="For a terminal, a comment, or tools.")] = Format.TEXT,
+    plan: Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_PLAN_HELP)] = None,
+    simulate: Annotated[str | None, typer.Option(metavar="TRACE", help=_TRACE_HELP)] = None,
+) -> None:
+    """Show what a change does, before it is merged."""
+    names = _wanted(stacks or [], all_=all_)
+    problems: list[str] = []
+    asked = Asked(
+        now=datetime.now(UTC), against=against, plans=_plans(plan or [], problems), trace=_trace(simulate, problems)
+    )
+    found = preview(names, Path(), asked)
+    document = replace(found, problems=(*problems, *found.problems))
+    _show(document, format_)
+    if _no(document):
+        raise typer.Exit(1)
+
+
+def _wanted(stacks: list[str], *, all_: bool) -> tuple[str, ...]:
+    if bool(stacks) == all_:
+        raise typer.BadParameter("wanted the names of stacks, or --all (for example: ebbtide preview demo)")
+    names = stack_names() if all_ else tuple(dict.fromkeys(stacks))
+    if not names:
+        raise typer.BadParameter("--all: there is no stacks/Pulumi.<name>.yaml here")
+    return names
+
+
+def _plans(paths: list[Path], problems: list[str]) -> tuple[Plan, ...]:
+    plans: list[Plan] = []
+    for path in paths:
+        try:
+            plans.append(read_plan(path))
+        except PlanUnusable as unusable:
+            problems.append(str(unusable))
+    return tuple(plans)
+
+
+def _trace(name: str | None, problems: list[str]) -> Trace | None:
+    try:
+        return None if name is None else find_trace(name)
+    except TraceError as error:
+        problems.append(f"not simulated: {error}")
+        return None
+
+
+def _show(document: PreviewDocument, format_: Format) -> None:
+    if format_ is Format.TEXT:
+        out = Console(highlight=False, markup=False, emoji=False)
+        if not out.is_terminal:
+            out.width = max(out.width, _FILE_WIDTH)
+        for part in text_parts(document):
+            out.print(part)
+    else:
+        typer.echo(as_json(document) if format_ is Format.JSON else markdown(document), nl=False)
+
+
+def _no(document: PreviewDocument) -> bool:
+    """Blocked, or something that was asked for is not shown."""
+    blocked = any(customer.verdict is Verdict.BLOCKED for customer in document.customers)
+    return blocked or bool(document.problems) or any(customer.incomplete for customer in document.customers)

@@ -1,0 +1,95 @@
+"""A page as one JSON document, and the schema of it, both from the dataclasses of `document`: they cannot disagree."""
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import Field, fields, is_dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any, cast
+
+from ebbtide.preview.document import PreviewDocument
+
+SCHEMA = 1
+_PLAIN: Mapping[object, dict[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    type(None): {"type": "null"},
+    datetime: {"type": "string", "format": "date-time"},
+    date: {"type": "string", "format": "date"},
+}
+
+
+def as_json(document: PreviewDocument) -> str:
+    return json.dumps({"schema": SCHEMA, **_plain(document)}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of what `as_json` writes. Later versions of the same number only add fields."""
+    definitions: dict[str, Any] = {}
+    _define(PreviewDocument, definitions)
+    document = definitions.pop(PreviewDocument.__name__)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Ebbtide preview",
+        **document,
+        "required": ["schema", *document["required"]],
+        "properties": {"schema": {"const": SCHEMA}, **document["properties"]},
+        "$defs": definitions,
+    }
+
+
+def schema_text() -> str:
+    """The text of docs/preview.schema.json."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _plain(value: object) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in cast("tuple[object, ...]", value)]
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _define(model: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The reference to a dataclass, after its definition was added."""
+    if model.__name__ not in definitions:
+        definitions[model.__name__] = {}  # known while its fields are looked at
+        hints = typing.get_type_hints(model)
+        own = cast("tuple[Field[object], ...]", fields(model))
+        definitions[model.__name__] = {
+            "type": "object",
+            "additionalProperties": False,
+            "required": [field.name for field in own],
+            "properties": {field.name: _schema(hints[field.name], definitions) for field in own},
+        }
+    return {"$ref": f"#/$defs/{model.__name__}"}
+
+
+def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:
+        return {"anyOf": [_schema(one, definitions) for one in inner]}
+    if origin is tuple and inner[-1] is Ellipsis:
+        return {"type": "array", "items": _schema(inner[0], definitions)}
+    if origin is tuple:
+        places = [_schema(one, definitions) for one in inner]
+        return {"type": "array", "prefixItems": places, "minItems": len(inner), "maxItems": len(inner)}
+    if origin is Mapping:
+        names = [member.value for member in inner[0]]
+        values = _schema(inner[1], definitions)
+        return {
+            "type": "object",
+            "additionalProperties": False,
+            "required": names,
+            "properties": dict.fromkeys(names, values),
+        }
+    if is_dataclass(hint):
+        return _define(cast("type", hint), definitions)
+    return {"enum": [member.value for member in hint]} if issubclass(hint, StrEnum) else dict(_PLAIN[hint])

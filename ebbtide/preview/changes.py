@@ -1,0 +1,195 @@
+"""What differs between two recordings, resource by resource.
+
+Resources are the same by URN; the stack's own name in it does not count, so that a renamed stack is compared with
+itself. What is ignored (`ignore_changes`) is no change: others write it, and Pulumi looks away.
+
+A recording invents ids from names, so what a replaced resource drags along shows no difference by itself: a subnet of a
+new network has the old network's invented id. So replacements are followed: whatever names a replaced resource in an
+input that forces its own replacement is replaced too.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from ebbtide.preview.answers import identifier
+from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
+from ebbtide.preview.masked import MASK, masked_inputs
+from ebbtide.preview.replacing import forcing_paths, goes_first, mutable_kinds, replacing_paths, value_at
+from ebbtide.preview.resources import Resource
+from ebbtide.preview.tree import is_part, short_type
+from ebbtide.settings.problems import show
+
+FOLLOWS = " follows "
+"""In a reason, between a path and the replaced resource that it names."""
+
+_SHOWN = 60  # characters of a value
+_LEAD = 12  # characters before the first that differs
+_LONGEST_JSON = 100_000  # characters of a text that is read as JSON
+
+
+def changes_between(before: Sequence[Resource], after: Sequence[Resource]) -> tuple[ResourceChange, ...]:
+    """Sorted by component and name. Components themselves, providers and what is only read are left out."""
+    old, new = _by_identity(before), _by_identity(after)
+    pairs = {key: (old[key], new[key]) for key in old.keys() & new.keys()}
+    forced = _forced(pairs, mutable_kinds(after))
+    outermost = {**_outermost(before), **_outermost(after)}
+    found = [
+        *(_create(new[key]) for key in new.keys() - old.keys()),
+        *(_delete(old[key]) for key in old.keys() - new.keys()),
+        *(change for key, pair in pairs.items() if (change := _change(*pair, forced.get(key, ())))),
+    ]
+    placed = [replace(change, component=outermost[change.urn]) for change in found]
+    return tuple(sorted(placed, key=lambda change: (change.component, change.name, change.type)))
+
+
+def identity(urn: str) -> str:
+    """A URN without its stack."""
+    return urn.split("::", 1)[-1]
+
+
+def _by_identity(resources: Sequence[Resource]) -> dict[str, Resource]:
+    return {identity(r.urn): r for r in resources if r.custom and is_part(r)}
+
+
+def _create(resource: Resource) -> ResourceChange:
+    return _plain(ChangeKind.CREATE, resource)
+
+
+def _delete(resource: Resource) -> ResourceChange:
+    return _plain(ChangeKind.DELETE, resource)
+
+
+def _plain(kind: ChangeKind, resource: Resource) -> ResourceChange:
+    return ResourceChange(
+        kind=kind,
+        type=short_type(resource.type),
+        name=resource.name,
+        component="",
+        urn=resource.urn,
+        protected=resource.protect,
+    )
+
+
+def _change(before: Resource, after: Resource, reasons: tuple[str, ...]) -> ResourceChange | None:
+    fields = tuple(_fields(before, after))
+    if not fields and not reasons:
+        return None
+    return replace(
+        _plain(ChangeKind.REPLACE if reasons else ChangeKind.UPDATE, after),
+        fields=fields,
+        reasons=reasons,
+        lowers=bool(reasons) and goes_first(before, after),
+        protected=before.protect,  # of the one that would go
+    )
+
+
+def _forced(pairs: Mapping[str, tuple[Resource, Resource]], mutable: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """Why each replaced resource is: by its own changed inputs, or by following one that is replaced."""
+    forced = {key: paths for key, (old, new) in pairs.items() if (paths := replacing_paths(old, new, mutable))}
+    waiting = [pairs[key][1] for key in forced]
+    while waiting:
+        gone = waiting.pop()
+        known_by = identifier(gone.type, gone.name)
+        for key, (_, follower) in pairs.items():
+            if key in forced or gone.urn not in follower.depends_on:
+                continue
+            paths = [path for path in forcing_paths(follower.type, mutable) if path not in follower.ignore_changes]
+            named = [path for path in paths if known_by in str(value_at(follower.inputs, path))]
+            if named:
+                forced[key] = tuple(f"{path}{FOLLOWS}{gone.name}" for path in named)
+                waiting.append(follower)
+    return forced
+
+
+def _outermost(resources: Sequence[Resource]) -> dict[str, str]:
+    """The name of each resource's outermost component, by URN; "" for what belongs to none."""
+    by_urn = {resource.urn: resource for resource in resources}
+    found: dict[str, str] = {}
+    for resource in resources:
+        top = resource
+        while top.parent in by_urn:
+            top = by_urn[top.parent]
+        found[resource.urn] = "" if top is resource else top.name
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What is compared, and what is shown of it: a changed secret is a change, and shows nothing."""
+
+    value: object
+    shown: object
+
+
+def _fields(before: Resource, after: Resource) -> Iterator[FieldChange]:
+    old, new = _leaves_of(before), _leaves_of(after)
+    for path in sorted(old.keys() | new.keys()):
+        one, other = old.get(path), new.get(path)
+        if _ignored(path, after.ignore_changes) or (one and other and one.value == other.value):
+            continue
+        was, will = _shown_pair(one.shown if one else None, other.shown if other else None)
+        yield FieldChange(path=path, before=was, after=will)
+
+
+def _ignored(path: str, ignored: Sequence[str]) -> bool:
+    return any(path == prefix or path.startswith((f"{prefix}.", f"{prefix}[")) for prefix in ignored)
+
+
+def _leaves_of(resource: Resource) -> dict[str, _Leaf]:
+    is_secret = resource.inputs.get("kind") == "Secret"
+    read = resource if is_secret else replace(resource, inputs=_with_json_read(resource.inputs))
+    shown = dict(_leaves("", masked_inputs(read)))
+    return {path: _Leaf(value, shown.get(path, MASK)) for path, value in _leaves("", read.inputs)}
+
+
+def _with_json_read(value: Any) -> Any:
+    """Documents inside of texts, as the controller's, as what they hold: one changed word is then one changed field."""
+    if isinstance(value, Mapping):
+        return {key: _with_json_read(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_with_json_read(item) for item in cast("list[Any]", value)]
+    if isinstance(value, str) and value.startswith("{") and len(value) <= _LONGEST_JSON:
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, object]]:
+    """Every value that holds no others, by its path; what is null is as good as absent."""
+    if isinstance(value, Mapping) and value:
+        for key, item in cast("Mapping[str, Any]", value).items():
+            yield from _leaves(_joined(path, key), item)
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from _leaves(f"{path}[{index}]", item)
+    elif value is not None:
+        yield path, "{}" if isinstance(value, Mapping) else "[]" if isinstance(value, list) else value
+
+
+def _joined(path: str, key: str) -> str:
+    if not key.replace("-", "").replace("_", "").isalnum():
+        return f'{path}["{key}"]'
+    return f"{path}.{key}" if path else key
+
+
+def _shown_pair(before: object, after: object) -> tuple[str, str]:
+    was, will = _text(before), _text(after)
+    if was != will or not (isinstance(before, str) and isinstance(after, str)) or before == after:
+        return was, will
+    if "@" in before or "@" in after:  # may be a login, of which a cut could leave the half that is to be hidden
+        return f"({len(before)} characters)", f"({len(after)} characters)"
+    start = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
+    begin = max(0, (start or min(len(before), len(after))) - _LEAD)
+    return _text("…" + before[begin : begin + _SHOWN - 1]), _text("…" + after[begin : begin + _SHOWN - 1])
+
+
+def _text(value: object) -> str:
+    """Without the quotes that messages have; what cannot be printed is escaped."""
+    if value is None:
+        return ""
+    text = show(value)
+    return text[1:-1] if isinstance(value, str) and text[:1] in "'\"" else text

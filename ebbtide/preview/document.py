@@ -1,0 +1,165 @@
+"""What a preview says, as plain values: the text, the Markdown and the JSON show this and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    SAFE = "safe"
+    ATTENTION = "needs attention"
+    BLOCKED = "blocked"
+
+
+class ChangeKind(StrEnum):
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    DELETE = "delete"
+
+
+class Severity(StrEnum):
+    BLOCKING = "blocking"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """Values as they are shown: short, secrets masked; "" where there is none."""
+
+    path: str  # as the provider writes it: spec.template.spec.nodeSelector
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceChange:
+    kind: ChangeKind
+    type: str  # "Deployment", "NodeGroup"
+    name: str  # as Pulumi names it
+    component: str  # the outermost component that it belongs to; "" for none
+    fields: tuple[FieldChange, ...] = ()
+    reasons: tuple[str, ...] = ()  # of a replacement: the paths that force it
+    lowers: bool = False  # of a replacement: the old one goes before the new one comes
+    urn: str = ""  # of the side that has it; the later one where both do
+    protected: bool = False  # Pulumi stops at it, where it would go
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Danger:
+    severity: Severity
+    what: str  # "replaces node group flexible-a: instanceTypes changes"
+    blast: str  # "up to 20 nodes; 4 services, 2 pools, 3 closed budgets"; "" where nothing runs on it
+    fix: str  # what to do instead, or before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """US dollars a month; None where it is not known."""
+
+    at_min: float | None
+    at_max: float | None
+    at_usage: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLine:
+    """None for a line that is not there on one side."""
+
+    name: str
+    before: Amounts | None
+    after: Amounts | None
+    assumption: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostComparison:
+    """With `before` None throughout for a new customer. Hours are of a mean month."""
+
+    lines: tuple[CostLine, ...]
+    before: Amounts | None
+    after: Amounts | None
+    open_hours: tuple[float, float]  # business hours a month, before and after
+    closed_hours: tuple[float, float]
+    open_usd: tuple[float | None, float | None]  # of the stated usage, what falls into business hours
+    closed_usd: tuple[float | None, float | None]
+    prices_of: tuple[date, ...]
+    confidence: str  # "list prices", "derived from another plan's discount", …
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowRow:
+    """One disruption window of the coming nights: budgets are open from `opens` to `closes` (both UTC)."""
+
+    opens: datetime
+    closes: datetime
+    local: str  # "Fri 20 Nov 17:00 → Mon 23 Nov 07:45 (America/New_York)"
+    note: str = ""  # a clock change, a holiday, planned work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComingNights:
+    rows: tuple[WindowRow, ...]  # as it will be
+    changes: tuple[str, ...] = ()  # what differs from before, a sentence each
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyResult:
+    id: str  # "EB012"
+    severity: Severity
+    resource: str
+    reason: str
+    fix: str
+    source: str  # the incident, issue or chapter behind it
+    excepted: str = ""  # the exception's reason and its last day, from the stack file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedRow:
+    object: str
+    field: str
+    owner: str
+    initial: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """A replay on each side: node-hours, dollars and the wait that 95 of 100 jobs stay under, in seconds.
+
+    The first of each two is before; None where there was nothing to replay on.
+    """
+
+    trace: str
+    node_hours: tuple[float | None, float]
+    usd: tuple[float | None, float]
+    p95_wait: tuple[float | None, float]
+    days: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomerPreview:
+    stack: str
+    verdict: Verdict
+    counts: Mapping[ChangeKind, int]
+    dangers: tuple[Danger, ...] = ()
+    cost: CostComparison | None = None
+    nights: ComingNights | None = None
+    ownership: tuple[OwnedRow, ...] = ()
+    policies: tuple[PolicyResult, ...] = ()
+    simulated: Simulated | None = None
+    changes: tuple[ResourceChange, ...] = ()
+    problems: tuple[str, ...] = ()  # a side that cannot be read, a price that is missing: one line each
+    incomplete: bool = False  # a problem hides a part of this, so that nobody may take it for the whole
+    new: bool = False  # nothing was there before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewDocument:
+    against: str  # the git ref; "" for nothing to compare with
+    customers: tuple[CustomerPreview, ...]
+    notes: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = field(default=())  # of no single customer; each hides something that was asked for

@@ -1,0 +1,237 @@
+"""Composes a page: per customer both sides, and what everybody who judges a change has to say about them.
+
+Each part stands for itself. What cannot be read is one line among the problems, and the rest is still shown; but a page
+that hides something says so (`incomplete`), and never calls itself safe.
+
+Offline: stack files, git's own store and the shipped tables. Time is an argument.
+"""
+
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from ebbtide.policies import judge
+from ebbtide.preview.changes import changes_between, identity
+from ebbtide.preview.comparison import compare_costs
+from ebbtide.preview.dangers import dangers_of
+from ebbtide.preview.document import (
+    ChangeKind,
+    CustomerPreview,
+    Danger,
+    OwnedRow,
+    PolicyResult,
+    PreviewDocument,
+    ResourceChange,
+    Severity,
+    Simulated,
+    Verdict,
+)
+from ebbtide.preview.nights import coming_nights
+from ebbtide.preview.ownership import ownership_rows
+from ebbtide.preview.plan import Plan, PlanUnusable, planned_changes
+from ebbtide.preview.resources import Resource
+from ebbtide.preview.sides import NoSuchRef, Side, code_note, side_at, side_now
+from ebbtide.settings import StackSettings
+from ebbtide.settings.load import name_of, stack_path
+from ebbtide.simulator.traces import Trace
+
+PROCESSES = 2
+_ALONE = 3  # up to so many customers, a second process costs more time than it saves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a page is made of beside the stacks. `against` None: there is nothing to compare with, so all is new."""
+
+    now: datetime
+    against: str | None = None
+    plans: tuple[Plan, ...] = ()
+    trace: Trace | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sides:
+    before: Side | None
+    after: Side | None  # None: the stack file is gone
+    problems: tuple[str, ...]
+    blind: bool  # what was before is not known
+
+
+def preview(stacks: Sequence[str], root: Path, asked: Asked, *, processes: int = PROCESSES) -> PreviewDocument:
+    """One document for all stacks, in their order."""
+    one = partial(customer_preview, root=root, asked=asked)
+    if processes == 1 or len(stacks) <= _ALONE:
+        customers = [one(stack) for stack in stacks]
+    else:
+        # A forked process would inherit threads of the SDKs; a spawned one starts clean. Ctrl-C is for this one alone.
+        quiet = (signal.SIGINT, signal.SIG_IGN)
+        spawned = get_context("spawn")
+        with ProcessPoolExecutor(processes, spawned, initializer=signal.signal, initargs=quiet) as pool:
+            customers = list(pool.map(one, stacks))
+    known = {customer.stack for customer in customers}
+    strange = [plan for plan in asked.plans if plan.stack not in known]
+    problems = [f"{plan.file}: a plan of stack {plan.stack}, which is not previewed here; ignored" for plan in strange]
+    return PreviewDocument(
+        against=asked.against or "",
+        customers=tuple(customers),
+        notes=_code_note(asked.against, root),
+        problems=tuple(problems),
+    )
+
+
+def _code_note(against: str | None, root: Path) -> tuple[str, ...]:
+    try:
+        note = "" if against is None else code_note(against, root)
+    except NoSuchRef:  # each customer says so
+        return ()
+    return (note,) if note else ()
+
+
+def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
+    sides = _sides(stack, root, asked.against)
+    before, after = sides.before, sides.after
+    registered = () if after is None else after.resources
+    settings = None if after is None else after.settings
+    past = None if before is None else before.settings
+    planned, plan_problems = _planned(name_of(stack_path(stack, root)), after, asked.plans)
+    # Against a side that nobody could read, everything would be shown as new, or as deleted.
+    readable = settings is not None and not sides.blind
+    changes = planned if planned is not None else _compared(before, registered) if readable else ()
+    dangers = dangers_of(before, after, changes) if planned is None else _planned_dangers(before, after, changes)
+    if settings is None:
+        return CustomerPreview(
+            stack=name_of(stack_path(stack, root)),
+            verdict=Verdict.ATTENTION if after is None else Verdict.BLOCKED,
+            counts=_counts(changes),
+            dangers=dangers,
+            changes=changes,
+            problems=(*sides.problems, *plan_problems),
+            incomplete=after is not None,
+        )
+    policies = judge(settings, registered, asked.now.date())
+    replayed, replay_problems = _simulated(past, settings, asked.trace)
+    problems = (*sides.problems, *plan_problems, *replay_problems)
+    incomplete = sides.blind or bool(plan_problems or replay_problems)
+    return CustomerPreview(
+        stack=settings.stack,
+        verdict=_verdict(dangers, policies, changes, doubted=incomplete or bool(problems)),
+        counts=_counts(changes),
+        dangers=dangers,
+        cost=compare_costs(past, settings),
+        nights=coming_nights(past, settings, asked.now),
+        ownership=tuple(
+            OwnedRow(object=row.object, field=row.field, owner=row.owner, initial=row.initial)
+            for row in ownership_rows(registered)
+        ),
+        policies=policies,
+        simulated=replayed,
+        changes=changes,
+        problems=problems,
+        incomplete=incomplete,
+        new=before is None and not sides.blind,
+    )
+
+
+def _sides(stack: str, root: Path, against: str | None) -> _Sides:
+    """A stack file that is gone is no fault of a file: then the side after it is None."""
+    before, problems, blind = None, list[str](), False
+    if against is not None:
+        try:
+            before = side_at(stack, against, root)
+        except NoSuchRef as missing:
+            problems.append(str(missing))
+            blind = True
+    if before is not None:
+        problems += before.problems
+        blind = before.settings is None
+    if before is not None and not stack_path(stack, root).exists():
+        return _Sides(before=before, after=None, problems=tuple(problems), blind=blind)
+    after = side_now(stack, root)
+    return _Sides(before=before, after=after, problems=(*problems, *after.problems), blind=blind)
+
+
+def _compared(before: Side | None, registered: Sequence[Resource]) -> tuple[ResourceChange, ...]:
+    """The same order in every process: two resources of one name and kind differ in their URN alone."""
+    found = changes_between(() if before is None else before.resources, registered)
+    return tuple(sorted(found, key=lambda change: (change.component, change.name, change.type, change.urn)))
+
+
+def _planned(
+    stack: str, after: Side | None, plans: Sequence[Plan]
+) -> tuple[tuple[ResourceChange, ...] | None, list[str]]:
+    """The engine's changes, None without a plan of this stack; and what was wrong with such plans."""
+    found: tuple[ResourceChange, ...] | None = None
+    problems: list[str] = []
+    for plan in plans:
+        if plan.stack == stack and after is not None and after.settings is not None:
+            try:
+                found = planned_changes(plan, stack, after.resources)
+            except PlanUnusable as unusable:
+                problems.append(str(unusable))
+    return found, problems
+
+
+def _planned_dangers(before: Side | None, after: Side | None, changes: Sequence[ResourceChange]) -> tuple[Danger, ...]:
+    """The engine knows resources that no file declares. Without a side before, what stays stands for what is there."""
+    there = after if before is None or before.settings is None else before
+    known = {identity(resource.urn) for resource in there.resources} if there is not None else set[str]()
+    told = [change for change in changes if change.kind is ChangeKind.CREATE or identity(change.urn) in known]
+    going = [change for change in changes if change.kind in {ChangeKind.REPLACE, ChangeKind.DELETE}]
+    strange = [_undeclared(change) for change in going if identity(change.urn) not in known]
+    return (*strange, *dangers_of(there, after, told))
+
+
+def _undeclared(change: ResourceChange) -> Danger:
+    return Danger(
+        severity=Severity.BLOCKING if change.protected else Severity.WARNING,
+        what=f"{change.kind}s {change.type} {change.name}, which the files compared here do not declare",
+        blast="not known: only the engine knows of it",
+        fix="see where it comes from (pulumi stack --show-urns) before it goes",
+    )
+
+
+def _simulated(
+    before: StackSettings | None, after: StackSettings, trace: Trace | None
+) -> tuple[Simulated | None, list[str]]:
+    if trace is None:
+        return None, []
+    from ebbtide.preview.simulated import Unreplayable, simulated  # the simulator, which few pages need
+
+    try:
+        return simulated(before, after, trace), []
+    except Unreplayable as reason:
+        return None, [f"{after.stack}: not simulated: {reason}"]
+
+
+def _counts(changes: Sequence[ResourceChange]) -> dict[ChangeKind, int]:
+    """All four kinds, in their order, zeros included."""
+    found = Counter(change.kind for change in changes)
+    return {kind: found[kind] for kind in ChangeKind}
+
+
+def _verdict(
+    dangers: Sequence[Danger], policies: Sequence[PolicyResult], changes: Sequence[ResourceChange], *, doubted: bool
+) -> Verdict:
+    """What is excepted in the stack file neither blocks nor asks for attention."""
+    severities = {danger.severity for danger in dangers}
+    severities |= {policy.severity for policy in policies if not policy.excepted}
+    if Severity.BLOCKING in severities:
+        return Verdict.BLOCKED
+    heeded = Severity.WARNING in severities or doubted or _loses(changes)
+    return Verdict.ATTENTION if heeded else Verdict.SAFE
+
+
+def _loses(changes: Sequence[ResourceChange]) -> bool:
+    """Whether something goes and nothing of its kind comes in its component, as a closer of another hour does."""
+    made = {(change.component, change.type) for change in changes if change.kind is ChangeKind.CREATE}
+    return any(
+        change.kind is ChangeKind.REPLACE
+        or (change.kind is ChangeKind.DELETE and (change.component, change.type) not in made)
+        for change in changes
+    )

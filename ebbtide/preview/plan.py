@@ -1,0 +1,212 @@
+"""What the engine itself intends: the output of `pulumi preview --json`, read as the changes of a page.
+
+Only the engine knows what the cloud holds now, so a plan that fits replaces the changes found offline. It must be of
+the same stack, project and program, and of a preview that ended well: any other would vouch for what it never saw. The
+shape is that of `ShowPreviewDigest` in pulumi/pulumi, pkg/backend/display/json.go: steps with op, urn, oldState,
+newState, replaceReasons and detailedDiff; the step of the stack itself is there even when nothing changes.
+
+Traps: a replacement comes as up to three steps of one URN, and their order says whether the old one goes first. The CLI
+blinds secrets, but older state may hold them as marked objects: those are masked here too.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from ebbtide.preview.changes import changes_between
+from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
+from ebbtide.preview.recording import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATURE
+from ebbtide.preview.resources import Resource
+from ebbtide.preview.tree import short_type
+
+Step: TypeAlias = Mapping[str, Any]
+
+_REPLACING = {"replace", "create-replacement", "delete-replaced"}
+_KINDS = {
+    "create": ChangeKind.CREATE,
+    "import": ChangeKind.CREATE,
+    "update": ChangeKind.UPDATE,
+    "delete": ChangeKind.DELETE,
+    "discard": ChangeKind.DELETE,
+}
+_STACK_TYPE = "pulumi:pulumi:Stack"
+_WANTED = "wanted the output of `pulumi preview --json`"
+
+
+class PlanUnusable(ValueError):
+    """The file is no plan, or not this stack's; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`steps` are the engine's, of one stack, in its order."""
+
+    file: str
+    stack: str
+    project: str
+    steps: tuple[Step, ...]
+
+
+def read_plan(path: Path) -> Plan:
+    """Raises: `PlanUnusable`."""
+    try:
+        found: object = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PlanUnusable(f"{path}: {error.strerror or error}; {_WANTED}") from None
+    except (ValueError, RecursionError):  # of JSON and of UTF-8
+        raise PlanUnusable(f"{path}: found something that is not one JSON document; {_WANTED}") from None
+    return plan_of(found, str(path))
+
+
+def plan_of(found: object, file: str) -> Plan:
+    """Raises: `PlanUnusable`."""
+    steps = _mapping(found).get("steps")
+    if not isinstance(steps, list):
+        raise PlanUnusable(f"{file}: steps: found no list of steps; {_WANTED}")
+    known = [_mapping(step) for step in cast("list[object]", steps)]
+    parts = [str(step.get("urn", "")).split("::") for step in known]
+    places = {(part[0].removeprefix("urn:pulumi:"), part[1]) for part in parts if len(part) >= 4}
+    if any(len(part) < 4 for part in parts) or not all(isinstance(step.get("op"), str) for step in known):
+        raise PlanUnusable(f"{file}: steps: found a step without an op or a URN; {_WANTED}")
+    if len(places) != 1:
+        raise PlanUnusable(f"{file}: steps: found {len(places)} stacks, wanted the steps of one; {_WANTED}")
+    stack, project = next(iter(places))
+    severities = {_mapping(told).get("severity") for told in _list(_mapping(found).get("diagnostics"))}
+    if "error" in severities or not _mapping(_mapping(found).get("changeSummary")):
+        raise PlanUnusable(f"{file}: the preview that wrote it failed, so it holds half of a plan; ignored")
+    return Plan(file=file, stack=stack, project=project, steps=tuple(known))
+
+
+def planned_changes(plan: Plan, stack: str, registered: Sequence[Resource]) -> tuple[ResourceChange, ...]:
+    """The changes that the engine plans. `registered` is what this program registers for the stack.
+
+    Raises: `PlanUnusable` for a plan of another stack, project or version.
+    """
+    _same_program(plan, stack, registered)
+    by_urn: dict[str, list[Step]] = defaultdict(list)
+    for step in plan.steps:
+        by_urn[str(step["urn"])].append(step)
+    components = {r.urn: r for r in registered if not r.custom}
+    found = [_change(steps, components) for urn, steps in by_urn.items() if not _is_scenery(urn)]
+    return tuple(change for change in found if change is not None)
+
+
+def _same_program(plan: Plan, stack: str, registered: Sequence[Resource]) -> None:
+    if plan.project != PROJECT:
+        raise PlanUnusable(f"{plan.file}: a plan of project {plan.project}, wanted {PROJECT}; ignored")
+    if plan.stack != stack:
+        raise PlanUnusable(f"{plan.file}: a plan of stack {plan.stack}, wanted {stack}; ignored")
+    known = {resource.urn for resource in registered}
+    strange = [
+        str(step["urn"])
+        for step in plan.steps
+        if step["op"] in {"same", "create", "update", "replace"}
+        and not _is_scenery(str(step["urn"]))
+        and step["urn"] not in known
+    ]
+    if strange:
+        raise PlanUnusable(
+            f"{plan.file}: a plan of another version: {_name(strange[0])} is in it and not in this program; ignored"
+        )
+
+
+def _is_scenery(urn: str) -> bool:
+    """The stack itself, and providers: how resources are made, and no part of them."""
+    type_ = urn.split("::")[2].rsplit("$", 1)[-1]
+    return type_ == _STACK_TYPE or type_.startswith("pulumi:providers:")
+
+
+def _change(steps: Sequence[Step], components: Mapping[str, Resource]) -> ResourceChange | None:
+    ops = [str(step["op"]) for step in steps]
+    replacing = bool(_REPLACING.intersection(ops))
+    kind = ChangeKind.REPLACE if replacing else next((_KINDS[op] for op in ops if op in _KINDS), None)
+    if kind is None:
+        return None
+    before = _state(steps, "oldState")
+    after = _state(steps, "newState")
+    urn = str(steps[0]["urn"])
+    found = _offline_view(before, after, kind, components)
+    reasons = tuple(dict.fromkeys(str(key) for step in steps for key in _list(step.get("replaceReasons"))))
+    return ResourceChange(
+        kind=kind,
+        type=short_type(urn.split("::")[2]),
+        name=_name(urn),
+        component="" if found is None else found.component,
+        fields=_fields(found, steps) if kind in {ChangeKind.UPDATE, ChangeKind.REPLACE} else (),
+        reasons=reasons,
+        lowers=replacing and _old_goes_first(ops),
+        urn=urn,
+        protected=before is not None and before.protect,
+    )
+
+
+def _old_goes_first(ops: Sequence[str]) -> bool:
+    if "delete-replaced" not in ops:
+        return False
+    later = [ops.index(op) for op in ("create-replacement", "replace") if op in ops]
+    return not later or ops.index("delete-replaced") < min(later)
+
+
+def _offline_view(
+    before: Resource | None, after: Resource | None, kind: ChangeKind, components: Mapping[str, Resource]
+) -> ResourceChange | None:
+    """The same resource as the offline comparison shows it: its component, and fields with masked values."""
+    old = [] if before is None or kind is ChangeKind.CREATE else [before]
+    new = [] if after is None or kind is ChangeKind.DELETE else [after]
+    frame = list(components.values())
+    found = changes_between([*frame, *old], [*frame, *new])
+    return found[0] if found else None
+
+
+def _fields(found: ResourceChange | None, steps: Sequence[Step]) -> tuple[FieldChange, ...]:
+    """What the inputs show, and then the paths that only the provider sees: drift has no input that changed."""
+    shown = () if found is None else found.fields
+    paths = dict.fromkeys(path for step in steps for path in _mapping(step.get("detailedDiff")))
+    seen = [field.path for field in shown]
+    rest = [path for path in paths if not any(_covers(one, path) or _covers(path, one) for one in seen)]
+    return (*shown, *[FieldChange(path=path, before="", after="") for path in rest])
+
+
+def _covers(path: str, other: str) -> bool:
+    return other == path or other.startswith((f"{path}.", f"{path}["))
+
+
+def _state(steps: Sequence[Step], key: str) -> Resource | None:
+    state = next((_mapping(step[key]) for step in steps if step.get(key)), None)
+    if state is None:
+        return None
+    urn = str(state.get("urn", steps[0]["urn"]))
+    parent = str(state.get("parent", ""))
+    return Resource(
+        urn=urn,
+        type=str(state.get("type", urn.split("::")[2].rsplit("$", 1)[-1])),
+        name=_name(urn),
+        parent="" if f"::{_STACK_TYPE}::" in parent else parent,
+        custom=state.get("custom") is not False,
+        inputs=_mapping(_without_secrets(state.get("inputs"))),
+        protect=state.get("protect") is True,
+    )
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        given = cast("Mapping[str, Any]", value)
+        if given.get(SIGNATURE) == SECRET_SIGNATURE:
+            return SECRET
+        return {key: _without_secrets(item) for key, item in given.items()}
+    return [_without_secrets(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _name(urn: str) -> str:
+    return urn.split("::", 3)[3]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

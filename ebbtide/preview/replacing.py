@@ -1,0 +1,149 @@
+"""Which changed inputs make the provider replace a resource instead of updating it, and which of the two comes first.
+
+Sources: pulumi-kubernetes `provider/pkg/provider/diff.go` (July 2026) for objects of the cluster, where a name or a
+namespace always forces; the arguments of terraform-provider-aws 6 that are marked "Forces new resource", for AWS.
+
+As a rule the new one comes before the old one goes. Not where both would have the same name: Kubernetes' provider then
+deletes first (`provider/pkg/provider/provider.go`, `Diff`), and that of AWS does so wherever a name was chosen by hand
+that it could have made up, changed or not (pulumi-terraform-bridge `pkg/tfbridge/schema.go`,
+`nameRequiresDeleteBeforeReplace`).
+
+The trap: a type that is not listed counts as one that nothing replaces. Tests hold the list against all that a stack
+registers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ebbtide.preview.resources import Resource
+
+_METADATA = ("metadata.name", "metadata.namespace")
+_KUBERNETES: Mapping[str, tuple[str, ...]] = {
+    "Deployment": ("spec.selector",),
+    "DaemonSet": ("spec.selector",),
+    "StatefulSet": (
+        "spec.selector",
+        "spec.serviceName",
+        "spec.volumeClaimTemplates",
+        "spec.podManagementPolicy",
+        "spec.revisionHistoryLimit",
+    ),
+    "Service": ("spec.clusterIP",),
+    "Secret": ("type", "data", "stringData"),
+    "ConfigMap": ("data", "binaryData"),
+    "RoleBinding": ("roleRef",),
+    "ClusterRoleBinding": ("roleRef",),
+    "StorageClass": ("parameters", "provisioner"),
+}
+_MUTABLE = {"Secret": "enableSecretMutable", "ConfigMap": "enableConfigMapMutable"}
+"""With this on the provider, the data of such an object is updated in place."""
+
+_AWS: Mapping[str, tuple[str, ...]] = {
+    "autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key"),
+    "cloudwatch/logGroup:LogGroup": ("name", "namePrefix"),
+    "ec2/eip:Eip": ("domain",),
+    "ec2/flowLog:FlowLog": ("vpcId", "logDestination", "iamRoleArn", "trafficType", "maxAggregationInterval"),
+    "ec2/internetGateway:InternetGateway": (),
+    "ec2/launchTemplate:LaunchTemplate": ("name", "namePrefix"),
+    "ec2/natGateway:NatGateway": ("subnetId", "allocationId", "connectivityType"),
+    "ec2/route:Route": ("routeTableId", "destinationCidrBlock"),
+    "ec2/routeTable:RouteTable": ("vpcId",),
+    "ec2/routeTableAssociation:RouteTableAssociation": ("subnetId",),
+    "ec2/securityGroup:SecurityGroup": ("name", "namePrefix", "vpcId", "description"),
+    "ec2/subnet:Subnet": ("vpcId", "cidrBlock", "availabilityZone"),
+    "ec2/vpc:Vpc": ("cidrBlock",),
+    "ec2/vpcEndpoint:VpcEndpoint": ("vpcId", "serviceName", "vpcEndpointType"),
+    "eks/accessEntry:AccessEntry": ("clusterName", "principalArn", "type"),
+    "eks/accessPolicyAssociation:AccessPolicyAssociation": ("clusterName", "policyArn", "principalArn", "accessScope"),
+    "eks/addon:Addon": ("clusterName", "addonName"),
+    "eks/cluster:Cluster": (
+        "name",
+        "roleArn",
+        "bootstrapSelfManagedAddons",
+        "encryptionConfig",
+        "kubernetesNetworkConfig.ipFamily",
+        "kubernetesNetworkConfig.serviceIpv4Cidr",
+        "accessConfig.bootstrapClusterCreatorAdminPermissions",
+        "outpostConfig",
+    ),
+    "eks/nodeGroup:NodeGroup": (
+        "amiType",
+        "capacityType",
+        "clusterName",
+        "diskSize",
+        "instanceTypes",
+        "launchTemplate.id",
+        "launchTemplate.name",
+        "nodeGroupName",
+        "nodeGroupNamePrefix",
+        "nodeRoleArn",
+        "remoteAccess",
+        "subnetIds",
+    ),
+    "eks/podIdentityAssociation:PodIdentityAssociation": ("clusterName", "namespace", "serviceAccount"),
+    "elasticache/parameterGroup:ParameterGroup": ("name", "family", "description"),
+    "elasticache/replicationGroup:ReplicationGroup": (
+        "replicationGroupId",
+        "atRestEncryptionEnabled",
+        "dataTieringEnabled",
+        "globalReplicationGroupId",
+        "kmsKeyId",
+        "networkType",
+        "port",
+        "snapshotArns",
+        "snapshotName",
+        "subnetGroupName",
+    ),
+    "elasticache/subnetGroup:SubnetGroup": ("name",),
+    "iam/role:Role": ("name", "namePrefix", "path"),
+    "iam/rolePolicy:RolePolicy": ("name", "namePrefix", "role"),
+    "iam/rolePolicyAttachment:RolePolicyAttachment": ("role", "policyArn"),
+    "kms/key:Key": ("customerMasterKeySpec", "keyUsage", "multiRegion"),
+    "vpc/securityGroupIngressRule:SecurityGroupIngressRule": ("securityGroupId",),
+}
+
+
+def is_listed(type_: str) -> bool:
+    """Whether it is known here what replaces a resource of this type. Of Kubernetes every type is."""
+    return not type_.startswith("aws:") or type_.removeprefix("aws:") in _AWS
+
+
+def forcing_paths(type_: str, mutable: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The inputs, as paths, of which a change replaces a resource of this type."""
+    if type_.startswith("aws:"):
+        return _AWS.get(type_.removeprefix("aws:"), ())
+    if not type_.startswith("kubernetes:"):
+        return ()
+    kind = type_.split(":")[-1]
+    own = ("type",) if kind == "Secret" and kind in mutable else () if kind in mutable else _KUBERNETES.get(kind, ())
+    return (*_METADATA, *own)
+
+
+def mutable_kinds(resources: Sequence[Resource]) -> frozenset[str]:
+    """The kinds whose data every Kubernetes provider of the stack updates in place."""
+    options = [r.inputs for r in resources if r.type == "pulumi:providers:kubernetes"]
+    return frozenset(kind for kind, option in _MUTABLE.items() if all(i.get(option) in (True, "true") for i in options))
+
+
+def replacing_paths(before: Resource, after: Resource, mutable: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The paths whose change makes a new resource of this one; none where it is updated, or is as it was."""
+    return tuple(
+        path
+        for path in forcing_paths(after.type, mutable)
+        if path not in after.ignore_changes and value_at(before.inputs, path) != value_at(after.inputs, path)
+    )
+
+
+def goes_first(before: Resource, after: Resource) -> bool:
+    """Of a replacement: whether the old one is deleted before the new one is made: for a while there is none."""
+    if after.type.startswith("kubernetes:"):
+        names = [[value_at(side.inputs, path) for path in _METADATA] for side in (before, after)]
+        return names[0][0] is not None and names[0] == names[1]
+    return after.type.startswith("aws:") and bool(after.inputs.get("name"))
+
+
+def value_at(inputs: object, path: str) -> Any:
+    """What stands at a path of names, or None where the way there ends."""
+    for part in path.split("."):
+        inputs = cast("Mapping[str, Any]", inputs).get(part) if isinstance(inputs, Mapping) else None
+    return inputs

@@ -1,0 +1,116 @@
+"""`ebbtide preview`: its formats, its exit codes, and what it says to wrong use."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.preview import command
+from ebbtide.preview.document import PreviewDocument, Verdict
+from ebbtide.preview.page import Asked
+from tests.builders_preview import customer, danger, document
+
+Answer = Callable[..., Result]
+
+
+@pytest.fixture
+def preview(monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """The command over a page that is made already."""
+
+    def run(*arguments: str, page: PreviewDocument | None = None) -> Result:
+        def made(stacks: tuple[str, ...], root: Path, asked: Asked) -> PreviewDocument:
+            return page or document(*[customer(stack) for stack in stacks])
+
+        monkeypatch.setattr("ebbtide.cli.preview.preview", made)
+        return CliRunner().invoke(command, arguments, catch_exceptions=False)
+
+    return run
+
+
+def test_text_shows_the_parts_in_their_order(preview: Answer) -> None:
+    result = preview("demo")
+    parts = [
+        "needs attention",
+        "replaces node group",
+        "US dollars",
+        "coming nights",
+        "ownership",
+        "policies",
+        "changes",
+    ]
+    places = [result.stdout.index(part) for part in parts]
+
+    assert (result.exit_code, places) == (0, sorted(places))
+    assert "\x1b[" not in result.stdout  # no colour in a file
+
+
+def test_text_cuts_nothing_in_a_narrow_terminal(preview: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    result = preview("demo", page=document(customer(dangers=(danger("word " * 40 + "last"),))))
+    plain = "".join(part.split("m", 1)[-1] for part in result.stdout.split("\x1b["))
+
+    assert "\x1b[" in result.stdout
+    assert max(len(line.rstrip()) for line in plain.splitlines()) <= 60
+    assert "last" in plain
+    assert "…" not in plain
+
+
+def test_several_customers_are_named_in_one_table(preview: Answer) -> None:
+    result = preview("acme", "beta")
+
+    assert result.stdout.startswith("2 customers: 2 need attention")
+    assert "USD a month, min" in result.stdout
+
+
+def test_markdown_and_json_are_the_same_page(preview: Answer) -> None:
+    comment = preview("demo", "--format", "markdown")
+    page = json.loads(preview("demo", "--format", "json").stdout)
+
+    assert comment.stdout.startswith("### ")
+    assert page["customers"][0]["dangers"][0]["what"] in comment.stdout
+
+
+@pytest.mark.parametrize(
+    ("page", "code"),
+    [
+        (document(customer(verdict=Verdict.SAFE)), 0),
+        (document(customer(verdict=Verdict.ATTENTION)), 0),
+        (document(customer(verdict=Verdict.SAFE), customer("b", verdict=Verdict.BLOCKED)), 1),
+        (document(customer(verdict=Verdict.ATTENTION, incomplete=True)), 1),
+        (PreviewDocument(against="", customers=(customer(),), problems=("a plan of stack x",)), 1),
+        (PreviewDocument(against="", customers=(customer(),), notes=("the code differs too",)), 0),
+    ],
+)
+def test_the_exit_code_is_no_when_blocked_or_half_blind(preview: Answer, page: PreviewDocument, code: int) -> None:
+    for format_ in ("text", "markdown", "json"):
+        assert preview("demo", "--format", format_, page=page).exit_code == code
+
+
+@pytest.mark.parametrize("arguments", [(), ("demo", "--all"), ("demo", "--format", "html")])
+def test_wrong_use_is_one_clear_line(preview: Answer, arguments: tuple[str, ...]) -> None:
+    result = preview(*arguments)
+
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_all_without_stacks_is_wrong_use(preview: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert preview("--all").exit_code == 2
+
+
+@pytest.mark.parametrize("option", ["--plan", "--simulate"])
+def test_a_file_that_cannot_be_used_is_one_line_beside_the_page(preview: Answer, option: str) -> None:
+    result: Any = preview("demo", option, "nowhere.json", "--format", "json")
+    page = json.loads(result.stdout)
+
+    assert result.exit_code == 1
+    assert len(page["problems"]) == 1
+    assert "nowhere.json" in page["problems"][0]
+    assert page["customers"][0]["cost"] is not None

@@ -1,0 +1,143 @@
+"""Two estimates side by side: lines, totals, hours, and how far to trust them."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.preview.comparison import _node_hours_open, business_hours_a_month, compare_costs
+from ebbtide.preview.document import Amounts, CostComparison, CostLine
+from ebbtide.settings.node_groups import NodeGroupSettings
+from tests.builders_existing import onprem
+from tests.builders_settings import loaded, shortest
+from tests.builders_stack import group_settings
+
+STEADY = """
+    ebbtide:nodeGroups:
+      fixed: { min: 3, max: 3 }
+      flexible: { min: 4, max: 4 }
+    ebbtide:costs: { expectedNodeHours: { fixed: 2190, flexible: 2920 } }
+"""
+USAGE = "ebbtide:costs: { expectedNodeHours: { fixed: 1460, flexible: 900 } }"
+
+
+def compared(before: str | None, after: str, folder: Path) -> CostComparison:
+    return compare_costs(None if before is None else loaded(before, folder), loaded(after, folder), year=2026)
+
+
+def by_name(comparison: CostComparison) -> dict[str, CostLine]:
+    return {line.name: line for line in comparison.lines}
+
+
+def test_lines_are_joined_by_name_whatever_their_number(tmp_path: Path) -> None:
+    per_zone = compared(shortest(), shortest(more="ebbtide:network: { nat: per-zone }"), tmp_path)
+
+    gateways = by_name(per_zone)["NAT gateway (2)"]
+    assert gateways.before == Amounts(at_min=32.85, at_max=32.85, at_usage=32.85)
+    assert gateways.after == Amounts(at_min=65.70, at_max=65.70, at_usage=65.70)
+    assert gateways.note == "1 before"
+    assert "NAT gateway" not in by_name(per_zone)
+
+
+def test_a_group_that_comes_and_one_that_goes(tmp_path: Path) -> None:
+    gpu, spot = ("ebbtide:nodeGroups: { gpu: {} }", "ebbtide:nodeGroups: { spot: { max: 4 } }")
+    lines = compared(shortest(more=gpu), shortest(more=spot), tmp_path).lines
+
+    assert [line.name for line in lines if line.before is None] == ["spot"]
+    assert [line.name for line in lines if line.after is None] == ["gpu"] == [lines[-1].name]
+
+
+def test_totals_add_up_and_one_open_line_leaves_them_open(tmp_path: Path) -> None:
+    half = "ebbtide:costs: { expectedNodeHours: { fixed: 1460 } }"
+    comparison = compared(shortest(more=USAGE), shortest(more=half), tmp_path)
+
+    assert comparison.before is not None
+    assert comparison.before.at_usage == pytest.approx(1438.50, abs=0.01)  # the first of docs/bills.md
+    assert comparison.after is not None
+    assert comparison.after.at_max == pytest.approx(13_754.60, abs=0.01)
+    assert comparison.after.at_usage is None
+    assert comparison.confidence.endswith("no usage is stated for flexible (costs.expectedNodeHours)")
+
+
+def test_a_new_customer_has_no_before(tmp_path: Path) -> None:
+    comparison = compared(None, shortest(more=STEADY), tmp_path)
+
+    assert comparison.before is None
+    assert {line.before for line in comparison.lines} == {None}
+    assert comparison.open_usd[0] is comparison.closed_usd[0] is None
+    assert comparison.open_usd[1] is not None
+
+
+def test_a_region_without_prices_leaves_everything_open_and_is_named(tmp_path: Path) -> None:
+    comparison = compared(shortest(), shortest(more="aws:region: eu-north-1"), tmp_path)
+
+    assert comparison.after == Amounts(at_min=None, at_max=None, at_usage=None)
+    assert "without fixed, flexible, node disks and 5 more: no prices for region eu-north-1" in comparison.confidence
+
+
+def test_an_existing_cluster_is_not_free(tmp_path: Path) -> None:
+    comparison = compare_costs(None, loaded(onprem(), tmp_path))
+
+    assert comparison.lines == ()
+    assert comparison.after == Amounts(at_min=None, at_max=None, at_usage=None)
+    assert comparison.confidence == "not estimated: what the nodes of an existing cluster cost is not known here"
+
+
+def test_a_changed_assumption_is_told_and_dates_and_confidence_follow_it(tmp_path: Path) -> None:
+    plan = "ebbtide:costs: { pricingAssumption: compute-1y-no-upfront }"
+    comparison = compared(shortest(), shortest(more=plan), tmp_path)
+
+    assert by_name(comparison)["fixed"].note == "on-demand before"
+    assert by_name(comparison)["fixed"].assumption == "about compute-1y-no-upfront for 2, the rest on-demand"
+    assert comparison.prices_of == (date(2025, 4, 24), date(2026, 7, 20))
+    assert "plan rates derived from the discounts of reserved instances" in comparison.confidence
+    assert compared(None, shortest(more=STEADY), tmp_path).confidence == "list prices before tax"
+
+
+def test_business_hours_of_a_mean_month_are_counted_over_a_year_with_its_holidays(tmp_path: Path) -> None:
+    plain = loaded(shortest(), tmp_path).business_hours
+    berlin = loaded(shortest(hours="holidays: { country: DE, subdivision: BE }"), tmp_path).business_hours
+
+    assert business_hours_a_month(plain, 2026) == pytest.approx(261 * 10 / 12)
+    assert business_hours_a_month(berlin, 2026) == pytest.approx(254 * 10 / 12)  # seven holidays on working days
+
+
+def test_a_fleet_that_never_changes_is_split_by_the_hours(tmp_path: Path) -> None:
+    longer = shortest(more=STEADY).replace("08:00-18:00", "08:00-20:00")
+    comparison = compared(longer, shortest(more=STEADY), tmp_path)
+
+    assert comparison.open_hours == pytest.approx((261, 217.5))
+    assert comparison.closed_hours == pytest.approx((469, 512.5))
+    whole = 3 * 294.336 + 4 * 588.672 + 28 + 73 + 32.85 + 3.65 + 1 + 0.64  # the third of docs/bills.md
+    assert comparison.open_usd == pytest.approx((whole * 261 / 730, whole * 217.5 / 730))
+    assert comparison.closed_usd == pytest.approx((whole * 469 / 730, whole * 512.5 / 730))
+
+
+def test_usage_that_the_file_does_not_place_has_bounds_and_no_split(tmp_path: Path) -> None:
+    comparison = compared(None, shortest(more=USAGE), tmp_path)
+
+    assert comparison.open_usd == comparison.closed_usd == (None, None)
+    # all 900 flexible node-hours fit into either: 588.67 + 8 + 111.14 by the hours, with 725.76 + 4.93 or without
+    assert "of the stated usage 211 to 942 USD fall into business hours" in comparison.confidence
+
+
+@given(
+    least=st.integers(0, 5),
+    more=st.integers(1, 20),
+    hours=st.floats(1, 729),
+    by_day=st.floats(0, 1),
+    night=st.floats(0, 1),
+)
+def test_no_spread_of_nodes_over_day_and_night_is_out_of_bounds(
+    least: int, more: int, hours: float, by_day: float, night: float
+) -> None:
+    group: NodeGroupSettings = group_settings(min=least, max=least + more)
+    opened, closed = (least + by_day * more) * hours, (least + night * more) * (730 - hours)
+
+    low, high = _node_hours_open(group, opened + closed, hours)
+
+    assert low - 1e-6 <= opened <= high + 1e-6
+    assert low >= least * hours - 1e-6
+    assert high <= (least + more) * hours + 1e-6

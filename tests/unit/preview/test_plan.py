@@ -1,0 +1,152 @@
+"""The engine's own plan as the changes of a page: only of this stack, project and program, and with nothing secret."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ebbtide.preview.document import ChangeKind, ResourceChange
+from ebbtide.preview.plan import PlanUnusable, plan_of, planned_changes, read_plan
+from ebbtide.preview.resources import Resource
+from tests.builders_mutants import CANARY
+
+POOL = "urn:pulumi:acme::ebbtide::ebbtide:components:WorkerPool::train"
+WORKERS = f"{POOL.removesuffix('::train')}$kubernetes:apps/v1:Deployment::train-workers"
+GROUP = "urn:pulumi:acme::ebbtide::aws:eks/nodeGroup:NodeGroup::flexible-a"
+REGISTERED = (
+    Resource(urn=POOL, type="ebbtide:components:WorkerPool", name="train", parent="", custom=False, inputs={}),
+    Resource(
+        urn=WORKERS, type="kubernetes:apps/v1:Deployment", name="train-workers", parent=POOL, custom=True, inputs={}
+    ),
+    Resource(urn=GROUP, type="aws:eks/nodeGroup:NodeGroup", name="flexible-a", parent="", custom=True, inputs={}),
+)
+
+
+def state(urn: str, inputs: Any = None, **more: Any) -> dict[str, Any]:
+    type_ = urn.split("::")[2].rsplit("$", 1)[-1]
+    parent = POOL if urn == WORKERS else "urn:pulumi:acme::ebbtide::pulumi:pulumi:Stack::ebbtide-acme"
+    return {"urn": urn, "type": type_, "custom": True, "parent": parent, "inputs": inputs or {}, **more}
+
+
+def step(op: str, urn: str = WORKERS, before: Any = None, after: Any = None, **more: Any) -> dict[str, Any]:
+    return {"op": op, "urn": urn, "oldState": state(urn, before), "newState": state(urn, after), **more}
+
+
+def changes(*steps: dict[str, Any], stack: str = "acme") -> tuple[ResourceChange, ...]:
+    return planned_changes(plan_of(digest(*steps), "plan.json"), stack, REGISTERED)
+
+
+def digest(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"steps": list(steps), "changeSummary": {"same": 1}, **more}
+
+
+def test_an_update_has_its_component_and_its_values() -> None:
+    (found,) = changes(step("update", before={"spec": {"replicas": 1}}, after={"spec": {"replicas": 2}}))
+
+    assert (found.kind, found.type, found.name, found.component) == (
+        ChangeKind.UPDATE,
+        "Deployment",
+        "train-workers",
+        "train",
+    )
+    assert [(field.path, field.before, field.after) for field in found.fields] == [("spec.replicas", "1", "2")]
+
+
+@pytest.mark.parametrize(
+    ("ops", "lowers"),
+    [
+        (["create-replacement", "replace", "delete-replaced"], False),
+        (["delete-replaced", "replace", "create-replacement"], True),
+        (["replace"], False),
+    ],
+)
+def test_the_steps_of_a_replacement_are_one_change(ops: list[str], lowers: bool) -> None:
+    (found,) = changes(*[step(op, GROUP, replaceReasons=["instanceTypes"]) for op in ops])
+
+    assert (found.kind, found.reasons, found.lowers) == (ChangeKind.REPLACE, ("instanceTypes",), lowers)
+
+
+def test_what_the_engine_leaves_alone_is_no_change() -> None:
+    stack = "urn:pulumi:acme::ebbtide::pulumi:pulumi:Stack::ebbtide-acme"
+    provider = "urn:pulumi:acme::ebbtide::pulumi:providers:aws::default_7_51_0"
+
+    assert changes(step("same"), step("read", GROUP), step("create", stack), step("update", provider)) == ()
+
+
+def test_drift_that_only_the_provider_sees_is_named() -> None:
+    (found,) = changes(step("update", GROUP, detailedDiff={"tags.owner": {"kind": "update"}}))
+
+    assert [field.path for field in found.fields] == ["tags.owner"]
+
+
+def test_secrets_of_an_older_state_are_masked() -> None:
+    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": CANARY}
+    found = changes(step("update", before={"env": secret, "password": CANARY}, after={"env": "x", "password": "y"}))
+
+    assert CANARY not in repr(found)
+    assert "env" in [field.path for field in found[0].fields]
+
+
+@pytest.mark.parametrize(
+    ("urn", "stack", "words"),
+    [
+        (WORKERS, "demo", "a plan of stack acme, wanted demo"),
+        (WORKERS.replace("::ebbtide::", "::other::"), "acme", "a plan of project other, wanted ebbtide"),
+        (WORKERS.replace("train-workers", "gone"), "acme", "a plan of another version: gone is in it"),
+    ],
+)
+def test_a_plan_of_something_else_is_refused(urn: str, stack: str, words: str) -> None:
+    with pytest.raises(PlanUnusable, match=words):
+        changes(step("update", urn), stack=stack)
+
+
+@pytest.mark.parametrize("half", [{"changeSummary": {}}, {"diagnostics": [{"severity": "error", "message": "no"}]}])
+def test_half_a_plan_is_refused(half: dict[str, Any]) -> None:
+    with pytest.raises(PlanUnusable, match="the preview that wrote it failed"):
+        plan_of(digest(step("update"), **half), "plan.json")
+
+
+def test_warnings_of_a_preview_are_no_failure() -> None:
+    warned = digest(step("update"), diagnostics=[{"severity": "warning", "message": "hm"}])
+
+    assert plan_of(warned, "plan.json").stack == "acme"
+
+
+def test_what_a_plan_deletes_need_not_be_in_the_program() -> None:
+    (found,) = changes(step("delete", WORKERS.replace("train-workers", "gone")))
+
+    assert (found.kind, found.name) == (ChangeKind.DELETE, "gone")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Previewing update (acme)",
+        "[]",
+        "{}",
+        '{"steps": 3}',
+        '{"steps": [{"op": "create"}]}',
+        '{"steps": [{"urn": "a::b::c::d"}]}',
+        '{"steps": ["x"]}',
+        '{"steps": []}',
+        "[" * 100_000,
+        json.dumps({"steps": [step("same"), step("same", WORKERS.replace(":acme:", ":demo:"))]}),
+    ],
+)
+def test_a_file_that_is_no_plan_is_one_clear_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(PlanUnusable) as refused:
+        read_plan(path)
+
+    assert str(refused.value).startswith(f"{path}: ")
+    assert "wanted the output of `pulumi preview --json`" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(PlanUnusable, match="No such file"):
+        read_plan(tmp_path / "plan.json")
