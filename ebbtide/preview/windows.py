@@ -34,10 +34,13 @@ class Night:
 
 
 def window_of(settings: StackSettings, now: datetime) -> DisruptionWindow:
-    """As the controller gets it from an `up` at `now`: holidays of this year and the next two."""
+    """As the controller gets it from an `up` at `now`: holidays of this year and the next two.
+
+    Those of last year too: a window that is open at new year began in December.
+    """
     year = now.astimezone(UTC).year
     return DisruptionWindow(
-        hours=settings.business_hours.hours(tuple(range(year, year + 3))),
+        hours=settings.business_hours.hours(tuple(range(year - 1, year + 3))),
         closing_guard=settings.controller.closing_guard,
     )
 

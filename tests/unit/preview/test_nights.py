@@ -103,6 +103,12 @@ def test_a_window_too_short_for_the_autoscaler_warns_by_name() -> None:
     assert nights(stack_with(week={"mon": ["08:00-12:00", "12:45-19:00"]}), days=7).warnings == ()
 
 
+def test_a_window_that_is_open_at_new_year_began_before_the_holidays_of_december() -> None:
+    thursdays = stack_with(week={"thu": "08:00-17:00"}, holidays={"country": "US"})  # Christmas 2025 is one of them
+
+    assert nights(thursdays, "2026-01-02T10:00").rows[0].opens == at("2025-12-18T17:00")
+
+
 def test_a_list_of_holidays_that_ends_soon_warns() -> None:
     stack = stack_with(holidays={"country": "LK"})  # whose calendar is announced year by year
     until = stack.business_hours.hours((2026, 2027, 2028)).holidays_known_until
