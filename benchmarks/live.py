@@ -11,7 +11,6 @@ import os
 import random
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -27,6 +26,7 @@ from urllib.request import urlopen
 
 from control_plane.driver import ControlPlane
 
+from benchmarks.control_plane_process import interpreter
 from benchmarks.measure import Figures
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.kube_api import ApiError, KubeApi
@@ -329,7 +329,7 @@ def _process(plane: ControlPlane, config: ControllerConfig, *, ready: bool = Tru
         file = Path(folder) / "config.json"
         file.write_text(dump(config))
         command = [
-            str(_interpreter()),
+            str(interpreter()),
             "-m",
             "controllers",
             "--config",
@@ -348,19 +348,6 @@ def _process(plane: ControlPlane, config: ControllerConfig, *, ready: bool = Tru
         finally:
             process.terminate()
             process.wait(timeout=20)
-
-
-def _interpreter() -> Path:
-    """One that has what the controller's image installs and nothing else: a library uses what it finds."""
-    home, lock = _ROOT / ".venvs" / "controller", _ROOT / "tools" / "locks" / "controller.txt"
-    stamp = home / "built-from"
-    if not stamp.exists() or stamp.read_text() != lock.read_text():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        # As in the image: what only the asynchronous client needs is not in the lock.
-        subprocess.run([*pip, "--no-deps", "--require-hashes", "--requirement", str(lock)], check=True)
-        stamp.write_text(lock.read_text())
-    return home / "bin" / "python"
 
 
 def _environment() -> dict[str, str]:

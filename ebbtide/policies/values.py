@@ -9,11 +9,8 @@ from typing import Any, cast
 
 from pydantic_core import PydanticCustomError
 
+from ebbtide.preview.resources import mapping
 from ebbtide.settings.types import parse_cpu, parse_memory
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def mappings(value: object) -> tuple[Mapping[str, Any], ...]:

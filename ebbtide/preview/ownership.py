@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from components.ownership import DESIRED_SIZE, MAX_UNAVAILABLE, REPLICAS, REPLICAS_OWNER, FieldOwner
-from ebbtide.preview.resources import Resource
+from ebbtide.preview.resources import Resource, mapping
 
 KEPT = "nobody: kept as created"
 _ABSENT = "-"
@@ -36,7 +36,7 @@ def ownership_rows(resources: Sequence[Resource]) -> tuple[OwnershipRow, ...]:
 
 def _described(resource: Resource) -> str:
     kind = resource.type.rsplit(":", 1)[-1]
-    metadata = _mapping(resource.inputs.get("metadata"))
+    metadata = mapping(resource.inputs.get("metadata"))
     if not metadata:
         return f"{kind} {resource.name}"
     where = f"{metadata['namespace']}/" if "namespace" in metadata else ""
@@ -45,7 +45,7 @@ def _described(resource: Resource) -> str:
 
 def _owner(resource: Resource, field: str) -> str:
     if field == REPLICAS:
-        annotations = _mapping(_mapping(resource.inputs.get("metadata")).get("annotations"))
+        annotations = mapping(mapping(resource.inputs.get("metadata")).get("annotations"))
         return str(annotations.get(REPLICAS_OWNER, KEPT))
     owners = {MAX_UNAVAILABLE: FieldOwner.CONTROLLER, DESIRED_SIZE: FieldOwner.CLUSTER_AUTOSCALER}
     return owners.get(field, KEPT)
@@ -54,14 +54,10 @@ def _owner(resource: Resource, field: str) -> str:
 def _value_at(inputs: Mapping[str, Any], path: str) -> Any:
     value: Any = inputs
     for part in path.split("."):
-        value = _mapping(value).get(part, _ABSENT)
+        value = mapping(value).get(part, _ABSENT)
     return value
 
 
 def _shown(value: Any) -> str:
     """A whole structure has no room in a table, and says no more there than that it stays."""
     return _STRUCTURE if isinstance(value, Mapping | list) else str(value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, cast
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
 from ebbtide.preview.recording import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATURE
-from ebbtide.preview.resources import Resource
+from ebbtide.preview.resources import Resource, mapping
 from ebbtide.preview.tree import short_type
 
 Step: TypeAlias = Mapping[str, Any]
@@ -63,10 +63,10 @@ def read_plan(path: Path) -> Plan:
 
 def plan_of(found: object, file: str) -> Plan:
     """Raises: `PlanUnusable`."""
-    steps = _mapping(found).get("steps")
+    steps = mapping(found).get("steps")
     if not isinstance(steps, list):
         raise PlanUnusable(f"{file}: steps: found no list of steps; {_WANTED}")
-    known = [_mapping(step) for step in cast("list[object]", steps)]
+    known = [mapping(step) for step in cast("list[object]", steps)]
     parts = [str(step.get("urn", "")).split("::") for step in known]
     places = {(part[0].removeprefix("urn:pulumi:"), part[1]) for part in parts if len(part) >= 4}
     if any(len(part) < 4 for part in parts) or not all(isinstance(step.get("op"), str) for step in known):
@@ -74,8 +74,8 @@ def plan_of(found: object, file: str) -> Plan:
     if len(places) != 1:
         raise PlanUnusable(f"{file}: steps: found {len(places)} stacks, wanted the steps of one; {_WANTED}")
     stack, project = next(iter(places))
-    severities = {_mapping(told).get("severity") for told in _list(_mapping(found).get("diagnostics"))}
-    if "error" in severities or not _mapping(_mapping(found).get("changeSummary")):
+    severities = {mapping(told).get("severity") for told in _list(mapping(found).get("diagnostics"))}
+    if "error" in severities or not mapping(mapping(found).get("changeSummary")):
         raise PlanUnusable(f"{file}: the preview that wrote it failed, so it holds half of a plan; ignored")
     return Plan(file=file, stack=stack, project=project, steps=tuple(known))
 
@@ -164,7 +164,7 @@ def _offline_view(
 def _fields(found: ResourceChange | None, steps: Sequence[Step]) -> tuple[FieldChange, ...]:
     """What the inputs show, and then the paths that only the provider sees: drift has no input that changed."""
     shown = () if found is None else found.fields
-    paths = dict.fromkeys(path for step in steps for path in _mapping(step.get("detailedDiff")))
+    paths = dict.fromkeys(path for step in steps for path in mapping(step.get("detailedDiff")))
     seen = [field.path for field in shown]
     rest = [path for path in paths if not any(_covers(one, path) or _covers(path, one) for one in seen)]
     return (*shown, *[FieldChange(path=path, before="", after="") for path in rest])
@@ -175,7 +175,7 @@ def _covers(path: str, other: str) -> bool:
 
 
 def _state(steps: Sequence[Step], key: str) -> Resource | None:
-    state = next((_mapping(step[key]) for step in steps if step.get(key)), None)
+    state = next((mapping(step[key]) for step in steps if step.get(key)), None)
     if state is None:
         return None
     urn = str(state.get("urn", steps[0]["urn"]))
@@ -186,7 +186,7 @@ def _state(steps: Sequence[Step], key: str) -> Resource | None:
         name=_name(urn),
         parent="" if f"::{_STACK_TYPE}::" in parent else parent,
         custom=state.get("custom") is not False,
-        inputs=_mapping(_without_secrets(state.get("inputs"))),
+        inputs=mapping(_without_secrets(state.get("inputs"))),
         protect=state.get("protect") is True,
     )
 
@@ -202,10 +202,6 @@ def _without_secrets(value: Any) -> Any:
 
 def _name(urn: str) -> str:
     return urn.split("::", 3)[3]
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _list(value: object) -> list[Any]:

@@ -6,11 +6,11 @@ preview asks what is at stake: a pool counts with its maximum, a group with its 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from ebbtide.preview.eviction_rules import Item, covers
 from ebbtide.preview.replacing import value_at
-from ebbtide.preview.resources import Resource
+from ebbtide.preview.resources import Resource, mapping
 from ebbtide.preview.tree import short_type
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, POOL, Category, NodeKind
@@ -87,18 +87,18 @@ def pods_of(resources: Sequence[Resource], settings: StackSettings | None) -> tu
 def _pods(resource: Resource, budgets: Sequence[Resource], settings: StackSettings | None) -> Pods:
     kind = short_type(resource.type)
     path = _TEMPLATE[kind]
-    template = _mapping(value_at(resource.inputs, path) if path else resource.inputs)
-    metadata = _mapping(template.get("metadata"))
+    template = mapping(value_at(resource.inputs, path) if path else resource.inputs)
+    metadata = mapping(template.get("metadata"))
     namespace = str(value_at(resource.inputs, "metadata.namespace") or "default")
-    labels = _mapping(metadata.get("labels"))
+    labels = mapping(metadata.get("labels"))
     pod: Item = {"metadata": {"namespace": namespace, "labels": labels}}
     return Pods(
         kind=kind,
         name=str(value_at(resource.inputs, "metadata.name") or resource.name),
         namespace=namespace,
         labels=labels,
-        annotations=_mapping(metadata.get("annotations")),
-        spec=_mapping(template.get("spec")),
+        annotations=mapping(metadata.get("annotations")),
+        spec=mapping(template.get("spec")),
         most=_most(kind, resource.inputs, labels, settings),
         urn=resource.urn,
         budgets=tuple(budget_of(budget) for budget in budgets if covers(budget.inputs, pod)),
@@ -126,13 +126,13 @@ def groups_of(resources: Sequence[Resource]) -> dict[str, NodeGroups]:
     members: dict[str, list[Resource]] = {}
     for resource in resources:
         if resource.type == "aws:eks/nodeGroup:NodeGroup" and not resource.read:
-            labels = _mapping(resource.inputs.get("labels"))
+            labels = mapping(resource.inputs.get("labels"))
             members.setdefault(labels.get(NODE_GROUP, resource.name), []).append(resource)
     return {name: _group(name, parts) for name, parts in members.items()}
 
 
 def _group(name: str, parts: Sequence[Resource]) -> NodeGroups:
-    labels = _mapping(parts[0].inputs.get("labels"))
+    labels = mapping(parts[0].inputs.get("labels"))
     return NodeGroups(
         name=name,
         kind=labels.get(NODE_KIND, ""),
@@ -194,7 +194,3 @@ def counted(number: int, what: str) -> str:
 def listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +22,8 @@ class Resource:
     retain_on_delete: bool = False
     secret_outputs: tuple[str, ...] = ()
     read: bool = False  # there already: looked at and never changed
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """A part of some inputs as the mapping that it should be; a wrong shape reads as nothing."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
