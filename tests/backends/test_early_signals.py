@@ -16,6 +16,7 @@ import pytest
 
 from tests.builders_backends import BACKENDS, CELERY_PREFORK, LIST_WORKER, QUEUE, RQ_SAFE, Scene
 from tests.builders_redis import wait_until
+from tests.processes import lives
 
 pytestmark = pytest.mark.backends
 
@@ -42,10 +43,6 @@ def child_of(pid: int) -> int:
     return int(listed.read_text().split()[0])
 
 
-def gone(pid: int) -> bool:
-    return not Path(f"/proc/{pid}").exists()
-
-
 def assert_the_job_is_accounted_for(scene: Scene) -> None:
     wait_until(lambda: scene.ended("a") or scene.read().waiting == 1, "the job to be done or to wait")
 
@@ -67,7 +64,7 @@ def test_behind_an_init_a_worker_ends_at_any_moment_and_the_job_waits(
 
     os.kill(worker, signal.SIGTERM)
 
-    wait_until(lambda: gone(worker), "the worker to end")
+    wait_until(lambda: not lives(worker), "the worker to end")
     assert_the_job_is_accounted_for(scene)
 
 
@@ -82,7 +79,7 @@ def test_as_process_one_a_signal_in_mid_import_is_dropped(scene: Scene, tmp_path
     os.kill(worker, signal.SIGTERM)
 
     wait_until(scene.somebody_pops, "the worker to wait for jobs all the same")
-    assert not gone(worker)
+    assert lives(worker)
 
 
 @needs_namespace
@@ -94,5 +91,5 @@ def test_as_process_one_a_worker_that_waits_in_its_pop_leaves(scene: Scene) -> N
 
     os.kill(worker, signal.SIGTERM)
 
-    wait_until(lambda: gone(worker), "the worker to end")
+    wait_until(lambda: not lives(worker), "the worker to end")
     assert scene.client.llen(QUEUE) == 0

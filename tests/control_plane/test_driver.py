@@ -1,6 +1,5 @@
 """The control plane that the other tests rely on."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from control_plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError
 from tests.builders_control_plane import Fresh, eventually
+from tests.processes import lives
 
 pytestmark = pytest.mark.control_plane
 
@@ -78,22 +78,13 @@ def test_nothing_outlives_whoever_started_it(control_plane: ControlPlane, end: s
         assert holder.stdout is not None
         folder, *pids = holder.stdout.readline().split()
         assert len(pids) == 2
-        assert all(is_alive(int(pid)) for pid in pids)
+        assert all(lives(int(pid)) for pid in pids)
 
         holder.send_signal(end)
         holder.wait()
 
-    eventually(lambda: not any(is_alive(int(pid)) for pid in pids), what=f"processes {pids} to end")
+    eventually(lambda: not any(lives(int(pid)) for pid in pids), what=f"processes {pids} to end")
     eventually(lambda: not Path(folder).exists(), what="their folder to be removed")
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie, whose new parent has not looked yet, has ended."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 def test_a_frozen_server_does_not_answer_until_it_goes_on(control_plane: ControlPlane) -> None:

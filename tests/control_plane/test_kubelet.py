@@ -14,6 +14,7 @@ from control_plane.kubelet import Kubelet, What
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.vocabulary.labels import CATEGORY
 from tests.builders_control_plane import Fresh, eventually
+from tests.processes import lives
 
 pytestmark = pytest.mark.control_plane
 
@@ -98,13 +99,6 @@ def command(pod: Json) -> list[str] | None:
 
 def happened(kubelet: Kubelet, pod: str) -> list[What]:
     return [entry.what for entry in kubelet.history(pod)]
-
-
-def lives(pid: int) -> bool:
-    """A zombie has ended; whoever adopted it may be slow to say so."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def test_a_bound_pod_runs_and_ends_as_it_is_told(pods: Pods, kubelet: Kubelet) -> None:

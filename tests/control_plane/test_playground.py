@@ -14,6 +14,8 @@ from threading import Thread
 import pytest
 from control_plane.binaries import binaries, how_to_get, missing
 
+from tests.processes import lives
+
 pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[2]
@@ -111,10 +113,6 @@ def children_of(parent: int) -> list[int]:
     return [*direct, *(pid for child in direct for pid in children_of(child))]
 
 
-def alive(pids: list[int]) -> list[int]:
-    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-
-
 def test_a_night_is_shown_and_others_may_look_and_ctrl_c_leaves_nothing(kept: Run) -> None:
     kubeconfig = kept.until(r"KUBECONFIG=(\S+)")[1]
     url = kept.until(r"EBBTIDE_CONTROLLER_URL=(\S+)")[1]
@@ -144,7 +142,7 @@ def test_a_night_is_shown_and_others_may_look_and_ctrl_c_leaves_nothing(kept: Ru
     assert "playground: interrupted, and everything is ended" in said
     assert not Path(folder).exists()
     assert belonging_to(folder) == []
-    assert alive(everyone) == []
+    assert [pid for pid in everyone if lives(pid)] == []
 
 
 def test_a_show_ends_by_itself_with_its_sums(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from control_plane.containers import Container, Containers, What
+
+from tests.processes import lives
 
 LONG = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(1000)"]
 DEADLINE = 30.0  # seconds
@@ -34,12 +35,6 @@ def started(containers: Containers) -> Container:
     container = containers.new("one")
     container.start(LONG, os.environ)
     return container
-
-
-def lives(pid: int) -> bool:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def test_an_exit_is_told_once(containers: Containers) -> None:

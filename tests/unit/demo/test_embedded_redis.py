@@ -1,6 +1,5 @@
 """The Redis of demo and tests: starts, ends, and says in one line why it cannot."""
 
-import os
 import socket
 import stat
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.demo.embedded_redis import HOST, EmbeddedRedis, NoRedis, find_server, free_port, require_redis
+from tests.processes import lives
 
 pytestmark = pytest.mark.redis
 
@@ -19,8 +19,7 @@ def test_it_answers_inside_and_is_gone_after() -> None:
         pid, port = server.pid, server.port
 
     assert pid is not None
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    assert not lives(pid)
     with pytest.raises(NoRedis, match=f"no Redis answers on {HOST}:{port}"):
         require_redis(port)
 
