@@ -5,6 +5,7 @@ no protection (a restart forgets it): that is the version which every change of 
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -41,7 +42,9 @@ class Asks:
             return None
         return ask
 
-    def drop_gone(self, kind: str, present: set[str]) -> None:
-        """Forget the asks about objects that are no longer there."""
-        for name in self._open[kind].keys() - present:
-            del self._open[kind][name]
+    def drop_gone(self, kind: str, present: Iterable[str]) -> bool:
+        """Forget the asks about objects that are no longer there; whether any are left."""
+        if self._open[kind]:
+            for name in self._open[kind].keys() - set(present):
+                del self._open[kind][name]
+        return bool(self._open[kind])

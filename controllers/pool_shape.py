@@ -9,21 +9,28 @@ from controllers.ports import Known, PodPhase, PodSeen, PoolSeen
 from controllers.workers.victims import Spare, WorkerPod, spare_pods
 from controllers.workers.watch import PoolWatch
 
+PENDING, RUNNING, TERMINATING = PodPhase.PENDING, PodPhase.RUNNING, PodPhase.TERMINATING
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    pods: list[WorkerPod]  # the ones that count as capacity
+    pods: list[WorkerPod]  # the ones that count as capacity, without the plain ones
+    plain: int  # busy, and neither marked nor about to be: a number is enough, and most pods are such
     spare: Spare
     pending: int
     terminating: int
 
     @property
+    def count(self) -> int:
+        return len(self.pods) + self.plain
+
+    @property
     def running(self) -> int:
-        return len(self.pods) - self.pending
+        return self.count - self.pending
 
     @property
     def idle(self) -> int:
-        return sum(pod.removable and not pod.pending for pod in self.pods)
+        return sum([pod.removable for pod in self.pods if pod.idle_for is not None and not pod.pending])
 
 
 def with_idle_pods(known: Known, pods: Sequence[PodSeen]) -> Known:
@@ -44,27 +51,24 @@ def shape_of(now: datetime, seen: PoolSeen, known: Known, watch: PoolWatch, mark
     pods: list[WorkerPod] = []
     asks, kind = marks
     active = known.in_transit + known.running
-    pending = terminating = 0
-    asks.drop_gone(kind, {pod.name for pod in seen.pods})
+    plain = pending = terminating = 0
+    asked = asks.drop_gone(kind, (pod.name for pod in seen.pods))
     for pod in seen.pods:
-        idle = pod.name in known.idle
-        if pod.phase is PodPhase.TERMINATING:
+        phase, idle = pod.phase, pod.name in known.idle
+        if phase is RUNNING and not (idle or pod.marked or asked):
+            plain += 1
+            continue
+        if phase is TERMINATING:
             terminating += 1
             active -= not idle  # it ends its job by itself
             continue
-        waits = pod.phase is PodPhase.PENDING and not idle  # else its worker has reported: it runs by now
+        waits = phase is PENDING and not idle  # else its worker has reported: it runs by now
         pending += waits
-        ask = asks.outstanding(kind, pod.name, ("", int(pod.marked)), now)
-        pods.append(
-            WorkerPod(
-                name=pod.name,
-                pending=waits,
-                marked=pod.marked if ask is None else bool(ask.value),
-                mark_seen=ask is None,
-                idle_for=(watch.idle_for(pod.name, now) or timedelta()) if idle else None,
-            )
-        )
+        ask = asks.outstanding(kind, pod.name, ("", int(pod.marked)), now) if asked else None
+        marked = pod.marked if ask is None else bool(ask.value)
+        idle_for = (watch.idle_for(pod.name, now) or timedelta()) if idle else None
+        pods.append(WorkerPod(pod.name, waits, marked, ask is None, idle_for))
     # A job in transit is held by a pod that still says idle, and nothing says by which.
     proven = not known.in_transit and not _is_blind(known)
-    spare = spare_pods(pods, max(0, active)) if proven else Spare(pending=0, idle=0)
-    return Shape(pods=pods, spare=spare, pending=pending, terminating=terminating)
+    spare = spare_pods(pods, max(0, active) - plain) if proven else Spare(pending=0, idle=0)
+    return Shape(pods=pods, plain=plain, spare=spare, pending=pending, terminating=terminating)

@@ -77,14 +77,14 @@ class PoolTurn:
             chores=self._watch.has_chores(now, known),
             peak_jobs=self._watch.peak_jobs,
             watched_for=self._watch.watched_for(now),
-            busy=len(shape.pods) - shape.spare.total,
+            busy=shape.count - shape.spare.total,
             workers=workers,
             floor=floor.workers,
             settled=seen.settled and ask is None,
-            missing=seen.replicas - len(shape.pods),
+            missing=seen.replicas - shape.count,
             held=Reason.DOUBT if doubt else Reason.KEPT if hold is not None else None,
             may_add=None if limit is None else max(0, limit - self._watch.see_workers(now, workers)),
-            granted=self._refusals.see(now, seen, len(shape.pods)),
+            granted=self._refusals.see(now, seen, shape.count),
         )
         decision = _hands_off(seen, hold, workers) or decide_workers(facts, self._pool)
         edges = [latest, floor.until, self._refusals.next_change(now), hold.until if hold is not None else None]
@@ -135,7 +135,7 @@ class PoolTurn:
         excess = seen.replicas - decision.workers if reason in _LOWERS else 0
         plan = plan_victims(shape.pods, excess, shape.spare)
         # Until the ReplicaSet has chosen for a lowering, marks stay: without one a pod with an older job would go.
-        chosen = seen.settled and workers == seen.replicas and len(shape.pods) <= seen.replicas
+        chosen = seen.settled and workers == seen.replicas and shape.count <= seen.replicas
         unmark = plan.unmark if chosen else ()
         actions: list[Action] = [Mark(pool=name, pod=pod, idle=False, reason="no-longer-idle") for pod in unmark]
         if decision.workers > workers or (reason is Reason.REFUSED and decision.workers < workers):
