@@ -5,7 +5,7 @@ no protection (a restart forgets it): that is the version which every change of 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -42,9 +42,9 @@ class Asks:
             return None
         return ask
 
-    def drop_gone(self, kind: str, present: Iterable[str]) -> bool:
-        """Forget the asks about objects that are no longer there; whether any are left."""
+    def drop_gone(self, kind: str, present: Iterable[str]) -> Container[str]:
+        """Forget the asks about objects that are no longer there; returns whom the others are about."""
         if self._open[kind]:
             for name in self._open[kind].keys() - set(present):
                 del self._open[kind][name]
-        return bool(self._open[kind])
+        return self._open[kind]

@@ -55,7 +55,7 @@ def shape_of(now: datetime, seen: PoolSeen, known: Known, watch: PoolWatch, mark
     asked = asks.drop_gone(kind, (pod.name for pod in seen.pods))
     for pod in seen.pods:
         phase, idle = pod.phase, pod.name in known.idle
-        if phase is RUNNING and not (idle or pod.marked or asked):
+        if phase is RUNNING and not (idle or pod.marked or pod.name in asked):
             plain += 1
             continue
         if phase is TERMINATING:
@@ -64,7 +64,7 @@ def shape_of(now: datetime, seen: PoolSeen, known: Known, watch: PoolWatch, mark
             continue
         waits = phase is PENDING and not idle  # else its worker has reported: it runs by now
         pending += waits
-        ask = asks.outstanding(kind, pod.name, ("", int(pod.marked)), now) if asked else None
+        ask = asks.outstanding(kind, pod.name, ("", int(pod.marked)), now)
         marked = pod.marked if ask is None else bool(ask.value)
         idle_for = (watch.idle_for(pod.name, now) or timedelta()) if idle else None
         pods.append(WorkerPod(pod.name, waits, marked, ask is None, idle_for))
