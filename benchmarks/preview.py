@@ -1,13 +1,14 @@
-"""What a preview takes: the whole command for one customer and for fifty, in a repository of its own.
+"""What a preview takes: the whole command for one customer, with and without a replay, and for fifty.
 
-Every file differs from its commit in a few keys, so both sides of each customer are recorded. Memory is the sum over
-the command and its processes, looked at ten times a second. Sockets are those to other machines, asked for by any
-Python process of the command (sockets between processes of one machine have another family).
+In a repository of its own. Every file differs from its commit in a few keys, so both sides of each customer are
+recorded. Memory is the sum over the command and its processes, looked at ten times a second. Sockets are those to other
+machines, asked for by any Python process of the command (sockets between processes of one machine have another family).
 """
 
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,20 +26,21 @@ def seen(event, arguments):
 sys.addaudithook(seen)
 """
 _COMMAND = ("-c", "from ebbtide.cli.__main__ import main; main()", "preview", "--all", "--format", "markdown")
+_REPLAY = ("--simulate", "openb2023-a")
 
 
 def measured() -> dict[str, Figures]:
     found: dict[str, Figures] = {}
-    for name, customers, runs in (("one", 1, 3), ("fifty", CUSTOMERS, 1)):
-        seconds, peaks, sockets = zip(*[_run(customers) for _ in range(runs)], strict=True)
+    for name, customers, runs, more in (("one", 1, 3, ()), ("replayed", 1, 3, _REPLAY), ("fifty", CUSTOMERS, 1, ())):
+        seconds, peaks, sockets = zip(*[_run(customers, more) for _ in range(runs)], strict=True)
         found[f"preview_{name}_wall_s"] = spread(seconds)
         found[f"preview_{name}_peak_mib"] = spread(peaks, 0)
         found[f"preview_{name}_sockets"] = spread(sockets, 0)
     return found
 
 
-def _run(customers: int) -> tuple[float, float, float]:
-    """Wall seconds, peak MiB, sockets."""
+def _run(customers: int, more: Sequence[str]) -> tuple[float, float, float]:
+    """Wall seconds, peak MiB, sockets. `more` are further options of the command."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         root = folder / "repository"
@@ -49,7 +51,7 @@ def _run(customers: int) -> tuple[float, float, float]:
         environment = {"PYTHONPATH": place, "SOCKETS_SEEN": str(seen), "PATH": "/usr/local/bin:/usr/bin:/bin"}
         began, peak = time.perf_counter(), 0.0
         with (folder / "page.md").open("w") as page:
-            command = [sys.executable, *_COMMAND, "--against", "HEAD"]
+            command = [sys.executable, *_COMMAND, "--against", "HEAD", *more]
             process = subprocess.Popen(command, cwd=root, env=environment, stdout=page)
             while process.poll() is None:
                 peak = max(peak, _tree_mib(process.pid))

@@ -4,14 +4,12 @@ Pulumi hands every value over as text; objects are JSON. `pulumi.Config` answers
 a misspelt key would go unnoticed: here every key is passed on, and the settings refuse what they do not know.
 """
 
-import json
-from typing import Any
-
 import pulumi
 from pulumi.runtime import is_config_secret
 from pulumi.runtime.config import CONFIG
 
 from ebbtide.settings.document import FOREIGN, OURS, REGION
+from ebbtide.settings.handed_over import value_of
 from ebbtide.settings.problems import SECRET
 
 NAMESPACE = OURS.removesuffix(":")
@@ -33,15 +31,5 @@ def _value(key: str, text: str) -> object:
     if key == REGION:
         return text
     if key.startswith(OURS):
-        return _parsed(text)
+        return value_of(text)
     return SECRET if key.startswith(FOREIGN) else ""
-
-
-def _parsed(text: str) -> Any:
-    """Objects and lists from JSON. Text stays text, even where it could be a number: a version is written "1.35"."""
-    if not text.startswith(("{", "[")):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):  # a text of brackets alone ends in the second
-        return text

@@ -5,6 +5,7 @@ Nothing of it leaves the folder: the backend is a directory, plugins are never d
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,6 +111,18 @@ class Project:
         }
         options = automation.LocalWorkspaceOptions(env_vars=variables)
         return automation.create_or_select_stack(name, work_dir=str(self.folder), opts=options)
+
+    def cli(self, name: str, *command: str) -> "subprocess.CompletedProcess[str]":
+        """The CLI itself: the Automation API leaves an update's own preview out, and has plans in another form."""
+        environment = {**os.environ, **self.stack(name).workspace.env_vars}
+        full = ["pulumi", *command, "--stack", name, "--non-interactive"]
+        return subprocess.run(full, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+
+    def plan(self, name: str) -> Path:
+        """What `pulumi preview --json` writes."""
+        file = self.folder / f"{name}.plan.json"
+        file.write_text(self.cli(name, "preview", "--json").stdout)
+        return file
 
     def preview(self, name: str, **options: Any) -> Told:
         return _told(self.stack(name).preview, **options)

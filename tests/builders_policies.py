@@ -358,16 +358,20 @@ _HEADING = """\
 
 What `ebbtide check` and the types refuse never gets this far. These rules look at the finished resources, so they also
 see what a transformation, a workload of your own or an edit by hand made of them. `ebbtide preview` judges them without
-a cloud; the same functions run in the engine:
+a cloud; the same functions run in the engine, in the environment that `make setup` makes (elsewhere the extra
+`policies` brings what they need):
 
 ```sh
-pip install "pulumi-policy>=1.21,<2"
 pulumi preview --policy-pack ebbtide/policies/pack
+pulumi up --refresh --policy-pack ebbtide/policies/pack
 ```
 
 A blocking rule makes the verdict "blocked" and is mandatory in the engine; a warning asks for attention and is
 advisory. A rule that cannot be judged, since it met something that nobody thought of, is one line with its id; the
 others count.
+
+The engine asks about a whole stack when a run has ended. So it is the preview that refuses in time, the one that
+`pulumi up` begins with too: with `--skip-preview` a dangerous stack is built first and refused then.
 
 ## Exceptions
 
@@ -396,8 +400,8 @@ _TAIL = """
 ## What they do not see
 
 Objects that are in the cluster but not in the stack: `ebbtide probe` and `ebbtide why node` look there. In the engine a
-value that is only known after the update counts as not set, and a field that the controller owns shows what it wrote
-last, so the budget of a flexible workload is taken for closed there.
+value that is only known after the update counts as not set. What a refresh found in a field that the controller owns is
+not judged: the budget of a flexible workload counts as closed there, though it be open at night.
 """
 
 

@@ -40,6 +40,7 @@ _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths."
 _AGAINST_HELP = "A git ref whose stack files stand for before, such as origin/main; default: nothing, so all is new."
 _PLAN_HELP = "Output of `pulumi preview --json` of one stack; may be repeated."
 _TRACE_HELP = f"Replay these jobs before and after: a .csv, a .csv.gz, or {', '.join(bundled())}."
+_DAYS_HELP = "With --simulate: replay so many days, from the trace's first; default: 7, or all that it has."
 
 
 @command.command("preview", epilog="Example: ebbtide preview demo --against origin/main --format markdown")
@@ -51,12 +52,19 @@ def preview_command(
     format_: Annotated[Format, typer.Option("--format", help="For a terminal, a comment, or tools.")] = Format.TEXT,
     plan: Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_PLAN_HELP)] = None,
     simulate: Annotated[str | None, typer.Option(metavar="TRACE", help=_TRACE_HELP)] = None,
+    days: Annotated[int | None, typer.Option(metavar="N", min=1, help=_DAYS_HELP)] = None,
 ) -> None:
     """Show what a change does, before it is merged."""
     names = _wanted(stacks or [], all_=all_)
+    if days is not None and simulate is None:
+        raise typer.BadParameter("--days: wanted together with --simulate TRACE")
     problems: list[str] = []
     asked = Asked(
-        now=datetime.now(UTC), against=against, plans=_plans(plan or [], problems), trace=_trace(simulate, problems)
+        now=datetime.now(UTC),
+        against=against,
+        plans=_plans(plan or [], problems),
+        trace=_trace(simulate, problems),
+        days=days,
     )
     found = preview(names, Path(), asked)
     document = replace(found, problems=(*problems, *found.problems))

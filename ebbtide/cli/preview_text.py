@@ -35,6 +35,7 @@ from ebbtide.preview.words import (
     night_rows,
     no_danger,
     policies_text,
+    simulated_over,
     simulated_rows,
     totals,
     worst,
@@ -66,7 +67,7 @@ def text_parts(document: PreviewDocument) -> Iterator[RenderableType]:
 def _customer(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableType]:
     if not alone:
         yield Rule(_line(f"{customer.stack}: {customer.verdict}", _VERDICTS[customer.verdict]), align="left")
-        yield _line(changes_text(customer.counts))
+        yield _line(changes_text(customer))
     for problem in customer.problems:
         yield _line(problem, "yellow")
     yield from _dangers(customer)
@@ -82,8 +83,10 @@ def _customer(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
         )
     yield from _policies(customer)
     if customer.simulated is not None:
-        yield _title(f"simulated over {customer.simulated.trace}")
+        yield _title(f"simulated over {simulated_over(customer.simulated)}")
         yield _table(("", ">before → after"), simulated_rows(customer.simulated))
+        if customer.simulated.note:
+            yield _line(customer.simulated.note, "dim")
     if customer.changes:
         yield from _changes(customer)
 
@@ -93,7 +96,7 @@ def _overview(customers: Sequence[CustomerPreview]) -> RenderableType:
         (
             customer.stack,
             f"{customer.verdict}{' (new)' if customer.new else ''}",
-            changes_text(customer.counts),
+            changes_text(customer),
             *(("-", "-") if customer.cost is None else totals(customer.cost, ("min", "max"))),
             str(len(dangers_and_policies(customer))),
         )

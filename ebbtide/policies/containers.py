@@ -60,9 +60,11 @@ def _long_lived(pods: Pods) -> list[Mapping[str, Any]]:
 
 
 def _without_version(seen: Seen) -> Hits:
+    """`check` warns of those that the stack file names itself."""
+    told = {entry.image for entry in (*seen.settings.workloads.values(), *seen.settings.workers.values())}
     for pods in seen.pods:
         named = {str(c.get("name")): str(c.get("image", "")) for c in pods.all_containers}
-        loose = [name for name, image in named.items() if _floats(image)]
+        loose = [name for name, image in named.items() if _floats(image) and image not in told]
         if loose:
             yield (
                 pods.resource,

@@ -7,11 +7,10 @@ from ebbtide.policies.rule import Hits, Rule
 from ebbtide.policies.seen import NODE_GROUP_TYPE, Group, Seen
 from ebbtide.policies.values import at, mappings, texts, whole
 from ebbtide.preview.document import Severity
+from ebbtide.preview.eviction_rules import SAFE_TO_EVICT, SAFE_VOLUMES, local_volumes
 from ebbtide.settings.placement import fits, room_text
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category, NodeKind, ReplicasOwner
 
-_SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-_SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 _SKIPS_LOCAL_STORAGE = "skip-nodes-with-local-storage"
 _ON_DEMAND = "ON_DEMAND"
 
@@ -46,8 +45,8 @@ def _pinned(seen: Seen) -> Hits:
     for pods in seen.pods:
         if pods.kind == "DaemonSet" or not seen.moves_at_night(pods):
             continue
-        if pods.annotations.get(_SAFE) == "false":
-            yield pods.resource, f"the annotation {_SAFE} keeps its nodes all night, whatever its budget allows"
+        if pods.annotations.get(SAFE_TO_EVICT) == "false":
+            yield pods.resource, f"the annotation {SAFE_TO_EVICT} keeps its nodes all night, whatever its budget allows"
         elif pods.kind == "Pod":
             yield pods.resource, "a bare pod: nobody would make it anew, so the autoscaler never removes its node"
 
@@ -56,11 +55,9 @@ def _pinned_by_volumes(seen: Seen) -> Hits:
     if seen.autoscaler_flags.get(_SKIPS_LOCAL_STORAGE) == "false":
         return
     for pods in seen.pods:
-        if pods.kind == "DaemonSet" or pods.annotations.get(_SAFE) == "true" or not seen.moves_at_night(pods):
+        if pods.kind == "DaemonSet" or pods.annotations.get(SAFE_TO_EVICT) == "true" or not seen.moves_at_night(pods):
             continue
-        safe = {name.strip() for name in pods.annotations.get(_SAFE_VOLUMES, "").split(",")}
-        local = [str(v.get("name")) for v in pods.volumes if {"emptyDir", "hostPath"} & v.keys()]
-        left = [name for name in local if name not in safe]
+        left = local_volumes({"spec": pods.spec}, pods.annotations.get(SAFE_VOLUMES, ""))
         if left:
             yield pods.resource, f"the local volumes {', '.join(left)} keep its nodes all night"
 
@@ -147,7 +144,7 @@ RULES = (
         id="EB015",
         severity=Severity.WARNING,
         law="no local volume keeps a node that is not fixed",
-        fix=f"name the volumes in the annotation {_SAFE_VOLUMES}, or run the autoscaler with "
+        fix=f"name the volumes in the annotation {SAFE_VOLUMES}, or run the autoscaler with "
         f"--{_SKIPS_LOCAL_STORAGE}=false",
         source="kubernetes/autoscaler#2048; alphagov/gsp#1005",
         check=_pinned_by_volumes,

@@ -5,7 +5,8 @@ itself. What is ignored (`ignore_changes`) is no change: others write it, and Pu
 
 A recording invents ids from names, so what a replaced resource drags along shows no difference by itself: a subnet of a
 new network has the old network's invented id. So replacements are followed: whatever names a replaced resource in an
-input that forces its own replacement is replaced too.
+input that forces its own replacement is replaced too, and so is what goes with it (`deleted_with`; pulumi/pulumi,
+pkg/resource/deploy/step_generator.go).
 """
 
 import json
@@ -23,6 +24,8 @@ from ebbtide.settings.problems import show
 
 FOLLOWS = " follows "
 """In a reason, between a path and the replaced resource that it names."""
+GOES_WITH = "deletedWith"
+"""The engine's reason for replacing what is gone once something else is: the tags of an Auto Scaling group."""
 
 _SHOWN = 60  # characters of a value
 _LEAD = 12  # characters before the first that differs
@@ -30,7 +33,7 @@ _LONGEST_JSON = 100_000  # characters of a text that is read as JSON
 
 
 def changes_between(before: Sequence[Resource], after: Sequence[Resource]) -> tuple[ResourceChange, ...]:
-    """Sorted by component and name. Components themselves, providers and what is only read are left out."""
+    """Sorted by component, name, type and URN. Components themselves, providers and what is only read are left out."""
     old, new = _by_identity(before), _by_identity(after)
     pairs = {key: (old[key], new[key]) for key in old.keys() & new.keys()}
     forced = _forced(pairs, mutable_kinds(after))
@@ -41,7 +44,7 @@ def changes_between(before: Sequence[Resource], after: Sequence[Resource]) -> tu
         *(change for key, pair in pairs.items() if (change := _change(*pair, forced.get(key, ())))),
     ]
     placed = [replace(change, component=outermost[change.urn]) for change in found]
-    return tuple(sorted(placed, key=lambda change: (change.component, change.name, change.type)))
+    return tuple(sorted(placed, key=lambda change: (change.component, change.name, change.type, change.urn)))
 
 
 def identity(urn: str) -> str:
@@ -93,10 +96,12 @@ def _forced(pairs: Mapping[str, tuple[Resource, Resource]], mutable: frozenset[s
         gone = waiting.pop()
         known_by = identifier(gone.type, gone.name)
         for key, (_, follower) in pairs.items():
-            if key in forced or gone.urn not in follower.depends_on:
+            if key in forced or gone.urn not in (follower.deleted_with, *follower.depends_on):
                 continue
             paths = [path for path in forcing_paths(follower.type, mutable) if path not in follower.ignore_changes]
             named = [path for path in paths if known_by in str(value_at(follower.inputs, path))]
+            if follower.deleted_with == gone.urn:
+                named = [GOES_WITH]
             if named:
                 forced[key] = tuple(f"{path}{FOLLOWS}{gone.name}" for path in named)
                 waiting.append(follower)

@@ -130,7 +130,8 @@ class OwnedRow:
 class Simulated:
     """A replay on each side: node-hours, dollars and the wait that 95 of 100 jobs stay under, in seconds.
 
-    The first of each two is before; None where there was nothing to replay on.
+    The first of each two is before; None where there was nothing to replay on. `coverage` is the fraction of the jobs
+    that the pools can run: figures are of those alone.
     """
 
     trace: str
@@ -138,6 +139,11 @@ class Simulated:
     usd: tuple[float | None, float]
     p95_wait: tuple[float | None, float]
     days: int = 0
+    trace_days: int = 0
+    interrupted: tuple[int | None, int] = (None, 0)
+    unfinished: tuple[int | None, int] = (None, 0)  # still waiting or running when the last day ends
+    coverage: tuple[float | None, float] = (None, 1.0)
+    note: str = ""  # why there is nothing before, where there was a stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,7 @@ def _folded(summary: str, body: str) -> str:
 
 def _frame(customer: CustomerPreview) -> tuple[str, str]:
     """With several customers each is folded under its name."""
-    title = f"<b>{escaped(customer.stack)}</b>: {customer.verdict}, {changes_text(customer.counts)}"
+    title = f"<b>{escaped(customer.stack)}</b>: {customer.verdict}, {changes_text(customer)}"
     return (
         f"\n<details><summary>{_SIGNS[customer.verdict]} {title}</summary>\n<blockquote>\n\n",
         "\n</blockquote>\n</details>\n",

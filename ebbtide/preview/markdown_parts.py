@@ -26,6 +26,7 @@ from ebbtide.preview.words import (
     money_text,
     night_rows,
     policies_text,
+    simulated_over,
     simulated_rows,
     totals,
 )
@@ -114,8 +115,9 @@ def simulated_section(customer: CustomerPreview) -> Section | None:
     if found is None:
         return None
     rows = [(name, escaped(figures)) for name, figures in simulated_rows(found)]
-    title = f"<b>Simulated</b> over {count(found.days, 'day')} of {escaped(found.trace)}"
-    return f"{title}: {escaped(rows[0][1])} node-hours", table(("", ">before → after"), rows)
+    title = f"<b>Simulated</b> over {escaped(simulated_over(found))}: {escaped(rows[0][1])} node-hours"
+    note = f"\n\n{escaped(found.note)}" if found.note else ""
+    return title, f"{table(('', '>before → after'), rows)}{note}"
 
 
 def differences_section(customer: CustomerPreview) -> Section | None:
@@ -126,7 +128,7 @@ def differences_section(customer: CustomerPreview) -> Section | None:
         lines.append(f"@@ {component or 'outside of any component'} @@")
         for change in changes:
             lines += _difference(change)
-    return f"<b>Resource changes</b>: {changes_text(customer.counts)}", fenced(lines)
+    return f"<b>Resource changes</b>: {changes_text(customer)}", fenced(lines)
 
 
 def _difference(change: ResourceChange) -> list[str]:

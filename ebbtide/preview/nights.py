@@ -32,8 +32,8 @@ DAYS_SHOWN = 14
 HOLIDAYS_END_SOON = timedelta(days=60)
 
 SHORTEST_USEFUL = timedelta(minutes=30)
-"""In less, hardly a node goes: the autoscaler notices open budgets within a minute, a node must be unneeded for three
-(five with GPUs), groups rest three after they grew, and a drain takes up to five per pod; then the next node begins.
+"""In less, hardly a node goes: the autoscaler notices open budgets within a minute, a node must be unneeded for one
+(three with GPUs), groups rest three after they grew, and a drain takes up to five per pod; then the next node begins.
 The times are those of `components.autoscaler_flags`."""
 
 

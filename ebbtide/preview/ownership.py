@@ -60,4 +60,6 @@ def _value_at(inputs: Mapping[str, Any], path: str) -> Any:
 
 def _shown(value: Any) -> str:
     """A whole structure has no room in a table, and says no more there than that it stays."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return _STRUCTURE if isinstance(value, Mapping | list) else str(value)

@@ -35,7 +35,6 @@ from ebbtide.preview.document import (
 from ebbtide.preview.nights import coming_nights
 from ebbtide.preview.ownership import ownership_rows
 from ebbtide.preview.plan import Plan, PlanUnusable, planned_changes
-from ebbtide.preview.resources import Resource
 from ebbtide.preview.sides import NoSuchRef, Side, code_note, side_at, side_now
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import name_of, stack_path
@@ -53,6 +52,7 @@ class Asked:
     against: str | None = None
     plans: tuple[Plan, ...] = ()
     trace: Trace | None = None
+    days: int | None = None  # of the trace; None: as many as a preview takes by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,8 @@ def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
     planned, plan_problems = _planned(name_of(stack_path(stack, root)), after, asked.plans)
     # Against a side that nobody could read, everything would be shown as new, or as deleted.
     readable = settings is not None and not sides.blind
-    changes = planned if planned is not None else _compared(before, registered) if readable else ()
+    old = () if before is None else before.resources
+    changes = planned if planned is not None else changes_between(old, registered) if readable else ()
     dangers = dangers_of(before, after, changes) if planned is None else _planned_dangers(before, after, changes)
     if settings is None:
         return CustomerPreview(
@@ -115,7 +116,7 @@ def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
             incomplete=after is not None,
         )
     policies = judge(settings, registered, asked.now.date())
-    replayed, replay_problems = _simulated(past, settings, asked.trace)
+    replayed, replay_problems = _simulated(past, settings, asked)
     problems = (*sides.problems, *plan_problems, *replay_problems)
     incomplete = sides.blind or bool(plan_problems or replay_problems)
     return CustomerPreview(
@@ -134,7 +135,7 @@ def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
         changes=changes,
         problems=problems,
         incomplete=incomplete,
-        new=before is None and not sides.blind,
+        new=before is None and not sides.blind and not (planned is not None and _is_known(settings.stack, asked.plans)),
     )
 
 
@@ -156,12 +157,6 @@ def _sides(stack: str, root: Path, against: str | None) -> _Sides:
     return _Sides(before=before, after=after, problems=(*problems, *after.problems), blind=blind)
 
 
-def _compared(before: Side | None, registered: Sequence[Resource]) -> tuple[ResourceChange, ...]:
-    """The same order in every process: two resources of one name and kind differ in their URN alone."""
-    found = changes_between(() if before is None else before.resources, registered)
-    return tuple(sorted(found, key=lambda change: (change.component, change.name, change.type, change.urn)))
-
-
 def _planned(
     stack: str, after: Side | None, plans: Sequence[Plan]
 ) -> tuple[tuple[ResourceChange, ...] | None, list[str]]:
@@ -171,20 +166,30 @@ def _planned(
     for plan in plans:
         if plan.stack == stack and after is not None and after.settings is not None:
             try:
-                found = planned_changes(plan, stack, after.resources)
+                found = planned_changes(plan, after.settings, after.resources)
             except PlanUnusable as unusable:
                 problems.append(str(unusable))
     return found, problems
+
+
+def _is_known(stack: str, plans: Sequence[Plan]) -> bool:
+    return any(plan.stack == stack and plan.stack_exists for plan in plans)
 
 
 def _planned_dangers(before: Side | None, after: Side | None, changes: Sequence[ResourceChange]) -> tuple[Danger, ...]:
     """The engine knows resources that no file declares. Without a side before, what stays stands for what is there."""
     there = after if before is None or before.settings is None else before
     known = {identity(resource.urn) for resource in there.resources} if there is not None else set[str]()
-    told = [change for change in changes if change.kind is ChangeKind.CREATE or identity(change.urn) in known]
-    going = [change for change in changes if change.kind in {ChangeKind.REPLACE, ChangeKind.DELETE}]
+    parts = [change for change in changes if not _is_component(change)]
+    told = [change for change in parts if change.kind is ChangeKind.CREATE or identity(change.urn) in known]
+    going = [change for change in parts if change.kind in {ChangeKind.REPLACE, ChangeKind.DELETE}]
     strange = [_undeclared(change) for change in going if identity(change.urn) not in known]
     return (*strange, *dangers_of(there, after, told))
+
+
+def _is_component(change: ResourceChange) -> bool:
+    """The engine counts them, and there is nothing behind one."""
+    return change.urn.split("::")[2].rsplit("$", 1)[-1].startswith("ebbtide:")
 
 
 def _undeclared(change: ResourceChange) -> Danger:
@@ -196,15 +201,13 @@ def _undeclared(change: ResourceChange) -> Danger:
     )
 
 
-def _simulated(
-    before: StackSettings | None, after: StackSettings, trace: Trace | None
-) -> tuple[Simulated | None, list[str]]:
-    if trace is None:
+def _simulated(before: StackSettings | None, after: StackSettings, asked: Asked) -> tuple[Simulated | None, list[str]]:
+    if asked.trace is None:
         return None, []
-    from ebbtide.preview.simulated import Unreplayable, simulated  # the simulator, which few pages need
+    from ebbtide.preview.simulated import DAYS, Unreplayable, simulated  # the simulator, which few pages need
 
     try:
-        return simulated(before, after, trace), []
+        return simulated(before, after, asked.trace, asked.days or DAYS), []
     except Unreplayable as reason:
         return None, [f"{after.stack}: not simulated: {reason}"]
 

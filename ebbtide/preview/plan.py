@@ -1,12 +1,14 @@
 """What the engine itself intends: the output of `pulumi preview --json`, read as the changes of a page.
 
 Only the engine knows what the cloud holds now, so a plan that fits replaces the changes found offline. It must be of
-the same stack, project and program, and of a preview that ended well: any other would vouch for what it never saw. The
-shape is that of `ShowPreviewDigest` in pulumi/pulumi, pkg/backend/display/json.go: steps with op, urn, oldState,
-newState, replaceReasons and detailedDiff; the step of the stack itself is there even when nothing changes.
+the same stack, project and program, of the same settings, and of a preview that ended well: any other would vouch for
+what it never saw. The shape is that of `ShowPreviewDigest` in pulumi/pulumi, pkg/backend/display/json.go: the config,
+and steps with op, urn, oldState, newState, replaceReasons and detailedDiff; of what stays as it is there is the step of
+the stack alone.
 
-Traps: a replacement comes as up to three steps of one URN, and their order says whether the old one goes first. The CLI
-blinds secrets, but older state may hold them as marked objects: those are masked here too.
+Traps: a replacement may come as up to three steps of one URN, and then their order says whether the old one goes first;
+the CLI writes one as a rule, and then the provider's own rule does. The CLI blinds secrets, but older state may hold
+them as marked objects: those are masked here too. A value that is not known before the update is a text of its own.
 """
 
 import json
@@ -16,11 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from ebbtide.preview.changes import changes_between
+from ebbtide.preview.changes import FOLLOWS, GOES_WITH, changes_between
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
 from ebbtide.preview.recording import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATURE
+from ebbtide.preview.replacing import goes_first
 from ebbtide.preview.resources import Resource, mapping
 from ebbtide.preview.tree import short_type
+from ebbtide.settings import StackInvalid, StackSettings
+from ebbtide.settings.handed_over import settings_of_texts
 
 Step: TypeAlias = Mapping[str, Any]
 
@@ -33,6 +38,8 @@ _KINDS = {
     "discard": ChangeKind.DELETE,
 }
 _STACK_TYPE = "pulumi:pulumi:Stack"
+_NOT_KNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # source: pulumi/pulumi, pkg/resource/stack/deployment.go
+_KNOWN_LATER = "(known after the update)"
 _WANTED = "wanted the output of `pulumi preview --json`"
 
 
@@ -42,12 +49,18 @@ class PlanUnusable(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`steps` are the engine's, of one stack, in its order."""
+    """`steps` are the engine's, of one stack, in its order; `config` is what it ran with, values as texts."""
 
     file: str
     stack: str
     project: str
     steps: tuple[Step, ...]
+    config: Mapping[str, object]
+
+    @property
+    def stack_exists(self) -> bool:
+        """Whether the engine ran for it before."""
+        return any(step["op"] != "create" and _type(str(step["urn"])) == _STACK_TYPE for step in self.steps)
 
 
 def read_plan(path: Path) -> Plan:
@@ -77,19 +90,22 @@ def plan_of(found: object, file: str) -> Plan:
     severities = {mapping(told).get("severity") for told in _list(mapping(found).get("diagnostics"))}
     if "error" in severities or not mapping(mapping(found).get("changeSummary")):
         raise PlanUnusable(f"{file}: the preview that wrote it failed, so it holds half of a plan; ignored")
-    return Plan(file=file, stack=stack, project=project, steps=tuple(known))
+    config = mapping(mapping(found).get("config"))
+    return Plan(file=file, stack=stack, project=project, steps=tuple(known), config=config)
 
 
-def planned_changes(plan: Plan, stack: str, registered: Sequence[Resource]) -> tuple[ResourceChange, ...]:
+def planned_changes(plan: Plan, settings: StackSettings, registered: Sequence[Resource]) -> tuple[ResourceChange, ...]:
     """The changes that the engine plans. `registered` is what this program registers for the stack.
 
     Raises: `PlanUnusable` for a plan of another stack, project or version.
     """
-    _same_program(plan, stack, registered)
+    _same_program(plan, settings.stack, registered)
+    _same_settings(plan, settings)
     by_urn: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
         by_urn[str(step["urn"])].append(step)
-    components = {r.urn: r for r in registered if not r.custom}
+    going = [state for steps in by_urn.values() if (state := _state(steps, "oldState")) is not None]
+    components = {one.urn: one for one in (*going, *registered) if not one.custom}
     found = [_change(steps, components) for urn, steps in by_urn.items() if not _is_scenery(urn)]
     return tuple(change for change in found if change is not None)
 
@@ -113,9 +129,33 @@ def _same_program(plan: Plan, stack: str, registered: Sequence[Resource]) -> Non
         )
 
 
+def _same_settings(plan: Plan, settings: StackSettings) -> None:
+    """A plan that names no config is taken as it is."""
+    if not plan.config:
+        return
+    try:
+        planned = settings_of_texts(plan.config, stack=settings.stack, file=plan.file)
+    except StackInvalid:
+        raise PlanUnusable(
+            f"{plan.file}: a plan of another version: its settings are not valid here; ignored"
+        ) from None
+    other = [name for name in StackSettings.model_fields if getattr(planned, name) != getattr(settings, name)]
+    if other:
+        verb = "is" if len(other) == 1 else "are"
+        raise PlanUnusable(
+            f"{plan.file}: a plan of another version: {', '.join(map(_key, other))} {verb} not as the stack file says; "
+            "ignored"
+        )
+
+
+def _key(field: str) -> str:
+    """As the stack file writes it."""
+    return "redisPassword" if field == "redis_password_set" else StackSettings.model_fields[field].alias or field
+
+
 def _is_scenery(urn: str) -> bool:
     """The stack itself, and providers: how resources are made, and no part of them."""
-    type_ = urn.split("::")[2].rsplit("$", 1)[-1]
+    type_ = _type(urn)
     return type_ == _STACK_TYPE or type_.startswith("pulumi:providers:")
 
 
@@ -129,7 +169,8 @@ def _change(steps: Sequence[Step], components: Mapping[str, Resource]) -> Resour
     after = _state(steps, "newState")
     urn = str(steps[0]["urn"])
     found = _offline_view(before, after, kind, components)
-    reasons = tuple(dict.fromkeys(str(key) for step in steps for key in _list(step.get("replaceReasons"))))
+    named = dict.fromkeys(str(key) for step in steps for key in _list(step.get("replaceReasons")))
+    reasons = tuple(_reason(key, steps) for key in named)
     return ResourceChange(
         kind=kind,
         type=short_type(urn.split("::")[2]),
@@ -137,15 +178,20 @@ def _change(steps: Sequence[Step], components: Mapping[str, Resource]) -> Resour
         component="" if found is None else found.component,
         fields=_fields(found, steps) if kind in {ChangeKind.UPDATE, ChangeKind.REPLACE} else (),
         reasons=reasons,
-        lowers=replacing and _old_goes_first(ops),
+        lowers=replacing and _old_goes_first(ops, before, after),
         urn=urn,
         protected=before is not None and before.protect,
     )
 
 
-def _old_goes_first(ops: Sequence[str]) -> bool:
+def _reason(key: str, steps: Sequence[Step]) -> str:
+    with_ = next((str(mapping(step.get("oldState")).get(GOES_WITH) or "") for step in steps), "")
+    return f"{key}{FOLLOWS}{_name(with_)}" if key == GOES_WITH and with_.count("::") >= 3 else key
+
+
+def _old_goes_first(ops: Sequence[str], before: Resource | None, after: Resource | None) -> bool:
     if "delete-replaced" not in ops:
-        return False
+        return before is not None and after is not None and goes_first(before, after)
     later = [ops.index(op) for op in ("create-replacement", "replace") if op in ops]
     return not later or ops.index("delete-replaced") < min(later)
 
@@ -182,7 +228,7 @@ def _state(steps: Sequence[Step], key: str) -> Resource | None:
     parent = str(state.get("parent", ""))
     return Resource(
         urn=urn,
-        type=str(state.get("type", urn.split("::")[2].rsplit("$", 1)[-1])),
+        type=str(state.get("type", _type(urn))),
         name=_name(urn),
         parent="" if f"::{_STACK_TYPE}::" in parent else parent,
         custom=state.get("custom") is not False,
@@ -192,12 +238,18 @@ def _state(steps: Sequence[Step], key: str) -> Resource | None:
 
 
 def _without_secrets(value: Any) -> Any:
+    if value == _NOT_KNOWN:
+        return _KNOWN_LATER
     if isinstance(value, Mapping):
         given = cast("Mapping[str, Any]", value)
         if given.get(SIGNATURE) == SECRET_SIGNATURE:
             return SECRET
         return {key: _without_secrets(item) for key, item in given.items()}
     return [_without_secrets(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _type(urn: str) -> str:
+    return urn.split("::")[2].rsplit("$", 1)[-1]
 
 
 def _name(urn: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ebbtide.policies.pods import Pods as Template
+from ebbtide.policies.pods import pods_of as templates_of
 from ebbtide.preview.eviction_rules import Item, covers
 from ebbtide.preview.replacing import value_at
 from ebbtide.preview.resources import Resource, mapping
@@ -15,15 +17,6 @@ from ebbtide.preview.tree import short_type
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, POOL, Category, NodeKind
 
-_TEMPLATE = {
-    "Deployment": "spec.template",
-    "StatefulSet": "spec.template",
-    "ReplicaSet": "spec.template",
-    "DaemonSet": "spec.template",
-    "Job": "spec.template",
-    "CronJob": "spec.jobTemplate.spec.template",
-    "Pod": "",
-}
 _NAMED = 6  # names in a line
 COME_AND_GO = ("DaemonSet", "CronJob", "Job")
 """What is on a node for a moment, or on every node: nobody misses it there."""
@@ -80,37 +73,24 @@ class NodeGroups:
 def pods_of(resources: Sequence[Resource], settings: StackSettings | None) -> tuple[Pods, ...]:
     """In the order of registration; pools have their maximum where the settings are known."""
     budgets = [r for r in resources if short_type(r.type) == "PodDisruptionBudget" and not r.read]
-    found = [r for r in resources if r.type.startswith("kubernetes:") and short_type(r.type) in _TEMPLATE]
-    return tuple(_pods(resource, budgets, settings) for resource in found if not resource.read)
+    made = [template for resource in resources for template in templates_of(resource)]
+    return tuple(_pods(template, budgets, settings) for template in made)
 
 
-def _pods(resource: Resource, budgets: Sequence[Resource], settings: StackSettings | None) -> Pods:
-    kind = short_type(resource.type)
-    path = _TEMPLATE[kind]
-    template = mapping(value_at(resource.inputs, path) if path else resource.inputs)
-    metadata = mapping(template.get("metadata"))
-    namespace = str(value_at(resource.inputs, "metadata.namespace") or "default")
-    labels = mapping(metadata.get("labels"))
-    pod: Item = {"metadata": {"namespace": namespace, "labels": labels}}
+def _pods(made: Template, budgets: Sequence[Resource], settings: StackSettings | None) -> Pods:
+    pod: Item = {"metadata": {"namespace": made.namespace, "labels": made.labels}}
+    pool = settings.workers.get(made.labels.get(POOL, "")) if settings else None
     return Pods(
-        kind=kind,
-        name=str(value_at(resource.inputs, "metadata.name") or resource.name),
-        namespace=namespace,
-        labels=labels,
-        annotations=mapping(metadata.get("annotations")),
-        spec=mapping(template.get("spec")),
-        most=_most(kind, resource.inputs, labels, settings),
-        urn=resource.urn,
+        kind=made.kind,
+        name=made.name,
+        namespace=made.namespace,
+        labels=made.labels,
+        annotations=made.annotations,
+        spec=made.spec,
+        most=made.replicas if pool is None else pool.max,
+        urn=made.resource.urn,
         budgets=tuple(budget_of(budget) for budget in budgets if covers(budget.inputs, pod)),
     )
-
-
-def _most(kind: str, inputs: Mapping[str, Any], labels: Mapping[str, str], settings: StackSettings | None) -> int:
-    pool = settings.workers.get(labels.get(POOL, "")) if settings else None
-    if pool is not None:
-        return pool.max
-    replicas = value_at(inputs, "spec.replicas")
-    return replicas if kind in ("Deployment", "StatefulSet", "ReplicaSet") and isinstance(replicas, int) else 1
 
 
 def budget_of(resource: Resource) -> Budget:

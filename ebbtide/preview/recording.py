@@ -276,5 +276,6 @@ def _resource(urn: str, request: Any, inputs: Mapping[str, Any]) -> Resource:
         ignore_changes=tuple(request.ignoreChanges),
         protect=request.protect,
         retain_on_delete=request.retainOnDelete,
+        deleted_with=request.deletedWith,
         secret_outputs=tuple(request.additionalSecretOutputs),
     )

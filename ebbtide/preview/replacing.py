@@ -1,7 +1,10 @@
 """Which changed inputs make the provider replace a resource instead of updating it, and which of the two comes first.
 
 Sources: pulumi-kubernetes `provider/pkg/provider/diff.go` (July 2026) for objects of the cluster, where a name or a
-namespace always forces; the arguments of terraform-provider-aws 6 that are marked "Forces new resource", for AWS.
+namespace always forces; the arguments that hashicorp/terraform-provider-aws marks as forcing a new resource, for AWS:
+`ForceNew` or `RequiresReplace` in the resource's file below internal/service, such as elasticache/subnet_group.go and
+ec2/vpc_security_group_ingress_rule.go. The latter also replaces a rule whose kind of source changes, from a range of
+addresses to a group: no list of paths can say that, and none of Ebbtide's rules ever does it.
 
 As a rule the new one comes before the old one goes. Not where both would have the same name: Kubernetes' provider then
 deletes first (`provider/pkg/provider/provider.go`, `Diff`), and that of AWS does so wherever a name was chosen by hand
@@ -42,7 +45,14 @@ _AWS: Mapping[str, tuple[str, ...]] = {
     "autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key"),
     "cloudwatch/logGroup:LogGroup": ("name", "namePrefix"),
     "ec2/eip:Eip": ("domain",),
-    "ec2/flowLog:FlowLog": ("vpcId", "logDestination", "iamRoleArn", "trafficType", "maxAggregationInterval"),
+    "ec2/flowLog:FlowLog": (
+        "vpcId",
+        "logDestination",
+        "logDestinationType",
+        "iamRoleArn",
+        "trafficType",
+        "maxAggregationInterval",
+    ),
     "ec2/internetGateway:InternetGateway": (),
     "ec2/launchTemplate:LaunchTemplate": ("name", "namePrefix"),
     "ec2/natGateway:NatGateway": ("subnetId", "allocationId", "connectivityType"),

@@ -20,6 +20,7 @@ class Resource:
     ignore_changes: tuple[str, ...] = ()
     protect: bool = False
     retain_on_delete: bool = False
+    deleted_with: str = ""  # a URN: once that is gone, so is this, and nobody has to delete it
     secret_outputs: tuple[str, ...] = ()
     read: bool = False  # there already: looked at and never changed
 

@@ -1,10 +1,11 @@
 """The sentences and figures of a page, the same in the terminal and in a comment."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ebbtide.preview.changes import FOLLOWS, GOES_WITH
 from ebbtide.preview.document import (
     Amounts,
     ChangeKind,
@@ -24,6 +25,7 @@ from ebbtide.preview.document import (
 ORDER = (Verdict.BLOCKED, Verdict.ATTENTION, Verdict.SAFE)
 SEVERITIES = (Severity.BLOCKING, Severity.WARNING, Severity.NOTE)
 _NONE = "-"
+_GOES_WITH = f"{GOES_WITH}{FOLLOWS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ def headline(document: PreviewDocument) -> str:
     """The verdict of all customers, the worst first: "1 blocked, 2 need attention, 40 safe"."""
     if len(document.customers) == 1:
         one = document.customers[0]
-        return f"{one.stack}: {one.verdict}{_new(one)}, {changes_text(one.counts)}"
+        return f"{one.stack}: {one.verdict}{_new(one)}, {changes_text(one)}"
     found = Counter(customer.verdict for customer in document.customers)
     words = {Verdict.ATTENTION: "need attention" if found[Verdict.ATTENTION] != 1 else "needs attention"}
     parts = [f"{found[verdict]} {words.get(verdict, verdict)}" for verdict in ORDER if found[verdict]]
@@ -57,12 +59,16 @@ def worst(document: PreviewDocument) -> Verdict:
 def compared(document: PreviewDocument) -> str:
     if document.against:
         return f"compared with {document.against}"
-    return "compared with nothing, so all is shown as new (--against names what to compare with)"
+    if any(customer.new for customer in document.customers):
+        return "compared with nothing, so all is shown as new (--against names what to compare with)"
+    return "the files are compared with nothing (--against names what to compare with)"
 
 
-def changes_text(counts: Mapping[ChangeKind, int]) -> str:
+def changes_text(customer: CustomerPreview) -> str:
+    """What could not be read may hold changes, so none is only said of what could."""
+    counts = customer.counts
     parts = [f"{counts.get(kind, 0)} to {kind}" for kind in ChangeKind if counts.get(kind, 0)]
-    return ", ".join(parts) or "no change"
+    return ", ".join(parts) or ("changes not known" if customer.incomplete else "no change")
 
 
 def shared_dangers(customers: Sequence[CustomerPreview]) -> list[SharedDanger]:
@@ -206,12 +212,35 @@ def _instant(at: datetime) -> str:
     return f"{at.day} {at:%b %H:%M}"
 
 
+def simulated_over(found: Simulated) -> str:
+    """`7 of 28 days of surf2022-july`"""
+    part = f"{found.days} of {found.trace_days}" if found.days < found.trace_days else str(found.days)
+    return f"{part} day{'s' if part != '1' else ''} of {found.trace}"
+
+
 def simulated_rows(found: Simulated) -> list[tuple[str, str]]:
+    before, after = found.coverage
     return [
         ("node-hours", step(*found.node_hours)),
         ("US dollars", step(*found.usd)),
-        ("95 of 100 jobs wait less than", f"{step(*found.p95_wait)} s"),
+        ("95 of 100 jobs wait less than", _wait_step(*found.p95_wait)),
+        ("jobs interrupted", step(*found.interrupted)),
+        ("jobs unfinished when the last day ends", step(*found.unfinished)),
+        ("jobs that the pools can run", f"{step(None if before is None else 100 * before, 100 * after)} %"),
     ]
+
+
+def _wait_step(before: float | None, after: float) -> str:
+    old, new = None if before is None else _wait(before), _wait(after)
+    return new if old in (None, new) else f"{old} → {new}"
+
+
+def _wait(seconds: float) -> str:
+    """In the largest unit of which there are two."""
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{usd(seconds)} s"
 
 
 def by_component(changes: Sequence[ResourceChange]) -> dict[str, list[ResourceChange]]:
@@ -225,7 +254,10 @@ def by_component(changes: Sequence[ResourceChange]) -> dict[str, list[ResourceCh
 
 def change_title(change: ResourceChange) -> str:
     """`replace NodeGroup flexible-a (forced by instanceTypes; the old one goes first)`"""
-    forced = f"forced by {', '.join(change.reasons)}" if change.reasons else ""
+    with_ = [reason.removeprefix(_GOES_WITH) for reason in change.reasons if reason.startswith(_GOES_WITH)]
+    forcing = [reason for reason in change.reasons if not reason.startswith(_GOES_WITH)]
+    goes = f"goes with {', '.join(with_)}" if with_ else ""
+    forced = f"forced by {', '.join(forcing)}" if forcing else ""
     first = "the old one goes first" if change.lowers else ""
-    why = "; ".join(part for part in (forced, first) if part)
+    why = "; ".join(part for part in (goes, forced, first) if part)
     return f"{change.kind} {change.type} {change.name}" + (f" ({why})" if why else "")

@@ -27,7 +27,7 @@ def controller_config(
 
     A pool's Deployment has the pool's name, a workload's budget the workload's. The controller opens what is in
     `budgets`; the fixed ones, our own parts among them, are listed as never opened, for the closer to close behind an
-    operator's maintenance.
+    operator's maintenance. All by name, whatever the order in the file: Pulumi hands it over sorted.
     """
     return ControllerConfig(
         customer=settings.customer,
@@ -36,14 +36,14 @@ def controller_config(
         node_startup=settings.controller.node_startup,
         sweep=SWEEP,
         redis=redis,
-        pools=tuple(_pool(name, pool, settings) for name, pool in settings.workers.items()),
+        pools=tuple(_pool(name, pool, settings) for name, pool in sorted(settings.workers.items())),
         budgets=_budgets(settings, Category.FLEXIBLE),
         never_opened=(*_budgets(settings, Category.FIXED), *_own_budgets(settings)),
     )
 
 
 def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy, ...]:
-    names = [name for name, workload in settings.workloads.items() if workload.category is category]
+    names = sorted(name for name, workload in settings.workloads.items() if workload.category is category)
     return tuple(BudgetPolicy(name=name, namespace=NAMESPACE) for name in names)
 
 

@@ -206,6 +206,19 @@ FURTHER: dict[str, tuple[str, str, Change]] = {
 }
 
 
+def test_an_image_that_check_warns_of_is_not_told_twice() -> None:
+    """The stack file names it without a version; one that a hand put in its place is nowhere else to be seen."""
+    workload = settings_of(DEMO).workloads["api"].model_copy(update={"image": "registry.example.com/api"})
+    loose = settings_of(DEMO).model_copy(update={"workloads": {**settings_of(DEMO).workloads, "api": workload}})
+    named, other = (
+        edited(API, f"{POD}.containers.0.image", image)(recorded(DEMO))
+        for image in (workload.image, "registry.example.com/other")
+    )
+
+    assert judge(loose, named, TODAY) == ()
+    assert [result.id for result in judge(loose, other, TODAY)] == ["EB031"]
+
+
 @pytest.mark.parametrize("case", FURTHER)
 def test_a_rule_finds_the_other_ways_to_break_it(case: str) -> None:
     rule, stack, change = FURTHER[case]
@@ -222,6 +235,10 @@ ALLOWED: dict[str, tuple[str, Change]] = {
     "local volumes that the stack's autoscaler does not mind": (
         DEMO,
         edited(API, f"{POD}.volumes.0", {"name": "scratch", "emptyDir": {}}),
+    ),
+    "a local volume in memory": (
+        ON_PREMISES,
+        edited(API, f"{POD}.volumes.0", {"name": "scratch", "emptyDir": {"medium": "Memory"}}),
     ),
     "local volumes that are named as safe": (
         ON_PREMISES,

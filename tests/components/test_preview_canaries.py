@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
@@ -14,6 +15,13 @@ from tests.builders_settings import SHORTEST
 URN = "urn:pulumi:acme::ebbtide::kubernetes:core/v1:Secret::gone"
 MARKED = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": CANARY}
 SECRETS = f"  ebbtide:redisPassword: {{ secure: v1:{CANARY} }}\n  aws:secretKey: {CANARY}\n"
+CONFIG = {
+    **{key: json.dumps(value) for key, value in yaml.safe_load(SHORTEST)["config"].items()},
+    "ebbtide:customer": "acme",
+    "ebbtide:redisPassword": CANARY,
+    "aws:secretKey": CANARY,
+}
+"""Of a plan: nobody may rely on the CLI to have blinded it."""
 CLEAR = f"  ebbtide:redisPassword: {CANARY}\n"
 
 
@@ -32,7 +40,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     inputs = {"kind": "Secret", "data": {"password": CANARY}, "stringData": MARKED, "authToken": CANARY, "env": MARKED}
     state = {"urn": URN, "type": "kubernetes:core/v1:Secret", "inputs": inputs, "outputs": inputs}
     step = {"op": "update", "urn": URN, "oldState": state, "newState": {**state, "inputs": {}}}
-    plan = {"steps": [{**step, "op": "delete"}], "changeSummary": {"delete": 1}, "config": {"ebbtide:x": CANARY}}
+    plan = {"steps": [{**step, "op": "delete"}], "changeSummary": {"delete": 1}, "config": CONFIG}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     return file
 

@@ -20,7 +20,7 @@ from ebbtide.preview.page import Asked, preview
 from ebbtide.preview.plan import plan_of
 from ebbtide.preview.recording import record
 from ebbtide.settings import load_stack
-from ebbtide.simulator.traces import read_trace
+from ebbtide.simulator.traces import Trace, read_trace
 from tests.builders_preview import policy
 from tests.builders_settings import SHORTEST, shortest
 
@@ -170,16 +170,41 @@ def test_a_plan_of_a_stack_that_is_not_asked_for_is_one_line(repository: Reposit
     assert "stack beta" in repository.page(plans=(plan_file(stack="beta"),)).problems[0]
 
 
-def test_a_trace_is_played_on_both_sides(repository: Repository, tmp_path: Path) -> None:
-    path = tmp_path / "small.csv"
-    rows = [f"{at},600,train,4,8,0" for at in range(0, 7200, 600)]
+def trace(folder: Path, *submitted: int, cpu: int = 4) -> Trace:
+    path = folder / "small.csv"
+    rows = [f"{at},600,train,{cpu},8,0" for at in submitted]
     path.write_text("\n".join(["submitted_at,duration_s,queue,cpu,memory_gib,gpu", *rows]) + "\n")
+    return read_trace(path)
+
+
+def test_a_trace_is_played_on_both_sides(repository: Repository, tmp_path: Path) -> None:
     repository.file.write_text(shortest(train="calm: 20m"))
-    found = repository.customer(trace=read_trace(path)).simulated
+    found = repository.customer(trace=trace(tmp_path, *range(0, 7200, 600))).simulated
 
     assert found is not None
     assert found.node_hours[0] is not None
     assert found.node_hours[0] != found.node_hours[1]
+    assert (found.interrupted, found.coverage, found.note) == ((0, 0), (1.0, 1.0), "")
+
+
+@pytest.mark.parametrize(("asked", "played"), [(None, 7), (2, 2), (30, 9)])
+def test_of_a_long_trace_a_week_is_played_unless_more_is_asked_for(
+    asked: int | None, played: int, repository: Repository, tmp_path: Path
+) -> None:
+    found = repository.customer(trace=trace(tmp_path, 0, 9 * 86_400 - 1), days=asked).simulated
+
+    assert found is not None
+    assert (found.days, found.trace_days) == (played, 9)
+
+
+def test_a_side_that_runs_none_of_the_jobs_is_told(repository: Repository, tmp_path: Path) -> None:
+    """Before the change no worker is large enough."""
+    repository.file.write_text(shortest().replace("cpu: 4", "cpu: 7"))
+    found = repository.customer(trace=trace(tmp_path, 0, 600, cpu=6)).simulated
+
+    assert found is not None
+    assert (found.usd[0], found.coverage) == (None, (None, 1.0))
+    assert found.note.startswith("not replayed before the change: ")
 
 
 def test_several_processes_make_the_same_page(repository: Repository) -> None:

@@ -64,8 +64,8 @@ def test_what_changed_and_what_is_gone_are_asked_for_in_the_same_way() -> None:
     assert ran.outputs == {"stacks": '["acme"]', "gone": '["acme"]'}
 
 
-def preview(stacks: list[str], gone: Sequence[str] = ()) -> Ran:
-    given = {"STACKS": json.dumps(stacks), "GONE": json.dumps(gone)}
+def preview(stacks: list[str], gone: Sequence[str] = (), trace: str = "") -> Ran:
+    given = {"STACKS": json.dumps(stacks), "GONE": json.dumps(gone), "TRACE": trace}
     return run(script("preview", "preview", "preview"), given)
 
 
@@ -79,6 +79,14 @@ def test_a_preview_is_asked_for_the_changed_stacks_with_the_plans_there_are() ->
     assert (ran.status, ran.outputs) == (0, {"written": "true", "status": "0"})
     assert ran.asked == ["preview --format markdown --against origin/main... --plan plans/acme.json -- acme demo"]
     assert Path("preview.md").read_text() == "**safe**"
+
+
+def test_a_preview_replays_the_trace_that_the_repository_names() -> None:
+    Path("preview.out").write_text("**safe**")
+
+    ran = preview(["acme"], trace="jobs of march.csv")
+
+    assert ran.asked == ["preview --format markdown --against origin/main... --simulate jobs of march.csv -- acme"]
 
 
 def test_a_blocked_preview_is_handed_on_before_the_job_fails() -> None:

@@ -182,3 +182,12 @@ def test_the_pulumi_cli_is_the_one_that_the_program_is_locked_to() -> None:
 @ALL
 def test_every_command_of_ours_that_is_run_exists(file: Path) -> None:
     assert {name for script in scripts(file) for name in re.findall(r"bin/ebbtide (\w+)", script)} <= set(COMMANDS)
+
+
+def test_an_update_is_judged_by_the_policies_before_anything_is_touched() -> None:
+    """Policies on a whole stack are asked when a run has ended: without its preview that is too late."""
+    (update,) = [script for script in scripts(ROOT / ".github" / "workflows" / "up.yml") if "pulumi up" in script]
+
+    _, _, pack = update.partition("--policy-pack ")
+    assert (ROOT / pack.split()[0] / "PulumiPolicy.yaml").is_file()
+    assert "--skip-preview" not in update

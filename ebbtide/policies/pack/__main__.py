@@ -2,28 +2,44 @@
 
 Only here `pulumi_policy` is needed, the extra `policies`. It is looked up when the pack starts, through the few names
 below, so that nothing else depends on it. Written against version 1.21 (pulumi/pulumi-policy,
-sdk/python/lib/pulumi_policy/policy.py). The stack's settings are read from its file, which lies in stacks/ above the
-directory that Pulumi runs in, or above this one.
+sdk/python/lib/pulumi_policy/policy.py). The stack's settings are the config that the engine runs with, which Pulumi's
+language host passes on (pulumi/pulumi, sdk/python/cmd/pulumi-language-python/main.go): the pack runs in a directory of
+its own, where no stack file need be.
+
+A rule that cannot be judged is advisory, even where the rule itself is mandatory: a fault of ours stops no update.
 """
 
-from collections.abc import Callable, Sequence
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import partial
 from importlib import import_module
-from pathlib import Path
-from typing import Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from ebbtide.policies import RULES, judge
-from ebbtide.policies.engine import EngineResource, project_root, resources_of, stack_named_in
+from ebbtide.policies.engine import (
+    EngineInputs,
+    EngineResource,
+    inputs_of,
+    resources_of,
+    stack_named_in,
+)
 from ebbtide.policies.pods import described
 from ebbtide.policies.rule import Rule
-from ebbtide.preview.document import Severity
-from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.preview.document import PolicyResult, Severity
+from ebbtide.preview.resources import mapping
+from ebbtide.settings import StackInvalid
+from ebbtide.settings.handed_over import settings_of_texts
 
 Report: TypeAlias = Callable[[str, str | None], None]
 """Takes a message and, where there is one, the URN of the resource."""
 
-_NO_FILE = "no stacks/Pulumi.{stack}.yaml here or above, so no rule was judged; run pulumi in the project's directory"
+_CONFIG = "PULUMI_CONFIG"
+_NO_CONFIG = f"no rule was judged: wanted the stack's config as JSON in {_CONFIG}, as Pulumi passes it on, found none"
+_CONFIG_LAW = "the stack's config can be read; without it no rule is judged"
+_INPUTS_LAW = "keeps what each resource is declared as, for the rules to read; reports nothing"
+_JUDGED_LAW = "every rule can be judged"
 
 
 class Arguments(Protocol):
@@ -31,6 +47,7 @@ class Arguments(Protocol):
 
 
 Validation: TypeAlias = Callable[[Arguments, Report], None]
+InputsValidation: TypeAlias = Callable[[EngineInputs, Report], None]
 
 
 class Levels(Protocol):
@@ -43,63 +60,88 @@ class Sdk(Protocol):
 
     def PolicyPack(self, name: str, policies: list[object]) -> object: ...  # noqa: N802 - the SDK's name
 
+    def ResourceValidationPolicy(  # noqa: N802 - the SDK's name
+        self, name: str, description: str, validate: InputsValidation, enforcement_level: object
+    ) -> object: ...
+
     def StackValidationPolicy(  # noqa: N802 - the SDK's name
         self, name: str, description: str, validate: Validation, enforcement_level: object
     ) -> object: ...
 
 
+class Judgement:
+    """What all rules say about the one stack that the engine shows: it starts the pack anew for each run."""
+
+    def __init__(self, unknown: type[Exception]) -> None:
+        self._unknown = unknown
+        self._inputs: dict[str, Mapping[str, Any]] = {}
+        self._judged: frozenset[str] = frozenset()
+        self._results: tuple[PolicyResult, ...] = ()
+        self._urns: Mapping[str, str] = {}
+        self._trouble = ""
+
+    def keep(self, args: EngineInputs, _: Report) -> None:
+        self._inputs[args.urn] = inputs_of(args, self._unknown)
+
+    def config(self, args: Arguments, report: Report) -> None:
+        self._judge(args.resources)
+        if self._trouble:
+            report(self._trouble, None)
+
+    def rule(self, args: Arguments, report: Report, *, rule: Rule) -> None:
+        self._judge(args.resources)
+        for result in self._results:
+            if result.id == rule.id and result.severity is rule.severity and not result.excepted:
+                report(f"{result.resource}: {result.reason}", self._urns.get(result.resource))
+
+    def faults(self, args: Arguments, report: Report) -> None:
+        """What is less grave than its rule is a fault of the rule's."""
+        self._judge(args.resources)
+        grave = {rule.id: rule.severity for rule in RULES}
+        for result in self._results:
+            if result.severity is not Severity.NOTE and result.severity is not grave[result.id]:
+                report(f"{result.id}: {result.reason}", None)
+
+    def _judge(self, shown: Sequence[EngineResource]) -> None:
+        """Once for all policies, since each is shown the same."""
+        urns = frozenset(one.urn for one in shown)
+        if urns == self._judged:
+            return
+        self._judged, self._results, self._trouble = urns, (), ""
+        stack = stack_named_in(shown[0].urn)
+        texts = mapping(json.loads(os.environ.get(_CONFIG, "{}")))
+        if not texts:
+            self._trouble = _NO_CONFIG
+            return
+        try:
+            settings = settings_of_texts(texts, stack=stack, file=f"config of {stack}")
+        except StackInvalid as invalid:
+            self._trouble = str(invalid)
+            return
+        resources = resources_of(shown, self._inputs, self._unknown)
+        self._urns = {described(resource): resource.urn for resource in resources}
+        today = datetime.now(UTC).date()  # noqa: TID251 - the edge, where the real clock is read
+        self._results = judge(settings, resources, today, RULES)
+
+
 def main() -> None:
     sdk = cast("Sdk", import_module("pulumi_policy"))
     unknown = cast("type[Exception]", import_module("pulumi_policy.proxy").UnknownValueError)
-    law = "the stack file can be read; without it no rule is judged"
-    file = sdk.StackValidationPolicy("stack-file", law, _file_is_readable, sdk.EnforcementLevel.MANDATORY)
-    sdk.PolicyPack("ebbtide", [file, *(_policy(sdk, rule, unknown) for rule in RULES)])  # serves until it is ended
+    level, judgement = sdk.EnforcementLevel, Judgement(unknown)
+    policies = [
+        sdk.ResourceValidationPolicy("stack-inputs", _INPUTS_LAW, judgement.keep, level.ADVISORY),
+        sdk.StackValidationPolicy("stack-config", _CONFIG_LAW, judgement.config, level.MANDATORY),
+        *(_policy(sdk, rule, judgement) for rule in RULES),
+        sdk.StackValidationPolicy("all-judged", _JUDGED_LAW, judgement.faults, level.ADVISORY),
+    ]
+    sdk.PolicyPack("ebbtide", policies)  # serves until it is ended
 
 
-def _policy(sdk: Sdk, rule: Rule, unknown: type[Exception]) -> object:
+def _policy(sdk: Sdk, rule: Rule, judgement: Judgement) -> object:
     levels = sdk.EnforcementLevel
     level = levels.MANDATORY if rule.severity is Severity.BLOCKING else levels.ADVISORY
     description = f"{rule.law}. Fix: {rule.fix} ({rule.source})"
-    return sdk.StackValidationPolicy(rule.id, description, _validation(rule, unknown), level)
-
-
-def _file_is_readable(args: Arguments, report: Report) -> None:
-    try:
-        if args.resources and _settings(args) is None:
-            report(_NO_FILE.format(stack=stack_named_in(args.resources[0].urn)), None)
-    except StackInvalid as invalid:
-        report(str(invalid), None)
-
-
-def _validation(rule: Rule, unknown: type[Exception]) -> Validation:
-    def validate(args: Arguments, report: Report) -> None:
-        try:
-            settings = _settings(args)
-        except StackInvalid:
-            return  # told once, by the policy on the file
-        if settings is None:
-            return
-        resources = resources_of(args.resources, unknown)
-        urns = {described(resource): resource.urn for resource in resources}
-        today = datetime.now(UTC).date()  # noqa: TID251 - the edge, where the real clock is read
-        for result in judge(settings, resources, today, [rule]):
-            if not result.excepted and result.severity is not Severity.NOTE:
-                report(f"{result.resource}: {result.reason}", urns.get(result.resource))
-
-    return validate
-
-
-def _settings(args: Arguments) -> StackSettings | None:
-    """None where there is no such file."""
-    stack = stack_named_in(args.resources[0].urn) if args.resources else ""
-    root = project_root(stack, (Path.cwd(), Path(__file__).parent))
-    return None if root is None else _read(stack, root)
-
-
-@cache
-def _read(stack: str, root: Path) -> StackSettings:
-    """Once for all policies: the engine starts the pack anew for each preview and update."""
-    return load_stack(stack, root)
+    return sdk.StackValidationPolicy(rule.id, description, partial(judgement.rule, rule=rule), level)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,13 @@ def test_wrong_use_is_one_clear_line(preview: Answer, arguments: tuple[str, ...]
     assert "Traceback" not in result.output
 
 
+def test_days_of_no_trace_are_wrong_use(preview: Answer) -> None:
+    result = preview("demo", "--days", "3")
+
+    assert result.exit_code == 2
+    assert "--simulate" in result.output
+
+
 def test_all_without_stacks_is_wrong_use(preview: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 

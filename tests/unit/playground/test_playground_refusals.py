@@ -32,6 +32,14 @@ def test_a_stack_that_does_not_check(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "America/Old_York" in refusal(capsys, str(stack))
 
 
+def test_prices_that_are_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EBBTIDE_PRICES", str(tmp_path / "nowhere"))
+
+    assert f"{tmp_path}/nowhere: found no such directory" in refusal(capsys)
+
+
 def test_a_port_that_somebody_listens_on(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -167,6 +167,28 @@ def test_what_names_a_replaced_resource_is_replaced_with_it() -> None:
     }
 
 
+def test_what_goes_with_a_replaced_resource_is_replaced_with_it() -> None:
+    """Though it names only what that one will make: the tags of an Auto Scaling group."""
+    groups = [resource(GROUP, "flexible", instanceTypes=[one]) for one in ("m7i.large", "m6i.large")]
+    tag = replace(resource("aws:autoscaling/tag:Tag", "label"), deleted_with=groups[1].urn)
+
+    changes = changes_between([groups[0], tag], [groups[1], tag])
+
+    assert {change.name: change.reasons for change in changes} == {
+        "flexible": ("instanceTypes",),
+        "label": ("deletedWith follows flexible",),
+    }
+
+
+def test_resources_of_one_name_and_kind_come_in_one_order() -> None:
+    """Below components of different types they differ in their URN alone."""
+    both = [
+        replace(resource(), urn=f"urn:pulumi:acme::ebbtide::ebbtide:components:{one}${DEPLOYMENT}::api") for one in "AB"
+    ]
+
+    assert changes_between([], both) == changes_between([], both[::-1])
+
+
 @given(inputs=st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_nothing_differs_from_itself(inputs: dict[str, Any]) -> None:
     one = replace(resource(), inputs=inputs)

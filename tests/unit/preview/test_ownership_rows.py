@@ -43,6 +43,12 @@ def test_a_field_that_nobody_is_named_for_is_shown_all_the_same() -> None:
     )
 
 
+def test_a_truth_value_is_written_as_in_the_file() -> None:
+    (add_ons,) = [row for row in ownership_rows(demo_stack()) if row.field == "bootstrapSelfManagedAddons"]
+
+    assert add_ons.initial == "false"
+
+
 def test_a_whole_structure_is_not_spread_over_the_table() -> None:
     (claims,) = [row for row in ownership_rows(demo_stack()) if row.field == "spec.volumeClaimTemplates"]
 

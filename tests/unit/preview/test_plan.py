@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ebbtide.preview.document import ChangeKind, ResourceChange
 from ebbtide.preview.plan import PlanUnusable, plan_of, planned_changes, read_plan
 from ebbtide.preview.resources import Resource
+from ebbtide.settings.load import stack_of_text
 from tests.builders_mutants import CANARY
+from tests.builders_settings import SHORTEST
 
 POOL = "urn:pulumi:acme::ebbtide::ebbtide:components:WorkerPool::train"
 WORKERS = f"{POOL.removesuffix('::train')}$kubernetes:apps/v1:Deployment::train-workers"
@@ -33,8 +36,9 @@ def step(op: str, urn: str = WORKERS, before: Any = None, after: Any = None, **m
     return {"op": op, "urn": urn, "oldState": state(urn, before), "newState": state(urn, after), **more}
 
 
-def changes(*steps: dict[str, Any], stack: str = "acme") -> tuple[ResourceChange, ...]:
-    return planned_changes(plan_of(digest(*steps), "plan.json"), stack, REGISTERED)
+def changes(*steps: dict[str, Any], stack: str = "acme", **more: Any) -> tuple[ResourceChange, ...]:
+    settings = stack_of_text(SHORTEST, stack=stack, file="Pulumi.acme.yaml")
+    return planned_changes(plan_of(digest(*steps, **more), "plan.json"), settings, REGISTERED)
 
 
 def digest(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -99,6 +103,72 @@ def test_secrets_of_an_older_state_are_masked() -> None:
 def test_a_plan_of_something_else_is_refused(urn: str, stack: str, words: str) -> None:
     with pytest.raises(PlanUnusable, match=words):
         changes(step("update", urn), stack=stack)
+
+
+CONFIG = {
+    "ebbtide:customer": "acme",
+    "ebbtide:businessHours": '{"timezone": "Europe/Berlin", "week": {"mon-fri": "08:00-18:00"}}',
+    "ebbtide:workers": json.dumps(yaml.safe_load(SHORTEST)["config"]["ebbtide:workers"]),
+    "ebbtide:redisPassword": "[secret]",
+    "aws:profile": "somebody's",
+}
+
+
+def test_a_plan_of_the_same_settings_is_taken_as_pulumi_writes_them_down() -> None:
+    settings = {key: text for key, text in CONFIG.items() if key != "ebbtide:redisPassword"}
+
+    assert len(changes(step("update", after={"a": 1}), config=settings)) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "redisPassword is not as the stack file says"),
+        ({"ebbtide:customer": "other"}, "customer, redisPassword are not as the stack file says"),
+        ({"ebbtide:businessHours": "{"}, "its settings are not valid here"),
+        ({"ebbtide:workers": "[" * 100_000}, "its settings are not valid here"),
+        ({"ebbtide:workers": 3}, "its settings are not valid here"),
+    ],
+)
+def test_a_plan_of_other_settings_is_of_another_version(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(PlanUnusable, match=f"a plan of another version: {words}") as refused:
+        changes(step("update"), config={**CONFIG, **config})
+
+    assert "\n" not in str(refused.value)
+
+
+def test_a_value_that_only_the_update_will_tell_is_shown_as_such() -> None:
+    (found,) = changes(step("update", before={"arn": "a"}, after={"arn": "04da6b54-80e4-46f7-96ec-b56ff0331ba9"}))
+
+    assert [field.after for field in found.fields] == ["(known after the update)"]
+
+
+def test_what_goes_with_something_else_names_it() -> None:
+    tag = step("replace", replaceReasons=["deletedWith"])
+    tag["oldState"]["deletedWith"] = GROUP
+
+    (found,) = changes(tag)
+
+    assert found.reasons == ("deletedWith follows flexible-a",)
+
+
+def test_what_keeps_its_name_goes_before_its_successor_comes() -> None:
+    """The CLI writes one step for a replacement; the provider's own rule says the rest."""
+    named = {"metadata": {"name": "train", "namespace": "ebbtide-workers"}}
+
+    (found,) = changes(step("replace", before={**named, "spec": 1}, after={**named, "spec": 2}))
+
+    assert found.lowers
+
+
+def test_what_is_deleted_together_with_its_component_is_shown_below_it() -> None:
+    pool = POOL.replace("::train", "::old")
+    workers = WORKERS.replace("train-workers", "old-workers")
+    parts: list[dict[str, Any]] = [{"op": "delete", "urn": urn, "oldState": state(urn)} for urn in (workers, pool)]
+    parts[0]["oldState"]["parent"] = pool
+    parts[1]["oldState"]["custom"] = False
+
+    assert {(it.name, it.component) for it in changes(*parts)} == {("old-workers", "old"), ("old", "")}
 
 
 @pytest.mark.parametrize("half", [{"changeSummary": {}}, {"diagnostics": [{"severity": "error", "message": "no"}]}])

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from ebbtide.settings import controller_config, load_stack
 from ebbtide.vocabulary.controller_config import BudgetPolicy, Floor, Morning, RedisEndpoint, dump, load
-from tests.builders_settings import loaded, shortest
+from tests.builders_settings import SHORTEST, loaded, shortest
 
 REDIS = RedisEndpoint(host="ebbtide-redis")
 ROOT = Path(__file__).parents[3]
+TRAIN = SHORTEST.splitlines()[-1].strip()
 
 
 def test_only_flexible_workloads_have_a_budget_that_the_controller_knows(tmp_path: Path) -> None:
@@ -28,6 +29,21 @@ def test_a_pool_is_its_deployment_in_the_workers_namespace(tmp_path: Path) -> No
     assert (pool.name, pool.deployment, pool.namespace) == ("train", "train", "ebbtide-workers")
     assert (pool.source, pool.queues, pool.max_workers) == ("rq", ("train",), 4)
     assert pool.safe_stop
+
+
+def test_the_order_in_the_file_makes_no_difference(tmp_path: Path) -> None:
+    """Pulumi hands the config over sorted, so a preview of the file would show changes that `up` does not make."""
+    lines = [f'{name}: {{ category: flexible, image: "a:1", cpu: 1, memory: 1Gi }}' for name in ("api", "web")]
+    pools = ['mail: { source: { queues: [mail] }, image: "a:1", max: 1, cpu: 1, memory: 1Gi, longestJob: 1h }', TRAIN]
+    texts = [
+        shortest(more="\n  ".join(["ebbtide:workloads:", *lines[::step]])).replace(TRAIN, "\n    ".join(pools[::step]))
+        for step in (1, -1)
+    ]
+
+    one, other = (controller_config(loaded(text, tmp_path), REDIS) for text in texts)
+
+    assert one == other
+    assert (len(one.pools), len(one.budgets)) == (2, 2)
 
 
 def test_a_stop_that_is_not_safe_is_passed_on(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from control_plane.playground_stage import Play, prepare, stage
 from control_plane.playground_story import Happening, summary
 from ebbtide.demo.embedded_redis import NoRedis
 from ebbtide.files import Unwritable, write_file
+from ebbtide.prices.book import PricesInvalid
 
 _BEAT = 0.25  # seconds between two looks
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         play = prepare(parse(arguments))
         with _signals():
             _play(play, out)
-    except (Unplayable, ControlPlaneError, NoRedis, Unwritable) as error:
+    except (Unplayable, ControlPlaneError, NoRedis, PricesInvalid, Unwritable) as error:
         print(error, file=sys.stderr)
         return 2
     except Broken as error:

@@ -1,0 +1,35 @@
+"""Config as Pulumi hands it over gives the settings that the file gives."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ebbtide.settings import StackInvalid, load_stack
+from ebbtide.settings.handed_over import settings_of_texts, value_of
+from tests.builders_mutants import as_pulumi_passes
+
+ROOT = Path(__file__).parents[3]
+
+
+def texts(name: str) -> dict[str, str]:
+    read: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text())
+    return as_pulumi_passes(read["config"])[0]
+
+
+@pytest.mark.parametrize("name", ["demo", "example-berlin"])
+def test_the_texts_of_a_file_are_the_settings_of_the_file(name: str) -> None:
+    foreign = {"aws:profile": "somebody's", "pulumi:tags": "{"}
+
+    assert settings_of_texts({**texts(name), **foreign}, stack=name, file="config") == load_stack(name, ROOT)
+
+
+def test_a_fault_names_where_the_texts_are_from() -> None:
+    with pytest.raises(StackInvalid, match="config of demo: ebbtide:workers"):
+        settings_of_texts({**texts("demo"), "ebbtide:workers": "3"}, stack="demo", file="config of demo")
+
+
+@pytest.mark.parametrize("text", ["1.35", "true", "{", "[" * 100_000, ""])
+def test_what_is_no_object_stays_a_text(text: str) -> None:
+    assert value_of(text) == text
