@@ -17,7 +17,8 @@ PLANS = ("compute", "ec2_instance")
 AWS_PLAN_RATE = "savings_plan_rate"
 """The `proxy` of a discount that stands for none: it was read from AWS's own rates."""
 TERMS = ("1", "3")
-BANDS = ("<5%", "5-10%", "10-15%", "15-20%", ">20%", "unknown")
+NO_BAND = "unknown"
+BANDS = ("<5%", "5-10%", "10-15%", "15-20%", ">20%", NO_BAND)
 UNITS = (
     "address-hour",
     "cluster-hour",
@@ -214,6 +215,10 @@ class Book:
     @cached_property
     def spot_saving(self) -> Mapping[tuple[str, str], float]:
         return {(row.region, row.instance_type): row.savings_over_on_demand_fraction for row in self.spot}
+
+    @cached_property
+    def interruption_band(self) -> Mapping[tuple[str, str], str]:
+        return {(row.region, row.instance_type): row.interruption_frequency_band for row in self.spot}
 
     @cached_property
     def service(self) -> Mapping[tuple[str, str, str], float]:

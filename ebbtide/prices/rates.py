@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from ebbtide.prices.book import AWS_PLAN_RATE, ListPrice, PlanDiscount, ServicePrice, SpotSaving
+from ebbtide.prices.book import AWS_PLAN_RATE, NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.catalog import instance_type_names
 from ebbtide.prices.tables import in_use, shipped
 
@@ -105,6 +105,12 @@ def spot_typical(region: str, type: str) -> float:  # noqa: A002 - as above
     if saving is None:
         raise NoPrice(f"no typical spot saving is known for {type} in {region}")
     return on_demand(region, type) * (1 - saving)
+
+
+def interruption_band(region: str, type: str) -> str | None:  # noqa: A002 - as above
+    """The share of its spot instances that were taken back within a month, as a band; None if none is known."""
+    band = in_use().interruption_band.get((region, type))
+    return None if band == NO_BAND else band
 
 
 def service_price(region: str, service: str, item: str) -> float:

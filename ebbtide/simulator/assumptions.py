@@ -1,12 +1,22 @@
 """What a replay takes for granted, in sentences: a figure without them is worth nothing."""
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 
 from ebbtide.prices import PricingAssumption, price_date
+from ebbtide.settings.controller_document import SWEEP
 from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.hpa import GROWS_TO_AT_LEAST, STABILISATION_S, SYNC_S, TOLERANCE
+from ebbtide.simulator.keda import COOLDOWN_S, POLL_S
 from ebbtide.simulator.rollouts import USED_SHARE
-from ebbtide.simulator.strategies import FLAGS, NODE_BOOT_S, POD_START_S
+from ebbtide.simulator.strategies import (
+    FLAGS,
+    KUBERNETES_GRACE_S,
+    NODE_BOOT_S,
+    POD_START_S,
+    THRESHOLD,
+    UNNEEDED_S,
+)
 
 
 def assumptions_of(
@@ -55,23 +65,45 @@ def _of_cluster(sweep: timedelta) -> Iterator[str]:
         f"A node takes pods {NODE_BOOT_S:g} s after its launch and a pod is ready {POD_START_S:g} s after it got its "
         "node; zones count as one, DaemonSets are taken off every node, and capacity is always available."
     )
+    waits = ", ".join(f"{kind.value} {seconds:g} s" for kind, seconds in UNNEEDED_S.items())
     yield (
-        f"Cluster autoscaler: unneeded time {FLAGS.scale_down_unneeded_s:g} s, re-check of unremovable nodes "
+        f"Cluster autoscaler: unneeded time by kind of group {waits}, threshold {THRESHOLD:.0%} (fixed: its defaults, "
+        f"{FLAGS.scale_down_unneeded_s:g} s and {FLAGS.utilization_threshold:.0%}), re-check of unremovable nodes "
         f"{FLAGS.unremovable_recheck_s:g} s, delay after a scale-up {FLAGS.scale_down_delay_after_add_s:g} s, "
-        f"threshold {FLAGS.utilization_threshold:.0%}, drain parallelism {FLAGS.max_drain_parallelism}."
+        f"drain parallelism {FLAGS.max_drain_parallelism}."
     )
     yield (
         "Pods land on the emptiest node that takes them, as kube-scheduler scores; the product's preference for nodes "
         "of a pod's own category is left out."
     )
-    yield f"The controller sweeps every {sweep.total_seconds():g} s here, because in virtual time no hint is lost."
+    yield (
+        f"The controller sweeps every {sweep.total_seconds():g} s here, because in virtual time no hint is lost. It "
+        f"looks at new jobs at once and at any other news within {SWEEP.total_seconds():g} s, production's own sweep."
+    )
     yield (
         "fixed-fleet is the cheapest constant number of workers, over all pools, whose overall p95 wait is not above "
         "that of fixed-flexible, with its nodes and the stack's workloads on all the time."
     )
     yield (
-        "cluster-autoscaling and worker-autoscaling use one mixed group of the largest flexible shape, with the "
-        "minimum and maximum of the groups that it replaces; worker-autoscaling never opens a budget."
+        "cluster-autoscaling, worker-autoscaling and keda-defaults use one mixed group of the largest flexible shape, "
+        "with the minimum and maximum of the groups that it replaces; only cluster-autoscaling opens budgets."
+    )
+    yield (
+        "peak-fleet has as many workers of each pool as its jobs want at once if all start when submitted, however "
+        "many the pool may have, and the nodes for them all the time."
+    )
+    yield (
+        f"keda-defaults: a look every {POLL_S:g} s, zero {COOLDOWN_S:g} s after the last job was seen, in between "
+        f"the HorizontalPodAutoscaler every {SYNC_S:g} s ({STABILISATION_S:g} s before it shrinks, tolerance "
+        f"{TOLERANCE:.0%}, at most doubling or to {GROWS_TO_AT_LEAST}), victims picked by the ReplicaSet controller, "
+        f"stock workers killed {KUBERNETES_GRACE_S:g} s after they were told to stop, a cluster autoscaler with its "
+        "own defaults. Waiting and running jobs count, as many to a worker as in the pool; KEDA's default, the list "
+        "alone with 5 to a worker, would kill every job that outlasts the cooldown again and again."
+    )
+    yield (
+        "zero-wait-bound runs nothing: every job starts when submitted, in the workers of its pool, on fractions of "
+        "the cheapest nodes of the stack's groups, billed by the second, without a boot, services and each group's "
+        "minimum included; attainable is what it saves against fixed-fleet."
     )
 
 
@@ -85,11 +117,21 @@ def _of_money(settings: StackSettings) -> Iterator[str]:
     if assumption.approximate:
         yield (
             f"The nodes up to each group's min (of the mixed group too) cost the {assumption.value} rate "
-            "(approximate) in every hour, present or not, and those above it on-demand; fixed-fleet, whose nodes are "
-            "all steady, has that rate for all of them."
+            "(approximate) in every hour, present or not, and those above it on-demand; fixed-fleet and peak-fleet, "
+            "whose nodes are all steady, have that rate for all of them, and zero-wait-bound commits with hindsight."
         )
     else:
         yield (
             "No commitment is assumed, not for fixed-fleet either, whose steady nodes would gain most by one; "
             "costs.pricingAssumption: compute-1y-no-upfront shows that."
         )
+    yield (
+        f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
+        f"({price_date(settings.region).spot.isoformat()}), whether or not their pods would bear it."
+    )
+
+
+def price_dates(region: str) -> Mapping[str, date]:
+    """When each kind of price was current at its source."""
+    current = price_date(region)
+    return {"on-demand": current.on_demand, "commitments": current.plans, "spot": current.spot}

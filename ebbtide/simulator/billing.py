@@ -13,13 +13,38 @@ class Bill:
 
     node_hours: Mapping[str, float]
     usd_per_day: tuple[float, ...]
+    usd_on_demand: float
+    usd_with_spot: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What each group's nodes cost: as the stack file assumes, without any commitment, and with flexible nodes above
+    the floor on spot (None: a price is missing).
+    """
+
+    assumed: Mapping[str, GroupRate]
+    on_demand: Mapping[str, GroupRate]
+    with_spot: Mapping[str, GroupRate] | None
+
+
+def billed(node_hours: Mapping[str, float], series: Series, rates: Rates, day_ends: Sequence[float]) -> Bill:
+    whole = day_ends[-1:]
+    return Bill(
+        node_hours=node_hours,
+        usd_per_day=usd_per_day(series, rates.assumed, day_ends),
+        usd_on_demand=sum(usd_per_day(series, rates.on_demand, whole)),
+        usd_with_spot=None if rates.with_spot is None else sum(usd_per_day(series, rates.with_spot, whole)),
+    )
 
 
 def usd_per_day(series: Series, rates: Mapping[str, GroupRate], day_ends: Sequence[float]) -> tuple[float, ...]:
     """Dollars of each day. `day_ends` are seconds that increase, the last one the end of the series."""
     days = [0.0] * len(day_ends)
     day = 0
-    for i, (begin, stop) in enumerate(zip(series.at, (*series.at[1:], day_ends[-1]), strict=True)):
+    steps = _steps(series)
+    for i, stop in zip(steps, (*(series.at[i] for i in steps[1:]), day_ends[-1]), strict=True):
+        begin = series.at[i]
         usd_per_s = sum(rates[group].usd_per_hour(counts[i]) for group, counts in series.nodes.items()) / 3600
         at = begin
         while at < stop:
@@ -28,3 +53,9 @@ def usd_per_day(series: Series, rates: Mapping[str, GroupRate], day_ends: Sequen
             day += until == day_ends[day]
             at = until
     return tuple(days)
+
+
+def _steps(series: Series) -> list[int]:
+    """The samples at which the nodes change: most others only tell of jobs."""
+    counts = list(zip(*series.nodes.values(), strict=True))
+    return [i for i in range(len(series.at)) if i == 0 or (counts and counts[i] != counts[i - 1])]

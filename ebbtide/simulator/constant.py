@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from ebbtide.prices import Capacity, GroupRate
+from ebbtide.prices import Capacity, GroupRate, PricingAssumption, hourly
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import PodSize, home_kind
-from ebbtide.simulator.billing import Bill, usd_per_day
+from ebbtide.simulator.billing import Bill, Rates, billed
 from ebbtide.simulator.fleet import Fleet, FleetGroup, FleetPool
 from ebbtide.simulator.pools import PooledJob
 from ebbtide.simulator.recorder import SeriesRecorder
 from ebbtide.simulator.results import Series
-from ebbtide.simulator.strategies import ClusterPlan, steady_usd
+from ebbtide.simulator.strategies import ClusterPlan, on_spot, steady_usd
 from ebbtide.simulator.waits import fifo_starts
 from ebbtide.simulator.workers import JobRun
 
@@ -37,13 +37,16 @@ def fleet_groups(settings: StackSettings, plan: ClusterPlan) -> list[FleetGroup]
 
 
 def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[FleetPool]:
+    of_pool: dict[str, list[PooledJob]] = {name: [] for name in settings.workers}
+    for job in jobs:
+        of_pool[job.pool].append(job)
     return [
         FleetPool(
             name=name,
             group=spec.node_group,
             worker=PodSize(cpu=spec.cpu, memory=spec.memory, gpu=spec.gpu),
             max_workers=spec.max,
-            jobs=tuple(job for job in jobs if job.pool == name),
+            jobs=tuple(of_pool[name]),
         )
         for name, spec in sorted(settings.workers.items())
     ]
@@ -54,7 +57,7 @@ def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: fl
     runs: list[JobRun] = []
     for pool in pools:
         for job, start in zip(pool.jobs, fifo_starts(pool.jobs, workers[pool.name]), strict=True):
-            run = JobRun(job.submitted_at, job.duration_s, pool.name)
+            run = JobRun(job.submitted_at, job.duration_s, pool.name, members=job.members)
             if start < end_s:
                 run.started_at, run.done_at = start, start + job.duration_s
             runs.append(run)
@@ -63,15 +66,19 @@ def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: fl
 
 def fleet_bill(fleet: Fleet, settings: StackSettings, series: Series, day_ends: Sequence[float]) -> Bill:
     """Every node is steady, so a sensible owner has all of them under the plan."""
-    usd = {group: steady_usd(settings, group) for group in fleet.nodes}
-    rates = {
-        group: GroupRate(floor=nodes, floor_usd=usd[group], above_usd=usd[group])
-        for group, nodes in fleet.nodes.items()
-    }
-    return Bill(
-        node_hours={group: nodes * day_ends[-1] / 3600 for group, nodes in fleet.nodes.items()},
-        usd_per_day=usd_per_day(series, rates, day_ends),
+    planned = {group: _steady(settings, group, settings.costs.pricing_assumption) for group in fleet.nodes}
+    money = Rates(
+        assumed=planned,
+        on_demand={group: _steady(settings, group, PricingAssumption.ON_DEMAND) for group in fleet.nodes},
+        with_spot=on_spot(settings, planned, {group: group for group in fleet.nodes}),
     )
+    node_hours = {group: nodes * day_ends[-1] / 3600 for group, nodes in fleet.nodes.items()}
+    return billed(node_hours, series, money, day_ends)
+
+
+def _steady(settings: StackSettings, group: str, assumption: PricingAssumption) -> GroupRate:
+    usd = hourly(settings.region, settings.node_groups[group].instance_types[0], assumption)
+    return GroupRate(floor=settings.node_groups[group].min, floor_usd=usd, above_usd=usd)
 
 
 def fleet_series(fleet: Fleet, runs: Sequence[JobRun], end_s: float) -> Series:

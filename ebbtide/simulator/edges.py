@@ -1,5 +1,6 @@
 """The controller's ports in virtual time: what `controllers.loop.run` is given in place of Redis and Kubernetes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,7 +37,8 @@ class SimulatedDemand:
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
         missing = Unknown("no such queue in the replay")
-        return {pool: self._world.views.demand.get(pool, missing) for pool in pools}
+        known = self._world.readings()
+        return {pool: known.get(pool, missing) for pool in pools}
 
 
 class SimulatedCluster:
@@ -67,7 +69,7 @@ class SimulatedCluster:
         return Outcome.DONE
 
     def _mark(self, action: Mark) -> Outcome:
-        if all(pod.name != action.pod for pod in self._world.cluster.pods(action.pool)):
+        if self._world.cluster.pod(action.pool, action.pod) is None:
             return Outcome.REFUSED
         self._world.annotate(action.pool, action.pod, _IDLE_COST if action.idle else 0)
         return Outcome.DONE
@@ -101,15 +103,15 @@ class SimulatedWaker:
 
     def wait(self, timeout: timedelta) -> bool:
         world, timeline = self._world, self._world.timeline
-        deadline = min(timeline.now + timeout.total_seconds(), world.setup.end_s)
-        world.hinted = False
-        while not world.hinted:
-            upcoming = timeline.next_time()
-            if upcoming is None or upcoming > deadline:
-                timeline.run_until(deadline)
-                break
+        end, read_s = world.setup.end_s, world.setup.read_s
+        deadline = min(timeline.now + timeout.total_seconds(), end)
+        read_at = max(deadline - read_s, timeline.now)
+        while (upcoming := timeline.next_time()) is not None and upcoming <= min(read_at, world.hint_at - read_s):
             timeline.run_until(upcoming)
-        return timeline.now < world.setup.end_s
+        timeline.run_until(max(min(read_at, world.hint_at - read_s), timeline.now))
+        world.hint_at = math.inf
+        timeline.run_until(min(world.read_queues(), end))
+        return timeline.now < end
 
 
 class SilentJournal:

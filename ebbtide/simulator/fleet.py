@@ -5,10 +5,13 @@ anyway. Each pool is an exact first-in-first-out queue, so the only search is ov
 target" means: at most a known number of jobs, over all pools, waits longer. A pool's count of such jobs falls as its
 workers grow; so the search walks the pools, spends that allowance, and cuts every branch that cannot get cheaper
 than the best fleet found. It is exact: a fleet that is too large would flatter the savings.
+
+`peak_fleet` needs no search: it is what the jobs want at once if none ever waits.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ebbtide.prices import Capacity
 from ebbtide.settings.packing import alike_nodes_needed
@@ -81,9 +84,9 @@ class _Search:
         self._groups = groups
         jobs = sum(len(pool.jobs) for pool in self._pools)
         self._allowed = jobs - rank(jobs, P95) if jobs else 0
-        self._options = [_options(pool, target_p95_s, end_s, self._allowed) for pool in self._pools]
+        self._ladders = [_Ladder(pool, target_p95_s, end_s) for pool in self._pools]
         # the fewest late jobs that the pools from i on can have: what the pools before them must leave over
-        least = [min(option.late for option in some) for some in self._options]
+        least = [ladder.late(ladder.most) for ladder in self._ladders]
         self._least_late = [sum(least[i:]) for i in range(len(least) + 1)]
         self._nodes_of: dict[tuple[str, tuple[int, ...]], int] = {}
         self._best: tuple[float, int] | None = None
@@ -93,9 +96,10 @@ class _Search:
         if self._least_late[0] > self._allowed:
             raise NoFleet("the pools' largest fleet waits longer than the target")
         self._walk((), self._allowed)
-        nodes = {group.name: self._nodes(group, self._best_counts) for group in self._groups}
         named = {pool.name: count for pool, count in zip(self._pools, self._best_counts, strict=True)}
-        return Fleet({**named, **self._idle}, nodes, self._price(self._best_counts))
+        workers = {**named, **self._idle}
+        nodes = {group.name: self._nodes(group, self._best_counts) for group in self._groups}
+        return Fleet(workers, nodes, self._price(self._best_counts))
 
     def _walk(self, chosen: tuple[int, ...], allowance: int) -> None:
         depth = len(chosen)
@@ -104,16 +108,19 @@ class _Search:
             if self._best is None or bid < self._best:
                 self._best, self._best_counts = bid, chosen
             return
-        fewest = tuple(some[0].workers for some in self._options[depth + 1 :])
-        for option in self._options[depth]:
-            left = allowance - option.late
-            if left < self._least_late[depth + 1]:
-                continue
+        # Whatever this pool gets, those that follow need what they would if it left them all that is allowed.
+        to_spend = allowance - self._least_late[depth]
+        fewest = tuple(
+            ladder.first(ladder.late(ladder.most) + to_spend).workers for ladder in self._ladders[depth + 1 :]
+        )
+        option: _Option | None = self._ladders[depth].first(allowance - self._least_late[depth + 1])
+        while option is not None:
             counts = (*chosen, option.workers)
             bound = (self._price(counts + fewest), sum(counts + fewest))
             if self._best is not None and bound >= self._best:
                 return  # larger options of this pool only cost more
-            self._walk(counts, left)
+            self._walk(counts, allowance - option.late)
+            option = self._ladders[depth].after(option)
 
     def _price(self, counts: tuple[int, ...]) -> float:
         # rounded: sums in another order must not look like another price
@@ -123,19 +130,72 @@ class _Search:
         here = [(pool.worker, n) for pool, n in zip(self._pools, counts, strict=True) if pool.group == group.name]
         key = (group.name, tuple(n for _, n in here))
         if key not in self._nodes_of:
-            self._nodes_of[key] = max(group.min_nodes, alike_nodes_needed(group.shape, [*group.residents, *here]))
+            self._nodes_of[key] = _nodes_of(group, here)
         return self._nodes_of[key]
 
 
-def _options(pool: FleetPool, target_s: float, end_s: float, allowed: int) -> tuple[_Option, ...]:
-    """Worker counts from the fewest that could do, each with fewer late jobs than the one before."""
-    options: list[_Option] = []
-    for workers in range(1, max(1, pool.max_workers) + 1):
-        starts = fifo_starts(pool.jobs, workers)
-        waits = (min(start, end_s) - job.submitted_at for start, job in zip(starts, pool.jobs, strict=True))
-        late = sum(wait > target_s for wait in waits)
-        if (late <= allowed or workers == pool.max_workers) and (not options or late < options[-1].late):
-            options.append(_Option(workers, late))
-        if late == 0:
-            break
-    return tuple(options)
+class _Ladder:
+    """A pool's worker counts worth trying, from few to many, each with fewer late jobs than the one before.
+
+    One more worker never makes a job start later: of the instants at which workers are free, the first, the second and
+    so on are each no later than before, and stay so from job to job, gangs included. So late jobs only fall, and a step
+    is found by halving instead of by trying every count.
+    """
+
+    def __init__(self, pool: FleetPool, target_s: float, end_s: float) -> None:
+        self._pool = pool
+        self._target_s = target_s
+        self._end_s = end_s
+        self._late: dict[int, int] = {}
+        self.most = max(1, pool.max_workers)
+        # Fewer than a gang has members would never start it, and be cheap for that.
+        self._least = min(self.most, max((job.members for job in pool.jobs), default=1))
+
+    def late(self, workers: int) -> int:
+        """Jobs that wait longer than the target."""
+        if workers not in self._late:
+            jobs = self._pool.jobs
+            starts = fifo_starts(jobs, workers)
+            waits = (min(start, self._end_s) - job.submitted_at for start, job in zip(starts, jobs, strict=True))
+            self._late[workers] = sum(wait > self._target_s for wait in waits)
+        return self._late[workers]
+
+    def first(self, allowed: int) -> _Option:
+        """The fewest workers with at most `allowed` late jobs, which all the workers there may be do not exceed."""
+        return self._fewest(self._least, allowed)
+
+    def after(self, option: _Option) -> _Option | None:
+        """The next step; None when no more workers make any job less late."""
+        if option.late == self.late(self.most):
+            return None
+        return self._fewest(option.workers + 1, option.late - 1)
+
+    def _fewest(self, low: int, allowed: int) -> _Option:
+        high = self.most
+        while low < high:
+            middle = (low + high) // 2
+            if self.late(middle) <= allowed:
+                high = middle
+            else:
+                low = middle + 1
+        return _Option(low, self.late(low))
+
+
+def _nodes_of(group: FleetGroup, workers: Sequence[tuple[PodSize, int]]) -> int:
+    return max(group.min_nodes, alike_nodes_needed(group.shape, [*group.residents, *workers]))
+
+
+def peak_fleet(pools: Sequence[FleetPool], groups: Sequence[FleetGroup]) -> Fleet:
+    """As many workers as jobs that all start when submitted need at once, however many a pool may have."""
+    workers = {pool.name: _most_at_once(pool.jobs) for pool in pools}
+    nodes = {
+        group.name: _nodes_of(group, [(pool.worker, workers[pool.name]) for pool in pools if pool.group == group.name])
+        for group in groups
+    }
+    return Fleet(workers, nodes, sum(nodes[group.name] * group.usd_per_hour for group in groups))
+
+
+def _most_at_once(jobs: Sequence[PooledJob]) -> int:
+    changes = [(job.submitted_at, job.members) for job in jobs]
+    changes += [(job.submitted_at + job.duration_s, -job.members) for job in jobs]
+    return max(accumulate(change for _, change in sorted(changes)), default=0)

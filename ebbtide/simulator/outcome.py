@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from ebbtide.simulator.billing import Bill
+from ebbtide.simulator.bound import ZeroWait
 from ebbtide.simulator.cluster import Eviction
 from ebbtide.simulator.edges import Tally
+from ebbtide.simulator.pools import PooledJob
 from ebbtide.simulator.results import Series, StrategyResult
-from ebbtide.simulator.waits import percentile
+from ebbtide.simulator.waits import percentile, rank
 from ebbtide.simulator.workers import JobRun
 from ebbtide.vocabulary.windows import DisruptionWindow
 
@@ -48,15 +50,50 @@ def strategy_result(
         node_hours_by_group=bill.node_hours,
         usd=sum(bill.usd_per_day),
         usd_per_day=bill.usd_per_day,
+        usd_on_demand=bill.usd_on_demand,
+        usd_with_spot=bill.usd_with_spot,
         saving_vs_fixed_fleet=None,
         jobs_done=done,
         jobs_interrupted=sum(job.interruptions for job in jobs),
+        lost_work_s=sum(job.lost_s for job in jobs),
         jobs_unfinished=len(jobs) - done,
         wait_p50_s=percentile(waits, 0.5),
         wait_p95_s=percentile(waits, 0.95),
+        wait_p99_s=percentile(waits, 0.99),
+        wait_quantiles_s=_quantiles(waits),
         evictions_in_window=evictions.in_window,
         evictions_in_business_hours=evictions.in_business_hours,
         budget_openings=tally.budget_openings,
         scale_downs_to_zero=tally.scale_downs_to_zero,
         series=series,
     )
+
+
+def bound_result(bound: ZeroWait, jobs: Sequence[PooledJob], end_s: float) -> StrategyResult:
+    """The bound's figures: every job starts when it is submitted, and nothing is ever moved."""
+    done = sum(job.submitted_at + job.duration_s <= end_s for job in jobs)
+    return StrategyResult(
+        node_hours=sum(bound.node_hours.values()),
+        node_hours_by_group=bound.node_hours,
+        usd=sum(bound.usd_per_day),
+        usd_per_day=bound.usd_per_day,
+        usd_on_demand=bound.usd_on_demand,
+        usd_with_spot=bound.usd_with_spot,
+        saving_vs_fixed_fleet=None,
+        jobs_done=done,
+        jobs_interrupted=0,
+        jobs_unfinished=len(jobs) - done,
+        wait_p50_s=0.0,
+        wait_p95_s=0.0,
+        evictions_in_window=0,
+        evictions_in_business_hours=0,
+        budget_openings=0,
+        scale_downs_to_zero=0,
+        series=bound.series,
+    )
+
+
+def _quantiles(waits: Sequence[float]) -> tuple[float, ...]:
+    """Nearest-rank quantiles at 0, 1, … 100 %: enough to draw the distribution, whatever the number of jobs."""
+    ordered = sorted(waits)
+    return tuple(ordered[rank(len(ordered), share / 100) - 1] for share in range(101)) if ordered else ()

@@ -5,7 +5,7 @@ Units: seconds, node-hours, US dollars, fractions from 0 to 1. Later versions on
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 
 SCHEMA = 1
 
@@ -29,6 +29,14 @@ class StrategyResult:
     budget_openings: int
     scale_downs_to_zero: int
     series: "Series"
+    usd_on_demand: float = 0.0  # the same nodes without any commitment
+    usd_with_spot: float | None = None  # flexible nodes above min at typical spot prices; None: a price is missing
+    wait_p99_s: float = 0.0
+    lost_work_s: float = 0.0  # what interrupted jobs had run when their worker went
+    survivors: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Node-hours of nodes that were kept in the disruption window, by the reason that kept them."""
+    wait_quantiles_s: tuple[float, ...] = ()
+    """The longest wait of the luckiest 0, 1, 2, … 100 % of the jobs; empty where nothing waits by definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,5 +73,9 @@ class Replay:
     open_spans: tuple[tuple[float, float], ...]  # business hours, seconds from the start, clipped
     strategies: Mapping[str, StrategyResult]
     replay_seconds: float
+    gaps: tuple[tuple[float, float], ...] = ()  # where the trace may lack data, seconds from the start, clipped
     rollouts: bool = True  # whether services were deployed
+    failures: Mapping[str, float] = field(default_factory=dict[str, float])  # those that were asked for, by option
+    attainable: float | None = None  # fraction of the fixed fleet's dollars that the zero-wait bound would save
+    price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # when each kind of price was current
     jobs: int = 0  # submitted in the replayed days and run by a pool: done and unfinished ones of each strategy

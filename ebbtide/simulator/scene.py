@@ -1,13 +1,16 @@
 """What all strategies of a replay share: the jobs with their pools, the customer's calendar, the measured time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.alignment import REFERENCE_MONDAY, aligned_start
+from ebbtide.simulator.cluster.model import Accidents
 from ebbtide.simulator.days import DAY_S, day_ends
+from ebbtide.simulator.failures import Failures, accidents_of
+from ebbtide.simulator.gangs import largest_gangs
 from ebbtide.simulator.pools import Assignment, PooledJob, assign
 from ebbtide.simulator.rollouts import Rollout, planned_rollouts
 from ebbtide.simulator.strategies import Strategy
@@ -15,9 +18,11 @@ from ebbtide.simulator.traces import Job, Trace
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.windows import zone_of
 
-SWEEP = timedelta(seconds=60)
+SWEEP = timedelta(hours=1)
 """The longest time between two readings of a replay. In virtual time no hint is ever lost, so a sweep finds nothing
 new: production reads every few seconds only because hints are."""
+SWEEP_FOR_DRAIN_TARGETS = timedelta(seconds=60)
+"""Where a pool has one: that the head of its queue has waited for too long is no change, and so nobody's hint."""
 
 
 class ReplayError(ValueError):
@@ -36,6 +41,7 @@ class ReplayOptions:
     strategies: tuple[Strategy, ...] = tuple(Strategy)
     seed: int = 0
     rollouts: bool = True
+    failures: Failures = field(default_factory=Failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,7 @@ class Scene:
     day_ends: tuple[float, ...]
     seed: int
     rollouts: tuple[Rollout, ...]
+    accidents: Accidents | None = None
 
     @property
     def jobs(self) -> tuple[PooledJob, ...]:
@@ -76,7 +83,7 @@ def scene_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> S
     end_s = days * DAY_S
     submitted = [job for job in trace.jobs if job.submitted_at < end_s]
     chosen = [job for job in submitted if options.max_job_s is None or job.duration_s <= options.max_job_s]
-    assignment = assign(chosen, settings.workers)
+    assignment = assign(chosen, settings.workers, largest_gangs(settings))
     if not assignment.jobs:
         raise ReplayError(_nothing_to_replay(trace, days, chosen, assignment.unfit))
     start = aligned_start(trace.jobs, config.hours) if options.start is None else _local(options.start, config)
@@ -92,6 +99,7 @@ def scene_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> S
         rollouts=planned_rollouts(settings.workloads, config.hours, start, end_s, options.seed)
         if options.rollouts
         else (),
+        accidents=accidents_of(options.failures, settings),
     )
 
 
@@ -99,7 +107,9 @@ def _config(settings: StackSettings, start: datetime | None) -> ControllerConfig
     """What production would be told, with the holidays of the replayed years: never those of the day it runs on."""
     year = (REFERENCE_MONDAY if start is None else start).year
     redis = RedisEndpoint(host="replayed")
-    return replace(controller_config(settings, redis, [year - 1, year, year + 1]), sweep=SWEEP)
+    config = controller_config(settings, redis, [year - 1, year, year + 1])
+    targets = any(pool.drain_within is not None for pool in config.pools)
+    return replace(config, sweep=SWEEP_FOR_DRAIN_TARGETS if targets else SWEEP)
 
 
 def _local(start: datetime, config: ControllerConfig) -> datetime:

@@ -2,38 +2,57 @@
 
 `fixed-flexible` is the product. Two are its own first steps: the same workers and the same autoscaler, but one mixed
 group instead of fixed and flexible ones (`cluster-autoscaling`), and then budgets that never open as well
-(`worker-autoscaling`). `fixed-fleet` scales nothing. GPU groups stay apart in all of them: no one runs them mixed.
+(`worker-autoscaling`). `keda-defaults` is that last one under KEDA and an autoscaler with its own defaults.
+`fixed-fleet` and `peak-fleet` scale nothing, and `zero-wait-bound` runs nothing: it is what nobody who keeps the
+stack's groups can undercut without a wait. GPU groups stay apart in all of them: no one runs them mixed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ebbtide.prices import GroupRate, group_rate, hourly, instance_type, usable
+from ebbtide.prices import (
+    GroupRate,
+    NoPrice,
+    PricingAssumption,
+    group_rate,
+    hourly,
+    instance_type,
+    spot_typical,
+    usable,
+)
 from ebbtide.settings.grace import grace_seconds
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import home_kind
 from ebbtide.settings.workers import WorkerSettings
 from ebbtide.settings.workloads import WorkloadSettings
+from ebbtide.simulator.billing import Rates
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
 from ebbtide.vocabulary.labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, Category, NodeKind
 
 NODE_BOOT_S = 120.0  # from launch to a node that takes pods
 POD_START_S = 15.0  # pull, import and registration of a worker; readiness of a service
+KUBERNETES_GRACE_S = 30.0
+"""Of a pod that states none."""
+
 MIXED = "mixed"
 
 FLAGS = AutoscalerFlags(
-    scale_down_unneeded_s=300.0,
     scale_down_delay_after_add_s=180.0,
+    scale_down_delay_local=True,
     unremovable_recheck_s=60.0,
-    utilization_threshold=0.65,
     max_drain_parallelism=5,
     expander="priority,least-waste",
     skip_nodes_with_local_storage=False,
     skip_nodes_with_system_pods=False,
 )
-"""What the product tells the autoscaler. The model has one unneeded time: the longest of the product's groups."""
+"""What the product tells the autoscaler for all groups; what it says of a group is in `UNNEEDED_S` and `THRESHOLD`."""
+
+UNNEEDED_S: Mapping[NodeKind, float] = {NodeKind.FLEXIBLE: 60.0, NodeKind.GPU: 180.0, NodeKind.SPOT: 60.0}
+THRESHOLD = 0.65
+"""As the tags of the Auto Scaling groups say. Fixed groups have none: the autoscaler's careful defaults hold for them.
+Where nobody set the product's flags, nobody set its tags either."""
 
 _GPU_TAINT = Taint(GPU_TAINT_KEY, GPU_TAINT_VALUE)
 
@@ -45,15 +64,32 @@ class Strategy(StrEnum):
     CLUSTER_AUTOSCALING = "cluster-autoscaling"
     WORKER_AUTOSCALING = "worker-autoscaling"
     FIXED_FLEET = "fixed-fleet"
+    PEAK_FLEET = "peak-fleet"
+    KEDA_DEFAULTS = "keda-defaults"
+    ZERO_WAIT_BOUND = "zero-wait-bound"
 
     @property
     def separates(self) -> bool:
         """Whether fixed pods have nodes of their own."""
-        return self in (Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEET)
+        return self not in (Strategy.CLUSTER_AUTOSCALING, Strategy.WORKER_AUTOSCALING, Strategy.KEDA_DEFAULTS)
 
     @property
     def opens_budgets(self) -> bool:
         return self in (Strategy.FIXED_FLEXIBLE, Strategy.CLUSTER_AUTOSCALING)
+
+    @property
+    def stops_safely(self) -> bool:
+        """Whether a worker that is told to stop ends its job first."""
+        return self is not Strategy.KEDA_DEFAULTS
+
+    @property
+    def flags(self) -> AutoscalerFlags:
+        """What the autoscaler is told; by whoever runs KEDA, nothing."""
+        return AutoscalerFlags() if self is Strategy.KEDA_DEFAULTS else FLAGS
+
+
+DEFAULT_STRATEGIES = tuple(Strategy)
+"""What is shown when nobody chooses. The fleets and the bound take next to no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +97,32 @@ class ClusterPlan:
     """What a strategy builds: groups with their prices, workloads with their replicas, one Deployment per pool."""
 
     groups: tuple[GroupModel, ...]
-    rates: Mapping[str, GroupRate]
+    money: Rates
     workloads: tuple[tuple[WorkloadModel, int], ...]
     workers: Mapping[str, WorkloadModel]
+
+    @property
+    def rates(self) -> Mapping[str, GroupRate]:
+        """As the stack file assumes."""
+        return self.money.assumed
 
 
 def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
     """The strategy's cluster. Raises `ebbtide.prices.NoPrice` if a node cannot be priced."""
     homes = _separate_homes(settings) if strategy.separates else _mixed_homes(settings)
+    groups = homes.groups.values()
+    if strategy.flags is not FLAGS:
+        groups = [replace(group, scale_down_unneeded_s=None, utilization_threshold=None) for group in groups]
     return ClusterPlan(
-        groups=tuple(homes.groups.values()),
-        rates={name: _rate(settings, homes.source_of[name], group.min) for name, group in homes.groups.items()},
+        groups=tuple(groups),
+        money=_money(settings, homes),
         workloads=tuple(
             (_workload(name, spec, homes), spec.replicas) for name, spec in sorted(settings.workloads.items())
         ),
-        workers={name: _worker(name, spec, homes) for name, spec in sorted(settings.workers.items())},
+        workers={
+            name: _worker(name, spec, homes, safe=strategy.stops_safely)
+            for name, spec in sorted(settings.workers.items())
+        },
     )
 
 
@@ -121,6 +168,8 @@ def _mixed_homes(settings: StackSettings) -> _Homes:
         labels={NODE_GROUP: MIXED},
         boot_s=NODE_BOOT_S,
         initial=sum(settings.node_groups[name].min for name in merged),
+        scale_down_unneeded_s=shape.scale_down_unneeded_s,
+        utilization_threshold=shape.utilization_threshold,
     )
     kept = {name: group for name, group in separate.groups.items() if name not in merged}
     return _Homes(
@@ -156,14 +205,46 @@ def _group(name: str, group: NodeGroupSettings) -> GroupModel:
         taints=(_GPU_TAINT,) if group.kind is NodeKind.GPU else (),
         boot_s=NODE_BOOT_S,
         initial=group.min,
+        scale_down_unneeded_s=UNNEEDED_S.get(group.kind),
+        utilization_threshold=THRESHOLD if group.kind in UNNEEDED_S else None,
     )
 
 
-def _rate(settings: StackSettings, source: str, floor: int) -> GroupRate:
-    """No plan covers spot; and since a replay takes no node back, it charges spot nodes the on-demand price."""
-    group = settings.node_groups[source]
-    covered = 0 if group.kind is NodeKind.SPOT else floor
-    return group_rate(settings.region, group.instance_types[0], settings.costs.pricing_assumption, floor=covered)
+def _money(settings: StackSettings, homes: _Homes) -> Rates:
+    """No plan covers spot; and since a replay takes no node back, it charges spot groups the on-demand price."""
+    listed: dict[str, GroupRate] = {}
+    assumed: dict[str, GroupRate] = {}
+    for name, model in homes.groups.items():
+        group = settings.node_groups[homes.source_of[name]]
+        floor = 0 if group.kind is NodeKind.SPOT else model.min
+        price = group_rate(settings.region, group.instance_types[0], PricingAssumption.ON_DEMAND, floor=floor)
+        plan = settings.costs.pricing_assumption
+        listed[name] = price
+        assumed[name] = group_rate(settings.region, group.instance_types[0], plan, floor=floor)
+    return Rates(assumed=assumed, on_demand=listed, with_spot=on_spot(settings, assumed, homes.source_of))
+
+
+def on_spot(
+    settings: StackSettings, rates: Mapping[str, GroupRate], source_of: Mapping[str, str]
+) -> Mapping[str, GroupRate] | None:
+    """The same rates with flexible nodes above the floor at typical spot prices; None if one is not known."""
+    cheaper = dict(rates)
+    for name, rate in rates.items():
+        group = settings.node_groups[source_of[name]]
+        if group.kind is NodeKind.FLEXIBLE:
+            usd = spot_or_none(settings.region, group.instance_types[0])
+            if usd is None:
+                return None
+            cheaper[name] = replace(rate, above_usd=usd)
+    return cheaper
+
+
+def spot_or_none(region: str, instance: str) -> float | None:
+    """Typical spot dollars an hour of an instance type; None where no saving is known."""
+    try:
+        return spot_typical(region, instance)
+    except NoPrice:
+        return None
 
 
 def steady_usd(settings: StackSettings, group: str) -> float:
@@ -187,7 +268,7 @@ def _workload(name: str, spec: WorkloadSettings, homes: _Homes) -> WorkloadModel
     )
 
 
-def _worker(name: str, spec: WorkerSettings, homes: _Homes) -> WorkloadModel:
+def _worker(name: str, spec: WorkerSettings, homes: _Homes, *, safe: bool) -> WorkloadModel:
     return WorkloadModel(
         name=name,
         category=Category.WORKER.value,
@@ -197,6 +278,6 @@ def _worker(name: str, spec: WorkerSettings, homes: _Homes) -> WorkloadModel:
         node_selector=homes.of_group(spec.node_group),
         tolerations=(_GPU_TAINT,) if spec.gpu else (),
         pdb_max_unavailable=0,
-        grace_s=float(grace_seconds(spec.longest_job)),
+        grace_s=float(grace_seconds(spec.longest_job)) if safe else KUBERNETES_GRACE_S,
         startup_s=POD_START_S,
     )

@@ -1,32 +1,44 @@
 """Workload traces: one CSV row per job, read whole and checked to the last cell.
 
 Columns (`ebbtide/simulator/data/README.md`): submitted_at, duration_s, queue, cpu, memory_gib, gpu; seconds, cores, GiB
-and GPUs. A trace is trusted afterwards, so every doubt ends the reading with the place, what was found, what is
-wanted and an example. Some public traces record GPUs only: then a stated rule fills cpu and memory, and the trace
-says so among its assumptions, because a filled value is no measurement.
+and GPUs. A trace is trusted afterwards, so every doubt is named with its place, what was found, what is wanted and an
+example, and all of them together. Some public traces record GPUs only, or no memory: then a stated rule fills cpu and
+memory, and the trace says so among its assumptions, because a filled value is no measurement. A file of requests per
+window becomes synthetic work by the rules of `request_trace`.
 """
 
 import csv
-import gzip
-import io
-import math
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import isnan
 from pathlib import Path
+
+from ebbtide.simulator import request_trace
+from ebbtide.simulator.request_trace import Batches, batches_of
+from ebbtide.simulator.trace_table import Number, Row, Table, TraceError, split
+
+__all__ = ["Job", "Trace", "TraceError", "bundled", "find_trace", "read_trace"]
 
 COLUMNS = ("submitted_at", "duration_s", "queue", "cpu", "memory_gib", "gpu")
 CORES_PER_GPU = 8.0
 GIB_PER_GPU = 64.0
 GIB_PER_CORE = 4.0
+DAY_S = 86_400.0
+GAP_S = DAY_S
+"""So long without a submission is named: no quiet time is so long in the traces that come with Ebbtide."""
+QUIET_END_S = DAY_S / 2
+"""And so long after the last one, since whole days are replayed."""
 
 _DATA = Path(__file__).parent / "data"
-_NO_HEADER: list[str] = []
-_EXAMPLES = {"submitted_at": "393", "duration_s": "1080", "cpu": "12", "memory_gib": "16", "gpu": "0.5"}
-
-
-class TraceError(ValueError):
-    """A trace that cannot be replayed; the message is for the user, in one line."""
+_AMOUNT = "a number, 0 or more"
+_SUBMITTED = Number(
+    "submitted_at", "seconds from time 0 of the trace, 0 to 31622400 (366 days)", "393", most=31_622_400
+)
+_DURATION = Number("duration_s", _AMOUNT, "1080")
+_CPU = Number("cpu", _AMOUNT, "12")
+_MEMORY = Number("memory_gib", _AMOUNT, "16")
+_GPU = Number("gpu", _AMOUNT, "0.5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +55,17 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Jobs in the order of submission; never empty."""
+    """Jobs in the order of submission; never empty. `gaps`: spans, in seconds, in which data may be missing."""
 
     name: str
     jobs: tuple[Job, ...]
     assumptions: tuple[str, ...] = ()
+    gaps: tuple[tuple[float, float], ...] = ()
 
     @property
     def days(self) -> int:
         """Whole days that hold every submission."""
-        return int(self.jobs[-1].submitted_at // 86400) + 1
+        return int(self.jobs[-1].submitted_at // DAY_S) + 1
 
 
 def bundled() -> tuple[str, ...]:
@@ -68,65 +81,100 @@ def find_trace(path_or_name: str) -> Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a `.csv` or `.csv.gz` file. Raises `TraceError`."""
-    reader = _Rows(path)
-    jobs = tuple(reader.jobs(_lines(path)))
-    if not jobs:
-        raise TraceError(f"{path}: wanted a header and at least one job, found no job at all (columns: {_header()})")
-    return Trace(path.name.removesuffix(".gz").removesuffix(".csv"), jobs, reader.assumptions())
-
-
-def _lines(path: Path) -> Iterator[str]:
+    """Read a `.csv` or `.csv.gz` file of jobs, or of requests per window. Raises `TraceError`."""
+    table = Table(path)
+    name = path.name.removesuffix(".gz").removesuffix(".csv")
     try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        return io.StringIO(data.decode("utf-8-sig"), newline="")
+        header, lines = split(table.text())
     except FileNotFoundError as error:
         raise TraceError(f"{path}: no such file (bundled traces: {', '.join(bundled())})") from error
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{path}: wanted UTF-8 text, found something else at byte {error.start}") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TraceError(f"{path}: wanted a whole gzip file: {error}") from error
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
+    except csv.Error as error:
+        raise TraceError(f"{path}: row 1: wanted CSV: {error}") from error
+    if set(request_trace.COLUMNS) <= set(header):
+        found = batches_of(table, table.rows(header, lines, request_trace.COLUMNS))
+        return Trace(name, _work(found), found.assumptions, found.gaps)
+    _check_header(table, header)
+    reader = _Jobs(table)
+    jobs = tuple(reader.read(table.rows(header, lines, COLUMNS)))
+    table.refuse()
+    if not jobs:
+        raise TraceError(f"{path}: wanted a header and at least one job, found no job at all (columns: {_header()})")
+    gaps = _gaps(jobs)
+    return Trace(name, jobs, (*reader.assumptions(), *_said_of(jobs, gaps)), gaps)
 
 
 def _header() -> str:
     return ",".join(COLUMNS)
 
 
-class _Rows:
+def _check_header(table: Table, header: Sequence[str]) -> None:
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        found = ",".join(header) if header else "an empty file"
+        table.note(
+            f"row 1: missing column {', '.join(missing)}: found {found}, wanted {_header()} (one row per job, sorted "
+            f"by submitted_at) or {','.join(request_trace.COLUMNS)} (one row per window and queue)"
+        )
+    twice = [name for name in COLUMNS if header.count(name) > 1]
+    if twice:
+        table.note(f"row 1: wanted every column once, found {', '.join(twice)} more often (for example {_header()})")
+    table.refuse()
+
+
+def _work(found: Batches) -> tuple[Job, ...]:
+    return tuple(
+        Job(
+            batch.at,
+            found.duration_s,
+            batch.queue,
+            request_trace.CORES,
+            request_trace.MEMORY_GIB,
+            request_trace.GPUS,
+        )
+        for batch in found.batches
+    )
+
+
+def _gaps(jobs: Sequence[Job]) -> tuple[tuple[float, float], ...]:
+    times = [0.0, *(job.submitted_at for job in jobs)]
+    return tuple((before, after) for before, after in pairwise(times) if after - before >= GAP_S)
+
+
+def _said_of(jobs: Sequence[Job], gaps: Sequence[tuple[float, float]]) -> Iterator[str]:
+    if gaps:
+        begin, until = max(gaps, key=lambda gap: gap[1] - gap[0])
+        yield (
+            f"Nothing is submitted for {GAP_S / 3600:g} hours or more {len(gaps)} times, the longest from hour "
+            f"{begin / 3600:.4g} to hour {until / 3600:.4g}: played as idle, although the file does not say whether "
+            "data are missing there."
+        )
+    last = jobs[-1].submitted_at
+    if DAY_S - last % DAY_S >= QUIET_END_S:
+        yield (
+            f"The last job is submitted at hour {last / 3600:.4g}, and a replay of all days goes on to the end of that "
+            "day: played as idle, although the file does not say whether data are missing there."
+        )
+
+
+class _Jobs:
     """Turns rows into jobs and remembers where the stated rules were needed."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, table: Table) -> None:
+        self._table = table
         self._cpu_filled = 0
         self._memory_filled = 0
 
-    def jobs(self, lines: Iterable[str]) -> Iterator[Job]:
-        rows = csv.reader(lines, strict=True)
-        try:
-            header = [name.strip() for name in next(rows, _NO_HEADER)]
-            place = self._places(header)
-            previous = 0.0
-            for number, cells in enumerate(rows, start=2):  # the header is row 1
-                if not cells:
-                    continue  # a blank line, usually the last one
-                if len(cells) != len(header):
-                    raise TraceError(f"{self._path}: row {number}: wanted {len(header)} columns, found {len(cells)}")
-                job = self._job(number, {name: cells[i].strip() for name, i in place.items()})
-                if job.submitted_at < previous:
-                    raise self._error(
-                        number,
-                        "submitted_at",
-                        f"a time not before the row above ({previous:g})",
-                        f"{job.submitted_at:g}",
-                    )
-                previous = job.submitted_at
-                yield job
-        except csv.Error as error:
-            raise TraceError(f"{self._path}: row {rows.line_num}: wanted CSV: {error}") from error
+    def read(self, rows: Iterator[Row]) -> Iterator[Job]:
+        previous = 0.0
+        for row in rows:
+            job = self._job(row)
+            if isnan(job.submitted_at):
+                continue
+            if job.submitted_at < previous:
+                wanted = f"a time not before the row above ({previous:g})"
+                self._table.bad_cell(row, Number("submitted_at", wanted, f"{previous:g}"), f"{job.submitted_at:g}")
+            previous = job.submitted_at
+            yield job
 
     def assumptions(self) -> tuple[str, ...]:
         said: list[str] = []
@@ -141,51 +189,27 @@ class _Rows:
             )
         return tuple(said)
 
-    def _places(self, header: list[str]) -> dict[str, int]:
-        missing = [name for name in COLUMNS if name not in header]
-        if missing:
-            found = ",".join(header) if header else "an empty file"
-            raise TraceError(
-                f"{self._path}: row 1: missing column {', '.join(missing)}: found {found}, wanted {_header()} "
-                "(one row per job, sorted by submitted_at)"
-            )
-        return {name: header.index(name) for name in COLUMNS}
-
-    def _job(self, number: int, cells: Mapping[str, str]) -> Job:
-        gpu = self._amount(number, "gpu", cells["gpu"])
-        cpu = self._cpu(number, cells["cpu"], gpu)
+    def _job(self, row: Row) -> Job:
+        table = self._table
+        gpu = table.number(row, _GPU)
+        cpu = self._cpu(row, gpu)
         return Job(
-            submitted_at=self._amount(number, "submitted_at", cells["submitted_at"]),
-            duration_s=self._amount(number, "duration_s", cells["duration_s"]),
-            queue=cells["queue"],
+            submitted_at=table.number(row, _SUBMITTED),
+            duration_s=table.number(row, _DURATION),
+            queue=row.cells["queue"],
             cpu=cpu,
-            memory_gib=self._memory(number, cells["memory_gib"], cpu=cpu, gpu=gpu),
+            memory_gib=self._memory(row, cpu=cpu, gpu=gpu),
             gpu=gpu,
         )
 
-    def _cpu(self, number: int, text: str, gpu: float) -> float:
-        if text or gpu == 0:  # without a GPU there is nothing to derive cores from: an empty cell is then an error
-            return self._amount(number, "cpu", text)
+    def _cpu(self, row: Row, gpu: float) -> float:
+        if row.cells["cpu"] or gpu == 0:  # without a GPU there is nothing to derive cores from: an empty cell is bad
+            return self._table.number(row, _CPU)
         self._cpu_filled += 1
         return CORES_PER_GPU * gpu
 
-    def _memory(self, number: int, text: str, *, cpu: float, gpu: float) -> float:
-        if text:
-            return self._amount(number, "memory_gib", text)
+    def _memory(self, row: Row, *, cpu: float, gpu: float) -> float:
+        if row.cells["memory_gib"]:
+            return self._table.number(row, _MEMORY)
         self._memory_filled += 1
         return GIB_PER_GPU * gpu if gpu else GIB_PER_CORE * cpu
-
-    def _amount(self, number: int, column: str, text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not (math.isfinite(value) and value >= 0):
-            raise self._error(number, column, "a number, 0 or more", text)
-        return value
-
-    def _error(self, number: int, column: str, wanted: str, found: str) -> TraceError:
-        return TraceError(
-            f"{self._path}: row {number}, column {column}: wanted {wanted}, found {found!r} "
-            f"(for example {_EXAMPLES[column]})"
-        )

@@ -1,19 +1,25 @@
 """The world of one strategy in virtual time: queues fed by a trace, workers on a modelled cluster, and the view of it.
 
-The controller never sees the world as it is. Each change is published a moment later, to the queue reading after
-`demand_lag_s`, to the cluster's cache after `cluster_lag_s`, as it was when it happened; each publication is a hint.
-So a decision acts on a world that may have moved on, as the real one does, and a job popped in between is at stake.
+The controller never sees the world as it is. A change of the cluster is published to its cache after `cluster_lag_s`,
+as it was when it happened; the queues are read `read_s` before the turn that uses the reading. So a decision acts on a
+world that may have moved on, as the real one does, and a job popped in between is at stake.
+
+Each change is a hint to look again. More work is one at once; any other news waits up to `quiet_hint_s` for more of its
+kind: turns are most of what a replay costs, and one that can only lower may be as late as production would be with a
+lost hint. Nothing is lost by it: every reading and every cache is as new in that turn as it would be otherwise.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
 from typing import TypeVar
 
 from controllers.ports import BudgetSeen, Known, PodPhase, PodSeen, PoolSeen
+from ebbtide.settings.controller_document import SWEEP
 from ebbtide.simulator.cluster import ClusterModel, Pod, StopReason
-from ebbtide.simulator.cluster.model import AutoscalerFlags
+from ebbtide.simulator.cluster.model import Accidents, AutoscalerFlags
 from ebbtide.simulator.recorder import SeriesRecorder
 from ebbtide.simulator.rollouts import Rollout, Rollouts
 from ebbtide.simulator.strategies import ClusterPlan
@@ -24,6 +30,8 @@ _T = TypeVar("_T")
 
 AFTER_THE_MODEL = 9
 """Priority of what looks at the cluster: everything else of the same instant has happened."""
+BEFORE_THE_MODEL = -1
+"""Priority of what comes from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +44,13 @@ class WorldSetup:
     flags: AutoscalerFlags = field(default_factory=AutoscalerFlags)
     safe_stop: bool = True
     times: WorkerTimes = field(default_factory=WorkerTimes)
-    demand_lag_s: float = 0.005  # event, coalescing and one read
+    demand_lag_s: float = 0.005  # from new work to the turn that knows of it: event, coalescing and one read
+    read_s: float = 0.002  # of that the reading: what happens in it is not known yet when the turn decides
+    quiet_hint_s: float = SWEEP.total_seconds()  # from any other news to the turn: as late as a sweep could bring it
     cluster_lag_s: float = 0.1  # watch event to cache
     budget_lag_s: float = 0.5  # a budget's status after its spec
     rollouts: tuple[Rollout, ...] = ()
+    accidents: Accidents | None = None
 
 
 @dataclass(slots=True)
@@ -52,19 +63,22 @@ class Views:
 
 
 class World:
-    """Everything that exists, for one strategy. `hinted` is set when the controller would be told to look again."""
+    """Everything that exists, for one strategy. `hint_at` is when the controller is told to look again."""
 
     def __init__(self, plan: ClusterPlan, jobs: Sequence[JobRun], setup: WorldSetup) -> None:
         self.setup = setup
         self.timeline = Timeline()
         self.views = Views()
-        self.hinted = False
-        self.jobs = tuple(jobs)
+        self.hint_at = math.inf
+        self._to_come = sorted(jobs, key=lambda job: job.submitted_at)[::-1]  # the next one last
         self.recorder = SeriesRecorder(tuple(group.name for group in plan.groups))
         self._versions: dict[str, int] = {}
         self._budgets = {workload.name: 0 for workload, _ in plan.workloads}
         self._rng = Random(setup.seed)
         self._queues = {name: self._queue(name) for name in plan.workers}
+        self._unread = dict.fromkeys(self._queues)  # a set that keeps its order
+        self._read_holds_until = -math.inf
+        self._pods_seen = {name: dict[str, PodSeen]() for name in plan.workers}
         self._looking: set[str] = set()
         self._sampling = False
         self.cluster = ClusterModel(
@@ -74,6 +88,7 @@ class World:
             seed=setup.seed,
             listener=self,
             cache_lag_s=setup.cluster_lag_s / 2,
+            accidents=setup.accidents,
         )
         self._rollouts = Rollouts(self.timeline, self.cluster, setup.rollouts, cost_lag_s=setup.cluster_lag_s)
         for workload, replicas in plan.workloads:
@@ -81,13 +96,26 @@ class World:
             self.views.budgets[workload.name] = BudgetSeen(max_unavailable=0, version=self.version(workload.name))
         for name, worker in plan.workers.items():
             self.cluster.deploy(worker, 0)
-            self.views.demand[name] = self._queues[name].reading()
             self.views.pools[name] = self._pool_seen(name)
-        for job in jobs:
-            self.timeline.at(job.submitted_at, lambda job=job: self._queues[job.pool].enqueue(job))
+        self._await_jobs()
         self._sample_soon()
 
     # --- what the controller's edges call ---------------------------------------------------------------------------
+
+    def read_queues(self) -> float:
+        """Take the readings of the next turn; returns when it may begin."""
+        for name in list(self._unread):
+            reading = self.views.demand[name] = self._queues[name].reading()
+            if not reading.waiting:  # else its head grows older
+                del self._unread[name]
+        self._read_holds_until = self.timeline.now + self.setup.read_s
+        return self._read_holds_until
+
+    def readings(self) -> Mapping[str, Known]:
+        """What the queues hold: as read just before, or else as it is now."""
+        if self.timeline.now > self._read_holds_until:
+            self.read_queues()
+        return self.views.demand
 
     def version(self, name: str) -> str:
         """The resourceVersion of a pool's Deployment or of a budget, as the API server has it now."""
@@ -147,13 +175,30 @@ class World:
             self.setup.times,
         )
 
+    def _await_jobs(self) -> None:
+        if self._to_come:
+            self.timeline.at(max(self._to_come[-1].submitted_at, self.timeline.now), self._arrive, BEFORE_THE_MODEL)
+
+    def _arrive(self) -> None:
+        """One event for all jobs of an instant, and none for those that are far away."""
+        now = self.timeline.now
+        while self._to_come and self._to_come[-1].submitted_at <= now:
+            job = self._to_come.pop()
+            self._queues[job.pool].enqueue(job)
+        self._hint(self.setup.demand_lag_s)
+        self._await_jobs()
+
+    def _hint(self, within_s: float) -> None:
+        self.hint_at = min(self.hint_at, self.timeline.now + within_s)
+
     def _exited(self, pool: str, name: str) -> None:
-        for pod in self.cluster.pods(pool):
-            if pod.name == name:
-                self.cluster.pod_exited(pod)
+        pod = self.cluster.pod(pool, name)
+        if pod is not None:
+            self.cluster.pod_exited(pod)
 
     def _demand_changed(self, pool: str) -> None:
-        self._publish(self.setup.demand_lag_s, self.views.demand, pool, self._queues[pool].reading())
+        self._unread[pool] = None
+        self._hint(self.setup.quiet_hint_s)
         self._sample_soon()
 
     def _changed(self, pool: str) -> None:
@@ -175,19 +220,18 @@ class World:
         self._publish(self.setup.cluster_lag_s, self.views.pools, pool, self._pool_seen(pool))
 
     def _pool_seen(self, pool: str) -> PoolSeen:
-        return PoolSeen(
-            replicas=self.cluster.replicas(pool),
-            pods=tuple(
-                PodSeen(name=pod.name, phase=_phase(pod), marked=pod.deletion_cost < 0)
-                for pod in self.cluster.pods(pool)
-            ),
-            version=self.version(pool),
-        )
+        seen = self._pods_seen[pool]
+        for name, pod in self.cluster.changed_pods(pool).items():
+            if pod is None:
+                seen.pop(name, None)
+            else:
+                seen[name] = PodSeen(name=name, phase=_phase(pod), marked=pod.deletion_cost < 0)
+        return PoolSeen(replicas=self.cluster.replicas(pool), pods=tuple(seen.values()), version=self.version(pool))
 
     def _publish(self, lag_s: float, view: dict[str, _T], name: str, seen: _T) -> None:
         def arrive() -> None:
             view[name] = seen
-            self.hinted = True
+            self._hint(self.setup.quiet_hint_s)
 
         self.timeline.after(lag_s, arrive)
 

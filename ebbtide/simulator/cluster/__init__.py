@@ -3,6 +3,7 @@
 Knows nothing of queues, jobs and the controller, so it can be replayed against recordings of the real thing.
 """
 
+from ebbtide.simulator.cluster.autoscaler import Keeps, Kept, Why
 from ebbtide.simulator.cluster.cluster import ClusterModel
 from ebbtide.simulator.cluster.model import (
     AutoscalerFlags,
@@ -20,10 +21,13 @@ __all__ = [
     "ClusterModel",
     "Eviction",
     "GroupModel",
+    "Keeps",
+    "Kept",
     "Listener",
     "Node",
     "Pod",
     "StopReason",
     "Taint",
+    "Why",
     "WorkloadModel",
 ]

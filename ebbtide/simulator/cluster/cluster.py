@@ -3,9 +3,10 @@
 import random
 from collections.abc import Mapping, Sequence
 
-from ebbtide.simulator.cluster.autoscaler import Autoscaler, Reach
+from ebbtide.simulator.cluster.accidents import Boots, Interruptions
+from ebbtide.simulator.cluster.autoscaler import Autoscaler, Kept, Reach
 from ebbtide.simulator.cluster.lifecycle import Lifecycle, Watchers
-from ebbtide.simulator.cluster.model import AutoscalerFlags, Eviction, GroupModel, Listener, WorkloadModel
+from ebbtide.simulator.cluster.model import Accidents, AutoscalerFlags, Eviction, GroupModel, Listener, WorkloadModel
 from ebbtide.simulator.cluster.nodes import Machines
 from ebbtide.simulator.cluster.replicasets import ReplicaSets
 from ebbtide.simulator.cluster.scheduler import Placement, Scheduler
@@ -25,6 +26,7 @@ class ClusterModel:
         seed: int = 0,
         listener: Listener | None = None,
         cache_lag_s: float = 0.0,
+        accidents: Accidents | None = None,
     ) -> None:
         """`flags` None: no autoscaler, the nodes stay as they start. `cache_lag_s`: how late the ReplicaSet
         controller sees a deletion cost.
@@ -32,13 +34,15 @@ class ClusterModel:
         rng = random.Random(seed)
         placement = Placement()
         self._state = ClusterState({group.name: group for group in groups})
-        self._machines = Machines(timeline, self._state, listener)
+        self._machines = Machines(timeline, self._state, listener, rng)
         self._lifecycle = Lifecycle(timeline, self._state, listener)
         self._replicasets = ReplicaSets(timeline, self._lifecycle, rng, cache_lag_s)
         self._scheduler = Scheduler(timeline, self._state, placement, rng)
         self._scheduler.bind = self._lifecycle.bind
         reach = Reach(machines=self._machines, lifecycle=self._lifecycle, placement=placement)
-        self._autoscaler = Autoscaler(timeline, self._state, reach, flags, rng) if flags is not None else None
+        self._autoscaler = None
+        if flags is not None:
+            self._autoscaler = Autoscaler(timeline, self._state, reach, flags, rng, clock_second=self._scheduler.tick)
         self._machines.on_open = self._scheduler.room_freed
         self._machines.on_change = self._changed
         if self._autoscaler:
@@ -50,9 +54,18 @@ class ClusterModel:
             lacking=self._replicasets.count_again,
             changed=self._changed,
         )
+        if accidents is not None:
+            self._expect(timeline, accidents, random.Random(f"{seed} accidents"))
         for group in groups:
             for _ in range(group.initial):
                 self._machines.launch(group, boot_s=0.0)
+
+    def _expect(self, timeline: Timeline, accidents: Accidents, rng: random.Random) -> None:
+        self._machines.boots = Boots(accidents, rng)
+        self._lifecycle.image_pull_s = accidents.image_pull_s
+        interruptions = Interruptions(timeline, self._state, accidents, rng)
+        interruptions.machines, interruptions.pods = self._machines, self._lifecycle
+        self._machines.on_launch = interruptions.launched
 
     def deploy(self, workload: WorkloadModel, replicas: int) -> None:
         if workload.name in self._state.deployments:
@@ -79,11 +92,22 @@ class ClusterModel:
         """Set a pod's deletion cost; a pod that is gone is no error, as in a race with the real one."""
         deployment = self._state.deployments.get(pod.rpartition("-")[0])
         if deployment and (found := deployment.pods.get(pod)):
+            deployment.changed[pod] = found
             self._replicasets.annotate(found, deletion_cost)
 
     def pods(self, workload: str) -> tuple[Pod, ...]:
         """All that exist, terminating ones included, oldest first."""
         return tuple(self._state.deployments[workload].pods.values())
+
+    def pod(self, workload: str, name: str) -> Pod | None:
+        """One that exists, or None."""
+        return self._state.deployments[workload].pods.get(name)
+
+    def changed_pods(self, workload: str) -> Mapping[str, Pod | None]:
+        """By name, new ones in the order of their creation: those that changed since the last call; None: gone."""
+        deployment = self._state.deployments[workload]
+        changed, deployment.changed = deployment.changed, {}
+        return changed
 
     def pod_exited(self, pod: Pod) -> None:
         self._lifecycle.exited(pod)
@@ -103,6 +127,10 @@ class ClusterModel:
     @property
     def evictions(self) -> list[Eviction]:
         return self._autoscaler.evictions if self._autoscaler else []
+
+    def kept_seconds(self) -> Mapping[Kept, float]:
+        """Why nodes were there so far, in node-seconds by reason: for a span of time, take what it added."""
+        return self._autoscaler.kept_seconds() if self._autoscaler else {}
 
     def unremovable_reasons(self) -> tuple[str, ...]:
         """Distinct reasons for which the autoscaler kept a node so far, sorted."""

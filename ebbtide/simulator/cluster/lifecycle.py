@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.simulator.cluster.model import Listener, StopReason
-from ebbtide.simulator.cluster.state import ClusterState, Deployment, Node, Pod
+from ebbtide.simulator.cluster.state import ClusterState, Deployment, Node, Pod, count
 from ebbtide.simulator.timeline import Handle, Timeline
 
 PROCESS_EXIT_S = 0.5
@@ -35,12 +35,13 @@ class Lifecycle:
         self._exits: dict[str, Handle] = {}
         self._starts: dict[str, Handle] = {}
         self.watchers: Watchers | None = None
+        self.image_pull_s = 0.0
 
     def create(self, deployment: Deployment) -> None:
         deployment.born += 1
         spec = deployment.spec
         pod = Pod(f"{spec.name}-{deployment.born}", spec.name, self._timeline.now, spec)
-        deployment.pods[pod.name] = pod
+        deployment.pods[pod.name] = deployment.changed[pod.name] = pod
         deployment.staying += 1
         self._tell.created(pod)
         self._tell.changed()
@@ -49,8 +50,15 @@ class Lifecycle:
         pod.node = node
         node.pods[pod.name] = pod
         node.room.take(pod.spec)
-        self._starts[pod.name] = self._timeline.after(pod.spec.startup_s, lambda: self._run(pod))
+        self._state.touch(node)
+        self._starts[pod.name] = self._timeline.after(self._startup_s(pod, node), lambda: self._run(pod))
         self._tell.changed()
+
+    def _startup_s(self, pod: Pod, node: Node) -> float:
+        if not self.image_pull_s or pod.workload in node.images:
+            return pod.spec.startup_s
+        node.images.add(pod.workload)
+        return pod.spec.startup_s + self.image_pull_s
 
     def stop(self, pod: Pod, why: StopReason, grace_s: float) -> None:
         """Delete a pod with a grace period. Of one that is stopping this can only shorten the time it has left."""
@@ -61,7 +69,11 @@ class Lifecycle:
         ran = pod.running_since is not None
         deployment.healthy -= ran
         deployment.staying -= 1
+        deployment.changed[pod.name] = pod
         pod.stopping = True
+        if pod.node is not None:
+            count(pod.node.stopping, pod.workload, 1)
+            self._state.touch(pod.node)
         if ran:
             self._kills[pod.name] = self._timeline.after(grace_s, lambda: self._gone(pod, killed=True))
             lasts = self._listener.pod_stopping(pod, why) if self._listener else PROCESS_EXIT_S
@@ -100,7 +112,9 @@ class Lifecycle:
     def _run(self, pod: Pod) -> None:
         del self._starts[pod.name]
         pod.running_since = self._timeline.now
-        self._state.deployments[pod.workload].healthy += 1
+        deployment = self._state.deployments[pod.workload]
+        deployment.healthy += 1
+        deployment.changed[pod.name] = pod
         self._tell.changed()
         if self._listener:
             self._listener.pod_running(pod)
@@ -109,12 +123,17 @@ class Lifecycle:
         for planned in (self._kills, self._exits, self._starts):
             if handle := planned.pop(pod.name, None):
                 self._timeline.cancel(handle)
-        del self._state.deployments[pod.workload].pods[pod.name]
+        deployment = self._state.deployments[pod.workload]
+        del deployment.pods[pod.name]
+        deployment.changed[pod.name] = None
         if pod.node is None:
             self._tell.withdrawn(pod)
         else:
             del pod.node.pods[pod.name]
             pod.node.room.give_back(pod.spec)
+            if pod.stopping:
+                count(pod.node.stopping, pod.workload, -1)
+            self._state.touch(pod.node)
             self._tell.room_freed(pod.node)
         self._tell.changed()
         if self._listener:

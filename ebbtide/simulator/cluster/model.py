@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from ebbtide.vocabulary.labels import NODE_GROUP
+
 if TYPE_CHECKING:
     from ebbtide.simulator.cluster.state import Pod
 
@@ -41,7 +43,24 @@ class GroupModel:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     taints: tuple[Taint, ...] = ()
     boot_s: float = 0.0  # from launch, when billing starts, to a node that takes pods
+    boot_step_s: float = 0.0  # of nodes launched together, each one is ready so much after the one before
+    boot_spread_s: float = 0.0  # each one is ready up to so much earlier or later, by chance; at most boot_s
     initial: int = 0  # nodes that are there, and booted, when the run starts
+    # As the tags of an Auto Scaling group say; None: the flag for all groups.
+    scale_down_unneeded_s: float | None = None
+    utilization_threshold: float | None = None
+    template_less_cpu_m: int = 0  # the made-up node that stands for the group until one was seen has so much less
+
+
+LABELS_IGNORED_ANYWHERE = frozenset(
+    ("kubernetes.io/hostname", "topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+)
+LABELS_IGNORED_ON_AWS = LABELS_IGNORED_ANYWHERE | {
+    NODE_GROUP,  # the product's own, named by a flag
+    "eks.amazonaws.com/nodegroup",
+    "topology.ebs.csi.aws.com/zone",
+}
+"""Labels in which groups may differ and still count as alike, so that they are kept in balance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +71,7 @@ class AutoscalerFlags:
     scale_down_unneeded_s: float = 600.0
     scale_down_delay_after_add_s: float = 600.0
     scale_down_delay_after_delete_s: float = 10.0  # its default is the scan interval
+    scale_down_delay_local: bool = False  # the two delays hold for the group that changed alone
     unremovable_recheck_s: float = 300.0
     utilization_threshold: float = 0.5
     max_drain_parallelism: int = 1
@@ -60,7 +80,19 @@ class AutoscalerFlags:
     skip_nodes_with_local_storage: bool = True
     skip_nodes_with_system_pods: bool = True
     balance_similar: bool = False
+    balancing_ignored_labels: frozenset[str] = LABELS_IGNORED_ON_AWS
     max_graceful_termination_s: float = 600.0
+    max_node_provision_s: float = 900.0  # from launch to a node; then the launch is given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accidents:
+    """What goes wrong with machines; nothing by default."""
+
+    failed_boots: float = 0.0  # the share of launches that never become a node
+    slow_boots: float = 0.0  # standard deviation of the logarithm of a boot time, whose median is the group's
+    image_pull_s: float = 0.0  # what a workload's first pod on a node takes longer to start than the next ones
+    interruptions_per_hour: Mapping[str, float] = field(default_factory=dict[str, float])  # by group, of each node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +129,7 @@ class Eviction:
 class StopReason(StrEnum):
     SCALED_IN = "scaled-in"  # its ReplicaSet chose it
     EVICTED = "evicted"  # the autoscaler drains its node
+    INTERRUPTED = "interrupted"  # its spot node is taken back
 
 
 class Listener(Protocol):

@@ -1,8 +1,11 @@
 """Machines: launched, billed from then on, ready after their boot time, gone when their group lets them go."""
 
+import math
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ebbtide.simulator.cluster.accidents import Boots
 from ebbtide.simulator.cluster.model import GroupModel, Listener
 from ebbtide.simulator.cluster.state import ClusterState, Node, Room
 from ebbtide.simulator.timeline import Timeline
@@ -21,45 +24,69 @@ class Bill:
 
 
 class Machines:
-    def __init__(self, timeline: Timeline, state: ClusterState, listener: Listener | None) -> None:
+    def __init__(self, timeline: Timeline, state: ClusterState, listener: Listener | None, rng: random.Random) -> None:
         self._timeline = timeline
         self._state = state
         self._listener = listener
+        self._rng = rng
         self._bills = {name: Bill() for name in state.groups}
         self._born = dict.fromkeys(state.groups, 0)
         self.counts = dict.fromkeys(state.groups, 0)  # launched and not gone
+        self._latest: dict[str, tuple[float, int]] = {}
         self.on_change: Callable[[], None] | None = None
         self.on_open: Callable[[Node], None] | None = None  # a node takes pods from now on
+        self.on_launch: Callable[[Node], None] | None = None
+        self.boots: Boots | None = None  # None: every launch takes its group's time
 
     def launch(self, group: GroupModel, boot_s: float | None = None) -> Node:
         now = self._timeline.now
         self._born[group.name] += 1
-        boot_s = group.boot_s if boot_s is None else boot_s
+        drawn = boot_s is None and self.boots is not None and self.boots.may_be_late
+        if boot_s is None:
+            boot_s = self.boots.boot_s(group) if self.boots is not None and drawn else group.boot_s
+            boot_s += group.boot_step_s * self._launched_with(group.name)
+            if group.boot_spread_s:
+                boot_s += self._rng.uniform(-group.boot_spread_s, group.boot_spread_s)
         node = Node(f"{group.name}-{self._born[group.name]}", group, now, now + boot_s, Room(group))
         self._state.nodes[node.name] = node
         self.counts[group.name] += 1
         bill = self._bills[group.name]
         bill.running += 1
         bill.launched_at_sum += now
-        self._timeline.after(boot_s, lambda: self._ready(node))
+        if drawn:
+            self._state.uncertain[node.name] = node
+        if math.isfinite(boot_s):
+            self._timeline.after(boot_s, lambda: self._ready(node))
+        if self.on_launch:
+            self.on_launch(node)
         self._changed()
         return node
+
+    def _launched_with(self, group: str) -> int:
+        """How many nodes of the group were launched before in this instant."""
+        at, count = self._latest.get(group, (-1.0, 0))
+        count = count + 1 if at == self._timeline.now else 0
+        self._latest[group] = self._timeline.now, count
+        return count
 
     def close(self, node: Node) -> None:
         """The autoscaler is removing it: it takes no more pods."""
         node.leaving = True
         node.unwanted = False
+        self._state.touch(node)
         self._changed()
 
     def reopen(self, node: Node) -> None:
         """Its removal was given up."""
         node.leaving = False
+        self._state.touch(node)
         if self.on_open:
             self.on_open(node)
         self._changed()
 
     def terminate(self, node: Node) -> None:
         del self._state.nodes[node.name]
+        self._state.touch(node)
         self.counts[node.group] -= 1
         bill = self._bills[node.group]
         bill.running -= 1
@@ -71,7 +98,10 @@ class Machines:
         return {name: bill.at(self._timeline.now) for name, bill in self._bills.items()}
 
     def _ready(self, node: Node) -> None:
+        if node.name not in self._state.nodes:  # given up, or taken back, before it was there
+            return
         node.ready = True
+        self._state.touch(node)
         if self.on_open:
             self.on_open(node)
         self._changed()

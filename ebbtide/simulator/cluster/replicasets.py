@@ -6,7 +6,6 @@ that the newest are not always the victims. Deletion costs are read from a cache
 """
 
 import random
-from collections import Counter
 from collections.abc import Iterable
 
 from ebbtide.simulator.cluster.lifecycle import Lifecycle
@@ -14,6 +13,7 @@ from ebbtide.simulator.cluster.model import StopReason
 from ebbtide.simulator.cluster.state import Deployment, Pod
 from ebbtide.simulator.timeline import Timeline
 
+NANOSECONDS = 1e9  # in which the real one measures ages before it takes their power of two
 AFTER_THE_KUBELET = 1
 """Priority of a count: everything else of the same instant has happened."""
 
@@ -43,29 +43,34 @@ class ReplicaSets:
             self._lifecycle.create(deployment)
         if deployment.staying > deployment.wanted:
             staying = [pod for pod in deployment.pods.values() if not pod.stopping]
-            for pod in self._ranked(staying)[: len(staying) - deployment.wanted]:
+            for pod in self._first_to_go(staying, deployment.staying - deployment.wanted):
                 self._lifecycle.stop(pod, StopReason.SCALED_IN, pod.spec.grace_s)
 
-    def _ranked(self, pods: Iterable[Pod]) -> list[Pod]:
-        """First to go first."""
-        pods = list(pods)
-        together = Counter(pod.node.name for pod in pods if pod.node)
+    def _first_to_go(self, pods: Iterable[Pod], count: int) -> list[Pod]:
+        """Mostly the deletion costs decide: only where they do not are pods compared any further."""
+        alike: dict[tuple[bool, bool, int], list[Pod]] = {}
+        for pod in pods:
+            alike.setdefault((pod.node is not None, pod.running_since is not None, pod.cost_seen), []).append(pod)
+        going: list[Pod] = []
+        for key in sorted(alike):
+            group, left = alike[key], count - len(going)
+            if len(group) > left:
+                return going + sorted(group, key=self._rank)[:left] if left else going
+            going += group
+        return going
 
-        def rank(pod: Pod) -> tuple[bool, bool, int, int, int, int, float]:
-            return (
-                pod.node is not None,
-                pod.running_since is not None,
-                pod.cost_seen,
-                -together[pod.node.name] if pod.node else 0,
-                self._age(pod.running_since),
-                self._age(pod.created_at),
-                self._rng.random(),
-            )
-
-        return sorted(pods, key=rank)
+    def _rank(self, pod: Pod) -> tuple[int, int, int, float]:
+        return (-_together(pod), self._age(pod.running_since), self._age(pod.created_at), self._rng.random())
 
     def _age(self, since: float | None) -> int:
-        return int(self._timeline.now - since).bit_length() if since is not None else 0
+        return int((self._timeline.now - since) * NANOSECONDS).bit_length() if since is not None else 0
+
+
+def _together(pod: Pod) -> int:
+    """Pods of the same set on its node that are there to stay."""
+    if pod.node is None:
+        return 0
+    return pod.node.room.by_workload.get(pod.workload, 0) - pod.node.stopping.get(pod.workload, 0)
 
 
 def _cache(pod: Pod, cost: int) -> None:

@@ -11,14 +11,17 @@ from collections import deque
 from collections.abc import Callable
 
 from ebbtide.simulator.cluster.model import NO_SCHEDULE, GroupModel, WorkloadModel
+from ebbtide.simulator.cluster.scoring import OpenNodes
 from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 from ebbtide.simulator.timeline import Timeline
 
 AFTER_THE_CONTROLLERS = 2
-BETWEEN_NEW_PODS_S = 0.03
+BETWEEN_NEW_PODS_S = 0.03  # at most
+BETWEEN_SETS_S, SETS_BEGIN_S = 0.015, 0.05
+"""As creations follow each other in recorded runs of the real controllers."""
+REGISTERED_BEFORE_READY_S = 0.3
+"""A node is known to the scheduler a moment before it takes pods."""
 LONGEST_BACKOFF_S = 10.0
-# The real scheduler's weights.
-SPREAD, SOFT_TAINT = 2, 3
 
 
 def group_takes(group: GroupModel, workload: WorkloadModel) -> bool:
@@ -51,11 +54,13 @@ class Scheduler:
         self._state = state
         self._placement = placement
         self._rng = rng
+        self._open: dict[str, OpenNodes] = {}  # by workload
         self._active: deque[Pod] = deque()
         self._parked: dict[str, dict[str, Pod]] = {}  # by workload, then name: fit nowhere, wait for an event
+        self._attempts = 0  # that failed so far
         self._failures: dict[str, int] = {}  # attempts of a pod while there was no node at all
         self._pass_planned = False
-        self._tick = rng.random()  # when, within each second, pods that backed off are looked at
+        self.tick = rng.random()  # when each second of the wall clock begins: pods that backed off are looked at
         self._new: dict[str, list[Pod]] = {}
         self.bind: Callable[[Pod, Node], None] | None = None
         self.on_unschedulable: Callable[[], None] | None = None
@@ -67,11 +72,12 @@ class Scheduler:
 
     def _receive(self) -> None:
         """Pods asked for in one instant come one after the other, those of several sets interleaved."""
-        for pods in self._new.values():
-            delay = 0.0
+        several = len(self._new) > 1
+        for number, pods in enumerate(self._new.values()):
+            delay = number * BETWEEN_SETS_S + self._rng.uniform(0.0, SETS_BEGIN_S) if several else 0.0
             for pod in pods:
                 self._timeline.after(delay, self._retrier(pod), AFTER_THE_CONTROLLERS)
-                delay += BETWEEN_NEW_PODS_S * self._rng.uniform(0.5, 1.5)
+                delay += self._rng.uniform(0.0, BETWEEN_NEW_PODS_S)
         self._new = {}
 
     def _retrier(self, pod: Pod) -> Callable[[], None]:
@@ -90,12 +96,18 @@ class Scheduler:
         """A node appeared, or a pod left it: try again the workloads that now fit there."""
         if not node.ready or node.leaving:
             return
+        again: list[Pod] = []
+        sets = 0
         for name, pods in self._parked.items():
             workload = self._state.deployments[name].spec
             if pods and self._placement.takes(node.shape, workload) and node.room.fits(workload):
-                self._active.extend(pods.values())
+                again += pods.values()
+                sets += 1
                 pods.clear()
-                self._plan_pass()
+        if again:
+            # In the order in which they last failed, whatever set they are of.
+            self._active.extend(sorted(again, key=lambda pod: pod.failed_last) if sets > 1 else again)
+            self._plan_pass()
 
     def _plan_pass(self) -> None:
         if not self._pass_planned:
@@ -105,7 +117,8 @@ class Scheduler:
     def _pass(self) -> None:
         self._pass_planned = False
         hopeless: set[str] = set()  # binding only takes room: what failed once in this pass fails again
-        registered = any(node.ready for node in self._state.nodes.values())
+        soon = self._timeline.now + REGISTERED_BEFORE_READY_S
+        registered = any(node.ready or node.ready_at <= soon for node in self._state.nodes.values())
         while self._active:
             pod = self._active.popleft()
             if pod.stopping:
@@ -117,6 +130,8 @@ class Scheduler:
                 self.bind(pod, node)
                 continue
             hopeless.add(pod.workload)
+            self._attempts += 1
+            pod.failed_last = self._attempts
             if registered:
                 self._parked.setdefault(pod.workload, {})[pod.name] = pod
             else:
@@ -129,46 +144,12 @@ class Scheduler:
     def _back_off(self, pod: Pod) -> None:
         failures = self._failures.get(pod.name, 0)
         self._failures[pod.name] = failures + 1
-        over = self._timeline.now + min(2.0**failures, LONGEST_BACKOFF_S)
-        tick = math.floor(over - self._tick + 1e-6) + 1 + self._tick  # the first tick after it is over
+        over = self._timeline.now + min(2.0 ** min(failures, 10), LONGEST_BACKOFF_S)
+        tick = math.floor(over - self.tick + 1e-6) + 1 + self.tick  # the first tick after it is over
         self._timeline.at(tick, self._retrier(pod))
 
     def _choose(self, workload: WorkloadModel) -> Node | None:
-        fitting = [
-            node
-            for node in self._state.nodes.values()
-            if node.ready
-            and not node.leaving
-            and node.room.fits(workload)
-            and self._placement.takes(node.shape, workload)
-        ]
-        if len(fitting) < 2:
-            return fitting[0] if fitting else None
-        scores = _scores(fitting, workload)
-        best = max(scores)
-        tied = [node for node, score in zip(fitting, scores, strict=True) if score == best]
-        return tied[0] if len(tied) == 1 else self._rng.choice(tied)
-
-
-def _scores(nodes: list[Node], workload: WorkloadModel) -> list[int]:
-    """The default plugins that tell nodes of one cluster apart, in whole points as the real ones count."""
-    together = [node.room.by_workload.get(workload.name, 0) for node in nodes]
-    weight = math.log(len(nodes) + 2)
-    raw = [round(count * weight) + 2 for count in together]
-    most, least = max(raw), min(raw)
-    any_soft = any(node.unwanted for node in nodes)
-    return [
-        SPREAD * (100 * (most + least - spread) // most)
-        + (SOFT_TAINT * 100 if any_soft and not node.unwanted else 0)
-        + _resource_score(node, workload)
-        for node, spread in zip(nodes, raw, strict=True)
-    ]
-
-
-def _resource_score(node: Node, workload: WorkloadModel) -> int:
-    """Least allocated (mean of the free shares after placement) plus balance of the two."""
-    shape, room = node.shape, node.room
-    free_cpu, free_memory = room.cpu_m - workload.cpu_m, room.memory_mib - workload.memory_mib
-    cpu, memory = free_cpu * 100 // shape.cpu_m, free_memory * 100 // shape.memory_mib
-    balance = int(100 - 50 * abs(free_cpu / shape.cpu_m - free_memory / shape.memory_mib))
-    return (cpu + memory) // 2 + balance
+        nodes = self._open.get(workload.name)
+        if nodes is None:
+            nodes = self._open[workload.name] = OpenNodes(workload, self._state, self._placement.takes)
+        return nodes.best(self._rng)

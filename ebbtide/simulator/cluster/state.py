@@ -55,13 +55,13 @@ class Room:
         self.memory_mib -= by * workload.memory_mib
         self.gpu -= by * workload.gpu
         self.pods_left -= by
-        _count(self.by_workload, workload.name, by)
-        _count(self.by_category, workload.category, by)
+        count(self.by_workload, workload.name, by)
+        count(self.by_category, workload.category, by)
         for category in workload.anti_affinity_with:
-            _count(self.repelled, category, by)
+            count(self.repelled, category, by)
 
 
-def _count(counts: dict[str, int], key: str, by: int) -> None:
+def count(counts: dict[str, int], key: str, by: int) -> None:
     """Keep only what is there: a key that is present means "at least one"."""
     left = counts.get(key, 0) + by
     if left:
@@ -80,7 +80,9 @@ class Node:
     pods: dict[str, "Pod"] = field(default_factory=dict[str, "Pod"])  # by name; terminating ones included
     ready: bool = False
     leaving: bool = False  # the autoscaler is removing it: takes no pods, not counted, still billed
+    images: set[str] = field(default_factory=set[str])  # workloads whose image is here, where that matters
     unwanted: bool = False  # marked by the autoscaler as likely to go: the scheduler prefers others
+    stopping: dict[str, int] = field(default_factory=dict[str, int])  # of its pods those that stop, by workload
 
     @property
     def group(self) -> str:
@@ -98,6 +100,7 @@ class Pod:
     deletion_cost: int = 0
     cost_seen: int = 0  # its deletion cost in the ReplicaSet controller's cache, which may lag
     stopping: bool = False
+    failed_last: int = 0  # the number of the scheduler's last attempt that found no node
 
     @property
     def healthy(self) -> bool:
@@ -114,6 +117,7 @@ class Deployment:
     staying: int = 0  # pods that are not terminating
     healthy: int = 0
     born: int = 0  # pods ever created, for their names
+    changed: dict[str, Pod | None] = field(default_factory=dict[str, Pod | None])  # since somebody asked; None: gone
 
     @property
     def disruptions_allowed(self) -> int | None:
@@ -131,4 +135,18 @@ class ClusterState:
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     deployments: dict[str, Deployment] = field(default_factory=dict[str, Deployment])
     unschedulable: dict[str, Pod] = field(default_factory=dict[str, Pod])  # by name: tried, and no node took it
+    uncertain: dict[str, Node] = field(default_factory=dict[str, Node])  # launches that may come late, or never
     version: int = 0  # raised by every change
+    watchers: list[dict[str, Node]] = field(default_factory=list[dict[str, Node]])
+    """Where each watcher finds the nodes that changed in what the scheduler asks; it clears its own."""
+
+    def touch(self, node: Node) -> None:
+        """Call it after every change of a node or of the room on it."""
+        for changed in self.watchers:
+            changed[node.name] = node
+
+    def mark(self, node: Node, *, unwanted: bool) -> None:
+        """The autoscaler's soft taint, put on or taken off."""
+        if node.unwanted != unwanted:
+            node.unwanted = unwanted
+            self.touch(node)

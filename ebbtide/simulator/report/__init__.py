@@ -1,16 +1,23 @@
-"""The replay as a page, as a terminal table and as one picture: reads a `Replay`, decides nothing.
+"""Replays as pages, as a terminal table and as one picture: reads `Replay`s, decides nothing.
 
-Only the page needs Jinja, so it is imported when one is written.
+Only the pages need Jinja, so they are imported when one is written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ebbtide.simulator.report.picture import readme_picture
 from ebbtide.simulator.report.table import strategy_table
 from ebbtide.simulator.results import Replay
 
-__all__ = ["readme_picture", "strategy_table", "write_report"]
+__all__ = ["readme_picture", "strategy_table", "write_comparison", "write_report"]
+
+
+def write_comparison(replays: Sequence[Replay], path: Path, *, title: str = "Ebbtide comparison") -> None:
+    """Write the page of several replays of one trace, whole or not at all. Raises: `Unwritable`."""
+    from ebbtide.simulator.report import comparison
+
+    comparison.write_comparison(replays, path, title=title)
 
 
 def write_report(

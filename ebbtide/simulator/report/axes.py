@@ -2,13 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 
-from ebbtide.simulator.report.scales import Box, Day, labelled
+from ebbtide.simulator.report.scales import DAY, Box, Day, Hour, labelled, local_days, local_hours
 from ebbtide.simulator.report.svg import element, label, line, number, text_width
 
 _ROW = 20.0  # height of one row of a legend
 _SWATCH = 12.0
+RIGHT_MARGIN = 14.0  # what every picture leaves free on the right of its box
+MARKS = {
+    "p50": "m-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0 -11 0",
+    "p95": "m0 -7l7 7l-7 7l-7 -7",
+    "p99": "m-6.5 5.5h13l-6.5 -11.5",
+}
+"""Paths around a point: a dot, a diamond, a triangle."""
+_A_DAY_OR_SO = 1.3 * DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +25,15 @@ class Key:
     """One entry of a legend."""
 
     text: str
-    ink: str  # class of the swatch: "f-g1", "open", or "level" for a dashed line
+    ink: str  # class of the swatch: "f-g1", "open", "level" for a dashed line, or one of MARKS
 
 
-def open_shade(spans: Sequence[tuple[float, float]], box: Box, horizon: float) -> str:
-    """Business hours as upright bands behind the data."""
+def shade(spans: Sequence[tuple[float, float]], box: Box, horizon: float, *, ink: str) -> str:
+    """Spans of time as upright bands behind the data: business hours, or where nothing was recorded."""
     scale = box.width / horizon
     return "".join(
         element(
-            "rect", x=box.left + begin * scale, y=box.top, width=(end - begin) * scale, height=box.height, class_="open"
+            "rect", x=box.left + begin * scale, y=box.top, width=(end - begin) * scale, height=box.height, class_=ink
         )
         for begin, end in spans
     )
@@ -42,31 +51,53 @@ def value_axis(ticks: Sequence[float], box: Box, *, unit: str, money: bool = Fal
 
 
 def _tick_text(tick: float) -> str:
+    for threshold, size, letters in ((1e9, 1e9, "bn"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if tick >= threshold:
+            return f"{tick / size:.4g}{letters}"
     return f"{tick:,.0f}" if tick == round(tick) else f"{tick:,.2f}".rstrip("0")
 
 
-def day_lines(days: Sequence[Day], box: Box, horizon: float) -> str:
+def time_lines(start: datetime, box: Box, horizon: float) -> str:
     """A grid line at each local midnight inside the box."""
     scale = box.width / horizon
     return "".join(
         line(box.left + day.begin * scale, box.top, box.left + day.begin * scale, box.bottom, class_="grid")
-        for day in days[1:]
+        for day in local_days(start, horizon)[1:]
     )
 
 
-def day_labels(days: tuple[Day, ...], box: Box, horizon: float) -> str:
+def time_labels(start: datetime, box: Box, horizon: float) -> str:
+    """What stands under a time axis: hours for a day, else days."""
+    if horizon <= _A_DAY_OR_SO:
+        scale = box.width / horizon
+        hours = local_hours(start, horizon, box.width)
+        return "".join(_hour_label(hour, scale, box) for hour in hours)
+    return _day_labels(local_days(start, horizon), box, horizon)
+
+
+def _hour_label(hour: Hour, scale: float, box: Box) -> str:
+    x = _inside(box.left + hour.at * scale, text_width(hour.text), box)
+    return label(hour.text, x, box.bottom + 19, anchor="middle")
+
+
+def _day_labels(days: tuple[Day, ...], box: Box, horizon: float) -> str:
     """Weekday and date under each local day that has room for them."""
     scale = box.width / horizon
     parts: list[str] = []
     shown = labelled(days, box.width)
     for day in shown:
-        alone = len(shown) < len(days)  # a Monday among unlabelled days may use its neighbours' room
-        room = (day.end - day.begin) * scale * (3 if alone else 1)
+        alone = len(shown) < len(days)  # a day among unlabelled ones may use its neighbours' room
+        room = max((day.end - day.begin) * scale, text_width(day.date) if alone else 0)
         if room < text_width(day.date):
             continue
         middle = box.left + (day.begin + day.end) / 2 * scale
-        parts.append(_day_label(day.weekday, day.date, middle, box.bottom))
+        parts.append(_day_label(day.weekday, day.date, _inside(middle, text_width(day.date), box), box.bottom))
     return "".join(parts)
+
+
+def _inside(middle: float, width: float, box: Box) -> float:
+    """The middle of a label that must not leave the picture on the right."""
+    return min(middle, box.right + RIGHT_MARGIN - width / 2)
 
 
 def _day_label(weekday: str, date: str, x: float, bottom: float) -> str:
@@ -80,7 +111,9 @@ def band_labels(days: Sequence[Day], box: Box) -> str:
     wide = box.width / max(1, len(days))
     shown = set(labelled(tuple(days), box.width))
     return "".join(
-        _day_label(day.weekday, day.date, box.left + (place + 0.5) * wide, box.bottom)
+        _day_label(
+            day.weekday, day.date, _inside(box.left + (place + 0.5) * wide, text_width(day.date), box), box.bottom
+        )
         for place, day in enumerate(days)
         if day in shown
     )
@@ -103,9 +136,17 @@ def legend(keys: Sequence[Key], *, left: float, top: float, width: float) -> str
 
 
 def _swatch(ink: str, x: float, y: float) -> str:
+    if ink in MARKS:
+        return mark(ink, x + _SWATCH / 2, y + _SWATCH / 2, ink="mark")
     if ink == "level":
         return f'<path d="M{number(x - 2)} {number(y + 6)}h{number(_SWATCH + 4)}" class="level"/>'
     return element("rect", x=x, y=y, width=_SWATCH, height=_SWATCH, rx=2, class_=escape(ink))
+
+
+def mark(which: str, x: float, y: float, *, ink: str) -> str:
+    """A point of a chart: the shape says which percentile it is, the ink whose."""
+    dx, dy = number(x), number(y)
+    return f'<path d="M{dx} {dy}{MARKS[which]}z" class="f-{ink} point"/>'
 
 
 def _key_width(key: Key) -> float:

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ebbtide.simulator.report.charts import cost_days
+from ebbtide.simulator.report.charts import drawn_strategies
+from ebbtide.simulator.report.cost_chart import cost_days, cost_strategies
 from ebbtide.simulator.report.palette import group_inks, strategy_inks
 from ebbtide.simulator.report.scales import horizon_of, local_label, total_nodes
+from ebbtide.simulator.report.stretch import Stretch, cut, telling_day, whole
 from ebbtide.simulator.report.thinning import column_slices
 from ebbtide.simulator.report.words import dollars
 from ebbtide.simulator.results import Replay
@@ -40,41 +42,66 @@ class Hover:
 
 
 def nodes_hover(replay: Replay, strategy: str) -> Hover:
-    series = replay.strategies[strategy].series
-    inks = group_inks(series.nodes)
-    totals = total_nodes(series)
-    instants = _instants(series.at, totals, horizon_of(replay))
-    rows = [Row(name, ink, values_at(series.at, series.nodes[name], instants)) for name, ink in reversed(inks.items())]
-    return _over_time(replay, instants, [*rows, Row("all nodes", "", values_at(series.at, totals, instants))])
+    stretch = whole(replay, strategy)
+    totals = total_nodes(stretch.series)
+    instants = _instants(stretch.series.at, totals, stretch.horizon)
+    total = Row("all nodes", "", values_at(stretch.series.at, totals, instants))
+    return _over_time(stretch, instants, [*_group_rows(stretch, instants), total])
+
+
+def day_hover(replay: Replay, strategy: str) -> Hover:
+    """Nodes and jobs at the same instants of one day."""
+    long = whole(replay, strategy)
+    day = telling_day(long)
+    stretch = cut(long, day)
+    instants = _instants(stretch.series.at, total_nodes(stretch.series), stretch.horizon)
+    jobs = _job_rows(stretch, instants, {"jobs running": "g5", "jobs waiting": "g6"})
+    return _over_time(stretch, instants, [*_group_rows(stretch, instants), *jobs])
 
 
 def jobs_hover(replay: Replay, strategy: str) -> Hover:
-    series = replay.strategies[strategy].series
+    stretch = whole(replay, strategy)
+    series = stretch.series
     both = [waiting + running for waiting, running in zip(series.waiting, series.running, strict=True)]
-    instants = _instants(series.at, both, horizon_of(replay))
-    rows = [("running", "g1", series.running), ("waiting", "g3", series.waiting)]
-    return _over_time(
-        replay, instants, [Row(name, ink, values_at(series.at, values, instants)) for name, ink, values in rows]
-    )
+    instants = _instants(series.at, both, stretch.horizon)
+    return _over_time(stretch, instants, _job_rows(stretch, instants, {"running": "g1", "waiting": "g3"}))
+
+
+def _group_rows(stretch: Stretch, instants: Sequence[float]) -> list[Row]:
+    series = stretch.series
+    inks = group_inks(series.nodes)
+    return [Row(name, ink, values_at(series.at, series.nodes[name], instants)) for name, ink in reversed(inks.items())]
+
+
+def _job_rows(stretch: Stretch, instants: Sequence[float], inks: Mapping[str, str]) -> list[Row]:
+    """Running jobs under the first name, waiting ones under the second."""
+    both = (stretch.series.running, stretch.series.waiting)
+    return [
+        Row(name, ink, values_at(stretch.series.at, values, instants))
+        for (name, ink), values in zip(inks.items(), both, strict=True)
+    ]
 
 
 def strip_hover(replay: Replay) -> Hover:
     inks = strategy_inks(replay.strategies)
+    stretches = {name: whole(replay, name) for name in drawn_strategies(replay)}
     horizon = horizon_of(replay)
     instants = [horizon * column / _COLUMNS for column in range(_COLUMNS)]
-    rows: list[Row] = []
-    for name, ink in inks.items():
-        series = replay.strategies[name].series
-        rows.append(Row(name, ink, values_at(series.at, total_nodes(series), instants)))
-    return _over_time(replay, instants, rows)
+    rows = [
+        Row(name, inks[name], values_at(stretch.series.at, total_nodes(stretch.series), instants))
+        for name, stretch in stretches.items()
+    ]
+    places = [round(column / _COLUMNS * _FINE) for column in range(_COLUMNS)]
+    return Hover(places, [local_label(replay.start, instant) for instant in instants], rows)
 
 
 def cost_hover(replay: Replay) -> Hover:
     days = cost_days(replay)
+    inks = strategy_inks(replay.strategies)
     rows: list[Row] = []
-    for name, ink in strategy_inks(replay.strategies).items():
+    for name in cost_strategies(replay):
         paid = replay.strategies[name].usd_per_day
-        rows.append(Row(name, ink, [dollars(paid[i]) if i < len(paid) else "" for i in range(len(days))]))
+        rows.append(Row(name, inks[name], [dollars(paid[i]) if i < len(paid) else "" for i in range(len(days))]))
     places = [round((place + 0.5) / len(days) * _FINE) for place in range(len(days))]
     return Hover(places, [f"{day.weekday} {day.date}" for day in days], rows)
 
@@ -95,17 +122,17 @@ def _instants(at: Sequence[float], weights: Sequence[int], horizon: float) -> li
     return instants
 
 
-def _over_time(replay: Replay, instants: Sequence[float], rows: Sequence[Row]) -> Hover:
-    horizon = horizon_of(replay)
-    places = [round(max(0.0, instant) / horizon * _FINE) for instant in instants]
-    return Hover(places, [local_label(replay.start, instant) for instant in instants], rows)
+def _over_time(stretch: Stretch, instants: Sequence[float], rows: Sequence[Row]) -> Hover:
+    places = [round(max(0.0, instant) / stretch.horizon * _FINE) for instant in instants]
+    return Hover(places, [local_label(stretch.start, instant) for instant in instants], rows)
 
 
 def documents(replay: Replay, strategy: str) -> Mapping[str, dict[str, Any]]:
-    """What each figure of the page can say, by the figure's name."""
+    """What each figure with a crosshair can say, by the figure's name."""
     return {
         "nodes": nodes_hover(replay, strategy).document(),
-        "jobs": jobs_hover(replay, strategy).document(),
-        "cost": cost_hover(replay).document(),
         "strip": strip_hover(replay).document(),
+        "cost": cost_hover(replay).document(),
+        "jobs": jobs_hover(replay, strategy).document(),
+        "day": day_hover(replay, strategy).document(),
     }

@@ -7,24 +7,25 @@ from ebbtide.simulator.results import Replay
 
 _SIZE = (1000.0, 420.0)
 _MARGIN = 20.0
-_CAPTION = 46.0
+_LINE = 18.0  # of the caption
 
 
 def readme_picture(replay: Replay) -> str:
     """1000 by 420 pixels: legend, chart, and a caption with the result and its coverage. No variables, no script."""
     width, height = _SIZE
     told = sentences.told_strategy(replay)
+    lines = _caption(replay)
     chart = ""
     if told is not None:
-        view = View(ident="nodes", width=width - 2 * _MARGIN, height=height - _MARGIN - _CAPTION)
+        view = View(ident="nodes", width=width - 2 * _MARGIN, height=height - _MARGIN - 10 - _LINE * (len(lines) + 1))
         chart = charts.nodes_chart(replay, told, view)
     style = svg.element("style", literal(CHART_CSS, LIGHT))
     content = [
         style,
         svg.element("rect", width=width, height=height, rx=8, class_="paper"),
         svg.element("g", chart, transform=f"translate({svg.number(_MARGIN)} {svg.number(_MARGIN)})") if chart else "",
-        svg.label(f"{sentences.headline(replay)}.", _MARGIN, height - 30, class_="strong"),
-        svg.label(f"Covers {sentences.coverage_line(replay)}; {sentences.scope_line(replay)}.", _MARGIN, height - 12),
+        svg.label(f"{sentences.headline(replay)}.", _MARGIN, height - 12 - _LINE * len(lines), class_="strong"),
+        *(svg.label(line, _MARGIN, height - 12 - _LINE * place) for place, line in enumerate(reversed(lines))),
     ]
     return svg.element(
         "svg",
@@ -36,3 +37,10 @@ def readme_picture(replay: Replay) -> str:
         role="img",
         aria_label=sentences.headline(replay),
     )
+
+
+def _caption(replay: Replay) -> list[str]:
+    """What a figure must not go without: which jobs it covers, and what nobody could save."""
+    attainable = sentences.attainable_line(replay)
+    covers = f"Covers {sentences.coverage_line(replay)}{f'; {attainable}' if attainable else ''}."
+    return [covers, f"Replayed: {sentences.scope_line(replay)}."]

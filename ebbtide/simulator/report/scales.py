@@ -14,6 +14,8 @@ from ebbtide.simulator.results import Replay, Series
 DAY = 86_400.0
 _NOTHING = 1e-6  # jobs, nodes or dollars: no axis needs finer ticks
 _LABEL = 50.0  # pixels: `30 Nov` and a space
+_FORTNIGHT = 14  # days: in more of them, weeks are what a reader looks for
+_QUARTER = 900.0  # every zone's offset is a whole number of quarter hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +60,36 @@ def local_days(start: datetime, horizon: float) -> tuple[Day, ...]:
 
 
 def labelled(days: tuple[Day, ...], width: float) -> tuple[Day, ...]:
-    """The days that get a label on an axis of `width` pixels: all if there is room, else the Mondays."""
-    if width >= _LABEL * len(days):
+    """The days with a label on an axis of `width` pixels: all if there is room, else Mondays, else every so many."""
+    room = max(1, int(width / _LABEL))
+    if len(days) <= room:
         return days
-    return tuple(day for day in days if day.weekday == "Mon")
+    longest = max(day.end - day.begin for day in days)
+    entire = tuple(day for day in days if day.end - day.begin > longest / 2)  # not a replay's last minutes
+    mondays = tuple(day for day in entire if day.weekday == "Mon")
+    chosen = mondays if len(days) > _FORTNIGHT else entire
+    return chosen[:: math.ceil(len(chosen) / room)]
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """A full hour on the customer's clock."""
+
+    at: float
+    text: str
+
+
+def local_hours(start: datetime, horizon: float, width: float) -> tuple[Hour, ...]:
+    """Full hours in [0, `horizon`] as far apart as labels need; an hour that a clock change repeats comes twice."""
+    step = next(step for step in (1, 2, 3, 4, 6, 12, 24) if step == 24 or width * step * 3600 / horizon >= _LABEL)
+    begin = start.astimezone(UTC)
+    hours: list[Hour] = []
+    for quarter in range(int(horizon // _QUARTER) + 2):
+        local = (begin + timedelta(seconds=quarter * _QUARTER - begin.timestamp() % _QUARTER)).astimezone(start.tzinfo)
+        at = _seconds_between(start, local)
+        if 0 <= at <= horizon and local.minute == 0 and local.hour % step == 0:
+            hours.append(Hour(at, f"{local:%H:%M}"))
+    return tuple(hours)
 
 
 def local_label(start: datetime, seconds: float) -> str:
@@ -102,7 +130,7 @@ def total_nodes(series: Series) -> tuple[int, ...]:
 
 def stacked(nodes: Mapping[str, tuple[int, ...]], length: int) -> tuple[int, ...]:
     """The sum over the groups at each change."""
-    return tuple(sum(counts[index] for counts in nodes.values()) for index in range(length))
+    return tuple(map(sum, zip(*nodes.values(), strict=True))) if nodes else (0,) * length
 
 
 def _seconds_between(earlier: datetime, later: datetime) -> float:

@@ -44,11 +44,24 @@ def text_width(text: str) -> float:
     return sum(_NARROW if character in _SLIM else _WIDE for character in text)
 
 
-def picture(content: Sequence[str], *, ident: str, title: str, desc: str, size: tuple[float, float], box: Box) -> str:
-    """The outer element, with the words a screen reader says and the edges that the crosshair needs."""
+def shortened(text: str, room: float) -> str:
+    """`text`, cut with an ellipsis where it is wider than `room` pixels."""
+    if text_width(text) <= room:
+        return text
+    kept = next((length for length in range(len(text), 0, -1) if text_width(text[:length]) + _WIDE <= room), 0)
+    return f"{text[:kept].rstrip()}…"
+
+
+def picture(
+    content: Sequence[str], *, ident: str, title: str, desc: str, size: tuple[float, float], box: Box | None = None
+) -> str:
+    """The outer element, with the words a screen reader says; `box` is where a crosshair may go, if there is one."""
     width, height = size
     named = words("title", title, id=f"{ident}-title") + words("desc", desc, id=f"{ident}-desc")
-    crosshair = line(box.left, box.top, box.left, box.bottom, class_="crosshair")
+    crosshair, edges = "", dict[str, float]()
+    if box is not None:
+        crosshair = line(box.left, box.top, box.left, box.bottom, class_="crosshair")
+        edges = {"data_left": box.left, "data_right": box.right}
     return element(
         "svg",
         named + "".join(content) + crosshair,
@@ -58,8 +71,7 @@ def picture(content: Sequence[str], *, ident: str, title: str, desc: str, size: 
         height=height,
         role="img",
         aria_labelledby=f"{ident}-title {ident}-desc",
-        data_left=box.left,
-        data_right=box.right,
+        **edges,
     )
 
 

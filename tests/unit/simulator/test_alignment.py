@@ -4,7 +4,7 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from ebbtide.simulator.alignment import aligned_start, busiest_half_day
+from ebbtide.simulator.alignment import aligned_start, busiest_half_day, shifted_starts
 from ebbtide.simulator.days import day_ends, open_spans
 from ebbtide.simulator.traces import find_trace
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval, zone_of
@@ -40,6 +40,22 @@ def test_a_customer_without_mondays_gets_midday() -> None:
     start = aligned_start([a_job(11 * HOUR)], sundays)
 
     assert (start + timedelta(hours=busiest_half_day([a_job(11 * HOUR)]) + 6)).strftime("%a %H:%M") == "Mon 12:00"
+
+
+def test_a_start_is_shifted_by_six_hours_either_way() -> None:
+    start = datetime(2026, 6, 1, 3, tzinfo=NEW_YORK)
+
+    assert [f"{moved:%a %H:%M}" for moved in shifted_starts(start)] == ["Sun 21:00", "Mon 03:00", "Mon 09:00"]
+
+
+def test_a_shift_is_elapsed_time_in_the_night_that_the_clocks_change() -> None:
+    start = datetime(2026, 11, 1, 0, tzinfo=NEW_YORK)  # clocks go back two hours later
+
+    (moved,) = shifted_starts(start, [timedelta(hours=6)])
+
+    assert (moved.strftime("%H:%M"), moved.tzinfo) == ("05:00", NEW_YORK)
+    with pytest.raises(ValueError, match="wanted an instant with its zone"):
+        shifted_starts(start.replace(tzinfo=None))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ def test_the_document_has_the_promised_keys() -> None:
         "replay_seconds",
         "start",
         "max_job_s",
+        "attainable",
     }
     assert document["coverage"].keys() == {"jobs", "cpu_hours"}
     for strategy in document["strategies"].values():
@@ -38,6 +39,11 @@ def test_the_document_has_the_promised_keys() -> None:
             "evictions_in_business_hours",
             "budget_openings",
             "scale_downs_to_zero",
+            "usd_on_demand",
+            "usd_with_spot",
+            "wait_p99_s",
+            "lost_work_s",
+            "survivors",
         }
 
 

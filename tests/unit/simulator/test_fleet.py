@@ -1,5 +1,6 @@
 """The smallest fleet against trying every fleet there is."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,7 +11,7 @@ from ebbtide.prices import Capacity
 from ebbtide.settings.packing import alike_nodes_needed
 from ebbtide.settings.placement import PodSize
 from ebbtide.simulator.constant import fleet_runs
-from ebbtide.simulator.fleet import FleetGroup, FleetPool, NoFleet, smallest_fleet
+from ebbtide.simulator.fleet import FleetGroup, FleetPool, NoFleet, peak_fleet, smallest_fleet
 from ebbtide.simulator.outcome import waits_of
 from ebbtide.simulator.pools import PooledJob
 from ebbtide.simulator.waits import fifo_starts, percentile
@@ -106,12 +107,44 @@ def test_an_allowance_is_spent_where_it_saves_most() -> None:
     assert fleet.nodes == {"flexible": 1, "gpu": 1}
 
 
+def test_no_fleet_is_too_small_for_a_gang_even_if_one_job_may_be_late() -> None:
+    alone = tuple(PooledJob(at * 100.0, 5.0, "p") for at in range(40))
+    pool = replace(a_fleet_pool("p", []), jobs=(*alone, PooledJob(4500.0, 5.0, "p", members=3)))
+
+    fleet = smallest_fleet([pool], GROUPS, target_p95_s=0.0, end_s=END)
+
+    assert fleet.workers == {"p": 3}
+
+
+def test_the_peak_fleet_has_a_worker_for_every_job_and_member_at_once_and_none_waits() -> None:
+    jobs = [PooledJob(0, 100, "p"), PooledJob(50, 10, "p", members=2), PooledJob(100, 5, "p", members=2)]
+    pool = replace(a_fleet_pool("p", []), jobs=tuple(jobs), max_workers=2)
+
+    fleet = peak_fleet([pool], GROUPS)
+
+    assert fleet.workers == {"p": 3}  # more than the pool may have, and the job that ends at 100 is out of the way
+    assert fifo_starts(jobs, 3) == [0, 50, 100]
+
+
 def test_a_target_that_the_largest_fleet_misses_is_refused() -> None:
     with pytest.raises(NoFleet):
         smallest_fleet([a_fleet_pool("p", [(0.0, 9.0)] * 9)], GROUPS, target_p95_s=1.0, end_s=END)
 
 
 JOBS = st.lists(st.tuples(st.integers(0, 200).map(float), st.integers(1, 30).map(float)), min_size=1, max_size=40)
+
+
+@given(
+    jobs=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60), st.integers(1, 3)), min_size=1, max_size=30),
+    workers=st.integers(1, 8),
+)
+def test_one_more_worker_never_makes_a_job_start_later(jobs: list[tuple[int, int, int]], workers: int) -> None:
+    """What lets the search halve: gangs included."""
+    queue = [PooledJob(float(at), float(lasts), "p", members) for at, lasts, members in sorted(jobs)]
+
+    fewer, more = fifo_starts(queue, workers), fifo_starts(queue, workers + 1)
+
+    assert all(later >= earlier for later, earlier in zip(fewer, more, strict=True))
 
 
 @settings(max_examples=80, deadline=None)

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from controllers.ports import Known, Scale, SetBudget
-from ebbtide.prices import PricingAssumption, hourly
+from ebbtide.prices import PricingAssumption, hourly, spot_typical
 from ebbtide.settings import load_stack
 from ebbtide.settings.business_hours import BusinessHoursSettings, Holidays
 from ebbtide.settings.costs import CostSettings
@@ -70,7 +70,7 @@ def day() -> Replay:
 def played(control: Callable[[ControllerConfig, World, Tally], None], *, safe_stop: bool = True) -> StrategyResult:
     """The product's cluster under another controller."""
     scene = scene_of(stack(), bursts(), OPTIONS)
-    setup = WorldSetup(start=scene.start, end_s=scene.end_s, flags=FLAGS, safe_stop=safe_stop)
+    setup = WorldSetup(start=scene.start, end_s=scene.end_s, flags=FLAGS, safe_stop=safe_stop, quiet_hint_s=0.005)
     return play_world(scene, Strategy.FIXED_FLEXIBLE, control, lambda _strategy, _share: None, setup)
 
 
@@ -95,7 +95,7 @@ def always_open(config: ControllerConfig, world: World, tally: Tally) -> None:
     controlled(replace(config, budgets=()), world, tally)
 
 
-@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("strategy", [strategy for strategy in Strategy if strategy.stops_safely])
 def test_every_job_is_done_or_unfinished_and_none_is_interrupted(strategy: Strategy) -> None:
     result = day().strategies[strategy]
 
@@ -104,6 +104,14 @@ def test_every_job_is_done_or_unfinished_and_none_is_interrupted(strategy: Strat
     assert result.jobs_done >= 55
     assert result.jobs_interrupted == 0
     assert result.evictions_in_business_hours == 0
+
+
+def test_keda_with_its_defaults_interrupts_jobs_where_bursts_end_unevenly_and_they_start_again() -> None:
+    keda = day().strategies["keda-defaults"]
+
+    assert keda.jobs_interrupted > 0
+    assert keda.lost_work_s > 0
+    assert keda.jobs_done + keda.jobs_unfinished == 60
 
 
 def test_a_careless_controller_with_stock_workers_interrupts_jobs() -> None:
@@ -132,9 +140,11 @@ def test_the_fixed_fleet_waits_no_longer_and_costs_more() -> None:
     assert product.saving_vs_fixed_fleet == pytest.approx(1 - product.usd / fleet.usd)
     assert fleet.usd > product.usd > 0
     assert fleet.saving_vs_fixed_fleet is None
+    assert day().attainable == day().strategies["zero-wait-bound"].saving_vs_fixed_fleet
+    assert day().strategies["peak-fleet"].wait_p99_s == 0
 
 
-@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("strategy", [strategy for strategy in Strategy if strategy is not Strategy.ZERO_WAIT_BOUND])
 def test_node_hours_are_the_integral_of_the_nodes_shown(strategy: Strategy) -> None:
     """Two accounts of one thing: the cluster's meter, and the samples that the dollars are reckoned from."""
     result = day().strategies[strategy]
@@ -166,6 +176,16 @@ def test_a_plan_is_paid_for_the_floor_of_the_product_and_for_the_whole_fixed_fle
     assert product.usd == pytest.approx(by_hand)
     assert fleet.usd == pytest.approx(sum(hours * covered[group] for group, hours in fleet.node_hours_by_group.items()))
     assert product.saving_vs_fixed_fleet == pytest.approx(1 - product.usd / fleet.usd)
+
+
+def test_with_spot_flexible_nodes_above_their_minimum_cost_the_typical_spot_price() -> None:
+    """By hand: the stack's flexible group has no minimum, and the mixed one has the fixed group's node."""
+    product, mixed = day().strategies["fixed-flexible"], day().strategies["cluster-autoscaling"]
+    cheaper = PRICES["flexible"] - spot_typical("us-east-1", TYPES["flexible"])
+
+    assert product.usd_on_demand == pytest.approx(product.usd)
+    assert product.usd_with_spot == pytest.approx(product.usd - cheaper * product.node_hours_by_group["flexible"])
+    assert mixed.usd_with_spot == pytest.approx(mixed.usd - cheaper * (mixed.node_hours_by_group["mixed"] - 24))
 
 
 @pytest.mark.parametrize(("options", "first"), [(OPTIONS, 5), (replace(OPTIONS, rollouts=False), 1)])

@@ -4,10 +4,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ebbtide.simulator.report.charts import View, cost_chart, jobs_chart, nodes_chart, strip_chart
+from ebbtide.simulator.report.charts import jobs_chart, nodes_chart, strip_chart
+from ebbtide.simulator.report.cost_chart import cost_chart
 from ebbtide.simulator.report.hover import cost_hover, documents, nodes_hover, values_at
 from ebbtide.simulator.report.picture import readme_picture
 from ebbtide.simulator.report.scales import horizon_of
+from ebbtide.simulator.report.view import View
 from ebbtide.simulator.results import Replay, Series
 from tests.builders_replay import a_replay
 
@@ -76,6 +78,17 @@ def test_business_hours_are_shaded_where_the_replay_has_them() -> None:
         for r in shades
     ]
     assert spans == [pytest.approx(span, abs=scale * 0.2) for span in REPLAY.open_spans]
+
+
+def test_time_without_data_is_told_apart_from_idle_time() -> None:
+    chart = nodes_chart(replace(REPLAY, gaps=((86_400.0, 2 * 86_400.0),)), "fixed-flexible", VIEW)
+    (band,) = [r for r in root_of(chart).iter(f"{SVG}rect") if r.get("class") == "gap" and r.get("rx") is None]
+    root = root_of(chart)
+    day = (float(root.get("data-right", 0)) - float(root.get("data-left", 0))) * 86_400 / horizon_of(REPLAY)
+
+    assert float(band.get("width", 0)) == pytest.approx(day, abs=0.2)
+    assert "nothing recorded" in texts(chart)
+    assert "nothing recorded" not in texts(CHARTS["nodes"])
 
 
 def test_every_group_and_the_fixed_fleet_are_in_the_legend() -> None:

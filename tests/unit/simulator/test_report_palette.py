@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.simulator.report.palette import CHART_CSS, DARK, LIGHT, group_inks, literal, strategy_inks
+from ebbtide.simulator.strategies import Strategy
 
 PAPERS = pytest.mark.parametrize("inks", [LIGHT, DARK], ids=["light", "dark"])
 
@@ -30,9 +31,20 @@ def test_marks_stand_out_from_their_paper(inks: Mapping[str, str]) -> None:
 
 @PAPERS
 @pytest.mark.parametrize("text", ["text", "quiet"])
-@pytest.mark.parametrize("ground", ["paper", "open"])
-def test_text_can_be_read_on_paper_and_on_shade(inks: Mapping[str, str], text: str, ground: str) -> None:
+@pytest.mark.parametrize("ground", ["paper", "open", "ground", "code"])
+def test_text_can_be_read_on_every_ground(inks: Mapping[str, str], text: str, ground: str) -> None:
     assert contrast(inks[text], inks[ground]) >= 4.5
+
+
+@PAPERS
+@pytest.mark.parametrize("ground", ["paper", "ground"])
+def test_links_and_the_ring_of_focus_stand_out(inks: Mapping[str, str], ground: str) -> None:
+    assert contrast(inks["accent"], inks[ground]) >= 4.5
+
+
+@PAPERS
+def test_levels_and_crosshairs_stand_out_from_paper_and_shade(inks: Mapping[str, str]) -> None:
+    assert min(contrast(inks["mark"], inks[ground]) for ground in ("paper", "open")) >= 4.5
 
 
 @PAPERS
@@ -44,11 +56,25 @@ def test_stacked_neighbours_differ_in_lightness(inks: Mapping[str, str]) -> None
 
 def test_known_names_come_first_and_keep_their_inks() -> None:
     assert group_inks(["zoo", "gpu", "fixed"]) == {"fixed": "g0", "gpu": "g2", "zoo": "g5"}
-    assert list(strategy_inks(["keda-defaults", "fixed-flexible", "fixed-fleet"])) == [
+    assert list(strategy_inks(["mine", "fixed-flexible", "keda-defaults", "fixed-fleet"])) == [
         "fixed-fleet",
-        "fixed-flexible",
         "keda-defaults",
+        "fixed-flexible",
+        "mine",
     ]
+
+
+def test_up_to_eight_names_have_inks_of_their_own() -> None:
+    names = ["fixed", "spot", *(f"pool-{number}" for number in range(6))]
+
+    assert len(set(group_inks(names).values())) == 8
+
+
+def test_every_strategy_of_the_simulator_has_an_ink_of_its_own() -> None:
+    inks = strategy_inks([strategy.value for strategy in Strategy])
+
+    assert len(set(inks.values())) == len(Strategy)
+    assert strategy_inks(["mine"])["mine"] not in inks.values()
 
 
 @given(names=st.lists(st.text(max_size=4), max_size=20))

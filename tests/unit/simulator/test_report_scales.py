@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.simulator.report.scales import DAY, labelled, local_days, local_label, nice_ticks
+from ebbtide.simulator.report.scales import DAY, labelled, local_days, local_hours, local_label, nice_ticks
 from ebbtide.vocabulary.windows import zone_of
 
 NEW_YORK = zone_of("America/New_York")
@@ -55,9 +55,41 @@ def test_all_days_are_labelled_where_there_is_room() -> None:
 
 
 def test_of_too_many_days_only_mondays_are_labelled() -> None:
+    """Not the 30th: a clock change makes the replay end one hour into it."""
     days = local_days(datetime(2026, 3, 2, tzinfo=NEW_YORK), 28 * DAY)
 
-    assert [day.date for day in labelled(days, 1000)] == ["2 Mar", "9 Mar", "16 Mar", "23 Mar", "30 Mar"]
+    assert [day.date for day in labelled(days, 1000)] == ["2 Mar", "9 Mar", "16 Mar", "23 Mar"]
+
+
+@pytest.mark.parametrize(
+    ("days", "said"), [(6, ["3 Mar", "5 Mar", "7 Mar"]), (10, ["3 Mar", "6 Mar", "9 Mar", "12 Mar"])]
+)
+def test_a_telephone_labels_every_so_many_days_of_a_short_replay(days: int, said: list[str]) -> None:
+    shown = labelled(local_days(datetime(2026, 3, 3, tzinfo=NEW_YORK), days * DAY), 220)
+
+    assert [day.date for day in shown] == said
+
+
+@given(length=st.integers(1, 400), width=st.floats(60, 2000))
+def test_labels_never_need_more_room_than_there_is(length: int, width: float) -> None:
+    days = local_days(datetime(2026, 1, 7, tzinfo=NEW_YORK), length * DAY)
+
+    assert 1 <= len(labelled(days, width)) <= max(1, width / 50)
+
+
+def test_the_hours_of_a_day_follow_the_clock_over_a_change() -> None:
+    hours = local_hours(datetime(2026, 3, 8, tzinfo=NEW_YORK), 23 * 3600.0, 500)
+
+    assert [(hour.text, hour.at / 3600) for hour in hours][:3] == [("00:00", 0.0), ("03:00", 2.0), ("06:00", 5.0)]
+    assert (hours[-1].text, hours[-1].at / 3600) == ("00:00", 23.0)
+
+
+def test_a_day_that_begins_between_hours_is_labelled_at_full_ones() -> None:
+    hours = local_hours(datetime(2026, 3, 2, 14, 30, tzinfo=zone_of("Asia/Kathmandu")), 5 * 3600.0, 1000)
+
+    assert [(hour.text, hour.at / 3600) for hour in hours] == [
+        (f"{hour}:00", hour - 14.5) for hour in (15, 16, 17, 18, 19)
+    ]
 
 
 @given(top=st.just(0.0) | st.floats(1e-3, 1e6), whole=st.booleans())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.simulator.scenario import ScenarioRun, differences, replay, run_scenario
+from ebbtide.simulator.scenario import ScenarioRun, differences, run_scenario
 
 RECORDED: dict[str, Mapping[str, Any]] = {
     scenario["name"]: scenario
@@ -27,15 +27,14 @@ EVERY_DRAW = (
     "gpu-group-from-zero-and-back",
     "group-at-its-maximum-leaves-pods-pending",
 )
-A_FREQUENT_DRAW = (
-    "closed-budget-pins-open-budget-frees",
-    "fixed-pods-pin-a-shared-group",
-    "separated-by-anti-affinity-only",
-    "safe-to-evict-false-blocks",
-    "parallel-drain-of-six-nodes",
-)
-A_RARE_DRAW = ("serial-drain-of-six-nodes",)
-"""Eight nodes at first and two delayed drains at the end: about one draw in a thousand."""
+AMONG_THE_DRAWS = {  # at least so many of them hold, of eighty
+    "safe-to-evict-false-blocks": 72,
+    "parallel-drain-of-six-nodes": 2,
+    "separated-by-anti-affinity-only": 2,
+    "closed-budget-pins-open-budget-frees": 1,
+}
+RARE = ("fixed-pods-pin-a-shared-group", "serial-drain-of-six-nodes")
+"""One draw in a hundred or two: how many nodes come first and when each goes are matters of chance, all in a row."""
 
 
 @pytest.mark.parametrize("name", EVERY_DRAW)
@@ -44,21 +43,31 @@ def test_a_recording_without_chance_holds_in_every_draw(name: str, seed: int) ->
     assert differences(RECORDED[name], run_scenario(RECORDED[name], seed)) == []
 
 
-@pytest.mark.parametrize("name", A_FREQUENT_DRAW)
+@pytest.mark.parametrize("name", AMONG_THE_DRAWS)
 def test_a_recording_with_chance_is_among_the_draws(name: str) -> None:
-    assert differences(RECORDED[name], replay(RECORDED[name], draws=40)) == []
+    held = sum(not differences(RECORDED[name], run_scenario(RECORDED[name], seed)) for seed in range(80))
+
+    assert held >= AMONG_THE_DRAWS[name]
 
 
-@pytest.mark.parametrize("name", A_RARE_DRAW)
+@pytest.mark.parametrize("name", RARE)
 def test_a_rare_recording_differs_from_its_draws_only_in_how_many_nodes_came_and_when(name: str) -> None:
-    run = replay(RECORDED[name], draws=40)
+    packing = tuple(tuple(node) for node in RECORDED[name]["final_packing"])
+    runs = [run_scenario(RECORDED[name], seed) for seed in range(20)]
 
-    assert run.unremovable_reasons == tuple(RECORDED[name]["unremovable_reasons"])
-    assert [sorted(node) for node in RECORDED[name]["final_packing"]] == [list(node) for node in run.final_packing]
+    agreeing = [run for run in runs if run.unremovable_reasons == tuple(RECORDED[name]["unremovable_reasons"])]
+    assert len(agreeing) >= 15
+    assert sum(run.final_packing == packing for run in agreeing) >= 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RARE)
+def test_a_rare_recording_is_among_many_draws(name: str) -> None:
+    assert any(not differences(RECORDED[name], run_scenario(RECORDED[name], seed)) for seed in range(1000))
 
 
 def test_every_recording_is_accounted_for() -> None:
-    assert sorted(RECORDED) == sorted(EVERY_DRAW + A_FREQUENT_DRAW + A_RARE_DRAW)
+    assert sorted(RECORDED) == sorted([*EVERY_DRAW, *AMONG_THE_DRAWS, *RARE])
 
 
 SMALL: Mapping[str, Any] = {
@@ -98,3 +107,11 @@ def test_each_kind_of_difference_is_told(run: ScenarioRun, says: str) -> None:
     (line,) = differences(SMALL, run)
 
     assert says in line
+
+
+@pytest.mark.parametrize("left_out", ["observed", "final_packing", "unremovable_reasons"])
+def test_what_was_not_recorded_is_no_difference(left_out: str) -> None:
+    run = run_like_small(first=(7.0, 9), packing="aa", reason="pod with local storage present: a")
+    rest = {key: value for key, value in SMALL.items() if key != left_out}
+
+    assert len(differences(rest, run)) == len(differences(SMALL, run)) - 1

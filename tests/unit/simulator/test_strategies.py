@@ -74,24 +74,46 @@ def test_a_group_whose_pods_do_not_fit_the_mixed_shape_stays() -> None:
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_every_budget_starts_closed_and_a_worker_may_end_its_longest_job(strategy: Strategy) -> None:
+def test_every_budget_starts_closed_and_all_but_kedas_workers_may_end_their_longest_job(strategy: Strategy) -> None:
     plan = cluster_plan(a_stack(), strategy)
 
     models = [workload for workload, _ in plan.workloads] + list(plan.workers.values())
     assert {model.pdb_max_unavailable for model in models} == {0}
-    assert plan.workers["train"].grace_s > 8 * 3600
+    assert (plan.workers["train"].grace_s > 8 * 3600) is strategy.stops_safely
 
 
 def test_the_modelled_autoscaler_is_told_what_the_product_tells_it() -> None:
     flags = autoscaler_flags(a_stack())
-    groups = [group_options(kind) for kind in (NodeKind.FLEXIBLE, NodeKind.GPU)]
 
     assert FLAGS.unremovable_recheck_s == seconds(flags["unremovable-node-recheck-timeout"])
     assert FLAGS.scale_down_delay_after_add_s == seconds(flags["scale-down-delay-after-add"])
+    assert FLAGS.scale_down_delay_local == (flags["scale-down-delay-type-local"] == "true")
     assert str(FLAGS.max_drain_parallelism) == flags["max-drain-parallelism"]
     assert FLAGS.expander == flags["expander"]
-    assert FLAGS.scale_down_unneeded_s == max(seconds(options["scaledownunneededtime"]) for options in groups)
-    assert {f"{FLAGS.utilization_threshold:g}"} == {options["scaledownutilizationthreshold"] for options in groups}
+    assert not {"scale-down-unneeded-time", "scale-down-utilization-threshold"} & set(flags)
+
+
+@pytest.mark.parametrize("kind", list(NodeKind))
+def test_each_modelled_group_has_the_options_of_its_tags(kind: NodeKind) -> None:
+    options = group_options(kind)
+    types = ("g5.2xlarge" if kind is NodeKind.GPU else "m7i.xlarge",)
+    group = NodeGroupSettings(kind=kind, instance_types=types, min=1, max=2)
+    stack = a_stack().model_copy(update={"node_groups": {"it": group}})
+
+    [modelled] = cluster_plan(stack, Strategy.FIXED_FLEXIBLE).groups
+
+    tagged = (options.get("scaledownunneededtime"), options.get("scaledownutilizationthreshold"))
+    unneeded, threshold = modelled.scale_down_unneeded_s, modelled.utilization_threshold
+    assert unneeded == (seconds(tagged[0]) if tagged[0] else None)
+    assert threshold == (float(tagged[1]) if tagged[1] else None)
+    if kind is NodeKind.GPU:
+        assert options["scaledowngpuutilizationthreshold"] == tagged[1]
+
+
+def test_who_runs_keda_with_its_defaults_sets_no_tags_either() -> None:
+    groups = cluster_plan(a_stack(), Strategy.KEDA_DEFAULTS).groups
+
+    assert {(group.scale_down_unneeded_s, group.utilization_threshold) for group in groups} == {(None, None)}
 
 
 def seconds(text: str) -> float:

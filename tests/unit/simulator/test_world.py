@@ -52,22 +52,42 @@ def test_a_popped_job_is_in_transit_and_its_pod_still_says_idle() -> None:
     assert seen.idle == {"train-1"}
 
 
-def test_a_new_job_is_read_after_the_lag_and_not_before() -> None:
+def test_a_job_that_comes_while_the_queues_are_read_is_not_known_in_that_turn() -> None:
+    edges = Edges(JobRun(500.0, 60.0, "train"), JobRun(500.004, 60.0, "train"))
+    edges.until(499.0)
+
+    assert edges.hinted_by() == pytest.approx(500.005)
+    assert edges.demand().waiting == 1
+    assert edges.hinted_by() == pytest.approx(500.009)
+    assert edges.demand().waiting == 2
+
+
+def test_who_reads_without_having_been_woken_sees_the_queues_as_they_are() -> None:
     edges = Edges(JobRun(500.0, 60.0, "train"))
 
-    edges.until(500.004)
+    edges.until(499.9)
     before = edges.demand()
-    edges.until(500.006)
+    edges.until(500.0)
 
     assert (before.waiting, edges.demand().waiting) == (0, 1)
 
 
-def test_the_waker_returns_when_a_new_job_can_be_read() -> None:
+def test_the_head_of_a_queue_ages_from_one_reading_to_the_next() -> None:
     edges = Edges(JobRun(500.0, 60.0, "train"))
-    edges.waker.wait(timedelta(seconds=499))
 
-    assert edges.hinted_by() == pytest.approx(500.005)
-    assert edges.demand().waiting == 1
+    edges.until(560.0)
+    first = edges.demand().oldest_wait
+    edges.until(590.0)
+
+    assert (first, edges.demand().oldest_wait) == (timedelta(seconds=60), timedelta(seconds=90))
+
+
+def test_new_work_hints_at_once_and_any_other_news_waits_for_more_of_it() -> None:
+    work, news = Edges(JobRun(500.0, 60.0, "train")), Edges()
+    news.scale(1)
+
+    assert work.hinted_by() == pytest.approx(500.005)
+    assert news.hinted_by() == pytest.approx(0.1 + 2.0)  # in the cache, and then the wait
 
 
 def test_the_waker_returns_at_the_timeout_and_stops_at_the_end() -> None:

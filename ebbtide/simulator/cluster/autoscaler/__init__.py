@@ -4,7 +4,9 @@
 (with `removal`) decide; `drains` acts.
 """
 
+from ebbtide.simulator.cluster.autoscaler.kept import Keeps, Kept
 from ebbtide.simulator.cluster.autoscaler.loop import Autoscaler
 from ebbtide.simulator.cluster.autoscaler.reach import Evictor, Fleet, Reach
+from ebbtide.simulator.cluster.autoscaler.removal import Why
 
-__all__ = ["Autoscaler", "Evictor", "Fleet", "Reach"]
+__all__ = ["Autoscaler", "Evictor", "Fleet", "Keeps", "Kept", "Reach", "Why"]

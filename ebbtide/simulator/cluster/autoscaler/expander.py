@@ -12,17 +12,10 @@ Filter = Callable[[Sequence[Option], Workloads], list[Option]]
 
 class Expander:
     def __init__(self, names: str, rng: random.Random) -> None:
-        known: dict[str, Filter] = {
-            "least-waste": _least_waste,
-            "most-pods": lambda options, _: _lowest(options, lambda option: -sum(option.helped.values())),
-            "least-nodes": lambda options, _: _lowest(options, lambda option: option.nodes),
-            "priority": lambda options, _: _lowest(options, lambda option: -option.group.priority),
-            "random": lambda options, _: list(options),
-        }
-        unknown = [name for name in names.split(",") if name not in known]
+        unknown = [name for name in names.split(",") if name not in EXPANDERS]
         if unknown:
-            raise ValueError(f"expander: wanted one of {', '.join(known)}, found {unknown[0]!r}")
-        self._filters = [known[name] for name in names.split(",")]
+            raise ValueError(f"expander: wanted one of {', '.join(EXPANDERS)}, found {unknown[0]!r}")
+        self._filters = [EXPANDERS[name] for name in names.split(",")]
         self._rng = rng
 
     def best(self, options: Sequence[Option], workloads: Workloads) -> Option:
@@ -38,7 +31,8 @@ def _least_waste(options: Sequence[Option], workloads: Workloads) -> list[Option
     def waste(option: Option) -> float:
         cpu = sum(workloads[name].cpu_m * count for name, count in option.helped.items())
         memory = sum(workloads[name].memory_mib * count for name, count in option.helped.items())
-        return 2.0 - cpu / (option.nodes * option.group.cpu_m) - memory / (option.nodes * option.group.memory_mib)
+        all_cpu, all_memory = option.nodes * option.group.cpu_m, option.nodes * option.group.memory_mib
+        return (all_cpu - cpu) / all_cpu + (all_memory - memory) / all_memory
 
     return _lowest(options, waste)
 
@@ -46,3 +40,12 @@ def _least_waste(options: Sequence[Option], workloads: Workloads) -> list[Option
 def _lowest(options: Sequence[Option], score: Callable[[Option], float]) -> list[Option]:
     scores = [score(option) for option in options]
     return [option for option, value in zip(options, scores, strict=True) if value == min(scores)]
+
+
+EXPANDERS: Mapping[str, Filter] = {
+    "least-waste": _least_waste,
+    "most-pods": lambda options, _: _lowest(options, lambda option: -sum(option.helped.values())),
+    "least-nodes": lambda options, _: _lowest(options, lambda option: option.nodes),
+    "priority": lambda options, _: _lowest(options, lambda option: -option.group.priority),
+    "random": lambda options, _: list(options),
+}

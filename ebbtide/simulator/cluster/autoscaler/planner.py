@@ -8,10 +8,13 @@ To sleep while nothing can change, a verdict is repeated without looking as long
 the time of the next look is kept on the beat it would have in the real autoscaler.
 """
 
+import math
 import random
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
+from ebbtide.simulator.cluster.autoscaler.cooldown import Cooldown
+from ebbtide.simulator.cluster.autoscaler.kept import Keeps, Ledger
 from ebbtide.simulator.cluster.autoscaler.removal import Blocked, BudgetsLeft, Why, blocker
 from ebbtide.simulator.cluster.autoscaler.snapshot import Snapshot
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel
@@ -19,6 +22,9 @@ from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 
 GPU_UTILIZATION_THRESHOLD = 0.5
 """A flag of its own in the real autoscaler, whose default hardly anyone changes."""
+# A member of an enumeration is slow to look up.
+BUDGET, SYSTEM = Why.BUDGET, Why.SYSTEM
+BOOTING, MINIMUM, RESTING, IN_USE = Keeps.BOOTING, Keeps.MINIMUM, Keeps.RESTING, Keeps.IN_USE
 
 
 @dataclass(slots=True)
@@ -41,9 +47,16 @@ class Verdict:
 
 class Planner:
     def __init__(
-        self, state: ClusterState, counts: Mapping[str, int], flags: AutoscalerFlags, rng: random.Random
+        self,
+        state: ClusterState,
+        counts: Mapping[str, int],
+        flags: AutoscalerFlags,
+        cooldown: Cooldown,
+        rng: random.Random,
     ) -> None:
         self._state = state
+        self._cooldown = cooldown
+        self.kept = Ledger()
         self._counts = counts
         self._flags = flags
         self._rng = rng
@@ -56,10 +69,10 @@ class Planner:
         """Find anew which nodes are not needed. Keeps the timers of those that still are not."""
         budgets = BudgetsLeft(self._state.deployments)
         self._refresh_verdicts(now)
-        asked = self._in_order(snapshot)
+        asked = self._in_order(snapshot, now)
         places = {node.name for node in snapshot.nodes if node.ready} if asked else set[str]()
         found: dict[str, Candidate] = {}
-        most = len(self._unneeded) + 2 * self._flags.max_scale_down_parallelism
+        most = self._most_candidates()
         self._cut_short = False
         for node in asked:
             if len(found) >= most:
@@ -67,9 +80,10 @@ class Planner:
                 break
             if candidate := self._removable(node, snapshot, budgets, places, now):
                 found[node.name] = candidate
-        for name in self._unneeded.keys() - found.keys():
-            if node := self._state.nodes.get(name):
-                node.unwanted = False
+                self.kept.because(node, Keeps.NOT_YET, now)
+        for name in self._unneeded:
+            if name not in found and (node := self._state.nodes.get(name)):
+                self._state.mark(node, unwanted=False)
         self._unneeded = found
 
     def due(self, now: float, in_progress: Mapping[str, int]) -> tuple[list[Candidate], list[Candidate]]:
@@ -77,30 +91,59 @@ class Planner:
         sizes = {name: self._counts[name] - in_progress.get(name, 0) for name in self._counts}
         empty: list[Candidate] = []
         drain: list[Candidate] = []
-        for candidate in sorted(self._unneeded.values(), key=lambda found: bool(found.to_move)):
+        ripe = [candidate for candidate in self._unneeded.values() if now >= self._ripe_at(candidate)]
+        self._rng.shuffle(ripe)  # the real one keeps them in a map
+        for candidate in sorted(ripe, key=lambda found: bool(found.to_move)):
             group = candidate.node.shape
-            if now < candidate.since + self._flags.scale_down_unneeded_s or sizes[group.name] <= group.min:
+            if sizes[group.name] <= group.min:
                 continue
             sizes[group.name] -= 1
             (drain if candidate.to_move else empty).append(candidate)
         return empty, sorted(drain, key=lambda candidate: candidate.risky)
 
+    def _ripe_at(self, candidate: Candidate) -> float:
+        unneeded_s = candidate.node.shape.scale_down_unneeded_s
+        return candidate.since + (self._flags.scale_down_unneeded_s if unneeded_s is None else unneeded_s)
+
+    def _most_candidates(self) -> int:
+        """More are not looked for: they could not be removed by the time that these are."""
+        each = self._flags.max_scale_down_parallelism
+        looks = max(1, int(self._flags.scale_down_unneeded_s / self._flags.scan_interval_s))
+        return min(len(self._unneeded) + 2 * each, each * (looks + 1))
+
+    def let_go(self, nodes: Iterable[Node], now: float) -> None:
+        for node in nodes:
+            self.kept.because(node, Keeps.GOING, now)
+
     def mark(self) -> None:
         """Let the scheduler prefer nodes that are needed."""
         for candidate in self._unneeded.values():
-            candidate.node.unwanted = True
+            self._state.mark(candidate.node, unwanted=True)
 
     def next_look(self, now: float) -> float | None:
         """When a timer of this plan runs out; None when only a change can matter."""
-        times = [
-            end
-            for candidate in self._unneeded.values()
-            if (end := candidate.since + self._flags.scale_down_unneeded_s) > now
-        ]
-        times += [verdict.until for verdict in self._verdicts.values() if not self._stands(verdict)]
+        times = [end for candidate in self._unneeded.values() if (end := self._ripe_at(candidate)) > now]
+        if (recheck := self._next_recheck()) < math.inf:
+            times.append(recheck)
         if self._cut_short:
             times.append(now)
         return min(times, default=None)
+
+    def _next_recheck(self) -> float:
+        """The earliest end of a verdict that does not stand: asked after every look, of every busy node."""
+        earliest, shut, nodes = math.inf, self._shut(), self._state.nodes
+        for verdict in self._verdicts.values():
+            if verdict.until < earliest:
+                blocked, node = verdict.blocked, verdict.node
+                if blocked is not None and blocked.pod.workload in shut and blocked.pod.name in node.pods:
+                    continue  # the common case, told apart without a call
+                if node.name in nodes and not self._stands(verdict, shut):
+                    earliest = verdict.until
+        return earliest
+
+    def _shut(self) -> set[str]:
+        """The workloads whose budgets allow nothing now."""
+        return {name for name, owner in self._state.deployments.items() if owner.disruptions_allowed == 0}
 
     def _refresh_verdicts(self, now: float) -> None:
         """Drop the verdicts whose time is over, and repeat those that stood when it was.
@@ -108,49 +151,74 @@ class Planner:
         What changed did so since the last beat; before that beat nothing had, and the real one found the same.
         """
         period = self._flags.unremovable_recheck_s
-        for name, verdict in list(self._verdicts.items()):
+        over = [verdict for verdict in self._verdicts.values() if verdict.until <= now]
+        shut = self._shut() if over else set[str]()
+        for verdict in over:
+            name = verdict.node.name
+            stood = now if self._stands(verdict, shut) else now - self._flags.scan_interval_s
             if name not in self._state.nodes:
-                del self._verdicts[name]
-                continue
-            stood = now if self._stands(verdict) else now - self._flags.scan_interval_s
+                stood = -math.inf
             if verdict.until <= stood:
                 verdict.until += period * ((stood - verdict.until) // period + 1)
             if verdict.until <= now:
                 del self._verdicts[name]
 
-    def _stands(self, verdict: Verdict) -> bool:
-        """Whether another look would plainly find the same. False when in doubt."""
-        if verdict.version == self._state.version:
-            return True
+    def _stands(self, verdict: Verdict, shut: Container[str]) -> bool:
+        """Whether another look would plainly find the same, not if in doubt. `shut`: whose budgets allow nothing."""
         blocked = verdict.blocked
-        if blocked is None or blocked.why is Why.SYSTEM or blocked.pod.name not in verdict.node.pods:
-            return False
-        return blocked.why is not Why.BUDGET or self._state.deployments[blocked.pod.workload].disruptions_allowed == 0
+        if blocked is None or blocked.why is SYSTEM or blocked.pod.name not in verdict.node.pods:
+            return verdict.version == self._state.version
+        return blocked.pod.workload in shut or blocked.why is not BUDGET or verdict.version == self._state.version
 
-    def _in_order(self, snapshot: Snapshot) -> list[Node]:
+    def _in_order(self, snapshot: Snapshot, now: float) -> list[Node]:
         """Those that may be asked: empty ones first, then the candidates of the last look."""
-        nodes = [
-            node
-            for node in snapshot.nodes
-            if node.ready
-            and node.name not in self._verdicts
-            and self._counts[node.group] > node.shape.min
-            and self._little_used(node, snapshot)
-        ]
+        nodes: list[Node] = []
+        smallest = {name for name, group in self._state.groups.items() if self._counts[name] <= group.min}
+        resting = self._cooldown.resting(now)
+        shut = self._shut() if resting else set[str]()
+        for node in snapshot.nodes:
+            if not node.ready:
+                why = BOOTING
+            elif node.shape.name in smallest:
+                why = MINIMUM
+            elif node.shape.name in resting:
+                self._note_resting(node, snapshot, shut, now)
+                continue
+            elif node.name in self._verdicts:
+                continue
+            elif self._little_used(node, snapshot):
+                nodes.append(node)
+                continue
+            else:
+                why = IN_USE
+            if self.kept.of(node) is not why:
+                self.kept.because(node, why, now)
+        self.kept.forget_gone(self._state.nodes, now)
         # The real one lists its nodes in no order of its own.
         self._rng.shuffle(nodes)
         return sorted(nodes, key=lambda node: (not snapshot.empty(node), node.name not in self._unneeded))
+
+    def _note_resting(self, node: Node, snapshot: Snapshot, shut: Container[str], now: float) -> None:
+        """What would keep the node anyway is the better reason: the rest alone is no one's doing but the flags'."""
+        if not self._little_used(node, snapshot):
+            self.kept.because(node, IN_USE, now)
+        elif blocking := next((name for name in node.room.by_workload if name in shut), None):
+            self.kept.because(node, BUDGET, now, blocking)
+        else:
+            self.kept.because(node, RESTING, now)
 
     def _little_used(self, node: Node, snapshot: Snapshot) -> bool:
         shape, room = node.shape, snapshot.room(node)
         if shape.gpu:
             return shape.gpu - room.gpu <= GPU_UTILIZATION_THRESHOLD * shape.gpu
-        return _most_used(shape, room.cpu_m, room.memory_mib) <= self._flags.utilization_threshold
+        threshold = shape.utilization_threshold
+        threshold = self._flags.utilization_threshold if threshold is None else threshold
+        return _most_used(shape, room.cpu_m, room.memory_mib) <= threshold
 
     def _removable(
         self, node: Node, snapshot: Snapshot, budgets: BudgetsLeft, places: set[str], now: float
     ) -> Candidate | None:
-        pods = snapshot.pods_on(node)
+        pods = self._in_no_order(snapshot.pods_on(node))
         blocked = blocker(pods, self._flags, budgets, now)
         if blocked is None and snapshot.put_all(pods, lambda other: other is not node and other.name in places):
             places.discard(node.name)
@@ -161,7 +229,16 @@ class Planner:
         self._verdicts[node.name] = Verdict(node, now + self._flags.unremovable_recheck_s, blocked, self._state.version)
         if blocked:
             self.reasons.add((blocked.why, blocked.pod.workload))
+            self.kept.because(node, blocked.why, now, blocked.pod.workload)
+        else:
+            self.kept.because(node, Keeps.NO_OTHER_PLACE, now)
         return None
+
+    def _in_no_order(self, pods: list[Pod]) -> list[Pod]:
+        """Which of several pods that block is named is a matter of chance: the real one keeps pods in a map."""
+        if len(pods) > 1 and any(pod.workload != pods[0].workload for pod in pods):
+            self._rng.shuffle(pods)
+        return pods
 
 
 def _most_used(shape: GroupModel, free_cpu: int, free_memory: int) -> float:

@@ -5,31 +5,20 @@ scale-down with it: the real autoscaler hopes that a GPU node is about to become
 """
 
 import math
-import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
 
-from ebbtide.simulator.cluster.autoscaler.estimator import Option, estimate
+from ebbtide.simulator.cluster.autoscaler.estimator import Estimator, Option
 from ebbtide.simulator.cluster.autoscaler.expander import Expander
 from ebbtide.simulator.cluster.autoscaler.reach import Fleet
+from ebbtide.simulator.cluster.autoscaler.snapshot import Memory
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, WorkloadModel
 from ebbtide.simulator.cluster.scheduler import Placement
-from ebbtide.simulator.cluster.state import ClusterState, Pod, Room
-from ebbtide.vocabulary.labels import NODE_GROUP
+from ebbtide.simulator.cluster.state import ClusterState, Pod
 
 PODS_ARRIVE_S = 2.0
 GPU_PODS_ARRIVE_S = 30.0
-OWN_LABELS = frozenset(
-    (
-        NODE_GROUP,
-        "eks.amazonaws.com/nodegroup",
-        "kubernetes.io/hostname",
-        "topology.ebs.csi.aws.com/zone",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
-    )
-)
-"""Labels in which groups that are otherwise alike differ; the first has to be named to the real one by a flag."""
 
 
 def too_new_until(pods: Sequence[Pod], second: float) -> float:
@@ -46,6 +35,13 @@ def too_new_until(pods: Sequence[Pod], second: float) -> float:
     return max(until, born(gpu) + GPU_PODS_ARRIVE_S) if gpu else until
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    groups: frozenset[str]
+    pods: int  # that it helps
+    takes_s: float  # to launch the nodes
+
+
 class ScaleUp:
     def __init__(
         self,
@@ -53,16 +49,19 @@ class ScaleUp:
         machines: Fleet,
         placement: Placement,
         flags: AutoscalerFlags,
-        rng: random.Random,
+        memory: Memory,
     ) -> None:
         self._state = state
         self._machines = machines
         self._placement = placement
         self._balance = flags.balance_similar
-        self._expander = Expander(flags.expander, rng)
+        self._ignored_labels = flags.balancing_ignored_labels
+        self._memory = memory
+        self._expander = Expander(flags.expander, memory.rng)
+        self.paused: Callable[[str], bool] = lambda _: False  # groups, by name, whose launches failed lately
 
-    def help(self, pods: Iterable[Pod]) -> bool:
-        """Launch nodes for pods that fit nowhere; False when no group can help."""
+    def help(self, pods: Iterable[Pod]) -> Growth | None:
+        """Launch nodes for pods that fit nowhere; None when no group can help."""
         workloads = {name: deployment.spec for name, deployment in self._state.deployments.items()}
         counts = Counter(pod.workload for pod in pods)
         options = [
@@ -71,36 +70,50 @@ class ScaleUp:
             if (option := self._option(group, [(workloads[name], count) for name, count in counts.items()])).nodes
         ]
         if not options:
-            return False
+            return None
         best = self._expander.best(options, workloads)
         similar = self._similar(best.group, [workloads[name] for name in best.helped])
+        grown: list[GroupModel] = []
         for _ in range(best.nodes):
-            self._machines.launch(min(self._open(similar), key=lambda group: self._machines.counts[group.name]))
-        return True
+            grown.append(min(self._open(similar), key=lambda group: self._machines.counts[group.name]))
+            self._machines.launch(grown[-1])
+        return Growth(
+            groups=frozenset(group.name for group in grown),
+            pods=sum(best.helped.values()),
+            takes_s=sum(group.boot_step_s for group in grown),
+        )
 
     def _option(self, group: GroupModel, waiting: Sequence[tuple[WorkloadModel, int]]) -> Option:
-        empty = Room(group)
+        empty = self._memory.templates.room(group)
         fitting = [kind for kind in waiting if self._placement.takes(group, kind[0]) and empty.fits(kind[0])]
         similar = self._open(self._similar(group, [workload for workload, _ in fitting]))
         if not fitting or group not in similar:
             return Option(group, 0, {})
         room = sum(twin.max - self._machines.counts[twin.name] for twin in similar)
-        return estimate(group, fitting, room)
+        nodes = sum(not node.leaving for node in self._state.nodes.values())
+        return Estimator(self._memory, nodes).estimate(group, fitting, room)
 
     def _open(self, groups: Iterable[GroupModel]) -> list[GroupModel]:
-        return [group for group in groups if self._machines.counts[group.name] < group.max]
+        return [
+            group for group in groups if self._machines.counts[group.name] < group.max and not self.paused(group.name)
+        ]
 
     def _similar(self, group: GroupModel, workloads: Sequence[WorkloadModel]) -> list[GroupModel]:
         """The group itself and, when they are to be kept in balance, those alike that take the same pods."""
         if not self._balance:
             return [group]
         return [
-            twin
-            for twin in self._state.groups.values()
-            if _shape(twin) == _shape(group) and all(self._placement.takes(twin, workload) for workload in workloads)
+            group,
+            *(
+                twin
+                for twin in self._state.groups.values()
+                if twin is not group
+                and _shape(twin, self._ignored_labels) == _shape(group, self._ignored_labels)
+                and all(self._placement.takes(twin, workload) for workload in workloads)
+            ),
         ]
 
 
-def _shape(group: GroupModel) -> tuple[object, ...]:
-    labels = {key: value for key, value in group.labels.items() if key not in OWN_LABELS}
+def _shape(group: GroupModel, ignored: Container[str]) -> tuple[object, ...]:
+    labels = {key: value for key, value in group.labels.items() if key not in ignored}
     return group.cpu_m, group.memory_mib, group.gpu, group.max_pods, group.taints, tuple(sorted(labels.items()))

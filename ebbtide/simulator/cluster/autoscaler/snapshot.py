@@ -1,33 +1,49 @@
 """What-if space: the cluster as one look of the autoscaler sees it, where pods can be tried on nodes.
 
-Nothing here touches the real nodes: a room is copied when the first pod is tried on it. A search for a place goes
-round the nodes and begins after the last one that took a pod, so tried pods end up spread, as in the real autoscaler;
-a pod that found a place before is tried there first.
+Nothing here touches the real nodes: a room is copied when the first pod is tried on it. A pod that found a place before
+is tried there first. For pods that wait, every search begins at a random node; for those a removal would move, the
+nodes keep one order within a look and a search begins after the last node that took a pod.
+
+Source: kubernetes/autoscaler 1.35.2, simulator/scheduling/hinting_simulator.go and hints.go; see also `rounds`.
 """
 
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ebbtide.simulator.cluster.autoscaler.rounds import SLOTS, beginning
+from ebbtide.simulator.cluster.autoscaler.templates import Templates
 from ebbtide.simulator.cluster.model import WorkloadModel
 from ebbtide.simulator.cluster.scheduler import Placement
 from ebbtide.simulator.cluster.state import ClusterState, Node, Pod, Room
 
-SEARCHERS = 4
-"""The search tries so many nodes at a time, and takes the first that answers."""
+Allowed = Callable[[Node], bool]
+BOOTING = "booting "
+
+
+@dataclass(slots=True)
+class Hints:
+    """Where pods found a place, by pod; what no look confirms is forgotten after the next one."""
+
+    known: dict[str, str] = field(default_factory=dict[str, str])
+    fresh: dict[str, str] = field(default_factory=dict[str, str])
+
+    def of(self, pod: Pod) -> str | None:
+        return self.fresh.get(pod.name) or self.known.get(pod.name)
+
+    def forget_unconfirmed(self) -> None:
+        self.known, self.fresh = self.fresh, {}
 
 
 @dataclass(slots=True)
 class Memory:
-    """What the search for places keeps from one look to the next."""
+    """What the searches for places keep from one to the next, and from look to look."""
 
     rng: random.Random
-    start: int = 0
-    hints: dict[str, str] = field(default_factory=dict[str, str])  # pod to node
-    fresh: dict[str, str] = field(default_factory=dict[str, str])  # those confirmed since the last look
-
-    def forget_unconfirmed(self) -> None:
-        self.hints, self.fresh = self.fresh, {}
+    templates: Templates
+    after: int = 0  # a search begins so many nodes after the first of the list
+    waiting: Hints = field(default_factory=Hints)
+    moved: Hints = field(default_factory=Hints)
 
 
 class Snapshot:
@@ -37,10 +53,15 @@ class Snapshot:
         self._rooms: dict[str, Room] = {}
         self._arrived: dict[str, list[Pod]] = {}
         self.nodes = [node for node in state.nodes.values() if not node.leaving]
+        self._listed: list[Node] = []  # in the order of this look; filled by the first search
+        self._first = 0
         self._by_name = state.nodes
+        self._booting = [node for node in self.nodes if not node.ready]
 
     def room(self, node: Node) -> Room:
-        return self._rooms.get(node.name, node.room)
+        if (room := self._rooms.get(node.name)) is not None:
+            return room
+        return node.room if node.ready else self._memory.templates.room(node.shape)
 
     def pods_on(self, node: Node) -> list[Pod]:
         """Those that are there and those tried there."""
@@ -49,53 +70,85 @@ class Snapshot:
     def empty(self, node: Node) -> bool:
         return not node.pods and not self._arrived.get(node.name)
 
-    def put(self, pods: Iterable[Pod], allowed: Callable[[Node], bool]) -> list[Pod]:
-        """Find places for as many as possible; returns those without one."""
+    def put(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Find places for as many as possible of pods that wait; returns those without one."""
         left: list[Pod] = []
         hopeless: set[str] = set()
         for pod in pods:
-            if pod.workload in hopeless or self._place(pod, allowed) is None:
+            node = self._hinted(pod, self._memory.waiting, _anywhere)
+            if node is None and pod.workload not in hopeless:
+                node = self._search(pod.spec, _anywhere, beginning(len(self._round()), self._memory.rng))
+            if node is None:
                 hopeless.add(pod.workload)
                 left.append(pod)
+            else:
+                self._place(pod, node, self._memory.waiting)
         return left
 
-    def put_all(self, pods: Iterable[Pod], allowed: Callable[[Node], bool]) -> bool:
-        """Find places for all of them, or leave everything as it was."""
+    def put_all(self, pods: Iterable[Pod], allowed: Allowed) -> bool:
+        """Find other places for all pods of a node, or leave everything as it was."""
         placed: list[tuple[Pod, Node]] = []
         for pod in pods:
-            if (node := self._place(pod, allowed)) is None:
+            node = self._hinted(pod, self._memory.moved, allowed)
+            if node is None:
+                self._round()
+                node = self._search(pod.spec, allowed, self._first)
+            if node is None:
                 for moved, taken in placed:
                     self._rooms[taken.name].give_back(moved.spec)
                     self._arrived[taken.name].remove(moved)
                 return False
+            self._place(pod, node, self._memory.moved)
             placed.append((pod, node))
         return True
 
-    def _place(self, pod: Pod, allowed: Callable[[Node], bool]) -> Node | None:
-        hint = self._memory.hints.get(pod.name)
-        node = self._by_name.get(hint) if hint else None
-        if node is None or node.leaving or not allowed(node) or not self._takes(node, pod.spec):
-            node = self._search(pod.spec, allowed)
-        if node is not None:
-            self._memory.fresh[pod.name] = node.name
-            if node.name not in self._rooms:
-                self._rooms[node.name] = node.room.copy()
-            self._rooms[node.name].take(pod.spec)
-            self._arrived.setdefault(node.name, []).append(pod)
-        return node
+    def _hinted(self, pod: Pod, hints: Hints, allowed: Allowed) -> Node | None:
+        hint = hints.of(pod)
+        node = self._known_as(hint) if hint else None
+        return node if node is not None and allowed(node) and self._takes(node, pod.spec) else None
 
-    def _search(self, workload: WorkloadModel, allowed: Callable[[Node], bool]) -> Node | None:
-        count = len(self.nodes)
-        for first in range(0, count, SEARCHERS):
-            steps = list(range(first, min(first + SEARCHERS, count)))
-            self._memory.rng.shuffle(steps)
-            for step in steps:
-                index = (self._memory.start + step) % count
-                node = self.nodes[index]
-                if allowed(node) and self._takes(node, workload):
-                    self._memory.start = (index + 1) % count
-                    return node
+    def _known_as(self, hint: str) -> Node | None:
+        """The real one stands in for nodes that boot by numbered ones, and forgets these once they are ready."""
+        if hint.startswith(BOOTING):
+            number = int(hint.removeprefix(BOOTING))
+            return self._booting[number] if number < len(self._booting) else None
+        node = self._by_name.get(hint)
+        return node if node is not None and node.ready and not node.leaving else None
+
+    def _place(self, pod: Pod, node: Node, hints: Hints) -> None:
+        hints.fresh[pod.name] = node.name if node.ready else f"{BOOTING}{self._booting.index(node)}"
+        if node.name not in self._rooms:
+            room = self.room(node)
+            self._rooms[node.name] = room.copy() if room is node.room else room
+        self._rooms[node.name].take(pod.spec)
+        self._arrived.setdefault(node.name, []).append(pod)
+
+    def _round(self) -> list[Node]:
+        if not self._listed and self.nodes:
+            rng = self._memory.rng
+            begin = beginning(len(self.nodes), rng)
+            self._listed = self.nodes[begin:] + self.nodes[:begin]
+            if len(self.nodes) > SLOTS:
+                rng.shuffle(self._listed)
+            self._first = beginning(len(self.nodes), rng)
+        return self._listed
+
+    def _search(self, workload: WorkloadModel, allowed: Allowed, first: int) -> Node | None:
+        nodes, count, after, rooms = self._listed, len(self._listed), self._memory.after, self._rooms
+        for step in range(count):
+            position = (after + step) % count
+            node = nodes[(first + position) % count]
+            room = rooms.get(node.name, node.room)
+            if room.cpu_m < workload.cpu_m or room.pods_left < 1:
+                continue  # most nodes are full: told apart without a call
+            if allowed(node) and self._takes(node, workload):
+                self._memory.after = (position + 1) % count
+                return node
         return None
 
     def _takes(self, node: Node, workload: WorkloadModel) -> bool:
         return self.room(node).fits(workload) and self._placement.takes(node.shape, workload)
+
+
+def _anywhere(_: Node) -> bool:
+    return True

@@ -1,0 +1,86 @@
+"""What goes wrong with machines: boots that fail or take long, images that have to be pulled, spot nodes taken back.
+
+Chance is drawn for each launch from a generator of its own, so a replay without accidents draws what it always drew.
+
+A spot node is told two minutes ahead. From then on it takes no pods, and its pods are asked to stop, budgets or not:
+the machine goes anyway. What has not ended by then is killed with it. Its group still wants as many machines, so it
+launches another one then. (EKS may launch it earlier, when EC2 sees the risk rising before the notice: that is not
+assumed.) A node that the autoscaler is removing is left to it, and asked again later if it stays.
+
+Sources: Amazon EC2 User Guide, "Spot Instance interruption notices"; awsdocs/amazon-eks-user-guide,
+nodes/managed-node-groups.adoc (EKS drains a spot node at the notice, on a best-effort basis).
+"""
+
+import math
+import random
+from typing import Protocol
+
+from ebbtide.simulator.cluster.model import Accidents, GroupModel, StopReason
+from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
+from ebbtide.simulator.timeline import Timeline
+
+NOTICE_S = 120.0
+
+
+class Machinery(Protocol):
+    """What an interruption does to machines."""
+
+    def launch(self, group: GroupModel) -> Node: ...
+
+    def close(self, node: Node) -> None: ...
+
+    def terminate(self, node: Node) -> None: ...
+
+
+class Stopper(Protocol):
+    def stop(self, pod: Pod, why: StopReason, grace_s: float) -> None: ...
+
+
+class Boots:
+    """How long each launch takes: the group's time is the median, and a failed one never ends."""
+
+    def __init__(self, accidents: Accidents, rng: random.Random) -> None:
+        self._accidents = accidents
+        self._rng = rng
+
+    @property
+    def may_be_late(self) -> bool:
+        return self._accidents.failed_boots > 0 or self._accidents.slow_boots > 0
+
+    def boot_s(self, group: GroupModel) -> float:
+        if self._rng.random() < self._accidents.failed_boots:
+            return math.inf
+        return group.boot_s * math.exp(self._rng.gauss(0.0, self._accidents.slow_boots))
+
+
+class Interruptions:
+    def __init__(self, timeline: Timeline, state: ClusterState, accidents: Accidents, rng: random.Random) -> None:
+        self._timeline = timeline
+        self._state = state
+        self._rates = accidents.interruptions_per_hour
+        self._rng = rng
+        self.machines: Machinery | None = None
+        self.pods: Stopper | None = None
+        self.count = 0
+
+    def launched(self, node: Node) -> None:
+        rate = self._rates.get(node.group, 0.0)
+        if rate > 0:
+            self._timeline.after(self._rng.expovariate(rate) * 3600, lambda: self._notice(node))
+
+    def _notice(self, node: Node) -> None:
+        if node.name not in self._state.nodes or self.machines is None or self.pods is None:
+            return
+        if node.leaving:
+            self._timeline.after(NOTICE_S, lambda: self._notice(node))
+            return
+        self.count += 1
+        self.machines.close(node)
+        for pod in list(node.pods.values()):
+            self.pods.stop(pod, StopReason.INTERRUPTED, min(pod.spec.grace_s, NOTICE_S))
+        self._timeline.after(NOTICE_S, lambda: self._take_back(node))
+
+    def _take_back(self, node: Node) -> None:
+        if self.machines is not None and node.name in self._state.nodes:
+            self.machines.terminate(node)
+            self.machines.launch(node.shape)

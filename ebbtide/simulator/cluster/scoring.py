@@ -1,0 +1,103 @@
+"""Which node takes a pod: kube-scheduler's scores, asked of kinds of nodes instead of every node.
+
+Nodes of one shape with the same room left and as many pods of the workload score alike. So the nodes that take a pod
+of a workload are kept sorted by kind, and only those that changed since the last pod are looked at again: a pod costs
+as much as there are changes and kinds, however many nodes there are. What ties is drawn.
+
+Source: kubernetes 1.35, pkg/scheduler/framework/plugins: podtopologyspread (scoring.go; common.go leaves out pods that
+stop), noderesources (least_allocated.go, balanced_allocation.go), tainttoleration.
+"""
+
+import math
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ebbtide.simulator.cluster.model import GroupModel, WorkloadModel
+from ebbtide.simulator.cluster.state import ClusterState, Node
+
+# The real scheduler's weights.
+SPREAD, SOFT_TAINT = 2, 3
+
+Takes = Callable[[GroupModel, WorkloadModel], bool]
+
+
+class Kind(NamedTuple):
+    """What nodes that score alike have in common; free sizes before the pod."""
+
+    shape: str
+    cpu_m: int
+    memory_mib: int
+    together: int  # pods of the workload that are there to stay
+    unwanted: bool
+
+
+class OpenNodes:
+    """The nodes that take a pod of one workload."""
+
+    def __init__(self, workload: WorkloadModel, state: ClusterState, takes: Takes) -> None:
+        self._workload = workload
+        self._state = state
+        self._takes = takes
+        self._changed = dict(state.nodes)
+        state.watchers.append(self._changed)
+        self._kind_of: dict[str, Kind] = {}
+        self._alike: dict[Kind, dict[str, Node]] = {}
+        self.looked_at = 0  # nodes so far
+
+    def best(self, rng: random.Random) -> Node | None:
+        """The node with the highest score; None when none takes the pod."""
+        if self._changed:
+            self._catch_up()
+        if not self._alike:
+            return None
+        kinds = list(self._alike)
+        if len(kinds) > 1:
+            scores = _scores(kinds, len(self._kind_of), self._workload, self._state)
+            most = max(scores)
+            kinds = [kind for kind, score in zip(kinds, scores, strict=True) if score == most]
+        tied = [node for kind in kinds for node in self._alike[kind].values()]
+        return tied[0] if len(tied) == 1 else rng.choice(tied)
+
+    def _catch_up(self) -> None:
+        self.looked_at += len(self._changed)
+        for name, node in self._changed.items():
+            before, now = self._kind_of.pop(name, None), self._kind(node)
+            if before is not None:
+                del self._alike[before][name]
+                if not self._alike[before]:
+                    del self._alike[before]
+            if now is not None:
+                self._kind_of[name] = now
+                self._alike.setdefault(now, {})[name] = node
+        self._changed.clear()
+
+    def _kind(self, node: Node) -> Kind | None:
+        workload, room = self._workload, node.room
+        open_ = node.ready and not node.leaving and node.name in self._state.nodes
+        if not open_ or not room.fits(workload) or not self._takes(node.shape, workload):
+            return None
+        together = room.by_workload.get(workload.name, 0) - node.stopping.get(workload.name, 0)
+        return Kind(node.shape.name, room.cpu_m, room.memory_mib, together, node.unwanted)
+
+
+def _scores(kinds: list[Kind], nodes: int, workload: WorkloadModel, state: ClusterState) -> list[int]:
+    """The default plugins that tell nodes of one cluster apart, in whole points as the real ones count."""
+    weight = math.log(nodes + 2)
+    raw = [round(kind.together * weight) + 2 for kind in kinds]
+    most, least = max(raw), min(raw)
+    any_soft = any(kind.unwanted for kind in kinds)
+    return [
+        SPREAD * (100 * (most + least - spread) // most)
+        + (SOFT_TAINT * 100 if any_soft and not kind.unwanted else 0)
+        + _resource_score(kind, workload, state.groups[kind.shape])
+        for kind, spread in zip(kinds, raw, strict=True)
+    ]
+
+
+def _resource_score(kind: Kind, workload: WorkloadModel, shape: GroupModel) -> int:
+    """Least allocated (mean of the free shares after placement) plus balance of the two."""
+    free_cpu, free_memory = kind.cpu_m - workload.cpu_m, kind.memory_mib - workload.memory_mib
+    cpu, memory = free_cpu * 100 // shape.cpu_m, free_memory * 100 // shape.memory_mib
+    used_cpu, used_memory = 1 - free_cpu / shape.cpu_m, 1 - free_memory / shape.memory_mib
+    return (cpu + memory) // 2 + int((1 - abs(used_cpu - used_memory) / 2) * 100)
