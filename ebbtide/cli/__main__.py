@@ -35,6 +35,8 @@ COMMANDS = {
     "comment": Command("ebbtide.cli.comment", "", "Write a preview into one comment of a pull request."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or get newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
+    "scenario": Command("ebbtide.cli.scenario", "simulate", "Replay scenarios of the cluster autoscaler."),
+    "advise": Command("ebbtide.cli.advise", "simulate", "Advise on commitments and floors, from replayed usage."),
     "demo": Command("ebbtide.cli.demo", "demo", "Watch real workers grow and go to zero on this machine."),
     "probe": Command("ebbtide.cli.probe", "controller", "Name what a cluster lacks for Ebbtide."),
     "status": Command("ebbtide.cli.status", "controller", "Show what the controller sees and wants."),

@@ -1,4 +1,7 @@
-"""A replay with a bar for each strategy."""
+"""A replay with a bar for each strategy, and anything else with one bar."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -21,3 +24,16 @@ def replay_with_bars(console: Console, settings: StackSettings, trace: Trace, op
             bars.update(tasks[strategy], completed=share, visible=True)
 
         return replay(settings, trace, options, progress)
+
+
+@contextmanager
+def counted(console: Console, what: str) -> Generator[Callable[[int, int], None]]:
+    """Yields what is told how much is done, and of how much; the bar is gone in the end."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        task = bars.add_task(what, total=1.0)
+
+        def progress(done: int, of: int) -> None:
+            bars.update(task, completed=done, total=of)
+
+        yield progress

@@ -1,30 +1,32 @@
-"""`ebbtide simulate`: what would a trace of jobs cost on this stack, and on its alternatives?
+"""`ebbtide simulate`: what would a trace of jobs cost on this stack, on its alternatives, and on another stack?
 
-Reads the stack file, the trace and the shipped price tables, nothing else.
+Reads stack files, the trace and the price tables in use, nothing else.
 """
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from ebbtide.cli.outputs import fail, finish
 from ebbtide.cli.progress import replay_with_bars
-from ebbtide.files import Unwritable, write_file
+from ebbtide.files import Unwritable
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.types import parse_positive_duration
 from ebbtide.simulator.document import as_json
+from ebbtide.simulator.failures import Failures
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.report import strategy_table
 from ebbtide.simulator.results import Replay
-from ebbtide.simulator.strategies import Strategy
+from ebbtide.simulator.strategies import DEFAULT_STRATEGIES, Strategy
 from ebbtide.simulator.traces import Trace, TraceError, bundled, find_trace
 
-command = typer.Typer(rich_markup_mode=None)
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 def _start(text: str) -> datetime:
@@ -43,16 +45,29 @@ def _length(text: str) -> timedelta:
         raise typer.BadParameter(f"wanted a duration above zero, found {text!r} (for example 8h)") from None
 
 
+def _shift(text: str) -> timedelta:
+    try:
+        return parse_positive_duration(text.removeprefix("-")) * (-1 if text.startswith("-") else 1)
+    except ValueError:
+        raise typer.BadParameter(f"wanted a duration, found {text!r} (for example 6h or -6h)") from None
+
+
+_STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; several are compared with the first."
 _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
 _ALIGNED = "Local time of the trace's second 0; default: its busy hours are put on business hours."
+_DESCRIBE = "Show what a trace is like and what scaling can win on it, instead of a replay."
 
 
 @command.command(epilog="Example: ebbtide simulate demo --trace openb2023-a --days 7 --report report.html")
 def simulate(
-    stack: Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")],
-    trace: Annotated[str, typer.Option(metavar="FILE", help=_TRACE)],
+    stacks: Annotated[list[str] | None, typer.Argument(metavar="STACK", help=_STACKS)] = None,
     *,
+    trace: Annotated[str | None, typer.Option(metavar="FILE", help=_TRACE)] = None,
     start: Annotated[datetime | None, typer.Option(parser=_start, metavar="TIME", help=_ALIGNED)] = None,
+    shift: Annotated[
+        list[timedelta] | None,
+        typer.Option(parser=_shift, metavar="6h", help="Replay again with the start this much later; may be repeated."),
+    ] = None,
     days: Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")] = None,
     max_job: Annotated[
         timedelta | None, typer.Option(parser=_length, metavar="8h", help="Leave longer jobs out.")
@@ -66,53 +81,159 @@ def simulate(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON.")
     ] = None,
+    spot_interruptions: Annotated[
+        float,
+        typer.Option(metavar="TIMES", help="Take spot nodes back so many times as often as AWS says of the type."),
+    ] = 0.0,
+    failed_boots: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of launches that never become a node.")
+    ] = 0.0,
+    slow_boots: Annotated[
+        float, typer.Option(metavar="SPREAD", help="Spread of boot times; 0.5: one in 20 takes 2.3 times as long.")
+    ] = 0.0,
+    image_pull: Annotated[
+        timedelta | None, typer.Option(parser=_length, metavar="60s", help="Longer start of a first pod on a node.")
+    ] = None,
+    describe: Annotated[str | None, typer.Option(metavar="TRACE", help=_DESCRIBE)] = None,
+    suggest: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            dir_okay=False,
+            help="With --describe: write a stack for the trace, from STACK if given.",
+        ),
+    ] = None,
 ) -> None:
     """Replay a trace of jobs: node-hours, dollars, waits."""
-    settings, jobs = _read(stack, trace)
+    longest = None if max_job is None else max_job.total_seconds()
+    if describe is not None:
+        like = _only_described(stacks or [], trace, report, suggest)
+        from ebbtide.cli.describing import Suggested, describe_load  # which no replay needs
+
+        describe_load(describe, longest, Suggested(file=suggest, like=like), json_file)
+        return
+    names = _replayable(stacks or [], trace, shift or [], suggest)
     options = ReplayOptions(
         days=days,
         start=start,
-        max_job_s=None if max_job is None else max_job.total_seconds(),
-        strategies=tuple(strategy or Strategy),
+        max_job_s=longest,
+        strategies=tuple(strategy or DEFAULT_STRATEGIES),
         seed=seed,
         rollouts=not no_rollouts,
+        failures=_failures(spot_interruptions, failed_boots, slow_boots, image_pull),
     )
-    write_report = None if report is None else _report_writer()
-    found = _replayed(settings, jobs, options)
+    settings, jobs = _read(names, str(trace))
+    if len(settings) > 1 or shift:
+        _compare(settings, jobs, options, shift or [], _Outputs(report, json_file))
+        return
+    write_page = None if report is None else _page_writer(report)
+    found = _replayed(settings[0], jobs, options)
+    if write_page is not None:
+        write_page([found])
+    finish(json_file, as_json(found), strategy_table(found))
+
+
+def _failures(spot: float, failed: float, slow: float, pull: timedelta | None) -> Failures:
     try:
-        if json_file is not None:
-            write_file(json_file, json.dumps(as_json(found), indent=2) + "\n")
-        if report is not None and write_report is not None:
-            write_report(found, report)
-    except Unwritable as error:
-        _fail(str(error))
-    Console().print(strategy_table(found))
+        return Failures(
+            spot_interruptions=spot,
+            failed_boots=failed,
+            slow_boots=slow,
+            image_pull_s=0.0 if pull is None else pull.total_seconds(),
+        )
+    except ValueError as error:
+        raise typer.BadParameter(f"--{str(error).replace('_', '-', 1)}") from None
 
 
-def _report_writer() -> Callable[[Replay, Path], None]:
+def _only_described(stacks: Sequence[str], trace: str | None, report: Path | None, suggest: Path | None) -> str | None:
+    """The stack whose services and hours a suggestion keeps, if one is named."""
+    if trace is not None or report is not None or len(stacks) > 1:
+        raise typer.BadParameter(
+            "--describe is about a trace: no --trace, no --report, and a stack only for --suggest "
+            "(for example: ebbtide simulate --describe openb2023-a)"
+        )
+    if stacks and suggest is None:
+        raise typer.BadParameter("with --describe a stack is what --suggest adapts (for example: --suggest my.yaml)")
+    return stacks[0] if stacks else None
+
+
+def _replayable(
+    stacks: Sequence[str], trace: str | None, shifts: Sequence[timedelta], suggest: Path | None
+) -> Sequence[str]:
+    """What belongs together, told before anything is read."""
+    if not stacks or trace is None:
+        raise typer.BadParameter(
+            "wanted a stack and --trace, or --describe (for example: ebbtide simulate demo --trace openb2023-a)"
+        )
+    if len(stacks) > 1 and shifts:
+        raise typer.BadParameter("--shift is for one stack: several are compared at one start")
+    if suggest is not None:
+        raise typer.BadParameter(
+            "--suggest goes with --describe (for example: --describe openb2023-a --suggest my.yaml)"
+        )
+    return stacks
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """Files to write beside what is printed."""
+
+    report: Path | None
+    json: Path | None
+
+
+def _compare(
+    stacks: Sequence[StackSettings],
+    trace: Trace,
+    options: ReplayOptions,
+    shifts: Sequence[timedelta],
+    outputs: _Outputs,
+) -> None:
+    from ebbtide.advice.comparison import comparison_json, replay_each, replay_shifted, shifts_json
+    from ebbtide.advice.comparison_text import comparison_table, shift_table
+
+    write_page = None if outputs.report is None else _page_writer(outputs.report)
+    if shifts:
+        replays = replay_shifted(stacks[0], trace, options, shifts, _replayed)
+        document, shown = shifts_json(replays), shift_table(replays)
+    else:
+        replays = replay_each(stacks, trace, options, _replayed)
+        document, shown = comparison_json(replays), comparison_table(replays)
+    if write_page is not None:
+        write_page(replays)
+    finish(outputs.json, document, shown)
+
+
+def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:
     """Only a page needs Jinja; and whoever wants one hears that it is missing before the replay, not after it."""
     try:
+        from ebbtide.simulator.report.comparison import write_comparison
         from ebbtide.simulator.report.page import write_report
     except ModuleNotFoundError as missing:
         typer.echo(f"--report needs {missing.name}, which is not installed; pip install 'ebbtide[simulate]'", err=True)
         raise typer.Exit(2) from None
-    return write_report
+
+    def write(replays: Sequence[Replay]) -> None:
+        try:
+            if len(replays) > 1:
+                write_comparison(replays, path)
+            else:
+                write_report(replays[0], path)
+        except Unwritable as error:
+            fail(str(error))
+
+    return write
 
 
-def _read(stack: str, trace: str) -> tuple[StackSettings, Trace]:
+def _read(stacks: Sequence[str], trace: str) -> tuple[list[StackSettings], Trace]:
     try:
-        return load_stack(stack), find_trace(trace)
+        return [load_stack(stack) for stack in stacks], find_trace(trace)
     except (StackInvalid, TraceError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _replayed(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Replay:
     try:
         return replay_with_bars(Console(stderr=True), settings, trace, options)
     except (ReplayError, NoPrice) as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)
+        fail(str(error))

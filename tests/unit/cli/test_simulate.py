@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.simulate import command
+from ebbtide.simulator.strategies import DEFAULT_STRATEGIES
 
 DEMO = str(Path(__file__).parents[3] / "stacks" / "Pulumi.demo.yaml")
 
@@ -33,12 +34,7 @@ def test_a_replay_prints_a_table_and_writes_its_files_whole(tmp_path: Path, trac
     assert result.exit_code == 0, result.output
     assert "fixed-flexible" in result.stdout
     document = json.loads(figures.read_text(encoding="utf-8"))
-    assert list(document["strategies"]) == [
-        "fixed-flexible",
-        "cluster-autoscaling",
-        "worker-autoscaling",
-        "fixed-fleet",
-    ]
+    assert list(document["strategies"]) == [strategy.value for strategy in DEFAULT_STRATEGIES]
     assert document["strategies"]["fixed-flexible"]["jobs_done"] == 12
     assert page.read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert [path.name for path in figures.parent.iterdir()] == ["figures.json"]  # nothing partial is left
@@ -85,7 +81,7 @@ def ran(program: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--trace", "nowhere.csv"], "nowhere.csv: no such file (bundled traces: openb2023-a)"),
+        (["--trace", "nowhere.csv"], "nowhere.csv: no such file (bundled traces: itp2021-a, openb2023-a, "),
         (["--trace", "openb2023-a", "--days", "17"], "trace openb2023-a: wanted 1 to 16 days, found 17"),
     ],
 )

@@ -133,7 +133,7 @@ def test_the_autoscalers_flags_decide_what_pins() -> None:
         ({"node": node(age=timedelta(minutes=2))}, "it is 2 min old"),
         ({"node": node(), "autoscaler_status": STATUS}, "its group eks-flexible-9ac1 is at its minimum of 1"),
         (
-            {"node": node(taints=[{"key": "DeletionCandidateOfClusterAutoscaler", "value": "1795186740"}])},
+            {"node": node("gpu", taints=[{"key": "DeletionCandidateOfClusterAutoscaler", "value": "1795186740"}])},
             "finds it unneeded for 1 min and removes it after 3 min",
         ),
     ],

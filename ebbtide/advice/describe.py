@@ -1,0 +1,273 @@
+"""What a load is like, and what scaling can and cannot win on it.
+
+Every figure is of the trace alone, before any stack: hours and weekdays are the trace's own, counted from its second 0.
+"Wanted at once" starts each job when it is submitted; its mean and its peak are exact, over time, from second 0 to the
+end of the last day. 1 - mean / peak bounds what scaling can save against a fleet that is sized for the peak: nobody
+pays less than the mean.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ebbtide.advice.demand import changes
+from ebbtide.simulator.alignment import busiest_half_day
+from ebbtide.simulator.days import DAY_S
+from ebbtide.simulator.traces import Job, Trace
+
+SHORT_S = 8 * 3600.0
+LONG_S = 24 * 3600.0
+BATCH_S = 60.0
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+MIXES = 8
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """Jobs submitted: the pattern of the day and of the week, and how unevenly they come."""
+
+    by_hour: tuple[float, ...]  # mean jobs in each hour of the trace's day
+    by_weekday: tuple[float, ...]  # mean jobs on each day of the trace's weeks; the first is the trace's first day
+    hourly_var_to_mean: float  # 1 for arrivals that know nothing of each other
+    hourly_peak_to_mean: float
+    hours_without: float  # share
+    in_batches: float  # share of jobs within a minute of one before with the same queue and size
+    busiest_12h_from: int
+    busiest_12h_to_rest: float | None  # None: nothing arrives in the rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durations:
+    """How long jobs run, and which of them hold the hours."""
+
+    quantiles: tuple[tuple[float, float], ...]  # fraction, seconds
+    jobs_over_8h: float  # shares
+    jobs_over_24h: float
+    work_over_8h: float
+    work_over_24h: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """One size and what part of the load asks for it."""
+
+    cpu: float
+    memory_gib: float
+    gpu: float
+    jobs: float  # shares
+    work: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One resource, wanted at once."""
+
+    resource: str  # cpu or gpu
+    jobs: str  # all, or up to 8 h
+    mean: float
+    p95: float
+    peak: float
+    busiest_12h_to_rest: float | None
+    most_saved: float  # 1 - mean / peak
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    trace: str
+    jobs: int
+    days: int
+    work_unit: str  # what "work" is measured in: GPU-hours where anything asks for GPUs, else core-hours
+    arrivals: Arrivals
+    durations: Durations
+    sizes: tuple[Mix, ...]
+    wanted: tuple[Wanted, ...]
+    findings: tuple[str, ...]
+    assumptions: tuple[str, ...]
+
+
+def describe(trace: Trace) -> Description:
+    """All figures of one trace; a trace is never empty."""
+    end_s = trace.days * DAY_S
+    durations = _durations(trace.jobs)
+    arrivals = _arrivals(trace)
+    wanted = tuple(_wanted(trace.jobs, end_s))
+    return Description(
+        trace=trace.name,
+        jobs=len(trace.jobs),
+        days=trace.days,
+        work_unit="GPU-hours" if any(job.gpu for job in trace.jobs) else "core-hours",
+        arrivals=arrivals,
+        durations=durations,
+        sizes=_sizes(trace.jobs),
+        wanted=wanted,
+        findings=tuple(_findings(arrivals, durations, wanted)),
+        assumptions=trace.assumptions,
+    )
+
+
+def _arrivals(trace: Trace) -> Arrivals:
+    """By hour and by day over all of them; how unevenly they come over the hours that hold data."""
+    jobs, days = trace.jobs, trace.days
+    per_hour = Counter(int(job.submitted_at // _HOUR_S) for job in jobs)
+    counts = [per_hour[hour] for hour in range(days * 24)]
+    known = [count for hour, count in enumerate(counts) if count or not _missing(hour, trace)]
+    mean = len(jobs) / len(known)
+    variance = sum((count - mean) ** 2 for count in known) / len(known)
+    by_hour = tuple(sum(counts[hour::24]) / days for hour in range(24))
+    by_day = [sum(counts[day * 24 : day * 24 + 24]) for day in range(days)]
+    busiest = busiest_half_day(jobs)
+    busy = sum(by_hour[(busiest + i) % 24] for i in range(12))
+    return Arrivals(
+        by_hour=by_hour,
+        by_weekday=tuple(sum(some) / len(some) for weekday in range(min(7, days)) if (some := by_day[weekday::7])),
+        hourly_var_to_mean=variance / mean,
+        hourly_peak_to_mean=max(known) / mean,
+        hours_without=known.count(0) / len(known),
+        in_batches=_in_batches(jobs),
+        busiest_12h_from=busiest,
+        busiest_12h_to_rest=_ratio(busy, sum(by_hour) - busy),
+    )
+
+
+def _missing(hour: int, trace: Trace) -> bool:
+    """Whether an hour lies in a gap of the trace from end to end."""
+    return any(begin <= hour * _HOUR_S and (hour + 1) * _HOUR_S <= until for begin, until in trace.gaps)
+
+
+def _in_batches(jobs: Sequence[Job]) -> float:
+    last: dict[tuple[str, float, float, float], float] = {}
+    found = 0
+    for job in jobs:
+        alike = (job.queue, job.cpu, job.memory_gib, job.gpu)
+        found += job.submitted_at - last.get(alike, -math.inf) <= BATCH_S
+        last[alike] = job.submitted_at
+    return found / len(jobs)
+
+
+def _durations(jobs: Sequence[Job]) -> Durations:
+    ordered = sorted(job.duration_s for job in jobs)
+    return Durations(
+        quantiles=tuple((share, ordered[max(0, math.ceil(share * len(ordered)) - 1)]) for share in QUANTILES),
+        jobs_over_8h=_share(jobs, lambda _job: 1.0, lambda job: job.duration_s > SHORT_S),
+        jobs_over_24h=_share(jobs, lambda _job: 1.0, lambda job: job.duration_s > LONG_S),
+        work_over_8h=_share(jobs, work_of(jobs), lambda job: job.duration_s > SHORT_S),
+        work_over_24h=_share(jobs, work_of(jobs), lambda job: job.duration_s > LONG_S),
+    )
+
+
+def work_of(jobs: Sequence[Job]) -> Callable[[Job], float]:
+    """What a job's work is measured in: GPU-seconds where anything asks for GPUs, else core-seconds."""
+    if any(job.gpu for job in jobs):
+        return lambda job: job.gpu * job.duration_s
+    return lambda job: job.cpu * job.duration_s
+
+
+def _share(jobs: Iterable[Job], weight: Callable[[Job], float], counts: Callable[[Job], bool]) -> float:
+    whole = part = 0.0
+    for job in jobs:
+        whole += weight(job)
+        part += weight(job) if counts(job) else 0.0
+    return part / whole if whole else 0.0
+
+
+def _sizes(jobs: Sequence[Job]) -> tuple[Mix, ...]:
+    counts: Counter[tuple[float, float, float]] = Counter()
+    works: Counter[tuple[float, float, float]] = Counter()
+    weight = work_of(jobs)
+    for job in jobs:
+        size = (job.cpu, job.memory_gib, job.gpu)
+        counts[size] += 1
+        works[size] += weight(job)  # pyright: ignore[reportArgumentType] - a Counter adds any numbers
+    whole = sum(works.values())
+    return tuple(
+        Mix(cpu=size[0], memory_gib=size[1], gpu=size[2], jobs=n / len(jobs), work=works[size] / whole if whole else 0)
+        for size, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MIXES]
+    )
+
+
+def _wanted(jobs: Sequence[Job], end_s: float) -> Iterable[Wanted]:
+    amounts: dict[str, Callable[[Job], float]] = {"gpu": lambda job: job.gpu, "cpu": lambda job: job.cpu}
+    for resource, amount in amounts.items():
+        for which, longest in (("all", math.inf), ("up to 8 h", SHORT_S)):
+            spans = [
+                (job.submitted_at, min(end_s, job.submitted_at + job.duration_s), amount(job))
+                for job in jobs
+                if 0 < job.duration_s <= longest and amount(job) and job.submitted_at < end_s
+            ]
+            if spans:
+                yield _at_once(resource, which, changes(spans), end_s)
+
+
+def _at_once(resource: str, which: str, steps: Sequence[tuple[float, float]], end_s: float) -> Wanted:
+    lasting: list[tuple[float, float]] = [(0.0, steps[0][0])]  # amount, seconds
+    by_hour = [0.0] * 24
+    for (at, amount), (until, _) in zip(steps, [*steps[1:], (end_s, 0.0)], strict=True):
+        lasting.append((amount, until - at))
+        for hour, seconds in _hours_of(at, until):
+            by_hour[hour] += amount * seconds
+    mean = sum(amount * seconds for amount, seconds in lasting) / end_s
+    peak = max(amount for amount, _ in lasting)
+    busy = max(sum(by_hour[(first + i) % 24] for i in range(12)) for first in range(24))
+    return Wanted(
+        resource=resource,
+        jobs=which,
+        mean=mean,
+        p95=_over_time(lasting, 0.95),
+        peak=peak,
+        busiest_12h_to_rest=_ratio(busy, sum(by_hour) - busy),
+        most_saved=1 - mean / peak,
+    )
+
+
+def _hours_of(start: float, end: float) -> Iterable[tuple[int, float]]:
+    """The seconds of a span in each hour of the trace's day."""
+    at = start
+    while at < end:
+        until = min(end, (at // _HOUR_S + 1) * _HOUR_S)
+        yield int(at // _HOUR_S) % 24, until - at
+        at = until
+
+
+def _over_time(lasting: Sequence[tuple[float, float]], share: float) -> float:
+    """The least amount that is not exceeded for this share of the time."""
+    left = share * sum(seconds for _, seconds in lasting)
+    for amount, seconds in sorted(lasting):
+        left -= seconds
+        if left <= 0:
+            return amount
+    return max(amount for amount, _ in lasting)
+
+
+def _ratio(part: float, rest: float) -> float | None:
+    return part / rest if rest > 1e-9 * part else None
+
+
+def _findings(arrivals: Arrivals, durations: Durations, wanted: Sequence[Wanted]) -> Iterable[str]:
+    """What the figures say about scaling, in sentences, each with the figure it rests on."""
+    told = wanted[0].resource if wanted else ""  # GPUs where there are any: the other follows from it, as a rule
+    for some in (some for some in wanted if some.resource == told):
+        yield (
+            f"{some.resource} of {'all jobs' if some.jobs == 'all' else 'jobs up to 8 h'}: wanted at once "
+            f"{some.mean:,.1f} in the mean and {some.peak:,.1f} at most, so no scaling saves more than "
+            f"{some.most_saved:.0%} against a fleet for the peak."
+        )
+    if durations.work_over_24h > 1 / 3:
+        yield (
+            f"{durations.work_over_24h:.0%} of the work is in jobs over 24 h ({durations.jobs_over_24h:.1%} of the "
+            "jobs): they hold their nodes through the night, and no scaler may take those."
+        )
+    whole = next((some for some in wanted if some.jobs == "all"), None)
+    night = whole.busiest_12h_to_rest if whole else None
+    if night is not None and night < 4 / 3:
+        yield (
+            f"Capacity wanted hardly has a night: the busiest 12 hours want {night:.2f} times what the others do. "
+            "Savings come from the hours between bursts, by day too, more than from closing time."
+        )
+    if arrivals.hourly_var_to_mean > 2:
+        yield (
+            f"Jobs come in bursts: the variance of hourly arrivals is {arrivals.hourly_var_to_mean:.0f} times their "
+            f"mean (1 if they came independently), and {arrivals.in_batches:.0%} of jobs follow one alike within a "
+            "minute. Nodes have to come fast, and averages say little about waits."
+        )

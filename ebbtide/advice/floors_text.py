@@ -1,0 +1,95 @@
+"""Advice about floors: stack-file lines with their reasons, and what they did on weeks that they had not seen."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from ebbtide.advice.floors import Means
+from ebbtide.advice.trials import MORNING_HOURS, FloorAdvice, Trial, Verdict
+from ebbtide.simulator.report.words import dollars, duration, percent
+
+SCHEMA = 1
+
+
+def as_json(advice: FloorAdvice) -> dict[str, Any]:
+    """Plain values; `advised` are the places of those advised in `trials`."""
+    return {
+        "schema": SCHEMA,
+        "stack": advice.stack,
+        "trace": advice.trace,
+        "weeks": advice.weeks,
+        "spend": advice.spend,
+        "trials": [_trial(trial, advice.weeks) for trial in advice.trials],
+        "advised": [advice.trials.index(trial) for trial in advice.advised],
+        "together": None if advice.together is None else _verdict(advice.together),
+    }
+
+
+def _trial(trial: Trial, weeks: int) -> dict[str, Any]:
+    return {
+        "pool": trial.floor.pool,
+        "means": trial.floor.means.value,
+        "quantile": trial.rule.quantile,
+        "line": trial.floor.line,
+        "reason": trial.floor.reason(trial.rule, weeks),
+        **_verdict(trial.verdict),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        **asdict(verdict),
+        "usd": list(verdict.usd),
+        "waited_hours": list(verdict.waited_hours),
+        "mean_wait_s": list(verdict.mean_wait_s),
+        "p95_wait_s": list(verdict.p95_wait_s),
+        "usd_a_month": verdict.usd_a_month,
+        "waited_hours_saved": verdict.saved_hours,
+    }
+
+
+def as_text(advice: FloorAdvice) -> str:
+    lines = [
+        f"{advice.stack} on {advice.trace}",
+        f"Floors learnt from all weeks but one and replayed on that one, {advice.weeks} weeks in turn.",
+        "",
+        *_advice(advice),
+        "",
+        f"{'on held-out weeks':<28}{'waiting':>17}{'p95 wait':>18}{'a month':>9}{'better':>8}",
+        *(_row(trial, advised=trial in advice.advised) for trial in advice.trials),
+        "",
+        f"Waiting: of all jobs submitted in the first {MORNING_HOURS} hours after an opening, in all these weeks.",
+        f"* is advised: it cut that in most weeks; all together add at most {percent(advice.spend)} to the bill.",
+        "Each week is replayed from an empty cluster. Dollars are nodes only, at the stack's own pricing assumption.",
+    ]
+    return "\n".join(lines)
+
+
+def _advice(advice: FloorAdvice) -> Iterator[str]:
+    if advice.together is None:
+        yield "No floor is worth it on this load: none cut the mornings' waits in most weeks within the limit."
+        return
+    for trial in advice.advised:
+        above = (
+            "ebbtide:businessHours" if trial.floor.means is Means.OVERNIGHT else f"ebbtide:workers, {trial.floor.pool}"
+        )
+        yield f"# {trial.floor.reason(trial.rule, advice.weeks)}"
+        yield f"{above}:"
+        yield f"  {trial.floor.line}"
+    found = advice.together
+    yield ""
+    yield (
+        f"Together: the p95 wait of {found.jobs} jobs from {duration(found.p95_wait_s[0])} to "
+        f"{duration(found.p95_wait_s[1])}, the mean from {duration(found.mean_wait_s[0])} to "
+        f"{duration(found.mean_wait_s[1])}, for {dollars(found.usd_a_month)} a month ({percent(found.cost_share)})."
+    )
+
+
+def _row(trial: Trial, *, advised: bool) -> str:
+    verdict = trial.verdict
+    hours = f"{verdict.waited_hours[0]:,.1f} → {verdict.waited_hours[1]:,.1f} h"
+    before, after = verdict.p95_wait_s
+    tail = f"{before / 60:,.1f} → {after / 60:,.1f} min"
+    name = f"{'*' if advised else ' '} {trial.floor.pool} {trial.floor.means.value} {trial.rule.quantile:.0%}"
+    weeks = f"{verdict.weeks_better} of {verdict.weeks}"
+    return f"{name:<28}{hours:>17}{tail:>18}{dollars(verdict.usd_a_month):>9}{weeks:>8}"

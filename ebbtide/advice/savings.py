@@ -1,0 +1,284 @@
+"""Which Savings Plan pays for a stack's nodes, and how much of one: by layers of usage, plan by plan.
+
+Three layers: the nodes that every hour had (the fixed floor), the further ones that every business hour had, and the
+rest. A plan of saving d pays for a node that runs in more than 1 - d of all hours; business hours are a third of the
+week, so their floor alone hardly ever does, and the rest never. Unless asked, a commitment stays at or below the
+floor proven by the usage: the least that any hour used, at plan rates. A commitment binds for a year or three, and what
+ran at 3 in the morning of every day is all that these figures prove.
+
+The commitment itself is found exactly (`ebbtide.advice.commitment`). Spot is never covered; neither are disks, NAT, the
+EKS fee and transfer, which are not in these figures at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from ebbtide.advice.commitment import (
+    Line,
+    Outcome,
+    best_commitment,
+    break_even_load,
+    floor_commitment,
+    outcome,
+    regret,
+)
+from ebbtide.advice.usage import Usage
+from ebbtide.prices import NoPrice, PricingAssumption, hourly, on_demand, plans_are_derived, price_date
+from ebbtide.settings.model import StackSettings
+from ebbtide.vocabulary.labels import NodeKind
+
+HOURS_PER_MONTH = 730.0
+LOADS = (0.5, 1.0, 2.0)
+FEWEST_HOURS = 14 * 24
+PLANS = tuple(plan for plan in PricingAssumption if plan is not PricingAssumption.ON_DEMAND)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """A part of the usage, all groups together."""
+
+    name: str
+    node_hours: float
+    share_of_hours: float  # in which it runs; of the rest: its mean over its peak
+    on_demand_usd: float  # a month
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderLoad:
+    """What a commitment does if the load becomes so many times what it was."""
+
+    load: float
+    usd: float  # a month
+    regret_usd: float  # a month more than with the best commitment for that load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One plan with its commitment. An EC2 Instance plan is bound to a family: then there is a commitment for each."""
+
+    plan: str
+    years: int
+    commitments: Mapping[str, float]  # dollars an hour at plan rates, by family, or for all
+    floor: float  # the proven floor, dollars an hour at plan rates
+    best: float  # what the usage alone would make cheapest, floor or not
+    usd: float  # a month, with what stays on demand
+    saving: float  # of the on-demand dollars
+    coverage: float
+    utilisation: float
+    break_even_load: float
+    loads: tuple[UnderLoad, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavingsAdvice:
+    stack: str
+    region: str
+    source: str
+    hours: int
+    on_demand_usd: float  # a month
+    layers: tuple[Layer, ...]
+    offers: tuple[Offer, ...]
+    beyond_floor: bool
+    approximate: bool
+    prices_of: date
+    plans_of: date
+    assumptions: tuple[str, ...]
+
+    @property
+    def chosen(self) -> Offer | None:
+        """The cheapest plan of one year: usage of some weeks says little about a third year. None if none pays."""
+        paying = [offer for offer in self.offers if offer.saving > 0 and offer.years == 1]
+        return min(paying, key=lambda offer: (offer.usd, offer.plan), default=None)
+
+
+def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool = False) -> SavingsAdvice:
+    """Raises `NoPrice`, naming the group, if a node that ran has no on-demand price."""
+    prices = _prices(settings, usage)
+    eligible = {g: p for g, p in prices.items() if settings.node_groups[g].kind is not NodeKind.SPOT}
+    offers = [_offer(settings, usage, eligible, plan, beyond_floor=beyond_floor) for plan in PLANS]
+    return SavingsAdvice(
+        stack=settings.stack,
+        region=settings.region,
+        source=usage.source,
+        hours=usage.hours,
+        on_demand_usd=_monthly(sum(prices[group] * _mean(usage.nodes[group]) for group in prices)),
+        layers=_layers(usage, eligible),
+        offers=tuple(offer for offer in offers if offer is not None),
+        beyond_floor=beyond_floor,
+        approximate=plans_are_derived(settings.region),
+        prices_of=price_date(settings.region).on_demand,
+        plans_of=price_date(settings.region).plans,
+        assumptions=tuple(_assumptions(settings, usage, eligible)),
+    )
+
+
+def _prices(settings: StackSettings, usage: Usage) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for group, nodes in usage.nodes.items():
+        if any(nodes):
+            try:
+                found[group] = on_demand(settings.region, settings.node_groups[group].instance_types[0])
+            except NoPrice as error:
+                raise NoPrice(f"node group {group}: {error}") from None
+    return found
+
+
+def _offer(
+    settings: StackSettings, usage: Usage, prices: Mapping[str, float], plan: PricingAssumption, *, beyond_floor: bool
+) -> Offer | None:
+    """None where the tables hold no discount of this plan for any group."""
+    scopes = _scopes(settings, usage, prices, plan)
+    if not scopes:
+        return None
+    floors = {scope: floor_commitment(lines) for scope, lines in scopes.items()}
+    bests = {scope: best_commitment(lines) for scope, lines in scopes.items()}
+    taken = {scope: best if beyond_floor else min(best, floors[scope]) for scope, best in bests.items()}
+    covered = {group for lines in _groups_of(settings, prices, plan).values() for group in lines}
+    outside = sum(prices[group] * _mean(usage.nodes[group]) for group in prices if group not in covered)
+    whole = _together([outcome(lines, taken[scope]) for scope, lines in scopes.items()])
+    return Offer(
+        plan=plan.value,
+        years=3 if "3y" in plan.value else 1,
+        commitments=taken,
+        floor=sum(floors.values()),
+        best=sum(bests.values()),
+        usd=_monthly(whole.usd + outside),
+        saving=1 - (whole.usd + outside) / (whole.on_demand + outside),
+        coverage=whole.covered / (whole.on_demand + outside),
+        utilisation=whole.utilisation,
+        break_even_load=max(break_even_load(lines, taken[scope]) for scope, lines in scopes.items()),
+        loads=tuple(_under(scopes, taken, load, outside) for load in LOADS),
+    )
+
+
+def _under(scopes: Mapping[str, Sequence[Line]], taken: Mapping[str, float], load: float, outside: float) -> UnderLoad:
+    usd = sum(outcome(lines, taken[scope], load).usd for scope, lines in scopes.items())
+    lost = sum(regret(lines, taken[scope], load) for scope, lines in scopes.items())
+    return UnderLoad(load=load, usd=_monthly(usd + load * outside), regret_usd=_monthly(lost))
+
+
+def _scopes(
+    settings: StackSettings, usage: Usage, prices: Mapping[str, float], plan: PricingAssumption
+) -> dict[str, list[Line]]:
+    """The usage that one commitment covers: everything, or for an EC2 Instance plan each family by itself."""
+    return {
+        scope: [
+            Line(
+                price=prices[group],
+                rate=hourly(settings.region, settings.node_groups[group].instance_types[0], plan),
+                nodes=usage.nodes[group],
+            )
+            for group in groups
+        ]
+        for scope, groups in _groups_of(settings, prices, plan).items()
+    }
+
+
+def _groups_of(settings: StackSettings, prices: Mapping[str, float], plan: PricingAssumption) -> dict[str, list[str]]:
+    by_family = plan in (PricingAssumption.EC2_1Y, PricingAssumption.EC2_3Y)
+    groups: dict[str, list[str]] = {}
+    for group in sorted(prices):
+        kind = settings.node_groups[group].instance_types[0]
+        if _has_discount(settings.region, kind, plan):
+            groups.setdefault(kind.partition(".")[0] if by_family else "all", []).append(group)
+    return groups
+
+
+def _has_discount(region: str, kind: str, plan: PricingAssumption) -> bool:
+    try:
+        return hourly(region, kind, plan) < on_demand(region, kind)
+    except NoPrice:
+        return False
+
+
+def _together(parts: Sequence[Outcome]) -> Outcome:
+    return Outcome(
+        commitment=sum(part.commitment for part in parts),
+        usd=sum(part.usd for part in parts),
+        used=sum(part.used for part in parts),
+        covered=sum(part.covered for part in parts),
+        on_demand=sum(part.on_demand for part in parts),
+    )
+
+
+def _layers(usage: Usage, prices: Mapping[str, float]) -> tuple[Layer, ...]:
+    floors = {group: min(usage.nodes[group]) for group in prices}
+    busy_hours = sum(usage.open)
+    above = {
+        group: min((n for n, is_open in zip(usage.nodes[group], usage.open, strict=True) if is_open), default=0.0)
+        - floors[group]
+        if busy_hours
+        else 0.0
+        for group in prices
+    }
+    rest = {
+        group: sum(usage.nodes[group]) - floors[group] * usage.hours - above[group] * busy_hours for group in prices
+    }
+    peaks = {group: max(usage.nodes[group]) - floors[group] for group in prices}
+    return (
+        _layer("fixed floor", {g: n * usage.hours for g, n in floors.items()}, prices, usage.hours, 1.0),
+        _layer(
+            "business-hours floor",
+            {g: n * busy_hours for g, n in above.items()},
+            prices,
+            usage.hours,
+            busy_hours / usage.hours,
+        ),
+        _layer("the rest", rest, prices, usage.hours, _of_peak(rest, peaks, usage.hours)),
+    )
+
+
+def _of_peak(rest: Mapping[str, float], peaks: Mapping[str, float], hours: int) -> float:
+    peak = sum(peaks.values()) * hours
+    return sum(rest.values()) / peak if peak else 0.0
+
+
+def _layer(name: str, hours: Mapping[str, float], prices: Mapping[str, float], of: int, share: float) -> Layer:
+    return Layer(
+        name=name,
+        node_hours=sum(hours.values()),
+        share_of_hours=share,
+        on_demand_usd=_monthly(sum(prices[group] * amount for group, amount in hours.items()) / of),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _monthly(usd_per_hour: float) -> float:
+    return usd_per_hour * HOURS_PER_MONTH
+
+
+def _assumptions(settings: StackSettings, usage: Usage, eligible: Mapping[str, float]) -> Iterable[str]:
+    """What the figures take for granted, in sentences."""
+    region = settings.region
+    derived = "are proxies (Reserved Instance rates): run this again with real ones (ebbtide prices update)"
+    yield (
+        f"Plan rates of {region} as of {price_date(region).plans} "
+        + (derived if plans_are_derived(region) else "are one discount per family, where AWS's differ by size")
+        + "; every figure under a plan is approximate. No upfront payment."
+    )
+    yield (
+        f"The usage is {usage.hours} hours taken for the whole term; a month has {HOURS_PER_MONTH:.0f} hours. Other "
+        "plans, Reserved Instances and other stacks of the account are not known here."
+    )
+    yield "Each group's nodes are of its first instance type; AWS may give another one, at another price."
+    yield "If the load halves or doubles, every group does in every hour, those with a min too."
+    if usage.hours < FEWEST_HOURS:
+        yield f"{usage.hours} hours are less than two weeks: a floor over so few nights proves little."
+    if usage.missing_hours:
+        yield f"{usage.missing_hours} hours between the first and the last are missing: left out, not taken for idle."
+    spot = [name for name in usage.nodes if settings.node_groups[name].kind is NodeKind.SPOT]
+    if spot:
+        yield f"Plans never cover spot: {', '.join(spot)} is in the bill here at on-demand prices, and in no plan."
+    for plan in PLANS:
+        bare = [
+            group
+            for group in sorted(eligible)
+            if not _has_discount(region, settings.node_groups[group].instance_types[0], plan)
+        ]
+        if bare:
+            kinds = ", ".join(f"{settings.node_groups[group].instance_types[0]} ({group})" for group in bare)
+            yield f"No {plan.value} rate is known for {kinds}: it stays on demand under that plan."

@@ -1,0 +1,189 @@
+"""A stack file for a trace: pools by size class, the nodes they fill, and limits from what was wanted at once.
+
+The text is put together by hand, since a YAML library would lose the comments that say where each figure comes from.
+A trace knows nothing of services, images, hours and zones: those lines are placeholders, and the file says so.
+"""
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from ebbtide.advice.classes import SizeClass, members, size_classes, spans_of
+from ebbtide.advice.demand import peak_at_once
+from ebbtide.advice.slots import slots
+from ebbtide.prices import PricingAssumption
+from ebbtide.settings.placement import cpu_text, memory_text
+from ebbtide.simulator.traces import Job, Trace
+
+REGION = "us-east-1"
+ASSUMPTION = PricingAssumption.COMPUTE_1Y
+"""As in the demo's stack: the owner of a fixed fleet would buy a plan, and on-demand prices would flatter savings."""
+
+_ZONES = 2
+_LONGEST_HOURS = (1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 1440, 2880, 5760, 8784)  # the last: the stack file's most
+_SHORT = 24  # letters of a customer's name
+
+
+class NoSuggestion(ValueError):
+    """No stack can be suggested for a trace; the message is for the user, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedPool:
+    """A pool with the figures that its lines rest on."""
+
+    name: str
+    group: str
+    of: SizeClass
+    most: int  # wanted at once
+    longest_h: int
+
+    @property
+    def nodes(self) -> int:
+        return -(-self.most // self.of.slot.copies)
+
+
+def suggested_pools(
+    jobs: Sequence[Job], region: str = REGION, assumption: str = ASSUMPTION, taken: Collection[str] = ()
+) -> list[SuggestedPool]:
+    """Pools for these jobs, the smallest first; none where no known node runs any of them. `taken`: names of groups."""
+    classes = size_classes([job for job in jobs if _hours(job) is not None], slots(region, assumption))
+    groups = _group_names(classes, taken)
+    names = _pool_names(classes)
+    return [
+        SuggestedPool(
+            name=name,
+            group=groups[some.slot.types],
+            of=some,
+            most=max(1, peak_at_once(spans_of(some.jobs))),
+            longest_h=max(hours for job in some.jobs if (hours := _hours(job)) is not None),
+        )
+        for name, some in zip(names, classes, strict=True)
+    ]
+
+
+def suggested_stack(trace: Trace, name: str = "suggested", max_job_s: float | None = None) -> str:
+    """The text of a stack file whose pools run the trace's jobs up to `max_job_s`. Raises `NoSuggestion`."""
+    jobs = jobs_up_to(trace, max_job_s)
+    pools = suggested_pools(jobs)
+    if not pools:
+        raise nothing_fits(trace, len(jobs), REGION)
+    run = sum(len(pool.of.jobs) for pool in pools)
+    return f"""\
+# yaml-language-server: $schema=../docs/stack.schema.json
+# Suggested for the trace {trace.name}: its pools run {run} of its {len(jobs)} jobs{_limit(max_job_s)}.
+# Pools, node groups and their limits come from the trace and from list prices. Region, hours, images and queues do not:
+# a trace does not know them, so put yours in. Add your services under ebbtide:workloads.
+config:
+  aws:region: {REGION}
+  ebbtide:customer: {customer_name(name)}
+  ebbtide:businessHours:
+    timezone: UTC
+    week: {{ mon-fri: "08:00-18:00" }}
+  ebbtide:cluster: {{ version: "1.35", zones: [a, b] }}
+  # max: the nodes that the pools fill when all the jobs wanted at once run at once.
+  ebbtide:nodeGroups:
+    fixed: {{ instanceTypes: [m7i.2xlarge], min: 2, max: 4 }}
+{groups_text(pools, _ZONES)}
+  # Each size is a whole share of its node, so that workers fill nodes.
+  ebbtide:workers:
+{"".join(map(pool_text, pools))}\
+  ebbtide:costs:
+    # For estimates, never a purchase. A fixed fleet's owner would buy a plan; on-demand prices would flatter savings.
+    pricingAssumption: {ASSUMPTION.value}
+"""
+
+
+def jobs_up_to(trace: Trace, max_job_s: float | None) -> list[Job]:
+    return [job for job in trace.jobs if max_job_s is None or job.duration_s <= max_job_s]
+
+
+def nothing_fits(trace: Trace, jobs: int, region: str) -> NoSuggestion:
+    return NoSuggestion(
+        f"trace {trace.name}: none of its {jobs} jobs fits a node of the price tables in {region}; wanted one that "
+        "asks for less than the largest node has (for example cpu 40, memory_gib 160)"
+    )
+
+
+def customer_name(text: str) -> str:
+    """The nearest that a stack file takes for a customer's name."""
+    letters = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return (letters if letters[:1].isalpha() else f"stack-{letters}")[:_SHORT].strip("-")
+
+
+def _hours(job: Job) -> int | None:
+    """The length allowed to the pool of a job like this; None if a stack file allows none as long."""
+    return next((hours for hours in _LONGEST_HOURS if job.duration_s <= hours * 3600), None)
+
+
+def _limit(max_job_s: float | None) -> str:
+    return "" if max_job_s is None else f" of at most {max_job_s / 3600:g} h"
+
+
+def _group_names(classes: Sequence[SizeClass], taken: Collection[str]) -> Mapping[tuple[str, ...], str]:
+    """The kind's own name for the nodes with most work; the others say their size."""
+    work: dict[tuple[str, ...], float] = {}
+    for some in classes:
+        work[some.slot.types] = work.get(some.slot.types, 0.0) + sum(job.duration_s for job in some.jobs)
+    names: dict[tuple[str, ...], str] = {}
+    for types in sorted(work, key=lambda types: (-work[types], types)):
+        kind = "gpu" if _has_gpu(types, classes) else "flexible"
+        free = kind not in (*names.values(), *taken)
+        names[types] = kind if free else f"{kind}-{types[0].replace('.', '-')}"
+    return names
+
+
+def _has_gpu(types: tuple[str, ...], classes: Sequence[SizeClass]) -> bool:
+    return any(some.slot.size.gpu > 0 for some in classes if some.slot.types == types)
+
+
+def _pool_names(classes: Sequence[SizeClass]) -> list[str]:
+    """`jobs-8cpu`, `jobs-1gpu-8cpu`; the memory too where that would not tell two apart."""
+    short = [_pool_name(some, memory=False) for some in classes]
+    return [
+        name if short.count(name) == 1 else _pool_name(some, memory=True)
+        for name, some in zip(short, classes, strict=True)
+    ]
+
+
+def _pool_name(some: SizeClass, *, memory: bool) -> str:
+    size = some.slot.size
+    parts = ["jobs", *([f"{size.gpu}gpu"] if size.gpu else []), f"{math.ceil(size.cpu / 1000)}cpu"]
+    return "-".join([*parts, *([f"{size.memory // 1024}gib"] if memory else [])])
+
+
+def groups_text(pools: Sequence[SuggestedPool], zones: int) -> str:
+    """The lines of the pools' groups in a stack file."""
+    most: dict[str, int] = {}
+    types: dict[str, tuple[str, ...]] = {}
+    for pool in pools:
+        most[pool.group] = most.get(pool.group, 0) + pool.nodes
+        types[pool.group] = pool.of.slot.types
+    return "\n".join(
+        f"    {name}: {{ {_kind_text(name)}instanceTypes: [{', '.join(types[name])}], max: {max(nodes, zones)} }}"
+        for name, nodes in sorted(most.items())
+    )
+
+
+def _kind_text(group: str) -> str:
+    return "" if group in ("gpu", "flexible") else f"kind: {group.partition('-')[0]}, "
+
+
+def pool_text(pool: SuggestedPool) -> str:
+    """The lines of a pool in a stack file, with what they rest on."""
+    size, slot = pool.of.slot.size, pool.of.slot
+    share = "a whole node" if slot.copies == 1 else f"1/{slot.copies} of a node"
+    hours = sum(members(job) * job.duration_s for job in pool.of.jobs) / 3600
+    return f"""\
+    # {share}; {len(pool.of.jobs)} jobs, {hours:.0f} worker-hours, {pool.most} workers wanted at once
+    {pool.name}:
+      source: {{ kind: rq, queues: [{pool.name}] }}
+      image: registry.example.com/ml/jobs:1
+      max: {pool.most}
+      cpu: {cpu_text(size.cpu)}
+      memory: {memory_text(size.memory)}
+{f"      gpu: {size.gpu}{chr(10)}" if size.gpu else ""}\
+      longestJob: {pool.longest_h}h
+      nodeGroup: {pool.group}
+"""

@@ -1,0 +1,250 @@
+"""Floors on trial: learnt from all weeks of a trace but one, replayed on that one with and without, week by week.
+
+So no floor is judged on a week it was learnt from. Each week is replayed from an empty cluster, before and after alike.
+What counts is what people feel, the waiting of jobs that were submitted in the first hours after an opening, and what
+it costs. A floor is advised if it cut that waiting on the held-out weeks together and in most of them; of several for a
+pool the one that cut most within the spending limit; of all pools those that cut most for their money until the limit
+is spent. Those advised are then tried together, since their nodes are shared.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from ebbtide.advice.baseline import WEEK_S, Calendar, Demand, morning_slots
+from ebbtide.advice.floors import RULES, Floor, Means, Rule, floor_of, with_floors
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.alignment import shifted_starts
+from ebbtide.simulator.billing import usd_per_day
+from ebbtide.simulator.edges import Tally
+from ebbtide.simulator.replay import controlled
+from ebbtide.simulator.scene import ReplayError, ReplayOptions, Scene, scene_of
+from ebbtide.simulator.strategies import Strategy, cluster_plan
+from ebbtide.simulator.traces import Job, Trace
+from ebbtide.simulator.waits import percentile, rank
+from ebbtide.simulator.workers import JobRun, runs_of
+from ebbtide.simulator.world import World, WorldSetup
+
+MORNING_HOURS = 2
+FEWEST_WEEKS = 2
+WEEKS_PER_MONTH = 365.25 / 12 / 7
+_ROUNDING = 1e-9
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Week:
+    """What one replayed week cost, and how long the jobs of its mornings waited."""
+
+    usd: float
+    waits_s: tuple[float, ...]
+
+    @property
+    def hours(self) -> float:
+        return sum(self.waits_s) / 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A set of floors on the held-out weeks together: before and after."""
+
+    weeks: int
+    weeks_better: int
+    jobs: int  # of the mornings
+    usd: tuple[float, float]
+    waited_hours: tuple[float, float]
+    mean_wait_s: tuple[float, float]
+    p95_wait_s: tuple[float, float]
+
+    @property
+    def saved_hours(self) -> float:
+        return self.waited_hours[0] - self.waited_hours[1]
+
+    @property
+    def usd_a_month(self) -> float:
+        return (self.usd[1] - self.usd[0]) / self.weeks * WEEKS_PER_MONTH
+
+    @property
+    def cost_share(self) -> float:
+        return self.usd[1] / self.usd[0] - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A rule for one pool: the floor it gives after all weeks, and how it did on weeks it had not seen."""
+
+    rule: Rule
+    floor: Floor
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloorAdvice:
+    stack: str
+    trace: str
+    weeks: int
+    spend: float  # the most that the floors may add to the bill, a fraction
+    trials: tuple[Trial, ...]
+    advised: tuple[Trial, ...]
+    together: Verdict | None  # of those advised; None where none is
+
+
+def floor_advice(
+    settings: StackSettings,
+    trace: Trace,
+    options: ReplayOptions,
+    spend: float,
+    progress: Progress = lambda _done, _of: None,
+) -> FloorAdvice:
+    """Try every rule on every pool. Raises `ReplayError`, `ebbtide.prices.NoPrice`."""
+    course = _Course(settings, trace, options)
+    asked = [(rule, pool) for pool in course.demands for rule in _told_apart(len(course.weeks) - 1)]
+    trials: list[Trial] = []
+    for done, (rule, pool) in enumerate(asked):
+        progress(done, len(asked) + 1)
+        floor = course.learnt(rule, pool, course.weeks)
+        if floor is not None:
+            trials.append(Trial(rule=rule, floor=floor, verdict=course.judged([(rule, pool)])))
+    advised = tuple(within(spend, trials))
+    progress(len(asked), len(asked) + 1)
+    return FloorAdvice(
+        stack=settings.stack,
+        trace=trace.name,
+        weeks=len(course.weeks),
+        spend=spend,
+        trials=tuple(trials),
+        advised=advised,
+        together=course.judged([(trial.rule, trial.floor.pool) for trial in advised]) if advised else None,
+    )
+
+
+def _told_apart(weeks: int) -> list[Rule]:
+    """The rules that differ after so many weeks: of quantiles that take the same value only the middle-most stays."""
+    kept: dict[tuple[Means, int], Rule] = {}
+    for rule in sorted(RULES, key=lambda rule: abs(rule.quantile - 0.5)):
+        kept.setdefault((rule.means, rank(weeks, rule.quantile)), rule)
+    return [rule for rule in RULES if rule in kept.values()]
+
+
+def within(spend: float, trials: Sequence[Trial]) -> Iterator[Trial]:
+    """Of each pool the best, and of these the ones that cut most for their money, until the limit is spent."""
+    best: dict[str, Trial] = {}
+    for trial in trials:
+        found = trial.verdict
+        held_out = (
+            found.saved_hours > 0 and found.weeks_better * 2 > found.weeks and found.cost_share <= spend + _ROUNDING
+        )
+        if held_out:
+            other = best.get(trial.floor.pool)
+            best[trial.floor.pool] = trial if other is None else max(other, trial, key=_cuts)
+    left = spend
+    for trial in sorted(best.values(), key=lambda trial: trial.verdict.cost_share / trial.verdict.saved_hours):
+        if trial.verdict.cost_share <= left + _ROUNDING:
+            left -= max(0.0, trial.verdict.cost_share)
+            yield trial
+
+
+def _cuts(trial: Trial) -> tuple[float, float]:
+    return trial.verdict.saved_hours, -trial.verdict.cost_share
+
+
+class _Course:
+    """The weeks of a trace on one stack, each with its replay as it is."""
+
+    def __init__(self, settings: StackSettings, trace: Trace, options: ReplayOptions) -> None:
+        whole = scene_of(settings, trace, options)
+        self._settings, self._trace, self._options = settings, trace, options
+        self._calendar = Calendar(hours=whole.config.hours, start=whole.start)
+        self.demands: Mapping[str, Demand] = {
+            pool: Demand([job for job in whole.jobs if job.pool == pool])
+            for pool in settings.workers
+            if any(job.pool == pool for job in whole.jobs)
+        }
+        weeks = range(int(whole.end_s // WEEK_S))
+        self.weeks = [week for week in weeks if self._jobs_of(week)]
+        if len(self.weeks) < FEWEST_WEEKS:
+            raise ReplayError(
+                f"trace {trace.name}: wanted at least {FEWEST_WEEKS} whole weeks with jobs, one to learn from and one "
+                f"to judge by, found {len(self.weeks)} in {whole.end_s / 86400:.0f} days (for example itp2021-a)"
+            )
+        self._known: dict[tuple[int, tuple[Floor, ...]], Week] = {}
+
+    def learnt(self, rule: Rule, pool: str, weeks: Sequence[int]) -> Floor | None:
+        return floor_of(rule, pool, self.demands[pool], self._calendar, weeks)
+
+    def judged(self, asked: Sequence[tuple[Rule, str]]) -> Verdict:
+        """Each week with what the others teach."""
+        pairs: list[tuple[Week, Week]] = []
+        for week in self.weeks:
+            others = [other for other in self.weeks if other != week]
+            floors = [floor for rule, pool in asked if (floor := self.learnt(rule, pool, others)) is not None]
+            pairs.append((self._played(week, ()), self._played(week, tuple(floors))))
+        return _verdict(pairs)
+
+    def _jobs_of(self, week: int) -> list[Job]:
+        begin = week * WEEK_S
+        return [job for job in self._trace.jobs if begin <= job.submitted_at < begin + WEEK_S]
+
+    def _played(self, week: int, floors: tuple[Floor, ...]) -> Week:
+        """Two rules often give the same floor: a week is replayed once for each."""
+        lines = tuple(replace(floor, wanted={}) for floor in floors)
+        found = self._known.get((week, lines))
+        if found is None:
+            found = self._known[week, lines] = self._replayed(with_floors(self._settings, floors), week)
+        return found
+
+    def _replayed(self, settings: StackSettings, week: int) -> Week:
+        begin = week * WEEK_S
+        jobs = tuple(replace(job, submitted_at=job.submitted_at - begin) for job in self._jobs_of(week))
+        (start,) = shifted_starts(self._calendar.start, [timedelta(seconds=begin)])
+        options = replace(self._options, days=None, start=start)
+        return _week(scene_of(settings, Trace(self._trace.name, jobs), options))
+
+
+def _week(scene: Scene) -> Week:
+    strategy = Strategy.FIXED_FLEXIBLE
+    plan = cluster_plan(scene.settings, strategy)
+    jobs = runs_of(scene.jobs)
+    setup = WorldSetup(
+        start=scene.start,
+        end_s=scene.end_s,
+        seed=scene.seed,
+        flags=strategy.flags,
+        safe_stop=strategy.stops_safely,
+        rollouts=scene.rollouts,
+        accidents=scene.accidents,
+    )
+    world = World(plan, jobs, setup)
+    controlled(scene.config, world, Tally())
+    return Week(
+        usd=sum(usd_per_day(world.recorder.series(), plan.money.assumed, scene.day_ends)),
+        waits_s=tuple(_morning_waits(jobs, scene)),
+    )
+
+
+def _morning_waits(jobs: Sequence[JobRun], scene: Scene) -> Iterator[float]:
+    calendar = Calendar(hours=scene.config.hours, start=scene.start)
+    openings = [slot.begins for slot in morning_slots(calendar, [0], 0)]
+    for job in jobs:
+        if any(0 <= job.submitted_at - opening < MORNING_HOURS * 3600 for opening in openings):
+            yield (scene.end_s if job.started_at is None else job.started_at) - job.submitted_at
+
+
+def _verdict(weeks: Sequence[tuple[Week, Week]]) -> Verdict:
+    sides = [[pair[side] for pair in weeks] for side in (0, 1)]
+    waits = [[wait for week in side for wait in week.waits_s] for side in sides]
+    before, after = sides
+    return Verdict(
+        weeks=len(weeks),
+        weeks_better=sum(new.hours < old.hours for old, new in weeks),
+        jobs=len(waits[0]),
+        usd=(sum(week.usd for week in before), sum(week.usd for week in after)),
+        waited_hours=(sum(waits[0]) / 3600, sum(waits[1]) / 3600),
+        mean_wait_s=(_mean(waits[0]), _mean(waits[1])),
+        p95_wait_s=(percentile(waits[0], 0.95), percentile(waits[1], 0.95)),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,232 @@
+"""Floors follow from what was wanted, stand in a stack file as they are printed, and help on weeks they never saw."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from ebbtide.advice.baseline import Calendar, Demand
+from ebbtide.advice.floors import Floor, Means, Rule, floor_of, with_floors
+from ebbtide.advice.floors_text import as_json, as_text
+from ebbtide.advice.trials import FloorAdvice, Trial, Verdict, floor_advice, within
+from ebbtide.settings.load import stack_of_text
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.pools import PooledJob
+from ebbtide.simulator.scene import ReplayError, ReplayOptions
+from ebbtide.simulator.traces import Job
+from ebbtide.vocabulary.windows import zone_of
+from tests.builders_simulator import HOUR, a_job, a_pool, a_stack, a_trace
+
+DAY = 24 * HOUR
+MONDAY = datetime(2026, 6, 1, tzinfo=zone_of("America/New_York"))
+CALENDAR = Calendar(hours=a_stack().business_hours.hours([2026]), start=MONDAY)
+OPTIONS = ReplayOptions(start=MONDAY)
+
+
+def learnt(means: Means, jobs: Sequence[PooledJob], weeks: int = 2, quantile: float = 0.5) -> Floor | None:
+    return floor_of(Rule(means, quantile), "train", Demand(jobs), CALENDAR, range(weeks))
+
+
+def every_day(*, at: float, lasts: float, members: int, days: Sequence[int] = range(14)) -> list[PooledJob]:
+    return [PooledJob(day * DAY + at, lasts, "train", members) for day in days]
+
+
+def test_a_morning_wants_what_its_first_hour_wants_for_as_long_as_no_less_is_wanted() -> None:
+    jobs = every_day(at=8 * HOUR, lasts=2 * HOUR, members=3) + every_day(at=9.5 * HOUR, lasts=HOUR, members=2)
+
+    floor = learnt(Means.MORNING, jobs)
+
+    assert floor is not None
+    assert (floor.workers, floor.hours, floor.line) == (3, 2, "morning: { workers: 3, for: 2h }")
+    assert floor.wanted == dict.fromkeys(range(5), 3)
+
+
+def test_a_night_s_floor_is_the_longest_stretch_of_work_past_midnight_too() -> None:
+    jobs = every_day(at=23 * HOUR, lasts=3 * HOUR, members=2) + every_day(at=12 * HOUR, lasts=HOUR, members=4)
+
+    floor = learnt(Means.OVERNIGHT, jobs)
+
+    assert floor is not None
+    assert floor.line == 'overnight: [{ pool: train, at: "23:00", for: 3h, workers: 2 }]'
+
+
+def test_work_around_the_clock_wants_a_min_and_no_nightly_floor() -> None:
+    jobs = every_day(at=0, lasts=DAY, members=2)
+
+    assert learnt(Means.OVERNIGHT, jobs) is None
+    assert getattr(learnt(Means.MIN, jobs), "line", None) == "min: 2"
+
+
+@pytest.mark.parametrize("means", list(Means))
+def test_nothing_wanted_gives_no_floor(means: Means) -> None:
+    assert learnt(means, every_day(at=8 * HOUR, lasts=HOUR, members=5, days=[2])) is None
+
+
+def test_the_reason_can_be_recounted() -> None:
+    floor = learnt(Means.MORNING, every_day(at=8 * HOUR, lasts=HOUR, members=2, days=[0, 1, 2, 3, 7, 8, 9]))
+
+    assert floor is not None
+    assert floor.reason(Rule(Means.MORNING, 0.5), 2) == (
+        "workers wanted in the first hour after opening, not exceeded in 50% of 2 weeks: "
+        "Mon 2, Tue 2, Wed 2, Thu 0, Fri 0; the middle one is taken"
+    )
+
+
+def a_floor(means: Means, workers: int, hours: int = 2) -> Floor:
+    return Floor(pool="train", means=means, workers=workers, hours=hours, at=6, wanted={})
+
+
+def test_floors_enter_the_stack_and_never_pass_the_pool_s_max() -> None:
+    stack = a_stack({"train": a_pool(most=4)})
+
+    planned = with_floors(stack, [a_floor(Means.MORNING, 9), a_floor(Means.OVERNIGHT, 3), a_floor(Means.MIN, 1)])
+
+    pool, (night,) = planned.workers["train"], planned.business_hours.overnight
+    assert pool.morning is not None
+    assert (pool.morning.workers, pool.morning.for_, pool.min) == (4, timedelta(hours=2), 1)
+    assert (night.pool, night.at, night.workers) == ("train", "06:00", 3)
+
+
+def test_a_floor_that_is_planned_already_is_never_lowered() -> None:
+    stack = with_floors(a_stack(), [a_floor(Means.MORNING, 5, hours=3), a_floor(Means.MIN, 2)])
+
+    again = with_floors(stack, [a_floor(Means.MORNING, 2), a_floor(Means.MIN, 1)])
+
+    assert again.workers == stack.workers
+
+
+FILE = """\
+config:
+  ebbtide:customer: acme
+  ebbtide:businessHours:
+    timezone: Europe/Berlin
+    week: {{ mon-fri: "08:00-18:00" }}
+    {hours}
+  ebbtide:workers:
+    train:
+      source: {{ queues: [train] }}
+      image: registry.example.com/ml/train:1
+      max: 4
+      cpu: 4
+      memory: 16Gi
+      longestJob: 12h
+      {pool}
+"""
+
+
+def parsed(*, hours: str = "", pool: str = "") -> StackSettings:
+    return stack_of_text(FILE.format(hours=hours, pool=pool), stack="acme", file="acme.yaml")
+
+
+@pytest.mark.parametrize("means", list(Means))
+def test_a_printed_line_in_the_stack_file_is_the_floor_that_was_tried(means: Means) -> None:
+    floor = a_floor(means, 2)
+
+    written = parsed(hours=floor.line) if means is Means.OVERNIGHT else parsed(pool=floor.line)
+
+    assert written == with_floors(parsed(), [floor])
+    assert written != parsed()
+
+
+def mornings(weeks: Sequence[int], *, at: float = 8 * HOUR) -> Iterator[Job]:
+    """On each working day four jobs at opening, of twenty minutes."""
+    for week in weeks:
+        for day in range(5):
+            yield from (a_job((7 * week + day) * DAY + at + second, 1200, cpu=4, memory=16) for second in range(4))
+
+
+def advised(jobs: Sequence[Job], stack: StackSettings | None = None, spend: float = 0.5) -> FloorAdvice:
+    end = a_job(3 * 7 * DAY - 1, 1)  # so that there are three weeks
+    return floor_advice(stack or a_stack({"train": a_pool()}), a_trace([*jobs, end]), OPTIONS, spend)
+
+
+@pytest.fixture(scope="module")
+def habit() -> FloorAdvice:
+    return advised(list(mornings(range(3))))
+
+
+def test_a_habit_of_every_week_gets_a_morning_that_cuts_the_waits_of_weeks_it_has_not_seen(habit: FloorAdvice) -> None:
+    advice = habit
+
+    (trial,) = advice.advised
+    assert trial.floor.line == "morning: { workers: 4, for: 1h }"
+    assert advice.together is not None
+    before, after = advice.together.p95_wait_s
+    assert before > 100  # a node's start
+    assert after < 10
+    assert advice.together.usd_a_month > 0
+
+
+def test_what_happened_in_one_week_only_is_no_habit() -> None:
+    assert advised(list(mornings([1]))).advised == ()
+
+
+def test_no_floor_is_tried_on_the_week_that_taught_it() -> None:
+    """Week 1 alone has mornings: its own floor would cut its waits, the others' floors have nothing to cut."""
+    trials = advised([a_job(6 * DAY, 60), *mornings([1])]).trials
+
+    assert [trial.floor.means for trial in trials if trial.rule.quantile == 0.9] == [Means.MORNING, Means.OVERNIGHT]
+    assert [trial.verdict.saved_hours for trial in trials] == [0.0] * len(trials)
+
+
+def a_trial(pool: str, saved_hours: float, cost: float, better: int = 3) -> Trial:
+    """On three weeks of 100 dollars."""
+    verdict = Verdict(
+        weeks=3,
+        weeks_better=better,
+        jobs=10,
+        usd=(300.0, 300.0 * (1 + cost)),
+        waited_hours=(50.0, 50.0 - saved_hours),
+        mean_wait_s=(0.0, 0.0),
+        p95_wait_s=(0.0, 0.0),
+    )
+    floor = replace(a_floor(Means.MORNING, 1), pool=pool)
+    return Trial(rule=Rule(Means.MORNING, 0.5), floor=floor, verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("trials", "chosen"),
+    [
+        ([a_trial("a", 1, 0.01), a_trial("a", 2, 0.05)], [0]),  # the better one is too dear
+        ([a_trial("a", 1, 0.01), a_trial("a", 2, 0.02)], [1]),
+        ([a_trial("a", 2, 0.015), a_trial("a", 2, 0.01)], [1]),  # as good and cheaper
+        ([a_trial("a", 1, 0.015), a_trial("b", 3, 0.015)], [1]),  # together they are too dear: most for the money
+        ([a_trial("a", 1, 0.01), a_trial("b", 3, 0.01)], [1, 0]),
+        ([a_trial("a", 1, -0.01), a_trial("b", 3, 0.02)], [0, 1]),  # what saves money leaves the limit as it is
+        ([a_trial("a", -1, 0.0)], []),
+        ([a_trial("a", 1, 0.0, better=1)], []),
+    ],
+)
+def test_what_is_advised_stays_within_the_limit_and_cuts_most_for_it(trials: list[Trial], chosen: list[int]) -> None:
+    assert list(within(0.02, trials)) == [trials[place] for place in chosen]
+
+
+def test_a_floor_that_costs_more_than_may_be_spent_is_shown_and_not_advised() -> None:
+    advice = advised(list(mornings(range(3))), spend=0.0001)
+
+    assert advice.advised == ()
+    assert any(trial.floor.means is Means.MORNING for trial in advice.trials)
+    assert "No floor is worth it" in as_text(advice)
+
+
+def test_a_morning_that_is_there_already_gains_nothing() -> None:
+    stack = with_floors(a_stack({"train": a_pool()}), [a_floor(Means.MORNING, 6)])
+
+    assert not [
+        trial for trial in advised(list(mornings(range(3))), stack).advised if trial.floor.means is Means.MORNING
+    ]
+
+
+def test_one_week_cannot_be_learnt_from_and_judged_by() -> None:
+    with pytest.raises(ReplayError, match=r"wanted at least 2 whole weeks with jobs, .*found 1 in 8 days"):
+        floor_advice(a_stack(), a_trace([a_job(0), a_job(7 * DAY)]), OPTIONS, 1.0)
+
+
+def test_text_and_document_tell_the_same(habit: FloorAdvice) -> None:
+    text, document = as_text(habit), as_json(habit)
+
+    (place,) = document["advised"]
+    assert document["trials"][place]["line"] in text
+    assert document["trials"][place]["reason"] in text
+    assert max(len(line) for line in text.splitlines() if "→" in line) <= 80

@@ -1,0 +1,170 @@
+"""Which plan is advised, on which usage, and what is said about it."""
+
+import json
+
+import pytest
+
+from ebbtide.advice.savings import HOURS_PER_MONTH, PLANS, Offer, SavingsAdvice, savings_advice
+from ebbtide.advice.savings_text import as_json, as_text
+from ebbtide.prices import NoPrice, hourly, on_demand
+from ebbtide.vocabulary.labels import NodeKind
+from tests.builders_advice import WEEK, a_stack_with, a_usage
+from tests.builders_simulator import a_stack
+
+REGION = "us-east-1"
+FLEXIBLE = "m7i.4xlarge"  # of the builders' stack
+
+
+def offer_of(advice: SavingsAdvice, plan: str) -> Offer:
+    return next(offer for offer in advice.offers if offer.plan == plan)
+
+
+def steady_and_bursty() -> SavingsAdvice:
+    """Two fixed nodes always; flexible ones in 45 of 50 hours."""
+    return savings_advice(a_stack(), a_usage(fixed=[2] * 50, flexible=[0] * 5 + [3] * 45))
+
+
+def test_a_commitment_stays_at_what_every_hour_used() -> None:
+    advice = steady_and_bursty()
+
+    offer = offer_of(advice, "compute-1y-no-upfront")
+
+    assert offer.commitments == {"all": pytest.approx(2 * hourly(REGION, "m7i.xlarge", "compute-1y-no-upfront"))}
+    assert offer.utilisation == pytest.approx(1)
+    assert offer.best > offer.floor
+
+
+def test_beyond_the_floor_it_is_the_cheapest_and_may_be_lost_in_some_hours() -> None:
+    stack, usage = a_stack(), a_usage(fixed=[2] * 50, flexible=[0] * 5 + [3] * 45)
+
+    within, beyond = (savings_advice(stack, usage, beyond_floor=asked) for asked in (False, True))
+
+    for plan in PLANS:
+        assert offer_of(beyond, plan).usd < offer_of(within, plan).usd
+        assert offer_of(beyond, plan).utilisation < 1
+        assert offer_of(beyond, plan).loads[1].regret_usd == pytest.approx(0, abs=1e-6)
+
+
+def test_what_is_not_covered_is_paid_on_demand() -> None:
+    advice = steady_and_bursty()
+    rate = hourly(REGION, "m7i.xlarge", "ec2-1y-no-upfront")
+
+    assert advice.on_demand_usd == pytest.approx(
+        HOURS_PER_MONTH * (2 * on_demand(REGION, "m7i.xlarge") + 2.7 * on_demand(REGION, FLEXIBLE))
+    )
+    assert offer_of(advice, "ec2-1y-no-upfront").usd == pytest.approx(
+        HOURS_PER_MONTH * (2 * rate + 2.7 * on_demand(REGION, FLEXIBLE))
+    )
+
+
+def test_an_instance_plan_is_a_commitment_for_each_family() -> None:
+    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge"))
+
+    offer = offer_of(savings_advice(stack, a_usage(fixed=[2] * 9, gpu=[1] * 9)), "ec2-1y-no-upfront")
+
+    assert offer.commitments == {
+        "g6": pytest.approx(hourly(REGION, "g6.2xlarge", "ec2-1y-no-upfront")),
+        "m7i": pytest.approx(2 * hourly(REGION, "m7i.xlarge", "ec2-1y-no-upfront")),
+    }
+
+
+def test_one_year_is_advised_though_three_would_be_cheaper() -> None:
+    advice = steady_and_bursty()
+
+    assert advice.chosen is not None
+    assert advice.chosen.plan == "ec2-1y-no-upfront"
+    assert offer_of(advice, "ec2-3y-no-upfront").usd < advice.chosen.usd
+
+
+def test_usage_that_goes_to_zero_gets_no_commitment() -> None:
+    advice = savings_advice(a_stack(), a_usage(flexible=[0] * 100 + [8] * 10))
+
+    assert advice.chosen is None
+    assert "leave everything on demand" in as_text(advice)
+
+
+def test_layers_add_up_to_the_usage() -> None:
+    daytime = [8 <= hour % 24 < 18 for hour in range(WEEK)]
+    usage = a_usage(
+        open_hours=daytime,
+        fixed=[2] * WEEK,
+        flexible=[5 + (hour == 9) if day else 1 for hour, day in enumerate(daytime)],
+    )
+
+    floor, business, rest = savings_advice(a_stack(), usage).layers
+
+    assert (floor.node_hours, business.node_hours, rest.node_hours) == (3 * WEEK, 4 * sum(daytime), 1)
+    assert business.share_of_hours == pytest.approx(10 / 24)
+    assert floor.on_demand_usd == pytest.approx(
+        HOURS_PER_MONTH * (2 * on_demand(REGION, "m7i.xlarge") + on_demand(REGION, FLEXIBLE))
+    )
+
+
+def test_a_type_without_a_plan_rate_stays_on_demand_and_is_named() -> None:
+    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "p5.48xlarge"))
+
+    advice = savings_advice(stack, a_usage(fixed=[2] * 9, gpu=[1] * 9))
+
+    assert any("No compute-1y-no-upfront rate is known for p5.48xlarge (gpu)" in said for said in advice.assumptions)
+    assert offer_of(advice, "compute-1y-no-upfront").usd > HOURS_PER_MONTH * on_demand(REGION, "p5.48xlarge")
+
+
+def test_spot_is_in_no_plan_and_said_to_be() -> None:
+    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), spot=(NodeKind.SPOT, "m7i.2xlarge"))
+
+    advice = savings_advice(stack, a_usage(fixed=[2] * 9, spot=[4] * 9), beyond_floor=True)
+
+    assert offer_of(advice, "compute-1y-no-upfront").commitments["all"] == pytest.approx(
+        2 * hourly(REGION, "m7i.xlarge", "compute-1y-no-upfront")
+    )
+    assert any("Plans never cover spot: spot" in said for said in advice.assumptions)
+
+
+def test_a_node_without_any_price_is_refused_by_group() -> None:
+    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge")).model_copy(
+        update={"region": "eu-west-1"}
+    )
+
+    with pytest.raises(NoPrice, match=r"node group gpu: no price for g6\.2xlarge in eu-west-1"):
+        savings_advice(stack, a_usage(fixed=[2] * 9, gpu=[1] * 9))
+
+
+def test_a_group_that_never_ran_needs_no_price() -> None:
+    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge")).model_copy(
+        update={"region": "eu-west-1"}
+    )
+
+    assert savings_advice(stack, a_usage(fixed=[2] * 9, gpu=[0] * 9)).chosen is not None
+
+
+def test_usage_without_any_node_that_a_plan_covers_is_left_on_demand() -> None:
+    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), spot=(NodeKind.SPOT, "m7i.2xlarge"))
+
+    spot, idle = savings_advice(stack, a_usage(spot=[4] * 9)), savings_advice(stack, a_usage(fixed=[0] * 9))
+
+    assert (spot.offers, spot.chosen, idle.offers, idle.on_demand_usd) == ((), None, (), 0)
+    assert "leave everything on demand" in as_text(spot)
+
+
+def test_a_larger_load_regrets_a_small_commitment() -> None:
+    halves, same, doubles = offer_of(steady_and_bursty(), "compute-1y-no-upfront").loads
+
+    assert (halves.load, same.load, doubles.load) == (0.5, 1.0, 2.0)
+    assert doubles.usd > same.usd > halves.usd
+    assert doubles.regret_usd > same.regret_usd > 0
+
+
+def test_the_text_says_approximate_and_fits_eighty_columns_but_for_sentences() -> None:
+    text = as_text(steady_and_bursty())
+
+    assert "approximate" in text.splitlines()[2]
+    tables = [line for line in text.splitlines() if "  " in line]
+    assert max(map(len, tables)) <= 80
+
+
+def test_the_document_holds_every_plan_and_the_chosen_one() -> None:
+    document = json.loads(json.dumps(as_json(steady_and_bursty())))
+
+    assert document["chosen"] == "ec2-1y-no-upfront"
+    assert [offer["plan"] for offer in document["offers"]] == [plan.value for plan in PLANS]
+    assert document["plans_of"] == "2025-04-24"

@@ -1,0 +1,125 @@
+"""Nodes by hour: from a replay, and from a file that is right to the last cell."""
+
+import csv
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ebbtide.advice.usage import Usage, UsageError, read_usage, replayed_usage
+from ebbtide.simulator.results import Series
+from tests.builders_simulator import a_stack
+
+HEADER = "hour,group,nodes"
+HOURS = a_stack().business_hours.hours([2026])
+
+
+def read(tmp_path: Path, *rows: str, header: str = HEADER) -> Usage:
+    path = tmp_path / "usage.csv"
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return read_usage(path, a_stack())
+
+
+def refused(tmp_path: Path, *rows: str, header: str = HEADER) -> list[str]:
+    with pytest.raises(UsageError) as error:
+        read(tmp_path, *rows, header=header)
+    return [line.removeprefix(f"{tmp_path / 'usage.csv'}: ") for line in str(error.value).splitlines()]
+
+
+def test_hours_of_a_replay_are_clock_hours_and_mean_nodes() -> None:
+    series = Series(at=(0.0, 1800.0 + 900.0, 7200.0), nodes={"flexible": (4, 2, 0)})
+
+    usage = replayed_usage(series, datetime(2026, 6, 1, 11, 30, tzinfo=UTC), 3 * 3600.0, HOURS, "a replay")
+
+    assert usage.nodes == {"flexible": (2.5, 1.0)}  # from 12:00: a quarter of 4 and the rest 2, then half an hour of 2
+
+
+def test_an_hour_is_open_if_it_lies_in_business_hours_from_end_to_end() -> None:
+    series = Series(at=(0.0,), nodes={"flexible": (1,)})
+
+    usage = replayed_usage(series, datetime(2026, 6, 1, 10, tzinfo=UTC), 15 * 3600.0, HOURS, "a replay")
+
+    assert usage.open == (False, False, *[True] * 11, False, False)  # 08:00 to 19:00 in New York is 12:00 to 23:00 UTC
+
+
+def test_a_group_that_an_hour_does_not_name_had_no_nodes(tmp_path: Path) -> None:
+    usage = read(
+        tmp_path,
+        "2026-06-01T08:00:00-04:00,fixed,2",
+        "2026-06-01T12:00Z,flexible,3.5",
+        "2026-06-01T13:00:00+00:00,fixed,1",
+    )
+
+    assert usage.nodes == {"fixed": (2.0, 1.0), "flexible": (3.5, 0.0)}
+    assert usage.open == (True, True)
+
+
+def test_missing_hours_are_counted_and_are_not_idle(tmp_path: Path) -> None:
+    usage = read(tmp_path, "2026-06-01T08:00Z,fixed,2", "2026-06-01T11:00Z,fixed,2")
+
+    assert (usage.missing_hours, usage.nodes["fixed"]) == (2, (2.0, 2.0))
+
+
+def test_all_faults_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
+    said = refused(
+        tmp_path,
+        "2026-06-01T08:00,fixed,2",
+        "2026-06-01T08:30Z,fixed,2",
+        "2026-06-01T08:00Z,fixd,2",
+        "2026-06-01T08:00Z,fixed,-1",
+        "2026-06-01T08:00Z,fixed",
+        "2026-06-01T08:00Z,gpu,1",
+        "2026-06-01T08:00Z,gpu,1",
+    )
+
+    assert [line.partition(" found ")[0] for line in said] == [
+        "line 2:",
+        "line 3:",
+        "line 4:",
+        "line 5:",
+        "line 6: wanted 3 columns,",
+        "line 8:",
+    ]
+    assert "wanted the start of a clock hour of UTC, with a zone (for example 2026-06-01T08:00:00+00:00)" in said[0]
+    assert "group 'fixd', wanted one of the stack: fixed, flexible, gpu" in said[2]
+    assert "nodes '-1', wanted a number, 0 or more" in said[3]
+    assert "gpu at 2026-06-01T08:00Z a second time" in said[5]
+
+
+def test_a_zone_that_is_half_an_hour_off_has_hours_at_half_past(tmp_path: Path) -> None:
+    start = (datetime(2026, 6, 1, 8, tzinfo=UTC) + timedelta(hours=5, minutes=30)).replace(tzinfo=None).isoformat()
+
+    assert read(tmp_path, f"{start}+05:30,fixed,1").hours == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "said"),
+    [
+        ((), HEADER, "found no hour at all"),
+        ((), "hour,nodes", "line 1: no column group: found hour,nodes, wanted hour,group,nodes"),
+        ((), "", "line 1: no column hour, group, nodes: found an empty file"),
+    ],
+)
+def test_a_file_without_figures_is_refused(tmp_path: Path, rows: tuple[str, ...], header: str, said: str) -> None:
+    (line,) = refused(tmp_path, *rows, header=header)
+
+    assert line.startswith(said)
+
+
+def test_what_is_no_csv_is_told_by_its_line(tmp_path: Path) -> None:
+    long = "1" * (csv.field_size_limit() + 1)
+
+    (line,) = refused(tmp_path, "2026-06-01T08:00Z,fixed,2", f"2026-06-01T09:00Z,fixed,{long}")
+
+    assert line.startswith("line 3: wanted CSV: field larger than")
+
+
+def test_no_more_faults_are_told_than_anyone_reads(tmp_path: Path) -> None:
+    said = refused(tmp_path, *["2026-06-01T08:00Z,nobody,1"] * 50)
+
+    assert (len(said), said[-1]) == (21, "and 30 more")
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.csv: no such file; wanted CSV with the columns hour,group,nodes"):
+        read_usage(tmp_path / "nowhere.csv", a_stack())
