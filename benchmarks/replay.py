@@ -1,23 +1,110 @@
-"""How long a week takes in virtual time, one strategy after another, on one core."""
+"""What a replay costs: weeks of a busy trace per strategy, its memory, and whether an event costs more in a longer one.
+
+A longer trace must be the same load for longer: a thousand jobs of the busy trace, in batches as they came, follow
+themselves again and again, whole days apart. Jobs over 8 h stay out, since they would pile up over the repetitions.
+"""
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
-from benchmarks.measure import Figures, own_peak_mib, spread
-from ebbtide.settings import load_stack
+from benchmarks.measure import Figures, fresh_process, spread
+from ebbtide.advice.suggest import suggested_stack
+from ebbtide.settings import StackSettings
+from ebbtide.settings.load import stack_of_text
+from ebbtide.simulator.edges import Tally
+from ebbtide.simulator.keda import keda_controlled
+from ebbtide.simulator.replay import Control, controlled, play_world, setup_of
+from ebbtide.simulator.scene import ReplayOptions, Scene, scene_of
+from ebbtide.simulator.strategies import Strategy
+from ebbtide.simulator.traces import Job, Trace, find_trace
+from ebbtide.simulator.world import World
+from ebbtide.vocabulary.controller_config import ControllerConfig
+
+BUSY, DAY_S, LONGEST_S = "surf2022-july", 86_400.0, 8 * 3600.0
+PIECE, FROM_DAY = 1_000, 3
+PLAYED = (
+    Strategy.FIXED_FLEXIBLE,
+    Strategy.CLUSTER_AUTOSCALING,
+    Strategy.WORKER_AUTOSCALING,
+    Strategy.KEDA_DEFAULTS,
+)
+"""The others have no events: they are computed."""
+
+ALL_STRATEGIES = f"""
+from benchmarks.replay import suggested
 from ebbtide.simulator.replay import ReplayOptions, replay
 from ebbtide.simulator.strategies import Strategy
 from ebbtide.simulator.traces import find_trace
+trace = find_trace({BUSY!r})
+replay(suggested(trace), trace, ReplayOptions(strategies=tuple(Strategy)))
+"""
 
 
 def measured() -> dict[str, Figures]:
-    settings, trace = load_stack("demo"), find_trace("openb2023-a")
-    found: dict[str, Figures] = {}
-    for days in (7, 16):
-        options = ReplayOptions(days=days, strategies=(Strategy.FIXED_FLEXIBLE,))
-        taken: list[float] = []
-        for _ in range(3):
-            began = time.process_time()
-            replay(settings, trace, options)
-            taken.append(time.process_time() - began)
-        found[f"replay_{days}_days_with_its_fleet_cpu_s"] = spread(taken, 2)
-    return {**found, "replay_peak_mib": spread([own_peak_mib()], 0)}
+    return {**_per_strategy(), **_per_event()}
+
+
+def suggested(trace: Trace) -> StackSettings:
+    """A stack that runs the trace, made from the trace alone."""
+    return stack_of_text(suggested_stack(trace), stack="suggested", file="suggested")
+
+
+def repeated(trace: Trace, jobs: int) -> Trace:
+    """As many jobs, in pieces that are alike."""
+    short = [job for job in trace.jobs if job.duration_s <= LONGEST_S and job.submitted_at >= FROM_DAY * DAY_S]
+    piece = [replace(job, submitted_at=job.submitted_at - FROM_DAY * DAY_S) for job in short[:PIECE]]
+    period = (piece[-1].submitted_at // DAY_S + 1) * DAY_S
+    return Trace(trace.name, tuple(_moved(piece[i % PIECE], i // PIECE * period) for i in range(jobs)))
+
+
+def _moved(job: Job, by: float) -> Job:
+    return replace(job, submitted_at=job.submitted_at + by)
+
+
+def _per_strategy() -> dict[str, Figures]:
+    trace = find_trace(BUSY)
+    scene = scene_of(suggested(trace), trace, ReplayOptions())
+    figures = {
+        f"replay_{scene.end_s / DAY_S:.0f}_days_{len(scene.jobs)}_jobs_{strategy}_cpu_s": spread(
+            [_played(scene, strategy)[0]], 1
+        )
+        for strategy in PLAYED
+    }
+    seconds, peaks = fresh_process(ALL_STRATEGIES, 1)
+    return {
+        **figures,
+        "replay_all_strategies_with_start_cpu_s": spread(seconds, 1),
+        "replay_all_strategies_peak_mib": spread(peaks, 0),
+    }
+
+
+def _per_event() -> dict[str, Figures]:
+    trace = find_trace(BUSY)
+    settings = suggested(repeated(trace, PIECE))
+    figures: dict[str, Figures] = {}
+    for jobs, runs in ((1_000, 5), (10_000, 3), (100_000, 1)):
+        scene = scene_of(settings, repeated(trace, jobs), ReplayOptions())
+        taken = [_played(scene, Strategy.FIXED_FLEXIBLE) for _ in range(runs)]
+        figures[f"replay_{jobs}_jobs_cpu_us_per_event"] = spread([1e6 * cpu / events for cpu, events in taken], 1)
+        figures[f"replay_{jobs}_jobs_events_per_job"] = spread([taken[0][1] / jobs], 1)
+    return {**figures, "replay_event_cost_100000_to_1000_jobs": {"ratio": _ratio(figures, (100_000, 1_000))}}
+
+
+def _ratio(figures: dict[str, Figures], counts: Sequence[int]) -> float:
+    many, few = (figures[f"replay_{jobs}_jobs_cpu_us_per_event"]["median"] for jobs in counts)
+    return round(many / few, 2)
+
+
+def _played(scene: Scene, strategy: Strategy) -> tuple[float, int]:
+    """CPU seconds and events of one strategy."""
+    worlds: list[World] = []
+    plays: Control = keda_controlled if strategy is Strategy.KEDA_DEFAULTS else controlled
+
+    def control(config: ControllerConfig, world: World, tally: Tally) -> None:
+        worlds.append(world)
+        plays(config, world, tally)
+
+    began = time.process_time()
+    play_world(scene, strategy, control, lambda _strategy, _share: None, setup_of(scene, strategy))
+    return time.process_time() - began, worlds[0].timeline.events

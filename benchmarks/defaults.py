@@ -1,0 +1,206 @@
+"""`python -m benchmarks.defaults`: what the product's defaults are worth, week by week of every trace, one by one.
+
+A *piece* is a week of a trace on the stack suggested for that trace, or on the demo's, whose services are there by
+night. On each piece the product runs with other settings of the same four dials, and its dollars on demand are measured
+by the zero-wait bound of that piece. Cross-validation by week: what is best on all other pieces is what a piece that
+was left out is played with; so the gain shown is that of a choice made without it.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+from benchmarks.defaults_page import Played, page
+from benchmarks.study import SCOPES, digest, stack_for
+from ebbtide.files import write_file
+from ebbtide.settings import StackSettings, load_stack
+from ebbtide.simulator.bound import discounts_of, zero_wait
+from ebbtide.simulator.cluster.model import GroupModel
+from ebbtide.simulator.replay import Cast, controlled, play_plan, setup_of
+from ebbtide.simulator.scene import ReplayOptions, Scene, scene_of
+from ebbtide.simulator.strategies import ClusterPlan, Strategy, cluster_plan
+from ebbtide.simulator.traces import Trace, find_trace
+
+WEEK_S = 7 * 86_400.0
+DEMO, OF_THE_DEMO = "demo", "openb2023-a"  # whose pools are made for that trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dials:
+    """Seconds: how long demand stays low before workers leave, how long nodes with and without GPUs stay unneeded, how
+    long a group rests after it grew, and how long a node that could not go is not looked at again. Then how many nodes
+    are drained at a time, and above which share of requests a node stays.
+    """
+
+    calm: float
+    flexible: float
+    gpu: float
+    rest: float
+    recheck: float = 60
+    drains: int = 5
+    threshold: float = 0.65
+
+    def __str__(self) -> str:
+        return (
+            f"calm {self.calm:g}, unneeded {self.flexible:g} / GPU {self.gpu:g}, rest {self.rest:g}, "
+            f"re-check {self.recheck:g}, drains {self.drains}, threshold {self.threshold:g}"
+        )
+
+
+BEFORE = Dials(calm=120, flexible=180, gpu=300, rest=180)
+NOW = replace(BEFORE, flexible=60, gpu=180)
+CHOICES: Mapping[str, Dials] = {
+    "before": BEFORE,
+    "now": NOW,
+    "calm 60": replace(BEFORE, calm=60),
+    "calm 30": replace(BEFORE, calm=30),
+    "unneeded 120": replace(BEFORE, flexible=120, gpu=120),
+    "unneeded 60": replace(BEFORE, flexible=60, gpu=60),
+    "unneeded 30": replace(BEFORE, flexible=30, gpu=30),
+    "rest 10": replace(BEFORE, rest=10),
+    "now and calm 60": replace(NOW, calm=60),
+    "calm 60, unneeded 60, rest 10": replace(BEFORE, calm=60, flexible=60, gpu=60, rest=10),
+    "now and drains 1": replace(NOW, drains=1),
+    "now and re-check 300": replace(NOW, recheck=300),
+    "now and threshold 0.5": replace(NOW, threshold=0.5),
+    "now and threshold 0.8": replace(NOW, threshold=0.8),
+}
+OF_NIGHTS = tuple(name for name in CHOICES if name.startswith(("now and drains", "now and re-", "now and thr")))
+"""They matter where services are moved by night; suggested stacks have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    trace: str
+    scope: str
+    week: int
+    stack: str  # "suggested" or a stack of the project
+
+    def __str__(self) -> str:
+        return f"{self.trace}, {self.scope}, week {self.week + 1}, {self.stack}"
+
+
+def pieces_of(chosen: argparse.Namespace) -> Iterator[Piece]:
+    for name in chosen.traces:
+        whole_weeks = find_trace(name).days // 7
+        for scope in chosen.scopes:
+            for week in range(min(chosen.weeks, whole_weeks)):
+                for stack in chosen.stacks:
+                    if stack != DEMO or name == OF_THE_DEMO:
+                        yield Piece(trace=name, scope=scope, week=week, stack=stack)
+
+
+def week_of(trace: Trace, week: int) -> Trace:
+    begin = week * WEEK_S
+    jobs = (
+        replace(job, submitted_at=job.submitted_at - begin)
+        for job in trace.jobs
+        if begin <= job.submitted_at < begin + WEEK_S
+    )
+    return replace(trace, jobs=tuple(jobs))
+
+
+def played(piece: Piece, choice: str) -> Played:
+    """One choice on one piece. The week begins as the trace does, so every week has the same business hours."""
+    whole, max_job_s = find_trace(piece.trace), SCOPES[piece.scope]
+    settings = load_stack(DEMO) if piece.stack == DEMO else stack_for(whole, max_job_s)
+    week = week_of(whole, piece.week)
+    options = ReplayOptions(max_job_s=max_job_s, days=week.days)
+    start = scene_of(settings, whole, replace(options, days=None)).start
+    scene = scene_of(_calm(settings, CHOICES[choice].calm), week, replace(options, start=start))
+    result = play_plan(scene, _cast(scene, CHOICES[choice]), lambda _strategy, _share: None)
+    least = zero_wait(
+        cluster_plan(settings, Strategy.ZERO_WAIT_BOUND),
+        scene.jobs,
+        discounts=discounts_of(settings),
+        end_s=scene.end_s,
+        day_ends=scene.day_ends,
+    )
+    return Played(
+        piece=str(piece),
+        choice=choice,
+        usd_of_bound=result.usd_on_demand / least.usd_on_demand,
+        node_hours_of_bound=result.node_hours / sum(least.node_hours.values()),
+        wait_p50_s=result.wait_p50_s,
+        wait_p95_s=result.wait_p95_s,
+        wait_p99_s=result.wait_p99_s,
+        interrupted=result.jobs_interrupted,
+        evictions=result.evictions_in_window,
+    )
+
+
+def _calm(settings: StackSettings, seconds: float) -> StackSettings:
+    pools = {
+        name: pool.model_copy(update={"calm": timedelta(seconds=seconds)}) for name, pool in settings.workers.items()
+    }
+    return settings.model_copy(update={"workers": pools})
+
+
+def _cast(scene: Scene, dials: Dials) -> Cast:
+    strategy = Strategy.FIXED_FLEXIBLE
+    setup = setup_of(scene, strategy)
+    flags = replace(
+        setup.flags,
+        scale_down_delay_after_add_s=dials.rest,
+        unremovable_recheck_s=dials.recheck,
+        max_drain_parallelism=dials.drains,
+    )
+    return Cast(
+        strategy=strategy,
+        plan=_tuned(cluster_plan(scene.settings, strategy), dials),
+        control=controlled,
+        setup=replace(setup, flags=flags),
+    )
+
+
+def _tuned(plan: ClusterPlan, dials: Dials) -> ClusterPlan:
+    def tuned(group: GroupModel) -> GroupModel:
+        if group.scale_down_unneeded_s is None:
+            return group
+        unneeded_s = dials.gpu if group.gpu else dials.flexible
+        return replace(group, scale_down_unneeded_s=unneeded_s, utilization_threshold=dials.threshold)
+
+    return replace(plan, groups=tuple(tuned(group) for group in plan.groups))
+
+
+def main(arguments: Sequence[str], shown: Callable[[str], None] = print) -> None:
+    chosen = _options().parse_args(arguments)
+    place = chosen.out / digest()
+    place.mkdir(parents=True, exist_ok=True)
+    wanted = [(piece, choice) for piece in pieces_of(chosen) for choice in chosen.choices]
+    files = {pair: place / f"{pair[0]}_{pair[1].replace('/', '-')}.json" for pair in wanted}
+    missing = [pair for pair in wanted if not files[pair].exists()]
+    with ProcessPoolExecutor(max_workers=chosen.processes) as pool:
+        started = {pool.submit(played, *pair): pair for pair in missing}
+        for done in as_completed(started):
+            pair, found = started[done], done.result()
+            write_file(files[pair], json.dumps(found.as_dict()) + "\n")
+            shown(f"{found.piece}: {found.choice}: {found.usd_of_bound:.3f}, p95 {found.wait_p95_s:.0f} s")
+    if chosen.page is not None:
+        found = [Played(**json.loads(path.read_text())) for path in files.values()]
+        told = {name: str(CHOICES[name]) for name in chosen.choices}
+        write_file(chosen.page, page(found, told, " ".join(["python -m benchmarks.defaults", *arguments])))
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.defaults", description=__doc__)
+    usual = ["openb2023-a", "surf2022-july", "itp2021-a", "requests-servegen-m-small"]
+    parser.add_argument("--traces", nargs="+", default=usual)
+    usual_choices = [name for name in CHOICES if name not in OF_NIGHTS]
+    parser.add_argument("--scopes", nargs="+", choices=list(SCOPES), default=["8h"])
+    parser.add_argument("--stacks", nargs="+", choices=["suggested", DEMO], default=["suggested", DEMO])
+    parser.add_argument("--weeks", type=int, default=4, help="of each trace at most")
+    parser.add_argument("--choices", nargs="+", choices=list(CHOICES), default=usual_choices)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("out/defaults"))
+    parser.add_argument("--page", type=Path, help="write this Markdown page")
+    return parser
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,121 @@
+"""The defaults as a page: each choice on each trace, what cross-validation chose, and what that gained."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+
+BEFORE = "before"
+SAME_WAIT_S, SAME_WAIT = 30.0, 0.10
+"""A p95 wait that is longer by no more than the larger of these counts as equal, as in the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """The product with one choice on one piece."""
+
+    piece: str
+    choice: str
+    usd_of_bound: float
+    node_hours_of_bound: float
+    wait_p50_s: float
+    wait_p95_s: float
+    wait_p99_s: float
+    interrupted: int
+    evictions: int
+
+    def as_dict(self) -> dict[str, str | float | int]:
+        return asdict(self)
+
+    @property
+    def load(self) -> str:
+        """Trace, scope and stack, without the week."""
+        trace, scope, _, stack = self.piece.split(", ")
+        return f"{trace}, {scope}, {stack}"
+
+
+def best(found: Sequence[Played]) -> str:
+    """The choice with the fewest dollars, among those that keep the p95 wait of before on every piece."""
+    before = {each.piece: each.wait_p95_s for each in found if each.choice == BEFORE}
+    hasty = {each.choice for each in found if not _same_wait(before[each.piece], each.wait_p95_s)}
+    names = [name for name in dict.fromkeys(each.choice for each in found) if name not in hasty]
+    return min(names, key=lambda name: fmean(each.usd_of_bound for each in found if each.choice == name))
+
+
+def _same_wait(before_s: float, after_s: float) -> bool:
+    return after_s <= before_s + max(SAME_WAIT_S, SAME_WAIT * before_s)
+
+
+def page(found: Sequence[Played], told: Mapping[str, str], command: str) -> str:
+    return "\n".join([*_head(told, command), *_by_load(found), *_left_out(found)]) + "\n"
+
+
+def _head(told: Mapping[str, str], command: str) -> Iterator[str]:
+    yield "# What the defaults are worth"
+    yield ""
+    yield f"Written by `{command}`."
+    yield ""
+    yield (
+        "Dollars on demand as a multiple of the [zero-wait bound](bound.md), and the p95 wait: means over the weeks of "
+        "each load. The product runs every time; only these settings differ, in seconds: `calm` of every pool, the "
+        "autoscaler's unneeded time by group, how long a group rests after it grew, how soon a node that could not go "
+        "is looked at again; then how many are drained at a time, and above which requests a node stays. `before` is "
+        "what the product told the autoscaler at first, `now` what it tells it."
+    )
+    yield ""
+    yield "| choice | settings |"
+    yield "|---|---|"
+    for name, dials in told.items():
+        yield f"| {name} | {dials} |"
+    yield ""
+
+
+def _by_load(found: Sequence[Played]) -> Iterator[str]:
+    loads = list(dict.fromkeys(each.load for each in found))
+    yield "## Each choice on each load"
+    yield ""
+    yield f"| choice | {' | '.join(loads)} | all pieces | p50, p95, p99 wait | evictions | interrupted |"
+    yield "|" + "---|" * (len(loads) + 5)
+    for name in dict.fromkeys(each.choice for each in found):
+        mine = [each for each in found if each.choice == name]
+        cells = [_cell([each for each in mine if each.load == load]) for load in loads]
+        waits = [
+            fmean(values) for values in zip(*((e.wait_p50_s, e.wait_p95_s, e.wait_p99_s) for e in mine), strict=True)
+        ]
+        counts = (sum(each.evictions for each in mine), sum(each.interrupted for each in mine))
+        yield (
+            f"| {name} | {' | '.join(cells)} | {fmean(each.usd_of_bound for each in mine):.3f} | "
+            f"{', '.join(f'{wait:.0f} s' for wait in waits)} | {counts[0]} | {counts[1]} |"
+        )
+    yield ""
+
+
+def _cell(some: Sequence[Played]) -> str:
+    return f"{fmean(each.usd_of_bound for each in some):.3f} ({fmean(each.wait_p95_s for each in some):.0f} s)"
+
+
+def _left_out(found: Sequence[Played]) -> Iterator[str]:
+    yield "## Chosen without looking"
+    yield ""
+    yield (
+        "For each piece the choice that is best on all others, and what it changes on the piece that was left out. "
+        f"Best has the fewest dollars and nowhere a p95 wait that is longer by more than {SAME_WAIT_S:.0f} s and "
+        f"{SAME_WAIT:.0%}."
+    )
+    yield ""
+    yield "| left out | chosen on the others | dollars / bound before | with the choice | change | p95 before | with |"
+    yield "|---|---|---|---|---|---|---|"
+    of = {(each.piece, each.choice): each for each in found}
+    gains: list[float] = []
+    for piece in dict.fromkeys(each.piece for each in found):
+        chosen = best([each for each in found if each.piece != piece])
+        before, after = of[piece, BEFORE], of[piece, chosen]
+        gains.append(after.usd_of_bound / before.usd_of_bound - 1)
+        yield (
+            f"| {piece} | {chosen} | {before.usd_of_bound:.3f} | {after.usd_of_bound:.3f} | {100 * gains[-1]:+.1f} % | "
+            f"{before.wait_p95_s:.0f} s | {after.wait_p95_s:.0f} s |"
+        )
+    yield ""
+    yield (
+        f"Chosen on all pieces: {best(found)}. In the mean of the pieces left out the bill changes by "
+        f"{100 * fmean(gains):+.1f} %; the worst changes by {100 * max(gains):+.1f} %."
+    )

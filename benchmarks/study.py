@@ -1,0 +1,184 @@
+"""`python -m benchmarks.study`: every strategy on every bundled trace, on the stack that Ebbtide suggests for it.
+
+A case is a trace, a longest job, a shift of the start and a seed. Each case that is done is a file of its own, kept
+under a digest of everything that it depends on in this tree: a run that was ended goes on where it stopped, and figures
+of other code are never mixed in. `--page` writes docs/results.md from what is there, and its JSON beside the cases.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.study_page import BOUND, FLEET, PRODUCT, page
+from ebbtide.advice.adapt import adapted_stack
+from ebbtide.advice.suggest import suggested_stack
+from ebbtide.files import write_file
+from ebbtide.prices import price_date
+from ebbtide.settings import StackSettings
+from ebbtide.settings.load import stack_of_text, stack_path
+from ebbtide.simulator.alignment import shifted_starts
+from ebbtide.simulator.document import as_json
+from ebbtide.simulator.pools import PooledJob
+from ebbtide.simulator.replay import ReplayOptions, replay
+from ebbtide.simulator.results import Series
+from ebbtide.simulator.scene import scene_of
+from ebbtide.simulator.strategies import Strategy
+from ebbtide.simulator.traces import Trace, bundled, find_trace
+
+ROOT = Path(__file__).parents[1]
+HOUR = 3600.0
+ALONE = "suggested"
+SCOPES: dict[str, float | None] = {"all": None, "8h": 8 * HOUR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    trace: str
+    scope: str
+    shift_h: int
+    seed: int
+    days: int | None
+    strategies: tuple[str, ...]
+    services_of: str | None = None
+
+    @property
+    def name(self) -> str:
+        chosen = "-".join(strategy[0] + strategy.rpartition("-")[2][0] for strategy in self.strategies)
+        when = f"{self.shift_h:+d}h_s{self.seed}_{self.days or 'all'}d"
+        return f"{self.trace}_{self.services_of or ALONE}_{self.scope}_{when}_{chosen}"
+
+
+def stack_for(trace: Trace, max_job_s: float | None, services_of: str | None = None) -> StackSettings:
+    """What is suggested for the trace, alone or in place of the pools of a stack that has services."""
+    if services_of is None:
+        return stack_of_text(suggested_stack(trace, name=ALONE, max_job_s=max_job_s), stack=ALONE, file=ALONE)
+    path = stack_path(services_of, ROOT)
+    text = adapted_stack(path.read_text(encoding="utf-8"), str(path), trace, max_job_s)
+    return stack_of_text(text, stack=services_of, file=services_of)
+
+
+def played(case: Case) -> dict[str, Any]:
+    """One case as plain values."""
+    trace, max_job_s = find_trace(case.trace), SCOPES[case.scope]
+    settings = stack_for(trace, max_job_s, case.services_of)
+    days = None if case.days is None else min(case.days, trace.days)
+    options = ReplayOptions(
+        days=days, max_job_s=max_job_s, seed=case.seed, strategies=tuple(Strategy(name) for name in case.strategies)
+    )
+    scene = scene_of(settings, trace, options)
+    [start] = shifted_starts(scene.start, [timedelta(hours=case.shift_h)])
+    found = replay(settings, trace, replace(options, start=start))
+    document = as_json(found)
+    del document["assumptions"]  # the same in every case; the page says those of the trace
+    for result in document["strategies"].values():
+        del result["usd_per_day"]
+    return {
+        "case": asdict(case),
+        "aligned_start": scene.start.isoformat(),
+        "price_date": price_date(settings.region).on_demand.isoformat(),
+        "median_job_s": median(job.duration_s for job in scene.jobs),
+        "launches": _launches(found.strategies[PRODUCT].series),
+        "work_share_over_8h": _share_over(scene.jobs, settings, 8 * HOUR, scene.end_s),
+        "work_share_over_24h": _share_over(scene.jobs, settings, 24 * HOUR, scene.end_s),
+        **document,
+    }
+
+
+def _launches(series: Series) -> int:
+    """Nodes that were started in the replay; of those that came and went in one instant none is seen."""
+    return sum(max(0, after - before) for counts in series.nodes.values() for before, after in pairwise(counts))
+
+
+def _share_over(jobs: Sequence[PooledJob], settings: StackSettings, length_s: float, end_s: float) -> float:
+    """The share of the work done in the replay, in GPU-hours where jobs use GPUs, that is in longer jobs."""
+    gpus = any(settings.workers[job.pool].gpu for job in jobs)
+
+    def work(job: PooledJob) -> float:
+        pool = settings.workers[job.pool]
+        return job.members * (pool.gpu if gpus else pool.cpu) * min(job.duration_s, end_s - job.submitted_at)
+
+    total = sum(work(job) for job in jobs)
+    return sum(work(job) for job in jobs if job.duration_s > length_s) / total
+
+
+def cases_of(chosen: argparse.Namespace) -> Iterator[Case]:
+    measured = {PRODUCT, FLEET, BOUND} | set(chosen.strategies)  # no figure of the page does without these three
+    for trace in chosen.traces:
+        for scope in chosen.scopes:
+            for shift_h in chosen.shifts:
+                for seed in range(chosen.seeds):
+                    yield Case(
+                        trace=trace,
+                        scope=scope,
+                        shift_h=shift_h,
+                        seed=seed,
+                        days=chosen.days,
+                        strategies=tuple(strategy.value for strategy in Strategy if strategy.value in measured),
+                        services_of=chosen.services_of,
+                    )
+
+
+def digest() -> str:
+    """Of all code, traces and prices that a figure may depend on."""
+    parts = [path for name in ("ebbtide", "controllers") for path in (ROOT / name).rglob("*")]
+    parts += [ROOT / "benchmarks" / "study.py"]
+    hashed = hashlib.sha256()
+    for path in sorted(path for path in parts if path.suffix in (".py", ".csv", ".gz")):
+        hashed.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    return hashed.hexdigest()[:12]
+
+
+def run(cases: Sequence[Case], place: Path, processes: int) -> None:
+    """Play what has no file yet, the shortest way for whoever waits: files appear as cases end."""
+    place.mkdir(parents=True, exist_ok=True)
+    missing = [case for case in cases if not (place / f"{case.name}.json").exists()]
+    with ProcessPoolExecutor(max_workers=processes) as pool:
+        started = {pool.submit(played, case): case for case in missing}
+        for done in as_completed(started):
+            case = started[done]
+            write_file(place / f"{case.name}.json", json.dumps(done.result(), indent=1) + "\n")
+            print(case.name, flush=True)
+
+
+def main(arguments: Sequence[str]) -> None:
+    chosen = _options().parse_args(arguments)
+    place = chosen.out / digest()
+    cases = list(cases_of(chosen))
+    run(cases, place, chosen.processes)
+    if chosen.page is None:
+        return
+    rows = [json.loads((place / f"{case.name}.json").read_text()) for case in cases]
+    command = " ".join(["python -m benchmarks.study", *arguments])
+    assumed = {trace: find_trace(trace).assumptions for trace in chosen.traces}
+    write_file(chosen.page, page(rows, command, assumed))
+    figures = json.dumps({"command": command, "cases": rows}, indent=1) + "\n"
+    write_file(chosen.out / f"{chosen.page.stem}.json", figures)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.study", description=__doc__)
+    parser.add_argument("--traces", nargs="+", choices=bundled(), default=list(bundled()))
+    parser.add_argument("--services-of", metavar="STACK", help="a stack whose services run beside the jobs; e.g. demo")
+    parser.add_argument("--scopes", nargs="+", choices=list(SCOPES), default=list(SCOPES))
+    parser.add_argument("--shifts", nargs="+", type=int, default=[-6, 0, 6], help="hours added to the aligned start")
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from 0")
+    parser.add_argument("--days", type=int, help="of each trace at most; default: all")
+    every = [strategy.value for strategy in Strategy]
+    parser.add_argument("--strategies", nargs="+", choices=every, default=every)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("out/study"))
+    parser.add_argument("--page", type=Path, help="write this Markdown page, and its JSON to --out")
+    return parser
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
