@@ -34,14 +34,18 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     dates = sorted({row["price_date"] for row in rows})
     services = sorted({row["case"].get("services_of") or "" for row in rows})
     beside = f", beside the services of the stack `{services[0]}`" if services[0] else ", without any services"
+    hours = (
+        ", and with that start shifted"
+        if services[0]
+        else " (without services nothing here goes by the clock, and another start gives the same figures)"
+    )
     yield "# What each strategy costs on each trace"
     yield ""
     yield f"Written by `{command}`; list prices of {' and '.join(dates)}."
     yield ""
     yield (
         "Each trace is replayed on the pools and groups that `ebbtide simulate --describe TRACE --suggest FILE` "
-        f"suggests for it{beside}; with its busiest 12 hours on business hours, and with that start shifted. Savings "
-        "are dollars against "
+        f"suggests for it{beside}; with its busiest 12 hours on business hours{hours}. Savings are dollars against "
         "`fixed-fleet`, the smallest fixed fleet whose p95 wait is not above that of `fixed-flexible`; *attainable* is "
         "what the [zero-wait bound](bound.md) would save against it. *On demand* no one commits to anything; *with the "
         "plan* the whole fixed fleet is covered, the product's minimum nodes are, and the bound commits with hindsight."
