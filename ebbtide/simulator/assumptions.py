@@ -73,8 +73,8 @@ def _of_cluster(sweep: timedelta) -> Iterator[str]:
         f"drain parallelism {FLAGS.max_drain_parallelism}."
     )
     yield (
-        "Pods land on the emptiest node that takes them, as kube-scheduler scores; the product's preference for nodes "
-        "of a pod's own category is left out."
+        "Pods land where kube-scheduler's scores put them: on the emptiest node that takes them, but for the product's "
+        "pods, which prefer nodes with pods of their own category."
     )
     yield (
         f"The controller sweeps every {sweep.total_seconds():g} s here, because in virtual time no hint is lost. It "

@@ -83,6 +83,11 @@ class Strategy(StrEnum):
         return self is not Strategy.KEDA_DEFAULTS
 
     @property
+    def gathers(self) -> bool:
+        """Whether pods prefer nodes with pods of their category, and workers are not spread: components.pod_rules."""
+        return self is not Strategy.KEDA_DEFAULTS
+
+    @property
     def flags(self) -> AutoscalerFlags:
         """What the autoscaler is told; by whoever runs KEDA, nothing."""
         return AutoscalerFlags() if self is Strategy.KEDA_DEFAULTS else FLAGS
@@ -117,12 +122,10 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
         groups=tuple(groups),
         money=_money(settings, homes),
         workloads=tuple(
-            (_workload(name, spec, homes), spec.replicas) for name, spec in sorted(settings.workloads.items())
+            (_workload(name, spec, homes, gathers=strategy.gathers), spec.replicas)
+            for name, spec in sorted(settings.workloads.items())
         ),
-        workers={
-            name: _worker(name, spec, homes, safe=strategy.stops_safely)
-            for name, spec in sorted(settings.workers.items())
-        },
+        workers={name: _worker(name, spec, homes, strategy) for name, spec in sorted(settings.workers.items())},
     )
 
 
@@ -253,7 +256,7 @@ def steady_usd(settings: StackSettings, group: str) -> float:
     return hourly(settings.region, kind, settings.costs.pricing_assumption)
 
 
-def _workload(name: str, spec: WorkloadSettings, homes: _Homes) -> WorkloadModel:
+def _workload(name: str, spec: WorkloadSettings, homes: _Homes, *, gathers: bool) -> WorkloadModel:
     kind = home_kind(spec.category, spec.gpu)
     return WorkloadModel(
         name=name,
@@ -265,10 +268,11 @@ def _workload(name: str, spec: WorkloadSettings, homes: _Homes) -> WorkloadModel
         tolerations=(_GPU_TAINT,) if spec.gpu else (),
         pdb_max_unavailable=0,
         startup_s=POD_START_S,
+        gathers=gathers,
     )
 
 
-def _worker(name: str, spec: WorkerSettings, homes: _Homes, *, safe: bool) -> WorkloadModel:
+def _worker(name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:
     return WorkloadModel(
         name=name,
         category=Category.WORKER.value,
@@ -278,6 +282,8 @@ def _worker(name: str, spec: WorkerSettings, homes: _Homes, *, safe: bool) -> Wo
         node_selector=homes.of_group(spec.node_group),
         tolerations=(_GPU_TAINT,) if spec.gpu else (),
         pdb_max_unavailable=0,
-        grace_s=float(grace_seconds(spec.longest_job)) if safe else KUBERNETES_GRACE_S,
+        grace_s=float(grace_seconds(spec.longest_job)) if strategy.stops_safely else KUBERNETES_GRACE_S,
         startup_s=POD_START_S,
+        gathers=strategy.gathers,
+        spreads=not strategy.gathers,
     )

@@ -113,6 +113,8 @@ class WorkloadModel:
     grace_s: float = 30.0
     tolerations: tuple[Taint, ...] = ()
     startup_s: float = 0.0  # from bound to running and ready
+    gathers: bool = False  # preferred affinity, by host, with pods of its own category
+    spreads: bool = True  # over hosts, softly, as the scheduler does unless a pod brings a constraint of its own
 
 
 @dataclass(frozen=True, slots=True)

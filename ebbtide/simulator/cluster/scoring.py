@@ -5,7 +5,8 @@ of a workload are kept sorted by kind, and only those that changed since the las
 as much as there are changes and kinds, however many nodes there are. What ties is drawn.
 
 Source: kubernetes 1.35, pkg/scheduler/framework/plugins: podtopologyspread (scoring.go; common.go leaves out pods that
-stop), noderesources (least_allocated.go, balanced_allocation.go), tainttoleration.
+stop), interpodaffinity (scoring.go: all pods of a node count, and a preference that both sides have counts twice on
+every node), noderesources (least_allocated.go, balanced_allocation.go), tainttoleration.
 """
 
 import math
@@ -17,7 +18,7 @@ from ebbtide.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.simulator.cluster.state import ClusterState, Node
 
 # The real scheduler's weights.
-SPREAD, SOFT_TAINT = 2, 3
+SPREAD, GATHER, SOFT_TAINT = 2, 2, 3
 
 Takes = Callable[[GroupModel, WorkloadModel], bool]
 
@@ -28,7 +29,8 @@ class Kind(NamedTuple):
     shape: str
     cpu_m: int
     memory_mib: int
-    together: int  # pods of the workload that are there to stay
+    together: int  # pods of the workload that are there to stay; 0 if they are not spread
+    company: int  # pods of the category; 0 if they do not gather
     unwanted: bool
 
 
@@ -77,8 +79,12 @@ class OpenNodes:
         open_ = node.ready and not node.leaving and node.name in self._state.nodes
         if not open_ or not room.fits(workload) or not self._takes(node.shape, workload):
             return None
-        together = room.by_workload.get(workload.name, 0) - node.stopping.get(workload.name, 0)
-        return Kind(node.shape.name, room.cpu_m, room.memory_mib, together, node.unwanted)
+        together = company = 0
+        if workload.spreads:
+            together = room.by_workload.get(workload.name, 0) - node.stopping.get(workload.name, 0)
+        if workload.gathers:
+            company = room.by_category.get(workload.category, 0)
+        return Kind(node.shape.name, room.cpu_m, room.memory_mib, together, company, node.unwanted)
 
 
 def _scores(kinds: list[Kind], nodes: int, workload: WorkloadModel, state: ClusterState) -> list[int]:
@@ -86,9 +92,11 @@ def _scores(kinds: list[Kind], nodes: int, workload: WorkloadModel, state: Clust
     weight = math.log(nodes + 2)
     raw = [round(kind.together * weight) + 2 for kind in kinds]
     most, least = max(raw), min(raw)
+    lone, company = min(kind.company for kind in kinds), max(kind.company for kind in kinds)
     any_soft = any(kind.unwanted for kind in kinds)
     return [
         SPREAD * (100 * (most + least - spread) // most)
+        + (GATHER * (100 * (kind.company - lone) // (company - lone)) if company > lone else 0)
         + (SOFT_TAINT * 100 if any_soft and not kind.unwanted else 0)
         + _resource_score(kind, workload, state.groups[kind.shape])
         for kind, spread in zip(kinds, raw, strict=True)

@@ -1,6 +1,7 @@
 """Which node takes a pod, and that the answer costs no more in a large cluster."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -26,8 +27,8 @@ class Nodes:
         self.state.nodes.update({node.name: node for node in self.all})
         self.open = self.new()
 
-    def new(self) -> OpenNodes:
-        return OpenNodes(POD, self.state, Placement().takes)
+    def new(self, spec: WorkloadModel = POD) -> OpenNodes:
+        return OpenNodes(spec, self.state, Placement().takes)
 
     def put(self, number: int, spec: WorkloadModel = POD, stopping: int = 0) -> None:
         node = self.all[number]
@@ -58,6 +59,28 @@ def test_a_pod_that_stops_does_not_count_when_pods_are_spread() -> None:
     nodes.put(0, stopping=3)
 
     assert (before, nodes.best()) == ("node-1", "node-0")
+
+
+def test_pods_that_gather_go_where_most_of_their_category_are_as_long_as_they_fit() -> None:
+    nodes = Nodes(3)
+    worker = replace(POD, category="worker", gathers=True, spreads=False)
+    small, large = replace(worker, name="small"), replace(worker, name="large", cpu_m=2500)
+    nodes.put(0, OTHER)
+    nodes.put(1, small)
+    nodes.put(2, small)
+    nodes.put(2, replace(worker, name="middle", cpu_m=1500))
+    chosen = [nodes.new(spec).best(random.Random(0)) for spec in (small, large)]
+
+    assert [node and node.name for node in chosen] == ["node-2", "node-1"]
+
+
+def test_a_pod_that_is_not_spread_minds_no_pod_of_its_own_workload() -> None:
+    nodes = Nodes(2)
+    nodes.put(0)
+    nodes.put(1, replace(OTHER, cpu_m=600))
+    alone = nodes.new(replace(POD, spreads=False)).best(random.Random(0))
+
+    assert [nodes.best(), alone and alone.name] == ["node-1", "node-0"]
 
 
 def test_a_node_that_is_likely_to_go_is_taken_only_when_there_is_no_other() -> None:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from components.autoscaler_flags import autoscaler_flags, group_options
+from components.pod_rules import HOST, PodIdentity, affinity, spread
 from ebbtide.prices import PricingAssumption, hourly
 from ebbtide.settings.costs import CostSettings
 from ebbtide.settings.node_groups import NodeGroupSettings
@@ -80,6 +81,27 @@ def test_every_budget_starts_closed_and_all_but_kedas_workers_may_end_their_long
     models = [workload for workload, _ in plan.workloads] + list(plan.workers.values())
     assert {model.pdb_max_unavailable for model in models} == {0}
     assert (plan.workers["train"].grace_s > 8 * 3600) is strategy.stops_safely
+
+
+def test_pods_gather_and_spread_in_the_model_as_the_products_rules_say() -> None:
+    plan = cluster_plan(a_stack(), Strategy.FIXED_FLEXIBLE)
+
+    models = [workload for workload, _ in plan.workloads] + list(plan.workers.values())
+    for model in models:
+        category = Category(model.category)
+        by_host = [rule["topology_key"] for rule in spread(_pod(model.name, category), revision_label="revision")]
+        assert model.gathers is ("pod_affinity" in affinity(category))
+        assert model.spreads is (HOST in by_host)
+
+
+def test_the_pods_of_others_bring_no_preference() -> None:
+    plan = cluster_plan(a_stack(), Strategy.KEDA_DEFAULTS)
+
+    assert [(model.gathers, model.spreads) for model in plan.workers.values()] == [(False, True)] * len(plan.workers)
+
+
+def _pod(name: str, category: Category) -> PodIdentity:
+    return PodIdentity(name=name, category=category, customer="acme")
 
 
 def test_the_modelled_autoscaler_is_told_what_the_product_tells_it() -> None:
