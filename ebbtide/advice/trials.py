@@ -17,13 +17,13 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.alignment import shifted_starts
 from ebbtide.simulator.billing import usd_per_day
 from ebbtide.simulator.edges import Tally
-from ebbtide.simulator.replay import controlled
+from ebbtide.simulator.replay import controlled, setup_of
 from ebbtide.simulator.scene import ReplayError, ReplayOptions, Scene, scene_of
 from ebbtide.simulator.strategies import Strategy, cluster_plan
 from ebbtide.simulator.traces import Job, Trace
 from ebbtide.simulator.waits import percentile, rank
 from ebbtide.simulator.workers import JobRun, runs_of
-from ebbtide.simulator.world import World, WorldSetup
+from ebbtide.simulator.world import World
 
 MORNING_HOURS = 2
 FEWEST_WEEKS = 2
@@ -206,16 +206,7 @@ def _week(scene: Scene) -> Week:
     strategy = Strategy.FIXED_FLEXIBLE
     plan = cluster_plan(scene.settings, strategy)
     jobs = runs_of(scene.jobs)
-    setup = WorldSetup(
-        start=scene.start,
-        end_s=scene.end_s,
-        seed=scene.seed,
-        flags=strategy.flags,
-        safe_stop=strategy.stops_safely,
-        rollouts=scene.rollouts,
-        accidents=scene.accidents,
-    )
-    world = World(plan, jobs, setup)
+    world = World(plan, jobs, setup_of(scene, strategy))
     controlled(scene.config, world, Tally())
     return Week(
         usd=sum(usd_per_day(world.recorder.series(), plan.money.assumed, scene.day_ends)),

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ebbtide.cli.options import length
 from ebbtide.cli.outputs import fail, finish
 from ebbtide.cli.progress import replay_with_bars
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
-from ebbtide.settings.types import parse_positive_duration
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Replay
 from ebbtide.simulator.scene import require_node_groups
@@ -25,13 +25,6 @@ command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mo
 
 _STACK = "A name (demo for stacks/Pulumi.demo.yaml) or a path."
 _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
-
-
-def _length(text: str) -> timedelta:
-    try:
-        return parse_positive_duration(text)
-    except ValueError:
-        raise typer.BadParameter(f"wanted a duration above zero, found {text!r} (for example 8h)") from None
 
 
 @command.callback()
@@ -53,7 +46,7 @@ def savings(
     ] = False,
     days: Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")] = None,
     max_job: Annotated[
-        timedelta | None, typer.Option(parser=_length, metavar="8h", help="Leave longer jobs of the trace out.")
+        timedelta | None, typer.Option(parser=length, metavar="8h", help="Leave longer jobs of the trace out.")
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON.")
@@ -92,7 +85,7 @@ def floors(
         float, typer.Option(min=0, max=100, help="Per cent that floors may add to the bill.", show_default=True)
     ] = 2.0,
     max_job: Annotated[
-        timedelta | None, typer.Option(parser=_length, metavar="8h", help="Leave longer jobs of the trace out.")
+        timedelta | None, typer.Option(parser=length, metavar="8h", help="Leave longer jobs of the trace out.")
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON.")

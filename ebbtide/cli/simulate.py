@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ebbtide.cli.options import length
 from ebbtide.cli.outputs import fail, finish
 from ebbtide.cli.progress import replay_with_bars
 from ebbtide.files import Unwritable
@@ -36,13 +37,6 @@ def _start(text: str) -> datetime:
         raise typer.BadParameter(
             f"wanted an ISO date and time, found {text!r} (for example 2026-03-02T08:00)"
         ) from None
-
-
-def _length(text: str) -> timedelta:
-    try:
-        return parse_positive_duration(text)
-    except ValueError:
-        raise typer.BadParameter(f"wanted a duration above zero, found {text!r} (for example 8h)") from None
 
 
 def _shift(text: str) -> timedelta:
@@ -70,7 +64,7 @@ def simulate(
     ] = None,
     days: Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")] = None,
     max_job: Annotated[
-        timedelta | None, typer.Option(parser=_length, metavar="8h", help="Leave longer jobs out.")
+        timedelta | None, typer.Option(parser=length, metavar="8h", help="Leave longer jobs out.")
     ] = None,
     strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.")] = 0,
@@ -92,7 +86,7 @@ def simulate(
         float, typer.Option(metavar="SPREAD", help="Spread of boot times; 0.5: one in 20 takes 2.3 times as long.")
     ] = 0.0,
     image_pull: Annotated[
-        timedelta | None, typer.Option(parser=_length, metavar="60s", help="Longer start of a first pod on a node.")
+        timedelta | None, typer.Option(parser=length, metavar="60s", help="Longer start of a first pod on a node.")
     ] = None,
     describe: Annotated[str | None, typer.Option(metavar="TRACE", help=_DESCRIBE)] = None,
     suggest: Annotated[
