@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from controllers.adapters.kube_cache import KubeCache
+from controllers.adapters.kube_cache import KubeCache, pages
 from controllers.adapters.kube_objects import Kept, Lifetime, budget, deployment, lifetime, pod, replica_set
 from controllers.ports import (
     Action,
@@ -30,7 +30,7 @@ from controllers.ports import (
     Unknown,
 )
 from ebbtide.vocabulary.controller_config import ControllerConfig
-from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, Category
+from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, WORKLOAD, Category
 
 T = TypeVar("T")
 
@@ -164,6 +164,19 @@ class KubeCluster:
             return kept
         return replace(renewed, seen=replace(renewed.seen, settled=False))
 
+    def _check_pods(self, name: str) -> None:
+        """A watch may be connected and silent: the pods that a lowering was decided on must be those that are there.
+
+        Raises `ApiError`: a conflict if they are not.
+        """
+        policy, (_, sets, cached) = self._pools[name], self._inputs[name]
+        own, path = {kept.uid for kept in sets}, f"{_CORE}/{policy.namespace}/pods"
+        found = pages(self._api, path, labelSelector=f"{WORKLOAD}={policy.deployment}")
+        listed = {pod(item) for page in found for item in page["items"]}
+        if {kept for kept in listed if kept is not None and kept.owner in own} != {*cached}:
+            self._pods[policy.namespace].reconnect()
+            raise ApiError(409, "the pods that are there are not those that the watch told of")
+
     def _measure(self, namespace: str) -> None:
         self.measures.see(namespace, {kept.uid: kept.seen for kept in self._lives[namespace].snapshot().values()})
 
@@ -181,6 +194,9 @@ class KubeCluster:
                 self._api.patch(f"{_CORE}/{pool.namespace}/pods/{action.pod}", cost, fieldManager=FIELD_MANAGER)
                 return
             body = {"apiVersion": "autoscaling/v1", "kind": "Scale"}
+            seen = self._seen.pools.get(action.pool)
+            if seen is not None and action.replicas < seen.replicas:
+                self._check_pods(action.pool)
             path, spec = f"{_APPS}/{pool.namespace}/deployments/{pool.deployment}/scale", {"replicas": action.replicas}
         if action.version:
             metadata["resourceVersion"] = action.version

@@ -37,6 +37,13 @@ def replica_set(name: str, replicas: int) -> dict[str, Any]:
     return item
 
 
+def worker(name: str, *, owner: str = "new", version: str = "1", marked: bool = False) -> dict[str, Any]:
+    item = named(name, name, version, spec={"containers": []}, status={"phase": "Running"})
+    item["metadata"]["ownerReferences"] = [{"uid": owner, "controller": True}]
+    item["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "-1"} if marked else {}
+    return item
+
+
 class Events:
     """An open watch: gives what the test puts in."""
 
@@ -57,16 +64,20 @@ class ScriptedApi:
     def __init__(self, **lists: list[dict[str, Any]]) -> None:
         self.lists = {DEPLOYMENTS: [], SETS: [], PODS: [], BUDGETS: [], **lists}
         self.watches: dict[str, Events] = {}
+        self.asked: list[str] = []
+        self.opened = 0  # watches of pods
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.refusals = 0
 
-    def get(self, path: str, **_: str) -> dict[str, Any]:
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        self.asked.append(" ".join([path, query.get("labelSelector", "")]))
         if path in self.lists:
             return {"items": self.lists[path], "metadata": {"resourceVersion": "1"}}
         folder, name = path.rsplit("/", 1)
         return next(item for item in self.lists[folder] if item["metadata"]["name"] == name)
 
     def watch(self, path: str, silence: float, **_: str) -> Events:  # noqa: ARG002 - as KubeApi has it
+        self.opened += path == PODS
         self.watches[path] = Events()
         return self.watches[path]
 
@@ -198,3 +209,67 @@ def test_a_pool_that_is_gone_after_a_conflict_is_left_to_the_watch(api: Scripted
         api.get = gone
         assert raised_to(cluster, 6) is Outcome.STALE
         assert pool(cluster).version == "7"
+
+
+def lowered_to(cluster: KubeCluster, replicas: int) -> Outcome:
+    return cluster.act(Scale(pool="train", replicas=replicas, version=pool(cluster).version, reason="test"))
+
+
+@pytest.fixture
+def staffed(api: ScriptedApi) -> ScriptedApi:
+    """Two workers of the pool, and one that belongs to nobody."""
+    api.lists[PODS] = [worker("train-1"), worker("train-2"), worker("stray", owner="nobody")]
+    return api
+
+
+def test_a_lowering_is_sent_once_the_pods_that_are_there_are_those_that_were_seen(staffed: ScriptedApi) -> None:
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+        staffed.asked.clear()
+
+        assert lowered_to(cluster, 1) is Outcome.DONE
+        assert staffed.asked == [f"{PODS} ebbtide.dev/workload=train"]
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        [worker("train-1"), worker("train-3")],
+        [worker("train-1"), worker("train-2"), worker("train-3")],
+        [worker("train-1")],
+        [worker("train-1"), worker("train-2", marked=True)],
+    ],
+)
+def test_a_silent_watch_of_pods_lowers_nothing_and_is_replaced(
+    staffed: ScriptedApi, truth: list[dict[str, Any]]
+) -> None:
+    """It is connected, and delivers nothing: another pod has come in the place of one that was seen, say."""
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+        staffed.lists[PODS] = truth
+
+        assert lowered_to(cluster, 1) is Outcome.STALE
+        assert staffed.sent == []
+        assert "watch" in cluster.said
+        wait_until(lambda: staffed.opened == 2, "another watch of the pods")
+
+
+def test_a_raise_asks_for_no_pods(staffed: ScriptedApi) -> None:
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+        staffed.asked.clear()
+
+        assert raised_to(cluster, 3) is Outcome.DONE
+        assert staffed.asked == []
+
+
+def test_pods_that_cannot_be_listed_lower_nothing(staffed: ScriptedApi) -> None:
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+
+        def away(path: str, **_: str) -> dict[str, Any]:
+            raise ApiError(0, f"{path} cannot be reached")
+
+        staffed.get = away
+        assert lowered_to(cluster, 1) is Outcome.FAILED
+        assert staffed.sent == []
