@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
+from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
@@ -26,6 +27,7 @@ from redis.exceptions import (
     WatchError,
 )
 from redis.retry import Retry
+from redis.sentinel import SentinelManagedConnection
 
 PAUSE = 1.0  # seconds between two tries, on average: a thousand workers shall not come back at the same instant
 SAY_AGAIN = 60.0  # seconds between two lines about the same outage
@@ -42,6 +44,25 @@ _REFUSED = re.compile(r"(^|: )(BUSY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|RE
 def is_outage(error: Exception) -> bool:
     """Whether the same command may be taken later, with nothing changed on our side."""
     return isinstance(error, _AWAY) or (isinstance(error, RedisError) and _REFUSED.search(str(error)) is not None)
+
+
+def make_patient(connection: Redis, patience: "Patience") -> None:
+    connection.set_retry(patience)
+    pool: Any = connection.connection_pool
+    if issubclass(pool.connection_class, SentinelManagedConnection):
+        if not issubclass(pool.connection_class, _AskingAgain):
+            pool.connection_class = type("PatientConnection", (_AskingAgain, pool.connection_class), {})
+        pool.disconnect()
+        pool.reset()
+
+
+class _AskingAgain(SentinelManagedConnection):
+    """redis-py asks a Sentinel for a connection from the pool, but repeats a command at the address it failed at."""
+
+    def send_packed_command(self, command: Any, check_health: bool = True) -> None:  # noqa: FBT001, FBT002 - redis-py's signature
+        if not self._sock:
+            self.connect()
+        super().send_packed_command(command, check_health)
 
 
 class Patience(Retry):

@@ -15,16 +15,17 @@ meanwhile, the worker leaves when the job is over, or at once if it has none.
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn, cast
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from rq import Queue, Worker, suspension, worker_registration
 from rq.exceptions import DequeueTimeout, StopRequested
 from rq.job import Job
@@ -32,7 +33,7 @@ from rq.registry import StartedJobRegistry
 from rq.utils import current_timestamp, now
 
 from ebbtide.jobs.job_clock import JobClock
-from ebbtide.jobs.patience import Patience, is_outage
+from ebbtide.jobs.patience import Patience, is_outage, make_patient
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
 RESULT_PATIENCE = 30 * 60.0  # seconds that a finished job waits for Redis to take its result
@@ -93,7 +94,7 @@ class SafeWorker(Worker):
 
     def _set_ip_address(self, connection: Redis) -> None:
         # The first command of a worker's life. A copy that RQ makes only to look at a worker never comes here.
-        connection.set_retry(Patience(self._bear))
+        make_patient(connection, Patience(self._bear))
         super()._set_ip_address(connection)
 
     def work(self, *args: Any, **kwargs: Any) -> bool:
@@ -133,7 +134,8 @@ class SafeWorker(Worker):
         try:
             super().teardown()
         except (RedisError, StopRequested) as error:
-            _log.warning("Worker %s: left without a word, since Redis cannot be used: %s", self.name, error)
+            why = error.__cause__ or error
+            _log.warning("Worker %s: left without a word, since Redis cannot be used: %s", self.name, why)
         self._unblocker.finish()
 
     def stop_scheduler(self) -> None:
@@ -223,8 +225,10 @@ class SafeWorker(Worker):
         if self._gate.closed and self._gate.empty_handed:
             raise StopRequested
         super().heartbeat(timeout, pipeline)
-        if pipeline is None and not self._is_known():
-            self._register_anew()
+        if pipeline is None:
+            if not self._is_known():
+                self._register_anew()
+            self._listen_again()
 
     def _is_known(self) -> bool:
         with self.connection.pipeline() as pipeline:
@@ -240,6 +244,19 @@ class SafeWorker(Worker):
             pipeline.hset(self.key, mapping=told)
             worker_registration.register(self, pipeline)
             pipeline.execute()
+
+    def maintain_heartbeats(self, job: Job) -> None:
+        super().maintain_heartbeats(job)
+        self._listen_again()
+
+    def _listen_again(self) -> None:
+        """Commands come on a connection that only listens: one to a server that is gone may seem well for ever."""
+        with suppress(ResponseError):  # a user without the right to ask
+            told: Any = self.connection.pubsub_numsub(self.pubsub_channel_name)
+            if not told[0][1]:
+                listening = self.pubsub and self.pubsub.connection and self.pubsub.connection._sock  # noqa: SLF001
+                with suppress(OSError, AttributeError):  # it has just noticed
+                    listening.shutdown(socket.SHUT_RDWR)
 
     def clean_registries(self) -> None:
         """After an outage the deadlines of running jobs have passed: their workers beat again, if they live, at once."""
@@ -265,7 +282,7 @@ class SafeWorker(Worker):
 def _is_suspended(connection: Redis, worker: Any = None) -> Any:
     """Asked by `rq worker` before it makes the worker: it would exit here, and its pod crash in a loop, without Redis."""
     signal.signal(signal.SIGTERM, _leave)
-    connection.set_retry(Patience())
+    make_patient(connection, Patience())
     return suspension.is_suspended(connection, worker)
 
 
