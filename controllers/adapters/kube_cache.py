@@ -54,7 +54,7 @@ class KubeCache(Generic[T]):
         self.reconnect()
 
     def reconnect(self) -> None:
-        """A new watch goes on after the last event that came, so that what a silent one kept back arrives."""
+        """A new watch begins after the last event that came: what a slow or silent one kept back arrives at once."""
         if self._watch is not None:
             self._watch.stop()
 
