@@ -152,9 +152,9 @@ def told_too_late(settings: StackSettings) -> Iterator[str]:
         group = settings.node_groups.get(pool.node_group)
         if group is not None and group.kind is NodeKind.SPOT:
             yield (
-                f"workers.{name}.nodeGroup: {pool.node_group} buys spot nodes, whose workers are not told to stop before"
-                " their node goes: EKS asks the budget, which is closed. They take jobs until then, so let only jobs"
-                " run there that may start again (docs/spot.md)"
+                f"workers.{name}.nodeGroup: {pool.node_group} buys spot nodes, whose workers are not told to stop "
+                "before their node goes: EKS asks the budget, which is closed. They take jobs until then, so let only "
+                "jobs run there that may start again (docs/spot.md)"
             )
 
 
