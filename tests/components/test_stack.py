@@ -187,7 +187,8 @@ CACHE = {"ebbtide:redis": '{"kind": "elasticache"}'}
     ("token", "fault"),
     [
         ("hunter2", "is too short"),
-        ("hunter2" * 19, "is too long"),
+        ("a" * 15, "is too short"),
+        ("a" * 129, "is too long"),
         ("hunter2 hunter2 hunter2", "has other characters"),
         ("hunter2@hunter2@hunter2", "has other characters"),
         ("hunter2-hunter2-hunter2\n", "has other characters"),
