@@ -93,6 +93,7 @@ def test_the_steps_name_every_secret_that_pods_wait_for_once_and_how_to_make_it(
     stack = [
         kubernetes("Secret", "login", metadata=login, stringData={"password": "hush-hush"}),
         pods(containers=[taken], volumes=mounted, imagePullSecrets=[{"name": "regcred"}]),
+        pods(containers=[{"envFrom": [{"secretRef": {"name": "whole"}}, {"configMapRef": {"name": "settings"}}]}]),
     ]
 
     lines = steps(stack).splitlines()
@@ -102,6 +103,7 @@ def test_the_steps_name_every_secret_that_pods_wait_for_once_and_how_to_make_it(
         "kubectl create secret generic login --namespace ebbtide --from-literal=password=… --from-literal=url=…",
         f"kubectl create secret docker-registry regcred --namespace ebbtide {registry}",
         "kubectl create secret generic tls --namespace ebbtide --from-file=ca.crt=…",
+        "kubectl create secret generic whole --namespace ebbtide --from-literal=…=…",
     ]
     between = [lines.index(f"kubectl apply --server-side -f kubernetes/{it}") for it in ("10-namespaces.yaml", "")]
     assert all(between[0] < lines.index(line) < between[1] for line in made)
@@ -112,7 +114,12 @@ def test_a_secret_that_a_pod_can_do_without_is_not_asked_for() -> None:
     optional = {"name": "extra", "optional": True}
     stack = [
         pods(
-            containers=[{"env": [{"name": "A", "valueFrom": {"secretKeyRef": {**optional, "key": "a"}}}]}],
+            containers=[
+                {
+                    "env": [{"name": "A", "valueFrom": {"secretKeyRef": {**optional, "key": "a"}}}],
+                    "envFrom": [{"secretRef": optional}],
+                }
+            ],
             volumes=[{"name": "a", "secret": {"secretName": "extra", "optional": True}}],
         )
     ]
