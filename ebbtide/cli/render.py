@@ -42,7 +42,7 @@ class Format(StrEnum):
 
 _STACK_HELP = "A name (demo for stacks/Pulumi.demo.yaml) or a path."
 _OUTPUT_HELP = (
-    "Write kubernetes/*.yaml with a README.md, resources.json, graph.mmd and controller-config.json to this directory."
+    "Write kubernetes/*.yaml, APPLY.md, resources.json, graph.mmd and controller-config.json to this directory."
 )
 
 
@@ -76,7 +76,7 @@ def render(
         if output is not None:
             out.print(f"\nwritten to {output}")
             if needed := ", ".join(map(str, needed_secrets(resources))):
-                out.print(f"first make the Secrets that pods wait for ({output}/kubernetes/README.md): {needed}")
+                out.print(f"first make the Secrets that pods wait for ({output}/APPLY.md): {needed}")
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -88,7 +88,7 @@ def _console(*, stderr: bool = False) -> Console:
 def output_files(resources: Sequence[Resource]) -> dict[str, str]:
     """The files of `--output`, path to text."""
     files = {f"kubernetes/{name}": text for name, text in manifests(resources).items()}
-    files["kubernetes/README.md"] = steps(resources)
+    files["APPLY.md"] = steps(resources)
     files["resources.json"] = json.dumps(as_json(resources), indent=2) + "\n"
     files["graph.mmd"] = mermaid(resources)
     files["controller-config.json"] = controller_document(resources)

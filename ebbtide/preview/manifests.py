@@ -70,11 +70,11 @@ _HEADER = """\
 """
 
 _SECRETS_NOTE = """\
-# The pods wait for Secrets that no file holds; README.md says how to make them first: {}
+# The pods wait for Secrets that no file holds; ../APPLY.md says how to make them first: {}
 """
 
 _STEPS = """\
-# How to apply this directory
+# How to apply `kubernetes/`
 
 The files are in the order in which kubectl takes them; what makes pods comes last.
 """
@@ -104,7 +104,7 @@ def manifests(resources: Sequence[Resource]) -> dict[str, str]:
 
 
 def steps(resources: Sequence[Resource]) -> str:
-    """README.md of the directory: what comes before the files, between them and after."""
+    """APPLY.md, beside the directory, since that holds objects alone: what comes before, between and after them."""
     commands = [f"kubectl apply --server-side -f kubernetes/{_NAMESPACES}.yaml"]
     if needed := needed_secrets(resources):
         commands += ["# the Secrets that pods wait for; their values stand in no file", *(it.command for it in needed)]

@@ -96,9 +96,9 @@ def stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
 
 
 def followed(plane: ControlPlane, folder: Path) -> str:
-    """The steps of the directory's README.md, as they stand there; what the last apply accepted."""
+    """The steps of APPLY.md, as they stand there; what the last apply accepted."""
     accepted = ""
-    for line in (folder / "kubernetes" / "README.md").read_text(encoding="utf-8").splitlines():
+    for line in (folder / "APPLY.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("kubectl "):
             words = shlex.split(line.replace("…", "x").replace("-f kubernetes/", f"-f {folder}/kubernetes/"))[1:]
             applies = words[0] == "apply"

@@ -107,7 +107,9 @@ def test_the_steps_name_every_secret_that_pods_wait_for_once_and_how_to_make_it(
     ]
     between = [lines.index(f"kubectl apply --server-side -f kubernetes/{it}") for it in ("10-namespaces.yaml", "")]
     assert all(between[0] < lines.index(line) < between[1] for line in made)
-    assert "README.md says how to make them first: ebbtide/login, ebbtide/regcred" in "".join(manifests(stack).values())
+    assert "../APPLY.md says how to make them first: ebbtide/login, ebbtide/regcred" in "".join(
+        manifests(stack).values()
+    )
 
 
 def test_a_secret_that_a_pod_can_do_without_is_not_asked_for() -> None:
