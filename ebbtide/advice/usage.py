@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.days import DAY_S
 from ebbtide.simulator.results import Replay, Series
@@ -97,7 +98,7 @@ def read_usage(path: Path, settings: StackSettings) -> Usage:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_file(path, MOST_OF_A_DOCUMENT).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such file; wanted CSV with the columns {','.join(COLUMNS)}") from error
     except UnicodeDecodeError as error:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.preview.changes import FOLLOWS, GOES_WITH, changes_between
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
 from ebbtide.preview.recording import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATURE
@@ -66,7 +67,7 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """Raises: `PlanUnusable`."""
     try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
+        found: object = json.loads(read_file(path, MOST_OF_A_DOCUMENT).decode("utf-8"))
     except OSError as error:
         raise PlanUnusable(f"{path}: {error.strerror or error}; {_WANTED}") from None
     except (ValueError, RecursionError):  # of JSON and of UTF-8
