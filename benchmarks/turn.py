@@ -98,7 +98,7 @@ def _names() -> list[PoolName]:
 
 def _pool(name: PoolName) -> PoolSeen:
     pods = tuple(PodSeen(name=f"{name}-{number}", phase=PodPhase.RUNNING) for number in range(PODS_EACH))
-    return PoolSeen(replicas=PODS_EACH, pods=pods, version="1")
+    return PoolSeen(replicas=PODS_EACH, existing=PODS_EACH, pods=pods, version="1")
 
 
 def _reading(name: PoolName, *, moving: int) -> Known:

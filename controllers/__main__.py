@@ -5,6 +5,7 @@ outlives it: the next one starts from what the world says.
 """
 
 import argparse
+import faulthandler
 import os
 import signal
 import sys
@@ -129,8 +130,8 @@ class Process:
         }
 
     def stop(self, *_: object) -> None:
-        """A signal's handler. What still hangs when the alarm goes off is ended by the kernel."""
-        signal.alarm(4)  # seconds
+        """A signal's handler. Whatever still hangs then is ended, and shown: process 1 ignores an alarm of its own."""
+        faulthandler.dump_traceback_later(4, exit=True)  # seconds
         self.waker.stop()
 
     def doubt(self) -> str:

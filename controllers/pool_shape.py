@@ -10,15 +10,18 @@ from controllers.workers.victims import Spare, WorkerPod, spare_pods
 from controllers.workers.watch import PoolWatch
 
 PENDING, RUNNING, TERMINATING = PodPhase.PENDING, PodPhase.RUNNING, PodPhase.TERMINATING
+FAILING, UNREACHABLE = PodPhase.FAILING, PodPhase.UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     pods: list[WorkerPod]  # the ones that count as capacity, without the plain ones
-    plain: int  # busy, and neither marked nor about to be: a number is enough, and most pods are such
+    plain: int  # taken for busy, and neither marked nor about to be: a number is enough, and most pods are such
     spare: Spare
     pending: int
     terminating: int
+    failing: int
+    unreachable: int
 
     @property
     def count(self) -> int:
@@ -26,7 +29,7 @@ class Shape:
 
     @property
     def running(self) -> int:
-        return self.count - self.pending
+        return self.count - self.pending - self.failing - self.unreachable
 
     @property
     def idle(self) -> int:
@@ -51,19 +54,21 @@ def shape_of(now: datetime, seen: PoolSeen, known: Known, watch: PoolWatch, mark
     pods: list[WorkerPod] = []
     asks, kind = marks
     active = known.in_transit + known.running
-    plain = pending = terminating = 0
+    plain = pending = terminating = failing = unreachable = 0
     asked = asks.drop_gone(kind, (pod.name for pod in seen.pods))
     for pod in seen.pods:
         phase, idle = pod.phase, pod.name in known.idle
-        if phase is RUNNING and not (idle or pod.marked or pod.name in asked):
+        unreachable += phase is UNREACHABLE
+        if phase is UNREACHABLE or (phase is RUNNING and not (idle or pod.marked or pod.name in asked)):
             plain += 1
             continue
         if phase is TERMINATING:
             terminating += 1
             active -= not idle  # it ends its job by itself
             continue
-        waits = phase is PENDING and not idle  # else its worker has reported: it runs by now
-        pending += waits
+        waits = phase is not RUNNING and not idle  # else its worker has reported: it runs by now
+        failing += phase is FAILING
+        pending += waits and phase is PENDING
         ask = asks.outstanding(kind, pod.name, ("", int(pod.marked)), now)
         marked = pod.marked if ask is None else bool(ask.value)
         idle_for = (watch.idle_for(pod.name, now) or timedelta()) if idle else None
@@ -71,4 +76,5 @@ def shape_of(now: datetime, seen: PoolSeen, known: Known, watch: PoolWatch, mark
     # A job in transit is held by a pod that still says idle, and nothing says by which.
     proven = not known.in_transit and not _is_blind(known)
     spare = spare_pods(pods, max(0, active) - plain) if proven else Spare(pending=0, idle=0)
-    return Shape(pods=pods, plain=plain, spare=spare, pending=pending, terminating=terminating)
+    counts = {"pending": pending, "terminating": terminating, "failing": failing, "unreachable": unreachable}
+    return Shape(pods=pods, plain=plain, spare=spare, **counts)

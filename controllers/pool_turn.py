@@ -80,11 +80,14 @@ class PoolTurn:
             busy=shape.count - shape.spare.total,
             workers=workers,
             floor=floor.workers,
-            settled=seen.settled and ask is None,
+            # The cluster's own count tells when the pods in the cache are older than the pool.
+            settled=seen.settled and ask is None and seen.existing == shape.count,
+            unreachable=shape.unreachable,
+            failing=shape.failing > 0 and not shape.running,
             missing=seen.replicas - shape.count,
             held=Reason.DOUBT if doubt else Reason.KEPT if hold is not None else None,
             may_add=None if limit is None else max(0, limit - self._watch.see_workers(now, workers)),
-            granted=self._refusals.see(now, seen, shape.count),
+            granted=self._refusals.see(now, seen, max(seen.existing, shape.count)),
         )
         decision = _hands_off(seen, hold, workers) or decide_workers(facts, self._pool)
         edges = [latest, floor.until, self._refusals.next_change(now), hold.until if hold is not None else None]
@@ -99,9 +102,11 @@ class PoolTurn:
             pending=shape.pending,
             running=shape.running,
             terminating=shape.terminating,
+            failing=shape.failing,
+            unreachable=shape.unreachable,
             idle=shape.idle,
             floor=floor.workers,
-            note=self._note(now, seen, reading, decision if ask is None else None) or (hold.why if hold else ""),
+            note=self._note(now, seen, shape, reading, None if ask else decision) or (hold.why if hold else ""),
         )
         actions = self._actions(seen, decision, shape, workers)
         return PoolVerdict(actions, min(edge for edge in edges if edge is not None), report)
@@ -156,12 +161,18 @@ class PoolTurn:
         self._floor = (now, floor)
         return floor
 
-    def _note(self, now: datetime, seen: PoolSeen, reading: Known | Untrusted, decision: WorkerDecision | None) -> str:
+    def _note(
+        self, now: datetime, seen: PoolSeen, shape: Shape, reading: Known | Untrusted, decision: WorkerDecision | None
+    ) -> str:
         """What an operator should know; `decision` is None while a write of our own is on its way."""
         if seen.rival:
             return f"left alone, its replicas have another writer: {seen.rival}"
         if seen.refused or self._refusals.why:
             return f"the cluster creates no more pods: {self._refusals.why or seen.refused}"
+        if shape.unreachable:
+            return f"workers on silent nodes: {shape.unreachable}; nothing is lowered until they answer or are gone"
+        if shape.failing:
+            return f"workers that crash in a loop or cannot get their image: {shape.failing}; their pods say why"
         if isinstance(reading, Untrusted):
             return f"demand untrusted, not lowering: {reading.why}"
         if decision is not None and decision.reason in _TOLD:

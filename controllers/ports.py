@@ -15,6 +15,7 @@ from ebbtide.vocabulary.holds import Hold
 PoolName: TypeAlias = str
 PodName: TypeAlias = str
 BudgetName: TypeAlias = str
+NO_LONGER = "no longer: "  # how a note begins that tells the end of what was noted before
 
 
 # --- demand -----------------------------------------------------------------------------------------------------------
@@ -69,6 +70,8 @@ class DemandSource(Protocol):
 class PodPhase(StrEnum):
     PENDING = "pending"  # asked for, not yet running: capacity that is on its way
     RUNNING = "running"
+    FAILING = "failing"  # crashes in a loop or cannot get its image: no capacity, and none of its containers runs
+    UNREACHABLE = "unreachable"  # its node is silent: no capacity, but its job may still run
     TERMINATING = "terminating"  # ends by itself; neither capacity nor a candidate
 
 
@@ -84,6 +87,7 @@ class PoolSeen:
     """`replicas` is what is asked for; `version` the resourceVersion that a lowering write is bound to."""
 
     replicas: int
+    existing: int  # pods by the cluster's own count, neither ended nor terminating; `pods` may be older than this
     pods: tuple[PodSeen, ...]
     settled: bool = True  # False while a rollout has two active ReplicaSets or the status lags the spec
     version: str = ""
@@ -192,6 +196,8 @@ class PoolReport:
     pending: int = 0
     running: int = 0
     terminating: int = 0
+    failing: int = 0
+    unreachable: int = 0
     idle: int = 0  # of the running ones, for the pop window
     floor: int = 0
     note: str = ""

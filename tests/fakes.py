@@ -198,6 +198,7 @@ class FakeCluster:
         self._born = 0
         self._history: list[tuple[datetime, ClusterSeen]] = []
         self.pods_lag = self.objects_lag = timedelta()
+        self.pods_stand_still_at: datetime | None = None  # their watch is silent since then
         self.status_lags = False  # a budget that is written stays unsettled until `settle_budget`
         self.down: str | None = None
         self.refuse: Outcome | None = None  # what every action answers instead of being done
@@ -264,6 +265,14 @@ class FakeCluster:
         del pool.pods[pod]
         self._changed(name)
 
+    def set_phase(self, name: PoolName, pod: PodName, phase: PodPhase) -> None:
+        """It fails to start, its node falls silent, or either is over."""
+        pool = self._pools[name]
+        if pod not in pool.pods or PodPhase.TERMINATING in (phase, pool.pods[pod].phase):
+            raise ImpossibleState(f"pod {pod} made {phase}")
+        pool.pods[pod] = replace(pool.pods[pod], phase=phase)
+        self._changed(name)
+
     def lose(self, name: PoolName, pod: PodName) -> None:
         """The pod vanishes with its node; the ReplicaSet replaces it."""
         pool = self._pools[name]
@@ -291,7 +300,8 @@ class FakeCluster:
     def observe(self) -> ClusterSeen | Unknown:
         if self.down is not None:
             return Unknown(self.down)
-        objects, pods = self._as_of(self.objects_lag), self._as_of(self.pods_lag)
+        still, now = self.pods_stand_still_at, self._clock.now()
+        objects, pods = self._as_of(self.objects_lag), self._as_of(self.pods_lag if still is None else now - still)
         pools = {
             name: replace(pool, pods=pods.pools[name].pods if name in pods.pools else ())
             for name, pool in objects.pools.items()
@@ -373,9 +383,10 @@ class FakeCluster:
             pool.pods[pod.name] = replace(pod, phase=PodPhase.TERMINATING)
         self._changed(name)
 
-    def _rank(self, pool: _Pool, pod: PodSeen) -> tuple[bool, bool, bool, int]:
+    def _rank(self, pool: _Pool, pod: PodSeen) -> tuple[bool, bool, bool, bool, int]:
         free = not self._is_busy(pod.name)  # among equals a busy pod goes first: nobody may rely on luck
-        return (pod.phase is not PodPhase.PENDING, not pod.marked, free, -pool.started.get(pod.name, 0))
+        pending, ready = pod.phase is PodPhase.PENDING, pod.phase is PodPhase.RUNNING
+        return (not pending, ready, not pod.marked, free, -pool.started.get(pod.name, 0))
 
     def _changed(self, name: PoolName) -> None:
         self._pools[name].version += 1
@@ -387,6 +398,7 @@ class FakeCluster:
         pools = {
             name: PoolSeen(
                 replicas=pool.replicas,
+                existing=len(pool.live),
                 pods=tuple(pool.pods.values()),
                 settled=pool.settled,
                 version=str(pool.version),

@@ -15,7 +15,7 @@ from typing import Any, TextIO, TypeAlias
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.metrics import Meter
-from controllers.ports import Action, Mark, Outcome, Scale, TurnReport
+from controllers.ports import NO_LONGER, Action, Mark, Outcome, Scale, TurnReport
 from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
 from ebbtide.vocabulary.labels import CONTROLLER, FIELD_MANAGER
 
@@ -42,6 +42,7 @@ class LineJournal:
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
         write_line(self._stream, at, "noted", subject=subject, message=message)
+        self._events.noted(at, subject, message)
 
 
 def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> None:
@@ -52,8 +53,10 @@ def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> No
 class Events:
     def __init__(self, api: KubeApi, config: ControllerConfig) -> None:
         self._api = api
-        self._pools = {p.name: ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
-        self._budgets = {b.name: ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets}
+        self._about = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
+        self._about |= {
+            f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets
+        }
         self._waiting: queue.SimpleQueue[tuple[_Object, dict[str, Any]] | None] = queue.SimpleQueue()
         self._counts: Counter[str] = Counter()
         self._closing = threading.Event()
@@ -61,17 +64,24 @@ class Events:
         self._thread.start()
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
-        if isinstance(action, Mark) or outcome not in _TYPES or self._waiting.qsize() >= _MOST_WAITING:
+        if isinstance(action, Mark) or outcome not in _TYPES:
             return
         if isinstance(action, Scale):
-            about, change = self._pools[action.pool], f"replicas {action.replicas}"
+            subject, change = f"pool {action.pool}", f"replicas {action.replicas}"
         else:
-            about, change = self._budgets[action.budget], f"maxUnavailable {action.max_unavailable}"
+            subject, change = f"budget {action.budget}", f"maxUnavailable {action.max_unavailable}"
         message = f"{change}: {action.reason}{'' if outcome is Outcome.DONE else ', refused by the cluster'}"
-        reason, stamp = action.reason.title().replace("-", ""), at.isoformat(timespec="seconds")
-        kind, source = _TYPES[outcome], {"component": CONTROLLER}
-        event = {"type": kind, "reason": reason, "message": message, "lastTimestamp": stamp, "source": source}
-        self._waiting.put((about, event))
+        self._put(at, subject, _TYPES[outcome], action.reason.title().replace("-", ""), message)
+
+    def noted(self, at: datetime, subject: str, message: str) -> None:
+        over = message.startswith(NO_LONGER)
+        self._put(at, subject, "Normal" if over else "Warning", "ConditionOver" if over else "Condition", message)
+
+    def _put(self, at: datetime, subject: str, kind: str, reason: str, message: str) -> None:
+        if subject in self._about and self._waiting.qsize() < _MOST_WAITING:
+            stamp, source = at.isoformat(timespec="seconds"), {"component": CONTROLLER}
+            event = {"type": kind, "reason": reason, "message": message, "lastTimestamp": stamp, "source": source}
+            self._waiting.put((self._about[subject], event))
 
     def close(self) -> None:
         """What waits has a moment to be written."""

@@ -7,6 +7,7 @@ old costs one refused write, pods that are too old could cost a job.
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -16,7 +17,18 @@ from typing import Any, TypeVar
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.kube_objects import Kept, Lifetime, budget, deployment, lifetime, pod, replica_set
-from controllers.ports import Action, BudgetSeen, ClusterSeen, Mark, Outcome, PodSeen, PoolSeen, SetBudget, Unknown
+from controllers.ports import (
+    Action,
+    BudgetSeen,
+    ClusterSeen,
+    Mark,
+    Outcome,
+    PodSeen,
+    PoolSeen,
+    Scale,
+    SetBudget,
+    Unknown,
+)
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, Category
 
@@ -81,6 +93,7 @@ class KubeCluster:
         self._revisions: list[int] = []
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._uids: dict[str, str] = {}  # of budgets
+        self._renewed: dict[str, tuple[int, Kept[PoolSeen]]] = {}  # read after a refused write, and when by its cache
         self._seen = ClusterSeen()
 
     def start(self) -> None:
@@ -110,6 +123,8 @@ class KubeCluster:
             self._send(action)
         except ApiError as error:
             self.said = str(error)
+            if error.status == 409 and isinstance(action, Scale):
+                self._renew(action.pool)
             if error.status in _PASSING or error.status >= 500:
                 return Outcome.FAILED
             return Outcome.STALE if error.status == 409 else Outcome.REFUSED
@@ -121,7 +136,7 @@ class KubeCluster:
             deployments = cache.snapshot()
             sets, pods = _by_owner(self._sets[space]), _by_owner(self._pods[space])
             for name, policy in self._pools.items():
-                if policy.namespace == space and (kept := deployments.get(policy.deployment)) is not None:
+                if policy.namespace == space and (kept := self._newest(name, deployments, cache.revision)) is not None:
                     own = sets.get(kept.uid, [])
                     inputs = (kept.seen, own, [each for one in own for each in pods.get(one.uid, ())])
                     same = name in self._seen.pools and self._inputs[name] == inputs
@@ -132,6 +147,22 @@ class KubeCluster:
                 if name in self._budgets and self._budgets[name].namespace == space:
                     self._uids[name], budgets[name] = kept.uid, kept.seen
         return ClusterSeen(pools, budgets)
+
+    def _renew(self, name: str) -> None:
+        """The cache is behind: see the pool as it is, so that a raise need not wait for the watch."""
+        policy = self._pools[name]
+        revision = self._deployments[policy.namespace].revision
+        with suppress(ApiError):  # the watch will tell
+            kept = deployment(self._api.get(f"{_APPS}/{policy.namespace}/deployments/{policy.deployment}"))
+            self._renewed[name], self._revisions = (revision, kept), []
+
+    def _newest(self, name: str, cached: Mapping[str, Kept[PoolSeen]], revision: int) -> Kept[PoolSeen] | None:
+        """As cached, or as read since then. Pods are no newer for it, so by what was read nothing may be lowered."""
+        kept, (since, renewed) = cached.get(self._pools[name].deployment), self._renewed.get(name, (-1, None))
+        if kept is None or renewed is None or since != revision or renewed.seen.version == kept.seen.version:
+            self._renewed.pop(name, None)
+            return kept
+        return replace(renewed, seen=replace(renewed.seen, settled=False))
 
     def _measure(self, namespace: str) -> None:
         self.measures.see(namespace, {kept.uid: kept.seen for kept in self._lives[namespace].snapshot().values()})

@@ -1,7 +1,7 @@
 """What is kept of Kubernetes objects. Pure. Any field may be missing (a number is then 0), and none is refused."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ from ebbtide.vocabulary.labels import DELETION_COST
 T_co = TypeVar("T_co", covariant=True)
 
 _PHASES = {"Pending": PodPhase.PENDING, "Succeeded": None, "Failed": None}  # one that ended is no capacity
+_USUAL_WAITS = ("ContainerCreating", "PodInitializing")  # any other wait of a container is a failure
 # They write the number when they create, or when a person asks; "before-first-apply" is whoever had no name.
 _ONLY_DECLARE = ("ebbtide", "pulumi", "kubectl", "before-first-apply")
 _ONE_WRITE = timedelta(seconds=10)
@@ -37,11 +38,10 @@ def deployment(item: Json) -> Kept[PoolSeen]:
     version, rival, hold = metadata["resourceVersion"], rival_of(metadata), hold_of(_annotations(metadata))
     # Each refused pod has another name, and the same refusal must read the same.
     refused = refusal.get("message", "refused").rpartition(" is forbidden: ")[2] if refusal else ""
-    settled = _observed(item) and (bool(refusal) or item.get("status", {}).get("replicas", 0) == replicas)
-    seen = PoolSeen(
-        replicas=replicas, pods=(), settled=settled, version=version, refused=refused, rival=rival, hold=hold
-    )
-    return _kept(metadata, seen)
+    existing: int = item.get("status", {}).get("replicas", 0)
+    settled = _observed(item) and (bool(refusal) or existing == replicas)
+    seen = PoolSeen(replicas=replicas, existing=existing, pods=(), settled=settled, version=version)
+    return _kept(metadata, replace(seen, refused=refused, rival=rival, hold=hold))
 
 
 def replica_set(item: Json) -> Kept[int]:
@@ -57,8 +57,31 @@ def pod(item: Json) -> Kept[PodSeen] | None:
         return None
     if "deletionTimestamp" in metadata:
         phase = PodPhase.TERMINATING
+    elif _is_unreachable(item):
+        phase = PodPhase.UNREACHABLE
+    elif _is_failing(item):
+        phase = PodPhase.FAILING
     marked = _annotations(metadata).get(DELETION_COST, "").startswith("-")
     return _kept(metadata, PodSeen(name=metadata["name"], phase=phase, marked=marked))
+
+
+def _is_unreachable(item: Json) -> bool:
+    """When a node falls silent the node controller turns `Ready` alone; a kubelet turns it with its containers'."""
+    ungated = not item["spec"].get("readinessGates")
+    return ungated and bool(_condition(item, "Ready", "False") and _condition(item, "ContainersReady"))
+
+
+def _is_failing(item: Json) -> bool:
+    """A container of it waits for what does not come by itself, and no main container runs: one might hold a job."""
+    status = item.get("status", {})
+    main, early = (_states(status.get(kind)) for kind in ("containerStatuses", "initContainerStatuses"))
+    waits: list[str] = [state["waiting"].get("reason", "") for state in main + early if "waiting" in state]
+    stuck = any(why and why not in _USUAL_WAITS for why in waits)
+    return stuck and not any("running" in state for state in main)
+
+
+def _states(containers: Sequence[Json] | None) -> list[Json]:
+    return [container.get("state") or {} for container in containers or ()]
 
 
 def budget(item: Json) -> Kept[BudgetSeen]:
@@ -105,6 +128,6 @@ def _observed(item: Json) -> bool:
     return item.get("status", {}).get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
 
 
-def _condition(item: Json, kind: str) -> Json:
+def _condition(item: Json, kind: str, status: str = "True") -> Json:
     conditions = item.get("status", {}).get("conditions") or ()
-    return next((entry for entry in conditions if entry["type"] == kind and entry["status"] == "True"), Json())
+    return next((entry for entry in conditions if (entry["type"], entry["status"]) == (kind, status)), Json())

@@ -29,7 +29,7 @@ class Meter:
             hours = max(0.0, (report.at - before.at).total_seconds() / 3600)
             for pool in before.pools:
                 so_far = self._worker_hours.get(pool.name, 0.0)
-                self._worker_hours[pool.name] = so_far + hours * (pool.running + pool.terminating)
+                self._worker_hours[pool.name] = so_far + hours * (pool.running + pool.terminating + pool.unreachable)
         self._known_at |= {pool.name: report.at for pool in report.pools if isinstance(pool.reading, Known)}
         self.report = report
 
@@ -83,7 +83,7 @@ def _of(report: TurnReport) -> Iterator[str]:
     for name in ("max_unavailable", "wanted", "settled"):
         values = _by("budget", [(budget.name, getattr(budget, name)) for budget in report.budgets])
         yield family(f"budget_{name}", f"{name} of a flexible workload's budget", values)
-    for name in ("workers", "wanted", "floor", "pending", "running", "terminating", "idle"):
+    for name in ("workers", "wanted", "floor", "pending", "running", "terminating", "failing", "unreachable", "idle"):
         values = _by("pool", [(pool.name, getattr(pool, name)) for pool in report.pools])
         yield family(f"pool_{name}", f"{name}: worker pods of a pool", values)
     seen = [(it.name, it.reading.seen if isinstance(it.reading, Untrusted) else it.reading) for it in report.pools]

@@ -20,6 +20,8 @@ class Reason(StrEnum):
     FLOOR = "below-the-planned-floor"
     MINIMUM = "below-the-minimum"
     CHORES = "one-worker-for-stale-or-due-jobs"
+    REPLACE = "a-worker-is-out-of-reach"
+    FAILING = "workers-fail-to-start"
     STEADY = "at-target"
     CALMING = "demand-low-but-recent"
     BUSY = "every-spare-worker-may-be-busy"
@@ -49,6 +51,8 @@ class PoolReading:
     workers: int  # replicas asked for, ready or not
     floor: int = 0  # planned work, from the clock
     settled: bool = True  # no rollout, and nothing asked that is not seen yet
+    unreachable: int = 0  # workers on silent nodes: no capacity, and perhaps busy
+    failing: bool = False  # some of its pods fail to start, and none is ready
     missing: int = 0  # pods asked for that do not exist; below zero: pods that are to go and still exist
     held: Reason | None = None  # why nothing may be lowered now: an operator's wish, a doubt
     may_add: int | None = None  # what the growth limit leaves; None: no limit
@@ -64,13 +68,15 @@ class WorkerDecision:
 def decide_workers(seen: PoolReading, policy: PoolPolicy) -> WorkerDecision:
     """Grow at once; shrink only after the calm window, and never below the workers that may be busy."""
     target = _clamped(max(seen.jobs, int(seen.chores)), seen.floor, policy)
-    plain = seen.settled and seen.held is None and seen.trusted
+    if target:
+        target = min(target + seen.unreachable, policy.max_workers)
+    plain = seen.settled and seen.held is None and seen.trusted and not seen.unreachable
     if plain and seen.granted is not None and seen.granted < seen.workers:
         return WorkerDecision(seen.granted, Reason.REFUSED)  # as many as exist: asking for no more touches none
     if target > seen.workers:
         return _growth(seen, target, policy)
     if target == seen.workers:
-        return WorkerDecision(target, Reason.STEADY)
+        return WorkerDecision(target, Reason.FAILING if seen.failing else Reason.STEADY)
     obstacle = _obstacle(seen, policy)
     if obstacle is not None:
         return WorkerDecision(seen.workers, obstacle)
@@ -89,7 +95,12 @@ def _clamped(jobs: int, floor: int, policy: PoolPolicy) -> int:
 
 
 def _growth(seen: PoolReading, target: int, policy: PoolPolicy) -> WorkerDecision:
-    """As much of it as the cluster grants and the growth limit leaves; the first worker is never delayed."""
+    """As much of it as the cluster grants and the growth limit leaves; the first worker is never delayed.
+
+    Where no pod gets as far as to start, more of the same would only fill nodes with them.
+    """
+    if seen.failing and seen.workers:
+        return WorkerDecision(seen.workers, Reason.FAILING)
     if seen.granted is not None and target > seen.granted:
         target = max(seen.granted, seen.workers)
         if target == seen.workers:
@@ -104,7 +115,9 @@ def _why_more(seen: PoolReading, policy: PoolPolicy) -> Reason:
         return Reason.GROW
     if seen.floor > seen.workers:
         return Reason.FLOOR
-    return Reason.MINIMUM if policy.min_workers > seen.workers else Reason.CHORES
+    if policy.min_workers > seen.workers:
+        return Reason.MINIMUM
+    return Reason.REPLACE if seen.unreachable else Reason.CHORES
 
 
 def _obstacle(seen: PoolReading, policy: PoolPolicy) -> Reason | None:
@@ -113,6 +126,8 @@ def _obstacle(seen: PoolReading, policy: PoolPolicy) -> Reason | None:
         return Reason.UNTRUSTED
     if seen.held is not None:
         return seen.held
+    if seen.unreachable:
+        return Reason.REPLACE
     if not policy.safe_stop:
         return Reason.NO_SAFE_STOP
     if not seen.settled or seen.missing:

@@ -11,6 +11,8 @@ REASONS = {
     "below-the-planned-floor": "planned work or the morning asks for more",
     "below-the-minimum": "its minimum asks for more",
     "one-worker-for-stale-or-due-jobs": "stale or soon-due jobs need one worker to move them",
+    "a-worker-is-out-of-reach": "a worker's node is silent: it is replaced, and nothing is lowered",
+    "workers-fail-to-start": "its workers crash in a loop or cannot get their image, and more would not help",
     "at-target": "it has what it needs",
     "demand-low-but-recent": "demand fell, but not for the whole calm window yet",
     "every-spare-worker-may-be-busy": "no worker is proven idle yet, and busy ones are never stopped",

@@ -169,7 +169,7 @@ class ProcessCluster:
 
 def _seen(pool: _Pool) -> PoolSeen:
     pods = tuple(PodSeen(name=pod.name, phase=pod.phase, marked=pod.marked) for pod in pool.pods.values())
-    return PoolSeen(replicas=pool.replicas, pods=pods, version=str(pool.version))
+    return PoolSeen(replicas=pool.replicas, existing=len(pool.live()), pods=pods, version=str(pool.version))
 
 
 def _launch(command: Sequence[str]) -> "subprocess.Popen[bytes]":

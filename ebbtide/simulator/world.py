@@ -226,7 +226,9 @@ class World:
                 seen.pop(name, None)
             else:
                 seen[name] = PodSeen(name=name, phase=_phase(pod), marked=pod.deletion_cost < 0)
-        return PoolSeen(replicas=self.cluster.replicas(pool), pods=tuple(seen.values()), version=self.version(pool))
+        pods, replicas = tuple(seen.values()), self.cluster.replicas(pool)
+        existing = sum([pod.phase is not PodPhase.TERMINATING for pod in pods])
+        return PoolSeen(replicas=replicas, existing=existing, pods=pods, version=self.version(pool))
 
     def _publish(self, lag_s: float, view: dict[str, _T], name: str, seen: _T) -> None:
         def arrive() -> None:

@@ -108,4 +108,4 @@ def test_it_ends_in_time_although_nothing_answers(frozen: Scene) -> None:
         os.kill(frozen.redis.pid, signal.SIGSTOP)
         frozen.plane.suspend("kube-apiserver")
 
-        assert process.terminate() in (0, -signal.SIGALRM)
+        assert process.terminate() in (0, 1)  # 1: the watchdog ended it

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from controllers import pool_turn
-from controllers.ports import Action, Known, PoolName, Reading, Scale, SetBudget, Unknown
+from controllers.ports import Action, Known, PodPhase, PodSeen, PoolName, PoolSeen, Reading, Scale, SetBudget, Unknown
 from controllers.workers.victims import VictimPlan
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from tests.harness.habits import Habits
@@ -62,6 +62,17 @@ def _forgets_to_close(action: Action) -> bool:
     return isinstance(action, SetBudget) and action.max_unavailable == 0
 
 
+def _by_the_cache_alone(seen: PoolSeen) -> PoolSeen:
+    return replace(seen, existing=sum(pod.phase is not PodPhase.TERMINATING for pod in seen.pods))
+
+
+def _by_phase_alone(seen: PoolSeen) -> PoolSeen:
+    def phase(pod: PodSeen) -> PodPhase:
+        return PodPhase.RUNNING if pod.phase is PodPhase.UNREACHABLE else pod.phase
+
+    return replace(seen, pods=tuple(replace(pod, phase=phase(pod)) for pod in seen.pods))
+
+
 NO_BUG = Bug(name="none", what="the controller as it is")
 BUGS = {
     bug.name: bug
@@ -97,6 +108,16 @@ BUGS = {
             name="replayed-after-crash",
             what="a restart sends the lowering that was decided before the crash",
             habits=lambda: Habits(replays=True),
+        ),
+        Bug(
+            name="count-ignored",
+            what="the cache of pods is believed though the cluster counts more of them",
+            habits=lambda: Habits(pool=_by_the_cache_alone),
+        ),
+        Bug(
+            name="silence-ignored",
+            what="a pod on a silent node counts as any other",
+            habits=lambda: Habits(pool=_by_phase_alone),
         ),
         Bug(name="doubt-ignored", what="a clock known to be wrong opens budgets", habits=lambda: Habits(doubts=False)),
     )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from controllers.ports import Scale, SetBudget
+from controllers.workers.decision import Reason
 from ebbtide.vocabulary.controller_config import PoolPolicy
 from tests.harness.cluster import Deployment, Pod
 from tests.harness.queues import Redis
@@ -63,7 +64,10 @@ class Checks:
         text = f"{pool.name} {pool.replicas} to {action.replicas} by controller {write.author} ({action.reason})"
         unchanged = write.seen_version == str(pool.version)
         self.hold("a lowering lands only on an unchanged object", unchanged, f"{text}, decided on an older one")
-        self.hold("a pool without a safe stop is not lowered", pool.safe_stop, text)
+        if action.reason == Reason.REFUSED:
+            self.hold("a refused pool keeps every pod", action.replicas >= len(pool.live()), text)
+        else:
+            self.hold("a pool without a safe stop is not lowered", pool.safe_stop, text)
         busy = sum(1 for pod in pool.live() if self._held(pod, write))
         self.hold("never below busy", action.replicas >= busy, f"{text}, {busy} busy")
         if action.replicas == 0:

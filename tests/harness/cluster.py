@@ -57,6 +57,7 @@ class Pod:
     revision: int
     marks: History[bool]
     running_at: float = -1.0  # its container runs; negative: not yet
+    unreachable: bool = False  # its node is silent
     ready_order: int = 0
     registered: bool = False  # its worker has told Redis of itself
     leaving: bool = False
@@ -70,6 +71,8 @@ class Pod:
     def phase(self) -> PodPhase:
         if self.leaving:
             return PodPhase.TERMINATING
+        if self.unreachable:
+            return PodPhase.UNREACHABLE
         return PodPhase.PENDING if self.running_at < 0 else PodPhase.RUNNING
 
     def as_seen(self) -> PodSeen:
@@ -92,11 +95,16 @@ class Deployment:
     observed: int = 1
     revision: int = 1
     rolling: bool = False
+    quota: int | None = None  # no more pods than this are created
     pods: dict[PodName, Pod] = field(default_factory=dict[PodName, Pod])
     lowered_by: Write | None = None
 
     def live(self) -> list[Pod]:
         return [pod for pod in self.pods.values() if not pod.leaving]
+
+    @property
+    def refused(self) -> str:
+        return "exceeded quota: pods" if self.quota is not None and len(self.live()) < self.replicas else ""
 
     @property
     def settled(self) -> bool:
@@ -133,10 +141,11 @@ class Cluster:
         self.pools: dict[PoolName, Deployment] = {}
         self.budgets: dict[str, Budget] = {}
         self.tell: Listeners
+        self.slow_start = 0.0  # seconds more until a new pod runs
         self.kubelet_lag = 0.0  # of the ReplicaSet controller's cache of pods
 
     def add_pool(self, name: PoolName, *, safe_stop: bool) -> None:
-        seen = PoolSeen(replicas=0, pods=(), version="1")
+        seen = PoolSeen(replicas=0, existing=0, pods=(), version="1")
         self.pools[name] = Deployment(name, safe_stop, History(0.0, seen), History(0.0, ()))
 
     def add_budget(self, name: str, *, fixed: bool) -> None:
@@ -173,7 +182,9 @@ class Cluster:
         if pod is None:
             return Outcome.REFUSED
         pod.marks.put(self._agenda.now, action.idle)
-        pod.late_mark_at = self._agenda.now if late else pod.late_mark_at
+        if late:  # whichever pod it spares or exposes, another one goes or stays in its place
+            for each in pool.pods.values():
+                each.late_mark_at = self._agenda.now
         self._pods_changed(pool)
         return Outcome.DONE
 
@@ -209,7 +220,14 @@ class Cluster:
     def object_changed(self, pool: Deployment) -> None:
         self._versions += 1
         pool.version = self._versions
-        seen = PoolSeen(replicas=pool.replicas, pods=(), settled=pool.settled, version=str(pool.version))
+        seen = PoolSeen(
+            replicas=pool.replicas,
+            existing=len(pool.live()),
+            pods=(),
+            settled=pool.settled,
+            refused=pool.refused,
+            version=str(pool.version),
+        )
         pool.objects.put(self._agenda.now, seen if pool.exists else None)
         self.tell.changed()
 
@@ -223,7 +241,8 @@ class Cluster:
         if not pool.exists:
             return
         live = pool.live()
-        for _ in range(pool.replicas - len(live)):
+        wanted = pool.replicas if pool.quota is None else min(pool.replicas, pool.quota)
+        for _ in range(wanted - len(live)):
             self._create(pool)
         as_of = self._agenda.now - self.kubelet_lag
         for pod in sorted(live, key=lambda pod: self._rank(pod, as_of))[: max(0, len(live) - pool.replicas)]:
@@ -232,10 +251,13 @@ class Cluster:
         pool.observed = pool.generation
         self.object_changed(pool)
 
-    def _rank(self, pod: Pod, as_of: float) -> tuple[bool, bool, bool, int]:
-        """Not running first, then the lowest deletion cost, then (on a crowded node) a busy one, then the newest."""
+    def _rank(self, pod: Pod, as_of: float) -> tuple[bool, bool, bool, bool, int]:
+        """Not running first, then not ready, then the lowest deletion cost, a busy one, and the newest.
+
+        A busy one, since how many share a node ranks before age, and nobody may rely on luck.
+        """
         runs = 0 <= pod.running_at <= as_of
-        return (runs, not pod.marks.at(as_of), pod.job is None, -pod.ready_order)
+        return (runs, not pod.unreachable, not pod.marks.at(as_of), pod.job is None, -pod.ready_order)
 
     def _create(self, pool: Deployment) -> None:
         self._born += 1
@@ -245,7 +267,7 @@ class Cluster:
         self._pods_changed(pool)
         # Mostly a node is there; now and then one has to boot.
         boot = self._random.uniform(5, 20) if self._random.random() < 0.15 else 0.0
-        self._agenda.after(boot + self._random.uniform(0.2, 3.0), lambda: self._run(pool, pod))
+        self._agenda.after(boot + self.slow_start + self._random.uniform(0.2, 3.0), lambda: self._run(pool, pod))
 
     def _run(self, pool: Deployment, pod: Pod) -> None:
         if pod.gone or pod.leaving:
@@ -264,7 +286,8 @@ class Cluster:
             self.remove(pod)
         else:
             self._pods_changed(self.pools[pod.pool])
-            self.tell.stopping(pod)
+            if not pod.unreachable:
+                self.tell.stopping(pod)
 
     def remove(self, pod: Pod) -> None:
         pool = self.pools[pod.pool]
@@ -275,6 +298,20 @@ class Cluster:
         if pool.exists:
             self.object_changed(pool)
             self._agenda.after(self._random.uniform(0.01, 0.3), lambda: self._sync(pool))
+
+    def set_quota(self, pool: Deployment, pods: int | None) -> None:
+        pool.quota = pods
+        self._agenda.after(self._random.uniform(0.01, 0.3), lambda: self._sync(pool))
+
+    def set_unreachable(self, pod: Pod, *, unreachable: bool) -> None:
+        """The node controller tells of a silent node; a pod that was to leave hears of it when the node is back."""
+        if pod.gone or pod.unreachable == unreachable:
+            return
+        pod.unreachable = unreachable
+        self._pods_changed(self.pools[pod.pool])
+        self.object_changed(self.pools[pod.pool])
+        if pod.leaving and not unreachable:
+            self.tell.stopping(pod)
 
     # --- what others do -------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """The workers in the pods: they register, pop, run and finish jobs, and stop between jobs when told to."""
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 from tests.harness.agenda import Agenda
@@ -21,6 +22,8 @@ class Crew:
         redis.on_return = self._wake_all
         redis.on_cleared = self._register_again
         self._idle: dict[str, dict[str, Pod]] = {name: {} for name in redis.queues}
+        self._frozen: set[str] = set()  # pods whose processes stand still
+        self._dead: set[str] = set()  # pods whose node has no power: nothing in them hears anything
 
     def news(self, pool: str) -> None:
         """A job waits: the idle worker that waited longest takes it."""
@@ -32,6 +35,8 @@ class Crew:
 
     def stopping(self, pod: Pod) -> None:
         self._idle[pod.pool].pop(pod.name, None)
+        if pod.name in self._dead:
+            return
         if pod.job is not None and pod.safe:
             return  # it goes when the job is done
         if pod.job is not None:
@@ -44,8 +49,28 @@ class Crew:
         self._redis.die(pod.pool, pod.name)
         self._cluster.remove(pod)
 
+    def power_cut(self, pod: Pod) -> None:
+        """Its worker is gone, and its job with it; the pod is still there for all that the cluster knows."""
+        self._idle[pod.pool].pop(pod.name, None)
+        self._dead.add(pod.name)
+        self._redis.die(pod.pool, pod.name)
+        pod.job = None
+
+    def freeze(self, pod: Pod) -> None:
+        self._frozen.add(pod.name)
+
+    def thaw(self, pod: Pod) -> None:
+        self._frozen.discard(pod.name)
+        self._serve(pod.pool)
+
+    def _stands_still(self, pod: Pod, then: Callable[[Pod], None]) -> bool:
+        """Whether it can do nothing now: dead for good, or frozen, and then tried again."""
+        if pod.name in self._frozen:
+            self._agenda.after(RETRY, lambda: then(pod))
+        return pod.name in self._frozen or pod.name in self._dead
+
     def _end(self, pod: Pod) -> None:
-        if pod.gone:
+        if pod.gone or self._stands_still(pod, self._end):
             return
         if pod.job is not None:
             self._redis.die(pod.pool, pod.name)
@@ -53,7 +78,7 @@ class Crew:
         self._cluster.remove(pod)
 
     def _register(self, pod: Pod) -> None:
-        if pod.gone or pod.leaving or pod.job is not None:
+        if pod.gone or pod.leaving or pod.job is not None or self._stands_still(pod, self._register):
             return
         if not self._redis.writable:
             self._agenda.after(RETRY, lambda: self._register(pod))
@@ -70,8 +95,7 @@ class Crew:
 
     def _serve(self, pool: str) -> None:
         idle = self._idle[pool]
-        while idle:
-            pod = next(iter(idle.values()))
+        while pod := next((pod for pod in idle.values() if pod.name not in self._frozen), None):
             job = self._redis.pop(pool, pod.name)
             if job is None:
                 return
@@ -82,7 +106,7 @@ class Crew:
             self._agenda.after(transit, lambda pod=pod: self._start(pod))
 
     def _start(self, pod: Pod) -> None:
-        if pod.gone or pod.job is None:
+        if pod.gone or pod.job is None or self._stands_still(pod, self._start):
             return
         if not self._redis.writable:
             self._agenda.after(RETRY, lambda: self._start(pod))
@@ -91,7 +115,7 @@ class Crew:
         self._agenda.after(pod.job.seconds, lambda: self._finish(pod))
 
     def _finish(self, pod: Pod) -> None:
-        if pod.gone or pod.job is None:
+        if pod.gone or pod.job is None or self._stands_still(pod, self._finish):
             return
         if not self._redis.writable:
             self._agenda.after(RETRY, lambda: self._finish(pod))
@@ -104,7 +128,7 @@ class Crew:
             self._rest(pod)
 
     def _maintain(self, pod: Pod) -> None:
-        if pod.gone or pod.leaving:
+        if pod.gone or pod.leaving or self._stands_still(pod, self._maintain):
             return
         waited = self._redis.maintain(pod.pool) if pod.job is None else None
         if waited is not None:

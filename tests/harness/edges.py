@@ -126,7 +126,8 @@ class Edges:
         objects_lag, pods_lag = self._world.scenario.lags
         late = self._faults.lag
         self._objects_at = max(self._objects_at, min(frozen, now - objects_lag - late))
-        self._pods_at = max(self._pods_at, min(frozen, now - pods_lag - late))
+        silent = min(frozen, self._faults.standing.get(Fault.PODS_SILENT, now))
+        self._pods_at = max(self._pods_at, min(silent, now - pods_lag - late))
         cluster = self._world.cluster
         pools = {name: seen for name in cluster.pools if (seen := self._pool(name)) is not None}
         budgets = {name: budget.seen.at(self._objects_at) for name, budget in cluster.budgets.items()}
@@ -140,7 +141,7 @@ class Edges:
             return None
         last = self._combined.get(name)
         if last is None or last[0] is not base or last[1] is not pods:
-            self._combined[name] = last = (base, pods, replace(base, pods=pods))
+            self._combined[name] = last = (base, pods, self._habits.pool(replace(base, pods=pods)))
         return last[2]
 
     def act(self, action: Action) -> Outcome:

@@ -6,13 +6,15 @@ from random import Random
 
 from tests.harness.agenda import Agenda
 from tests.harness.checks import Checks
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import Cluster, Pod
+from tests.harness.crew import Crew
 from tests.harness.queues import FAILOVER, Redis
 from tests.harness.scenario import Scenario, Target
 from tests.harness.words import Fault, Gap
 
 API_ANSWERS = {Fault.API_CONFLICT, Fault.API_BUSY, Fault.API_ERROR, Fault.API_SLOW, Fault.API_DENIED}
 API_FAULTS = {*API_ANSWERS, Fault.API_DROPPED, Fault.API_GONE, Fault.API_LAG}
+_OF_ONE_POD = {Fault.NODE_DEAD, Fault.NODE_CUT, Fault.WORKER_FROZEN}
 SUCCESSION = (15.0, 20.0)  # seconds until another replica holds the Lease
 _REDIS_STATES = {
     Fault.REDIS_DEAD: "dead",
@@ -40,8 +42,10 @@ class Faults:
         self.lag = 0.0
         self.skew = 0.0
         self._excused_until = 0.0
+        self._struck: dict[Fault, Pod] = {}
         self.redis: Redis
         self.cluster: Cluster
+        self.crew: Crew
         self.checks: Checks
         self.end_controller: Callable[[float], None]  # with the seconds until another one starts
         self.say: Callable[[str], None] = lambda _text: None
@@ -83,6 +87,16 @@ class Faults:
         elif fault in {Fault.DEPLOYMENT_DELETED, Fault.DEPLOYMENT_RENAMED}:
             pool = self.cluster.pools[self._random.choice(sorted(self.cluster.pools))]
             self.cluster.delete(pool, orphan=fault is Fault.DEPLOYMENT_RENAMED)
+        elif fault is Fault.QUOTA:
+            pool = self.cluster.pools[self._random.choice(sorted(self.cluster.pools))]
+            self.cluster.set_quota(pool, len(pool.live()) + self._random.choice([0, 1, 1, 2]))
+            lasting = self._random.uniform(10.0, 40.0)
+            if self._random.random() < 0.6:
+                self.begin(Fault.PODS_SILENT)
+        elif fault is Fault.SLOW_START:
+            self.cluster.slow_start = self._random.uniform(5.0, 30.0)
+        elif fault in _OF_ONE_POD:
+            self._strike(fault)
         self._agenda.after(lasting, lambda: self.end(fault))
 
     def end(self, fault: Fault) -> None:
@@ -104,6 +118,13 @@ class Faults:
         elif fault in {Fault.DEPLOYMENT_DELETED, Fault.DEPLOYMENT_RENAMED}:
             for pool in self.cluster.pools.values():
                 self.cluster.recreate(pool)
+        elif fault is Fault.QUOTA:
+            for pool in self.cluster.pools.values():
+                self.cluster.set_quota(pool, None)
+        elif fault is Fault.SLOW_START:
+            self.cluster.slow_start = 0.0
+        elif fault in _OF_ONE_POD:
+            self._relieve(fault)
 
     def end_all(self) -> None:
         self.over = True
@@ -122,6 +143,37 @@ class Faults:
 
     def doubt(self) -> str:
         return "the clocks are more than 60 s apart" if abs(self.skew) > 60 else ""
+
+    def _strike(self, fault: Fault) -> None:
+        """A pod that runs, one with a job if there is any."""
+        running = [pod for pool in self.cluster.pools.values() for pod in pool.live() if pod.running_at >= 0]
+        busy = [pod for pod in running if pod.job is not None]
+        if not running:
+            return
+        pod = self._struck[fault] = self._random.choice(busy or running)
+        self.say(f"{fault}: {pod.name}")
+        if fault is Fault.WORKER_FROZEN:
+            self.crew.freeze(pod)
+            return
+        if fault is Fault.NODE_DEAD:
+            self.crew.power_cut(pod)
+        # The node controller waits for a while before it believes in the silence.
+        self._agenda.after(self._random.uniform(0.5, 6.0), lambda: self._fall_silent(fault, pod))
+
+    def _fall_silent(self, fault: Fault, pod: Pod) -> None:
+        if self._struck.get(fault) is pod:
+            self.cluster.set_unreachable(pod, unreachable=True)
+
+    def _relieve(self, fault: Fault) -> None:
+        pod = self._struck.pop(fault, None)
+        if pod is None:
+            return
+        if fault is Fault.WORKER_FROZEN:
+            self.crew.thaw(pod)
+        elif fault is Fault.NODE_CUT:
+            self.cluster.set_unreachable(pod, unreachable=False)
+        else:
+            self.cluster.remove(pod)  # its node is taken out of the cluster, and the pod with it
 
     def _set_skew(self, skew: float) -> None:
         # What the wall clock gains at once, the controller's calm windows lose.

@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from math import inf
+from unittest.mock import patch
 
 from controllers.loop import Loop
+from controllers.workers import refusals
 from tests.harness.bugs import NO_BUG, Bug
 from tests.harness.checks import TWO_SWEEPS, WINDOW_LIMIT, Broken
 from tests.harness.cluster import Deployment
@@ -14,6 +17,8 @@ from tests.harness.scenario import FLEXIBLE, scenario
 from tests.harness.words import Fault, Gap, Violation
 from tests.harness.world import World
 
+# The production waits of minutes, compressed as the nights are.
+PAUSES = {"PATIENCE": timedelta(seconds=2), "FIRST_PAUSE": timedelta(seconds=5), "LONGEST_PAUSE": timedelta(seconds=5)}
 BETWEEN_TURNS = 0.2  # seconds at least: a storm of hints is one reading
 LIMIT = 420.0  # seconds after the last fault at which every job must be over
 
@@ -32,7 +37,7 @@ class RunResult:
 
 
 def run(seed: int, bug: Bug = NO_BUG, trace: Callable[[str], None] | None = None) -> RunResult:
-    with bug.patched():
+    with bug.patched(), patch.multiple(refusals, **PAUSES):
         return Run(seed, bug, trace).result()
 
 

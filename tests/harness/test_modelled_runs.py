@@ -18,7 +18,12 @@ from tests.harness.words import CELLS, Fault
 ROOT = Path(__file__).parents[2]
 PART = 100  # runs of the 10,000
 HIT_AT_LEAST = 50
-AIMED_AT = {"doubt-ignored": Fault.CLOCK_SKEW, "replayed-after-crash": Fault.CRASH}  # bugs that need their fault
+AIMED_AT = {  # bugs that need their fault
+    "doubt-ignored": Fault.CLOCK_SKEW,
+    "replayed-after-crash": Fault.CRASH,
+    "count-ignored": Fault.QUOTA,
+    "silence-ignored": Fault.NODE_CUT,
+}
 TRIES = 80
 
 

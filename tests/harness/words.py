@@ -27,6 +27,12 @@ class Fault(StrEnum):
     CLOCK_SKEW = "clock skewed"
     DEPLOYMENT_DELETED = "deployment deleted"
     DEPLOYMENT_RENAMED = "deployment renamed"
+    PODS_SILENT = "watch of pods silent"
+    QUOTA = "quota refuses pods"
+    SLOW_START = "pods start slowly"
+    NODE_DEAD = "node loses power"
+    NODE_CUT = "node cut off, works on"
+    WORKER_FROZEN = "worker frozen"
 
 
 class WriteKind(StrEnum):

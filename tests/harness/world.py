@@ -54,6 +54,7 @@ class World:
         )
         self.faults.redis = self.redis
         self.faults.cluster = self.cluster
+        self.faults.crew = self.crew
         self.faults.checks = self.checks
         self.faults.say = self.say
 

@@ -1,6 +1,10 @@
 """Which pods count as idle when the source cannot tell pod from pod."""
 
-from tests.builders_controllers import CALM, Bench, config, pool_policy, seconds
+from controllers.asked import Asks
+from controllers.pool_shape import shape_of
+from controllers.ports import Known, PodPhase, PodSeen, PoolSeen
+from controllers.workers.watch import PoolWatch
+from tests.builders_controllers import CALM, NOON, Bench, config, pool_policy, seconds
 
 
 def nameless_bench(workers: int, *, busy: int = 0) -> Bench:
@@ -57,3 +61,18 @@ def test_a_queue_that_was_never_seen_is_told_and_has_no_other_effect() -> None:
 
     assert bench.pool_report().note == "queue never seen: is its name right?"
     assert bench.cluster.replicas("train") == 1
+
+
+def test_a_pod_that_leaves_idle_explains_no_job() -> None:
+    """One job runs, and every pod says idle: one of those that stay has it."""
+    known = Known(waiting=0, in_transit=0, running=1, idle=frozenset({"stays", "stays-too", "leaves"}))
+    watch = PoolWatch(CALM, longest_gap=seconds(10))
+    watch.see(NOON, known, staffed=True)
+    later = NOON + seconds(9)
+    watch.see(later, known, staffed=True)
+    phases = {"stays": PodPhase.RUNNING, "stays-too": PodPhase.RUNNING, "leaves": PodPhase.TERMINATING}
+    pods = tuple(PodSeen(name=name, phase=phase) for name, phase in phases.items())
+
+    shape = shape_of(later, PoolSeen(replicas=2, existing=2, pods=pods), known, watch, (Asks(), "marks"))
+
+    assert (shape.count, shape.terminating, shape.spare.total) == (2, 1, 0)

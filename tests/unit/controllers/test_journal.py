@@ -106,6 +106,21 @@ def test_marks_and_what_did_not_happen_make_no_event(scene: Scene) -> None:
     assert scene.api.writes == 0
 
 
+def test_what_is_noted_of_a_pool_or_budget_is_an_event_on_it_and_its_end_another(scene: Scene) -> None:
+    scene.events.noted(NOON, "pool train", "workers on silent nodes: 1")
+    scene.events.noted(NOON, "pool train", "no longer: workers on silent nodes: 1")
+    scene.events.noted(NOON, "budget api", "not in the cluster")
+    scene.events.noted(NOON, "cluster", "away")  # of no object
+    scene.events.close()
+
+    told = {path.rpartition("/")[2]: (event["type"], event["message"]) for path, event in scene.api.applied.items()}
+    assert told == {
+        "train.condition.warning": ("Warning", "workers on silent nodes: 1"),
+        "train.conditionover.normal": ("Normal", "no longer: workers on silent nodes: 1"),
+        "api.condition.warning": ("Warning", "not in the cluster"),
+    }
+
+
 def test_an_api_that_is_away_costs_events_and_nothing_else(scene: Scene) -> None:
     scene.api.away = True
     scene.act(GROW)
@@ -119,12 +134,15 @@ def test_an_api_that_is_away_costs_events_and_nothing_else(scene: Scene) -> None
 
 def test_lines_are_json_objects_with_time_reason_and_outcome() -> None:
     stream = io.StringIO()
-    told: list[Action] = []
+    told: list[Action | str] = []
 
     def acted(_: datetime, action: Action, __: Outcome) -> None:
         told.append(action)
 
-    events = SimpleNamespace(acted=acted)
+    def noted_too(_: datetime, subject: str, message: str) -> None:
+        told.append(f"{subject}: {message}")
+
+    events = SimpleNamespace(acted=acted, noted=noted_too)
     words = iter(["modified", ""])
     lines = LineJournal(stream, Meter(), cast("Events", events), lambda: next(words))
     lines.acted(NIGHT, OPEN, Outcome.STALE)
@@ -143,4 +161,4 @@ def test_lines_are_json_objects_with_time_reason_and_outcome() -> None:
     }
     assert "said" not in done
     assert noted["message"] == "away"
-    assert told == [OPEN, GROW]
+    assert told == [OPEN, GROW, "cluster: away"]

@@ -45,6 +45,72 @@ def test_a_pod_whose_phase_nobody_knows_may_be_at_work(phase: str, seen: PodPhas
     assert kept.seen.phase is seen
 
 
+READY, NOT_READY = {"type": "Ready", "status": "True"}, {"type": "Ready", "status": "False"}
+WHOLE, NOT_WHOLE = {"type": "ContainersReady", "status": "True"}, {"type": "ContainersReady", "status": "False"}
+RUNS: dict[str, Any] = {"state": {"running": {"startedAt": BORN}}}
+STARTS: dict[str, Any] = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+LOOPS: dict[str, Any] = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+NO_IMAGE: dict[str, Any] = {"state": {"waiting": {"reason": "ImagePullBackOff"}}}
+ENDED: dict[str, Any] = {"state": {"terminated": {"exitCode": 1}}}
+UNTOLD: dict[str, Any] = {}
+
+
+def phase_of(status: dict[str, Any], spec: dict[str, Any] | None = None, **metadata: Any) -> PodPhase | None:
+    kept = pod(item(spec, status, **metadata))
+    return None if kept is None else kept.seen.phase
+
+
+@pytest.mark.parametrize(
+    ("conditions", "seen"),
+    [
+        ([READY, WHOLE], PodPhase.RUNNING),
+        ([NOT_READY, WHOLE], PodPhase.UNREACHABLE),  # what the node controller writes for a silent node
+        ([NOT_READY, NOT_WHOLE], PodPhase.RUNNING),  # starting, or without a probe's consent: it may be at work
+        ([], PodPhase.RUNNING),
+    ],
+)
+def test_a_pod_on_a_silent_node_is_out_of_reach(conditions: list[dict[str, str]], seen: PodPhase) -> None:
+    assert phase_of({"phase": "Running", "conditions": conditions, "containerStatuses": [RUNS]}) is seen
+
+
+def test_a_pod_that_others_have_not_declared_ready_is_not_out_of_reach() -> None:
+    gated = {"readinessGates": [{"conditionType": "example.com/checked"}]}
+
+    assert phase_of({"phase": "Running", "conditions": [NOT_READY, WHOLE]}, gated) is PodPhase.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("phase", "containers", "seen"),
+    [
+        ("Pending", [NO_IMAGE], PodPhase.FAILING),
+        ("Pending", [STARTS], PodPhase.PENDING),
+        ("Running", [LOOPS], PodPhase.FAILING),
+        ("Running", [RUNS, LOOPS], PodPhase.RUNNING),  # the one that runs may hold a job
+        ("Running", [ENDED, LOOPS], PodPhase.FAILING),
+        ("Running", [ENDED], PodPhase.RUNNING),  # between two starts
+        ("Running", [UNTOLD], PodPhase.RUNNING),
+    ],
+)
+def test_a_pod_fails_when_a_container_waits_in_vain_and_none_runs(
+    phase: str, containers: list[dict[str, Any]], seen: PodPhase
+) -> None:
+    assert phase_of({"phase": phase, "containerStatuses": containers}) is seen
+
+
+@pytest.mark.parametrize(("early", "seen"), [(LOOPS, PodPhase.FAILING), (RUNS, PodPhase.PENDING)])
+def test_a_pod_whose_init_container_fails_never_starts(early: dict[str, Any], seen: PodPhase) -> None:
+    waits = {"state": {"waiting": {"reason": "PodInitializing"}}}
+    status = {"phase": "Pending", "initContainerStatuses": [early], "containerStatuses": [waits]}
+
+    assert phase_of(status) is seen
+
+
+def test_a_pod_that_leaves_is_that_and_nothing_else() -> None:
+    status = {"phase": "Running", "conditions": [NOT_READY, WHOLE], "containerStatuses": [LOOPS]}
+
+    assert phase_of(status, deletionTimestamp=LATER) is PodPhase.TERMINATING
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_is_no_capacity_even_while_it_is_deleted(phase: str) -> None:
     assert pod(item(status={"phase": phase}, deletionTimestamp=LATER)) is None
@@ -76,6 +142,13 @@ def test_a_refusal_reads_the_same_for_every_pod() -> None:
         return deployment(item({"replicas": 3}, {"observedGeneration": 2, "conditions": [failure]})).seen.refused
 
     assert refused("train-a1") == refused("train-b2") == "exceeded quota: few"
+
+
+def test_what_exists_is_the_clusters_own_count_whatever_is_asked_for() -> None:
+    seen = deployment(item({"replicas": 9}, {"observedGeneration": 2, "replicas": 5})).seen
+
+    assert (seen.replicas, seen.existing, seen.settled) == (9, 5, False)
+    assert deployment(item({"replicas": 1})).seen.existing == 0
 
 
 def test_an_old_replica_set_counts_until_its_last_pod_is_gone() -> None:

@@ -99,7 +99,8 @@ def test_pods_that_came_while_the_ask_was_lowered_are_not_touched() -> None:
     assert bench.cluster.replicas("train") == 10  # every write was bound to the version before
 
 
-def test_what_someone_else_asks_for_in_a_pause_is_not_cut_before_it_stands_refused() -> None:
+def test_what_someone_else_asks_for_in_a_pause_is_not_cut_and_counts_as_granted() -> None:
+    """Seen by the cluster's own count, while the cache of pods lags."""
     bench = refused_bench()
     bench.pass_time(SETTLED)
     bench.cluster.pods_lag = seconds(5)
@@ -108,7 +109,7 @@ def test_what_someone_else_asks_for_in_a_pause_is_not_cut_before_it_stands_refus
     bench.cluster.act(Scale(pool="train", replicas=9, version=None, reason="an operator"))
     bench.pass_time(seconds(4))
 
-    assert bench.cluster.replicas("train") == 9
+    assert [scale.replicas for scale in bench.scalings()] == [10, 4, 9, 10]
     assert bench.cluster.removed == []
 
 
@@ -143,3 +144,36 @@ def test_what_was_refused_long_ago_is_forgotten_with_the_demand() -> None:
     bench.pass_time(timedelta(minutes=11), step=seconds(5))
 
     assert bench.pool_report().note == ""
+
+
+def test_pods_that_the_cluster_counts_and_the_cache_does_not_show_are_never_given_up() -> None:
+    """The pods' watch is connected and delivers nothing, while the Deployment's goes on."""
+    bench = Bench(config(pool_policy()))
+    bench.staff("train", 3, busy=3)
+    bench.cluster.set_quota("train", 5)
+    bench.turn()
+    bench.cluster.pods_stand_still_at = bench.clock.now()
+    bench.clock.advance(seconds(1))
+    bench.queues["train"].enqueue(7)
+    bench.turn()
+    for pod in bench.cluster.start_all("train"):
+        bench.queues["train"].join(pod)
+        bench.queues["train"].pop(pod)
+        bench.queues["train"].start(pod)
+
+    bench.pass_time(timedelta(minutes=2))
+
+    assert bench.cluster.removed == []
+    assert [scale.replicas for scale in bench.scalings()] == [10]
+
+
+def test_what_the_cluster_counts_is_granted_once_the_cache_shows_it_again() -> None:
+    bench = refused_bench(pods=5)
+    bench.cluster.pods_stand_still_at = bench.clock.now() - seconds(1)
+    bench.pass_time(SETTLED)
+    bench.cluster.pods_stand_still_at = None
+
+    bench.pass_time(seconds(5))
+
+    assert [scale.replicas for scale in bench.scalings()] == [10, 5]
+    assert bench.cluster.removed == []
