@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 # Two workers: the machine that the time limits are stated for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help demo test test-redis test-backends test-engine test-control-plane test-long playground check check-workflows bench setup schema lock clean
+.PHONY: help demo test test-redis test-backends test-engine test-control-plane test-long playground check check-workflows bench setup schema lock mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -87,6 +87,9 @@ lock: ## pin the dependencies anew, with hashes and without addresses (needs uv)
 	for set in backend-rq backend-celery backend-list; do \
 		uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" "tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
+
+mutants: setup ## put small faults into the decisions, caches and workers: a test must find each (about an hour)
+	@$(BIN)/python -m tools.mutation
 
 clean: ## remove what was built; the virtual environment stays
 	rm -rf out dist .pytest_cache .ruff_cache .hypothesis

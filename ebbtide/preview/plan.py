@@ -83,7 +83,10 @@ def plan_of(found: object, file: str) -> Plan:
     known = [mapping(step) for step in cast("list[object]", steps)]
     parts = [str(step.get("urn", "")).split("::") for step in known]
     places = {(part[0].removeprefix("urn:pulumi:"), part[1]) for part in parts if len(part) >= 4}
-    if any(len(part) < 4 for part in parts) or not all(isinstance(step.get("op"), str) for step in known):
+    states = [mapping(step.get(key)) for step in known for key in ("oldState", "newState")]
+    parts_of_states = [str(state["urn"]).split("::") for state in states if "urn" in state]
+    whole = all(len(part) >= 4 for part in (*parts, *parts_of_states))
+    if not whole or not all(isinstance(step.get("op"), str) for step in known):
         raise PlanUnusable(f"{file}: steps: found a step without an op or a URN; {_WANTED}")
     if len(places) != 1:
         raise PlanUnusable(f"{file}: steps: found {len(places)} stacks, wanted the steps of one; {_WANTED}")

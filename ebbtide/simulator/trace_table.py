@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from ebbtide.settings.problems import one_line, show
+
 SHOWN = 20
+_LONGEST_HEADER = 400
 MOST_MIB = 32
 """Of a file, unpacked: the largest that comes with Ebbtide has 1."""
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -103,12 +106,12 @@ class Table:
 
     def bad_cell(self, row: Row, expected: Number, found: str) -> None:
         self.note(
-            f"row {row.number}, column {expected.column}: wanted {expected.wanted}, found {found!r} "
+            f"row {row.number}, column {expected.column}: wanted {expected.wanted}, found {show(found)} "
             f"(for example {expected.example})"
         )
 
     def note(self, problem: str) -> None:
-        self.problems.append(f"{self.path}: {problem}")
+        self.problems.append(one_line(f"{self.path}: {problem}"))
 
     def refuse(self) -> None:
         """Raises `TraceError` with all problems, if there are any."""
@@ -116,6 +119,12 @@ class Table:
             more = len(self.problems) - SHOWN
             tail = [f"{self.path}: and {more} more problems"] if more > 0 else []
             raise TraceError("\n".join([*self.problems[:SHOWN], *tail]))
+
+
+def header_text(header: Sequence[str]) -> str:
+    """As it was found, but no longer than a reader needs to know it by."""
+    text = ",".join(header)
+    return text if len(text) <= _LONGEST_HEADER else f"{text[:_LONGEST_HEADER]}…"
 
 
 def split(text: TextIO) -> tuple[list[str], Iterator[list[str]]]:

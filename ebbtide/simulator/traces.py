@@ -17,7 +17,7 @@ from sys import intern
 
 from ebbtide.simulator import request_trace
 from ebbtide.simulator.request_trace import Batches, batches_of
-from ebbtide.simulator.trace_table import Number, Row, Table, TraceError, split
+from ebbtide.simulator.trace_table import Number, Row, Table, TraceError, header_text, split
 
 __all__ = ["Job", "Trace", "TraceError", "bundled", "find_trace", "read_trace"]
 
@@ -128,7 +128,7 @@ def _header() -> str:
 def _check_header(table: Table, header: Sequence[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        found = ",".join(header) if header else "an empty file"
+        found = header_text(header) if header else "an empty file"
         table.note(
             f"row 1: missing column {', '.join(missing)}: found {found}, wanted {_header()} (one row per job, sorted "
             f"by submitted_at) or {','.join(request_trace.COLUMNS)} (one row per window and queue)"

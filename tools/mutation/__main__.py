@@ -72,7 +72,7 @@ def _stale(found: list[Result], files: list[str]) -> list[str]:
     """Explanations of mutants that are no longer made, or that a test kills by now."""
     outcome = {(one.case.file, one.case.key): one.kind for one in found}
     told: list[str] = []
-    for (file, key), _ in explained().items():
+    for file, key in explained():
         if files and file not in files:
             continue
         kind = outcome.get((file, key))

@@ -1,8 +1,8 @@
 """Small faults that a programmer makes, found in a module's syntax tree and put into its text.
 
 Each is one change of one place, so a survivor's diff is one line or two. Texts for people, annotations and decorators
-are passed by: a changed word is no changed behaviour. `key` names a mutant by what it changes and in which function, not
-by line, so that a reason that is written down for it stays with it.
+are passed by: a changed word is no changed behaviour. `key` names a mutant by what it changes and in which function,
+not by line, so that a reason that is written down for it stays with it.
 """
 
 import ast
@@ -92,7 +92,8 @@ class _Walk(ast.NodeVisitor):
     # --- places ---------------------------------------------------------------------------------------------------
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         return (
             self._lines[node.lineno - 1] + node.col_offset,
             self._lines[node.end_lineno - 1] + node.end_col_offset,
@@ -111,14 +112,14 @@ class _Walk(ast.NodeVisitor):
 
     # --- what is looked into ----------------------------------------------------------------------------------------
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:  # noqa: N802 - the name is ast's
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._where.append(node.name)
         for default in (*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
             self.visit(default)
         self._body(node.body)
         self._where.pop()
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._where.append(node.name)
         self._body(node.body)
         self._where.pop()
@@ -127,52 +128,52 @@ class _Walk(ast.NodeVisitor):
         for statement in body:
             self.visit(statement)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """A text for people."""
 
-    def visit_Raise(self, node: ast.Raise) -> None:  # noqa: N802
+    def visit_Raise(self, node: ast.Raise) -> None:
         self._put(node, "pass")
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802
+    def visit_Import(self, node: ast.Import) -> None:
         pass
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         pass
 
     # --- statements -------------------------------------------------------------------------------------------------
 
-    def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802
+    def visit_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return  # a docstring
         if not isinstance(node.value, ast.Yield | ast.YieldFrom):
             self._put(node, "pass")
         self.generic_visit(node)
 
-    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> None:
         if self._where and all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets):
             self._put(node, "pass")
         self.visit(node.value)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self._put(node, "pass")
         if (other := _ARITHMETIC.get(type(node.op))) is not None:
             self._put(node, ast.AugAssign(node.target, other(), node.value))
         self.visit(node.value)
 
-    def visit_Delete(self, node: ast.Delete) -> None:  # noqa: N802
+    def visit_Delete(self, node: ast.Delete) -> None:
         self._put(node, "pass")
 
-    def visit_Break(self, node: ast.Break) -> None:  # noqa: N802
+    def visit_Break(self, node: ast.Break) -> None:
         self._put(node, "pass")
 
-    def visit_Continue(self, node: ast.Continue) -> None:  # noqa: N802
+    def visit_Continue(self, node: ast.Continue) -> None:
         self._put(node, "pass")
 
-    def visit_Return(self, node: ast.Return) -> None:  # noqa: N802
+    def visit_Return(self, node: ast.Return) -> None:
         if node.value is None:
             self._put(node, "pass")
             return
@@ -180,17 +181,17 @@ class _Walk(ast.NodeVisitor):
             self._put(node, "return None")
         self.visit(node.value)
 
-    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+    def visit_If(self, node: ast.If) -> None:
         if ast.unparse(node.test) == "__name__ == '__main__'":
             return
         self._test(node.test)
         self._body([*node.body, *node.orelse])
 
-    def visit_While(self, node: ast.While) -> None:  # noqa: N802
+    def visit_While(self, node: ast.While) -> None:
         self._test(node.test)
         self._body([*node.body, *node.orelse])
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> None:
         self._test(node.test)
         self.visit(node.body)
         self.visit(node.orelse)
@@ -211,7 +212,7 @@ class _Walk(ast.NodeVisitor):
 
     # --- expressions ------------------------------------------------------------------------------------------------
 
-    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> None:
         for place, one in enumerate(node.ops):
             for other in _COMPARISONS[type(one)]:
                 operators = [*node.ops]
@@ -219,7 +220,7 @@ class _Walk(ast.NodeVisitor):
                 self._put(node, ast.Compare(node.left, operators, node.comparators))
         self.generic_visit(node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         self._put(node, ast.BoolOp(other, node.values))
         for place in range(len(node.values)):
@@ -227,25 +228,25 @@ class _Walk(ast.NodeVisitor):
             self._put(node, left[0] if len(left) == 1 else ast.BoolOp(node.op, left))
         self.generic_visit(node)
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:  # noqa: N802
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not | ast.USub):
             self._put(node, node.operand)
         if not isinstance(node.operand, ast.Constant):
             self.generic_visit(node)
 
-    def visit_BinOp(self, node: ast.BinOp) -> None:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> None:
         texts = any(isinstance(side, ast.JoinedStr) or _is_text(side) for side in (node.left, node.right))
         if not texts and (other := _ARITHMETIC.get(type(node.op))) is not None:
             self._put(node, ast.BinOp(node.left, other(), node.right))
         self.generic_visit(node)
 
-    def visit_Constant(self, node: ast.Constant) -> None:  # noqa: N802
+    def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, bool):
             self._put(node, str(not node.value))
         elif isinstance(node.value, int | float):
             self._put(node, repr(node.value + 1 if abs(node.value) < 3 else node.value * 2))
 
-    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in _OPPOSITES and len(node.args) > 0:
             self._put(node.func, _OPPOSITES[node.func.id])
         for place, dropped in enumerate(node.keywords):
@@ -255,7 +256,7 @@ class _Walk(ast.NodeVisitor):
             self._put(node, ast.Call(node.func, node.args, left))
         self.generic_visit(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802
+    def visit_Subscript(self, node: ast.Subscript) -> None:
         self.visit(node.value)
         if isinstance(node.slice, ast.Constant | ast.UnaryOp | ast.Slice):
             self.visit(node.slice)

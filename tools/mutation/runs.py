@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,7 +68,8 @@ class Copy:
         )
 
     def tested(self, module: str, tests: Sequence[str], limit_s: float) -> int:
-        assert self._server.stdin is not None and self._server.stdout is not None
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
         log = str(self._folder / "log")
         request = {"module": module, "tests": tests, "limit_s": limit_s, "inside": str(self._folder), "log": log}
         self._server.stdin.write(json.dumps(request) + "\n")
@@ -76,7 +77,7 @@ class Copy:
         return int(self._server.stdout.readline())
 
     @contextmanager
-    def with_text(self, file: str, text: str) -> Iterator[None]:
+    def with_text(self, file: str, text: str) -> Generator[None]:
         path = self._folder / file
         before = path.read_text()
         path.write_text(text)
@@ -156,7 +157,7 @@ class _Runs:
         raise BaselineFails(f"{case.file}: {case.key}: pytest ended with {code}:\n{copy.log()[-3000:]}")
 
     @contextmanager
-    def _copy(self) -> Iterator[Copy]:
+    def _copy(self) -> Generator[Copy]:
         copy = self._copies.get()
         try:
             yield copy

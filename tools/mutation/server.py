@@ -1,7 +1,7 @@
-"""`python -m tools.mutation.server`, in a copy of the tree: runs tests in a fork per request, so that imports cost once.
+"""`python -m tools.mutation.server`, in a copy of the tree: runs tests in a fork per request; imports cost once.
 
-A request is a line of JSON on standard input: `{"tests": […], "limit_s": …, "module": …, "inside": …}`; the answer a line
-on standard output: pytest's own exit code, or `TIMEOUT`, or `ELSEWHERE` when the module under test is not the copy's.
+A request is a line of JSON on standard input: tests, limit_s, module, inside, log. The answer is a line on standard
+output: pytest's own exit code, or `TIMEOUT`, or `ELSEWHERE` when the module under test is not the copy's.
 Nothing of the project is imported before the fork. What a test started and left behind ends with its run.
 """
 
@@ -31,9 +31,7 @@ _LIBRARIES = (
 
 
 def main() -> None:
-    import pytest  # noqa: F401 - so that no fork pays for it
-
-    for name in _LIBRARIES:
+    for name in ("pytest", *_LIBRARIES):
         with suppress(ImportError):
             importlib.import_module(name)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
