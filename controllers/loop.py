@@ -17,7 +17,6 @@ from controllers.ports import (
     ClusterSeen,
     Outcome,
     Ports,
-    Scale,
     SetBudget,
     TurnReport,
     Unknown,
@@ -51,13 +50,11 @@ class Loop:
         self._last_known: dict[str, int] = {}
         self._unsettled: dict[str, datetime] = {}  # since when
         self._notes: dict[str, str] = {}
-        self._may_hurry = self._hurried = False  # no second turn at once: a conflict may come again and again
         self._edges: list[datetime | None] = []  # when the next turn must happen at the latest
 
     def turn(self, now: datetime) -> timedelta:
         """One pass; returns after how long the next one must happen, at most the sweep."""
         self._edges = [now + self._config.sweep]
-        self._may_hurry, self._hurried = not self._hurried, False
         window, doubt = self._window_now(now), self._ports.doubt()
         self._note(now, _DOUBT, doubt and f"nothing is opened or lowered: {doubt}")
         opens = window.decision.max_unavailable == OPEN
@@ -177,9 +174,6 @@ class Loop:
         outcome = self._ports.cluster.act(action)
         if outcome not in (Outcome.DONE, Outcome.REFUSED):  # what was refused is tried again at the sweep
             self._edges.append(now + RETRY)
-        if outcome is Outcome.STALE and isinstance(action, Scale) and self._may_hurry:
-            self._edges.append(now)  # it changed meanwhile, and can be seen as it is: decided anew, once, at once
-            self._hurried = True
         self._ports.journal.acted(now, action, outcome)
         return outcome
 

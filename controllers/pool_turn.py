@@ -85,7 +85,7 @@ class PoolTurn:
             unreachable=shape.unreachable,
             failing=shape.failing > 0 and not shape.running,
             missing=seen.replicas - shape.count,
-            held=Reason.DOUBT if doubt else Reason.KEPT if hold is not None else None,
+            held=Reason.DOUBT if doubt else Reason.KEPT if hold else Reason.REPLACE if shape.unreachable else None,
             may_add=None if limit is None else max(0, limit - self._watch.see_workers(now, workers)),
             granted=self._refusals.see(now, seen, max(seen.existing, shape.count)),
         )

@@ -4,11 +4,13 @@ Judged is what the jobs wrote down themselves (`tests.harness.real_jobs`), and w
 Nothing waits for a time alone but for what is to happen, so a busy machine makes a run longer and changes nothing else.
 """
 
+import os
 import secrets
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +31,8 @@ from tests.builders_burst_jobs import hold
 from tests.builders_control_plane import eventually
 from tests.builders_operation import Scene
 from tests.builders_redis import endpoint
+from tests.builders_two_replicas import kubeconfig_through
+from tests.harness.api_proxy import ApiFault, ApiProxy
 from tests.harness.real_jobs import Ledger, Turn, read_ledger, work
 
 HANDS_OFF = f"{CATEGORY}={Category.WORKER}"
@@ -41,6 +45,7 @@ SERVICE_NODES, WORKER_NODES = {"fixed": 3, "flexible": 3}, {"flexible": 2 * MOST
 PATIENCE = 120.0  # seconds; for what takes less than thirty on a quiet machine
 
 _PODS = f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods"
+_QUOTAS = f"/api/v1/namespaces/{WORKER_NAMESPACE}/resourcequotas"
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments"
 _STRAY = {What.NOT_STARTED, What.OUT_OF_GRACE, What.WITHOUT_POD}
 
@@ -52,6 +57,7 @@ class Platform:
     plane: ControlPlane
     redis: EmbeddedRedis
     kubelet: Kubelet
+    proxy: ApiProxy  # between the controller and the API server
     folder: Path
     sent: int = 0
     struck: set[int] = field(default_factory=set[int])  # jobs whose worker was killed from outside
@@ -111,6 +117,52 @@ class Platform:
         """Kill the worker of a job that runs, as the kernel does when memory runs out."""
         self.struck.add(turn.number)
         self.kubelet.kill(turn.pod)
+
+    @contextmanager
+    def frozen(self, turn: Turn) -> Generator[None]:
+        """Its worker stands still, as where a node is out of memory or of disk."""
+        worker = self.kubelet.processes()[turn.pod]
+        os.killpg(worker, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(worker, signal.SIGCONT)
+
+    @contextmanager
+    def redis_full(self) -> Generator[None]:
+        with self.redis.client() as client:
+            client.config_set("maxmemory", 1)
+            try:
+                yield
+            finally:
+                client.config_set("maxmemory", 0)
+
+    @contextmanager
+    def quota(self, more: int) -> Generator[None]:
+        """No more than `more` pods beside those that are there."""
+        body = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": str(len(self.pods()) + more)}}}
+        self.plane.api.create(_QUOTAS, {"apiVersion": "v1", "kind": "ResourceQuota", **body})
+        try:
+            yield
+        finally:
+            self.plane.api.delete(f"{_QUOTAS}/few")
+
+    @contextmanager
+    def pods_silent(self) -> Generator[None]:
+        self.proxy.begin(ApiFault.PODS_SILENT)
+        try:
+            yield
+        finally:
+            self.proxy.end()
+
+    @contextmanager
+    def slow_starts(self, seconds: float) -> Generator[None]:
+        self.kubelet.start_after = seconds
+        try:
+            yield
+        finally:
+            self.kubelet.start_after = 0.0
 
     def roll_out(self, pool: str) -> None:
         """A new image, written as the provisioning side does: the template alone, and under a name of its own."""
@@ -187,8 +239,12 @@ def platform(plane: ControlPlane, folder: Path) -> Generator[Platform]:
             name, queue = pod["metadata"]["name"], pod["metadata"]["labels"][WORKLOAD]
             return rq_worker_command(f"redis://{redis.host}:{redis.port}", name, [queue], WORKER_CLASS)
 
-        with Kubelet(plane.api, WORKER_NAMESPACE, command, log_folder=folder) as kubelet, scene.leader():
-            yield Platform(plane=plane, redis=redis, kubelet=kubelet, folder=folder)
+        with (
+            Kubelet(plane.api, WORKER_NAMESPACE, command, log_folder=folder) as kubelet,
+            ApiProxy(plane.url, str(plane.configuration().ssl_ca_cert)) as proxy,
+            scene.leader(kubeconfig=kubeconfig_through(proxy, scene, "one")),
+        ):
+            yield Platform(plane=plane, redis=redis, kubelet=kubelet, proxy=proxy, folder=folder)
 
 
 def hasty(stack: InstalledStack, redis: EmbeddedRedis) -> ControllerConfig:
@@ -204,11 +260,21 @@ def _services_are_placed(plane: ControlPlane) -> bool:
 
 
 class Bursts:
-    """Random bursts, the same for the same seed as far as a machine allows; among ten are four with an incident."""
+    """Random bursts, the same for the same seed as far as a machine allows; among ten are nine with an incident."""
 
     def __init__(self, platform: Platform, seed: int) -> None:
         self._platform, self._random = platform, Random(f"bursts {seed}")
-        self._incidents = {1: self._strike, 3: self._roll_out, 5: self._evict, 7: self._roll_out_at_once}
+        self._incidents = {
+            1: self._strike,
+            2: self._freeze,
+            3: self._roll_out,
+            4: self._refuse_unseen,
+            5: self._evict,
+            6: self._fill_redis,
+            7: self._roll_out_at_once,
+            8: self._start_slowly,
+            9: self._fall_silent,
+        }
         self.met = 0  # bursts that came while workers were being told to stop
         self.growth = 0
 
@@ -249,6 +315,37 @@ class Bursts:
             assert self._platform.evict(turn.pod) == 429
             assert turn.pod in self._platform.kubelet.processes()
             self._burst(pool)
+
+    def _freeze(self, pool: str) -> None:
+        """A worker stands still for less than its registration lasts."""
+        with self._platform.held(pool, 1) as (turn,), self._platform.frozen(turn):
+            self._burst(pool)
+            time.sleep(3)
+
+    def _refuse_unseen(self, pool: str) -> None:
+        """A quota stops the growth while the controller's view of the pods stands still."""
+        with self._platform.held(pool, 1), self._platform.quota(1), self._platform.pods_silent():
+            self._burst(pool)
+            time.sleep(3)
+
+    def _fill_redis(self, pool: str) -> None:
+        """Workers can write neither heartbeats nor results for a while."""
+        with self._platform.held(pool, 1):
+            self._burst(pool)
+            with self._platform.redis_full():
+                time.sleep(5)
+
+    def _start_slowly(self, pool: str) -> None:
+        with self._platform.slow_starts(4):
+            self._burst(pool)
+            time.sleep(2)
+        self._burst(pool)
+
+    def _fall_silent(self, pool: str) -> None:
+        """The controller goes on by what it saw last, until pods are lowered that it cannot see."""
+        with self._platform.held(pool, 1), self._platform.pods_silent():
+            self._burst(pool)
+            time.sleep(5)
 
     def _roll_out_at_once(self, pool: str) -> None:
         """While workers start and pop."""

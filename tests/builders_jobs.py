@@ -29,6 +29,11 @@ class SlowPopStockWorker(_SlowPop, Worker):  # pyright: ignore[reportIncompatibl
     pass
 
 
+class ImpatientSafeWorker(SafeWorker):
+    result_patience = 3.0
+    last_chance = 2
+
+
 def job(seconds: float) -> None:
     current = get_current_job()
     assert current is not None

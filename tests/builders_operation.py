@@ -20,7 +20,7 @@ from control_plane.driver import ControlPlane
 from components.rights import system_rules, worker_rules
 from ebbtide.demo.embedded_redis import EmbeddedRedis, free_port
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, dump
-from ebbtide.vocabulary.labels import CONTROLLER
+from ebbtide.vocabulary.labels import CONTROLLER, WORKLOAD
 from ebbtide.vocabulary.windows import BusinessHours
 from tests.builders_control_plane import Fresh, eventually
 from tests.builders_controllers import config, pool_policy
@@ -176,7 +176,7 @@ def _image_environment() -> dict[str, str]:
 
 
 def _deployment(name: str) -> dict[str, Any]:
-    labels = {"app": name}
+    labels = {WORKLOAD: name}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "worker", "image": "worker"}]}}
     spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": pod}
     return {"metadata": {"name": name}, "spec": spec}

@@ -12,10 +12,10 @@ from ebbtide.vocabulary.controller_config import RedisEndpoint
 DEADLINE = 15.0  # seconds
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+def wait_until(condition: Callable[[], object], what: str, *, limit: float = DEADLINE) -> None:
+    deadline = time.monotonic() + limit
     while not condition():
-        assert time.monotonic() < deadline, f"waited {DEADLINE:.0f} s for {what}"
+        assert time.monotonic() < deadline, f"waited {limit:.0f} s for {what}"
         time.sleep(0.01)
 
 

@@ -53,10 +53,11 @@ def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> No
 class Events:
     def __init__(self, api: KubeApi, config: ControllerConfig) -> None:
         self._api = api
-        self._about = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
-        self._about |= {
+        pools = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
+        budgets = {
             f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets
         }
+        self._about = pools | budgets
         self._waiting: queue.SimpleQueue[tuple[_Object, dict[str, Any]] | None] = queue.SimpleQueue()
         self._counts: Counter[str] = Counter()
         self._closing = threading.Event()

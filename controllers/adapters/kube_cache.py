@@ -5,7 +5,7 @@ a list from the server's own cache comes whole and may be older than what was se
 like a quiet one. Bookmarks come once a minute, the first after up to two, so longer silence ends the watch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import randint, uniform
 from threading import Event, Thread
 from time import monotonic
@@ -20,6 +20,15 @@ _SILENCE, _STALE = 130.0, 150.0  # seconds without a word: the watch is given up
 _SHORT_BREAK = 5.0  # seconds that a lost watch may take to come back before anyone is told
 _LONGEST_WAIT = 2.0
 _WATCH_SECONDS = (300, 600)  # how long the server keeps a watch: spread, so that they do not all end together
+
+
+def pages(api: KubeApi, path: str, **query: str) -> Iterator[Json]:
+    """A list as it is now. Raises `ApiError`."""
+    page = Json()
+    while not page or query["continue"]:
+        page = api.get(path, limit=_PAGE, **query)
+        query["continue"] = page["metadata"].get("continue", "")
+        yield page
 
 
 class KubeCache(Generic[T]):
@@ -42,6 +51,10 @@ class KubeCache(Generic[T]):
     def close(self) -> None:
         """Its thread ends by itself: at once, or when a server that hangs has been waited for."""
         self._closed.set()
+        self.reconnect()
+
+    def reconnect(self) -> None:
+        """A new watch begins after the last event that came: what a slow or silent one kept back arrives at once."""
         if self._watch is not None:
             self._watch.stop()
 
@@ -71,13 +84,10 @@ class KubeCache(Generic[T]):
                     self._version = ""  # it has expired, or is of a history that this server does not know
 
     def _list(self) -> str:
-        found: dict[str, T] = {}
-        query, page = {**self._selector, "limit": _PAGE}, Json()
-        while not page or query["continue"]:
-            page = self._api.get(self._path, **query)
+        found, page = dict[str, T](), Json()
+        for page in pages(self._api, self._path, **self._selector):
             for item in page["items"]:
                 self._put(found, item, self._slim(item))
-            query["continue"] = page["metadata"].get("continue", "")
         if found != self._kept or not self.revision:
             self._kept = found
             self._tell()

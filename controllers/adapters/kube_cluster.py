@@ -7,7 +7,6 @@ old costs one refused write, pods that are too old could cost a job.
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -15,7 +14,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from controllers.adapters.kube_cache import KubeCache
+from controllers.adapters.kube_cache import KubeCache, pages
 from controllers.adapters.kube_objects import Kept, Lifetime, budget, deployment, lifetime, pod, replica_set
 from controllers.ports import (
     Action,
@@ -30,7 +29,7 @@ from controllers.ports import (
     Unknown,
 )
 from ebbtide.vocabulary.controller_config import ControllerConfig
-from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, Category
+from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, WORKLOAD, Category
 
 T = TypeVar("T")
 
@@ -93,7 +92,6 @@ class KubeCluster:
         self._revisions: list[int] = []
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._uids: dict[str, str] = {}  # of budgets
-        self._renewed: dict[str, tuple[int, Kept[PoolSeen]]] = {}  # read after a refused write, and when by its cache
         self._seen = ClusterSeen()
 
     def start(self) -> None:
@@ -123,8 +121,8 @@ class KubeCluster:
             self._send(action)
         except ApiError as error:
             self.said = str(error)
-            if error.status == 409 and isinstance(action, Scale):
-                self._renew(action.pool)
+            if error.status == 409 and isinstance(action, Scale):  # what it was decided on is old
+                self._catch_up(self._pools[action.pool].namespace)
             if error.status in _PASSING or error.status >= 500:
                 return Outcome.FAILED
             return Outcome.STALE if error.status == 409 else Outcome.REFUSED
@@ -136,7 +134,7 @@ class KubeCluster:
             deployments = cache.snapshot()
             sets, pods = _by_owner(self._sets[space]), _by_owner(self._pods[space])
             for name, policy in self._pools.items():
-                if policy.namespace == space and (kept := self._newest(name, deployments, cache.revision)) is not None:
+                if policy.namespace == space and (kept := deployments.get(policy.deployment)) is not None:
                     own = sets.get(kept.uid, [])
                     inputs = (kept.seen, own, [each for one in own for each in pods.get(one.uid, ())])
                     same = name in self._seen.pools and self._inputs[name] == inputs
@@ -148,21 +146,21 @@ class KubeCluster:
                     self._uids[name], budgets[name] = kept.uid, kept.seen
         return ClusterSeen(pools, budgets)
 
-    def _renew(self, name: str) -> None:
-        """The cache is behind: see the pool as it is, so that a raise need not wait for the watch."""
-        policy = self._pools[name]
-        revision = self._deployments[policy.namespace].revision
-        with suppress(ApiError):  # the watch will tell
-            kept = deployment(self._api.get(f"{_APPS}/{policy.namespace}/deployments/{policy.deployment}"))
-            self._renewed[name], self._revisions = (revision, kept), []
+    def _catch_up(self, namespace: str) -> None:
+        for caches in (self._deployments, self._pods):
+            caches[namespace].reconnect()
 
-    def _newest(self, name: str, cached: Mapping[str, Kept[PoolSeen]], revision: int) -> Kept[PoolSeen] | None:
-        """As cached, or as read since then. Pods are no newer for it, so by what was read nothing may be lowered."""
-        kept, (since, renewed) = cached.get(self._pools[name].deployment), self._renewed.get(name, (-1, None))
-        if kept is None or renewed is None or since != revision or renewed.seen.version == kept.seen.version:
-            self._renewed.pop(name, None)
-            return kept
-        return replace(renewed, seen=replace(renewed.seen, settled=False))
+    def _check_pods(self, name: str) -> None:
+        """A watch may be connected and silent: the pods that a lowering was decided on must be those that are there.
+
+        Raises `ApiError`: a conflict if they are not.
+        """
+        policy, (_, sets, cached) = self._pools[name], self._inputs[name]
+        own, path = {kept.uid for kept in sets}, f"{_CORE}/{policy.namespace}/pods"
+        found = pages(self._api, path, labelSelector=f"{WORKLOAD}={policy.deployment}")
+        listed = {pod(item) for page in found for item in page["items"]}
+        if {kept for kept in listed if kept is not None and kept.owner in own} != {*cached}:
+            raise ApiError(409, "the pods that are there are not those that the watch told of")
 
     def _measure(self, namespace: str) -> None:
         self.measures.see(namespace, {kept.uid: kept.seen for kept in self._lives[namespace].snapshot().values()})
@@ -181,6 +179,9 @@ class KubeCluster:
                 self._api.patch(f"{_CORE}/{pool.namespace}/pods/{action.pod}", cost, fieldManager=FIELD_MANAGER)
                 return
             body = {"apiVersion": "autoscaling/v1", "kind": "Scale"}
+            seen = self._seen.pools.get(action.pool)
+            if seen is not None and action.replicas < seen.replicas:
+                self._check_pods(action.pool)
             path, spec = f"{_APPS}/{pool.namespace}/deployments/{pool.deployment}/scale", {"replicas": action.replicas}
         if action.version:
             metadata["resourceVersion"] = action.version

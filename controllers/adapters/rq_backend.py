@@ -22,13 +22,18 @@ local function ever_used(place)
   return registered[place] == 1
 end
 
-local function stuck(key)
-  local count = 0
-  for _, id in ipairs(ask('LRANGE', key, 0, 99)) do
-    local seen = ask('GET', key .. ':first_seen:' .. id)
-    if seen and now - tonumber(seen) > 60 then count = count + 1 end  -- RQ's own patience
+local function in_between(key)  -- popped and not started; stuck there
+  local transit, lost = ask('LLEN', key), 0
+  for _, id in ipairs(transit > 0 and ask('LRANGE', key, 0, 99) or {}) do
+    -- RQ writes a start to `rq:wip` and, 60 s later, to the job's own executions, in one step. The id leaves this list
+    -- only after that: until then the job counts as running, and not twice.
+    local started = ask('ZCOUNT', 'rq:executions:' .. id, now + 60, '+inf') > 0
+    local seen = not started and ask('GET', key .. ':first_seen:' .. id)
+    local stuck = seen and now - tonumber(seen) > 60  -- RQ's own patience
+    if started or stuck then transit = transit - 1 end
+    if stuck then lost = lost + 1 end
   end
-  return count
+  return transit, lost
 end
 
 local function hosts(members)
@@ -53,11 +58,10 @@ local function queue(name, place)
     oldest = id and ask('HGET', 'rq:job:' .. id, 'enqueued_at') or ''
     if keys == 1 then return {waiting, 0, 0, 0, 0, 0, 0, oldest, {}} end
   end
-  local popped = ask('LLEN', transit)
-  local lost = popped > 0 and stuck(transit) or 0
+  local popped, lost = in_between(transit)
   local running, overdue = ask('ZCOUNT', wip, now, '+inf'), ask('ZCOUNT', wip, '-inf', '(' .. now)
   local due_soon = ask('ZCOUNT', scheduled, '-inf', now + 60)  -- only a worker can move them to the list
-  return {waiting, popped - lost, running, overdue + lost, due_soon, 0, 0, oldest, hosts(ask('SMEMBERS', workers))}
+  return {waiting, popped, running, overdue + lost, due_soon, 0, 0, oldest, hosts(ask('SMEMBERS', workers))}
 end
 """
 

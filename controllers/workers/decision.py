@@ -70,7 +70,7 @@ def decide_workers(seen: PoolReading, policy: PoolPolicy) -> WorkerDecision:
     target = _clamped(max(seen.jobs, int(seen.chores)), seen.floor, policy)
     if target:
         target = min(target + seen.unreachable, policy.max_workers)
-    plain = seen.settled and seen.held is None and seen.trusted and not seen.unreachable
+    plain = seen.settled and seen.held is None and seen.trusted
     if plain and seen.granted is not None and seen.granted < seen.workers:
         return WorkerDecision(seen.granted, Reason.REFUSED)  # as many as exist: asking for no more touches none
     if target > seen.workers:
@@ -126,8 +126,6 @@ def _obstacle(seen: PoolReading, policy: PoolPolicy) -> Reason | None:
         return Reason.UNTRUSTED
     if seen.held is not None:
         return seen.held
-    if seen.unreachable:
-        return Reason.REPLACE
     if not policy.safe_stop:
         return Reason.NO_SAFE_STOP
     if not seen.settled or seen.missing:

@@ -36,6 +36,7 @@ Url = Annotated[
     str,
     typer.Option("--url", envvar="EBBTIDE_CONTROLLER_URL", help="Ask there instead of through the API server."),
 ]
+_PODS = ("running", "idle", "pending", "failing", "unreachable", "terminating")
 _WIDE = 110  # columns, from which on the pods of each pool are shown too
 
 
@@ -133,7 +134,7 @@ def pool_table(pools: list[Document], ages: object, *, wide: bool) -> Table:
     table = _table("pool", "jobs", "workers", *(["pods"] if wide else []), "reading", "because")
     for pool in pools:
         reading = at(pool, "reading")
-        pods = [f"{pool.get(key) or 0} {key}" for key in ("running", "idle", "pending", "terminating") if pool.get(key)]
+        pods = [f"{pool.get(key) or 0} {key}" for key in _PODS if pool.get(key)]
         table.add_row(
             str(pool.get("name")),
             demand_text(reading),

@@ -6,22 +6,42 @@ the server to end the blocking pop. Whichever comes first, the end of the wait o
 
 A second SIGTERM changes nothing, since no signal may cut a job short; a second SIGINT (Ctrl-C, or a second shutdown
 command) still ends the job at once, as in RQ. Give the pod a grace period longer than the longest job.
+
+Nor does it lose a job when Redis is away, full or failing over, where the stock worker ends at its next heartbeat: every
+command waits (`patience`). The job's own process waits to store the result, for `RESULT_PATIENCE` at most. Told to stop
+meanwhile, the worker leaves when the job is over, or at once if it has none.
 """
 
+import logging
+import os
 import signal
-from collections.abc import Sequence
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from redis import Redis
-from rq import Queue, Worker, worker_registration
-from rq.exceptions import StopRequested
+from redis.exceptions import RedisError, ResponseError
+from rq import Queue, Worker, suspension, worker_registration
+from rq.exceptions import DequeueTimeout, StopRequested
 from rq.job import Job
-from rq.utils import now
+from rq.registry import StartedJobRegistry
+from rq.utils import current_timestamp, now
 
+from ebbtide.jobs.job_clock import JobClock
+from ebbtide.jobs.patience import Patience, is_outage, make_patient
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
+RESULT_PATIENCE = 30 * 60.0  # seconds that a finished job waits for Redis to take its result
+LAST_CHANCE = 30  # seconds that a worker has to beat again before its job is given up
+SCHEDULER_STOPS_WITHIN = 5.0  # seconds
+
 _RQ_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+_log = logging.getLogger("rq.worker")
 
 
 class InterruptibleQueue(Queue):
@@ -31,37 +51,59 @@ class InterruptibleQueue(Queue):
 
     @classmethod
     def lmove(cls, connection: Redis, queue_key: str, timeout: int | None) -> Any:
-        with connection.client() as single:
-            cls.gate.enter(single)
-            popped = None
-            try:
-                popped = super().lmove(single, queue_key, timeout)
-            finally:
-                cls.gate.leave(popped)
-        return popped
+        return cls._pop(connection, lambda single: super(InterruptibleQueue, cls).lmove(single, queue_key, timeout))
 
     @classmethod
     def lpop(cls, queue_keys: Sequence[str], timeout: int | None, connection: Redis | None = None) -> Any:
         if connection is None:
             return super().lpop(queue_keys, timeout)
+        return cls._pop(connection, lambda single: super(InterruptibleQueue, cls).lpop(queue_keys, timeout, single))
+
+    @classmethod
+    def _pop(cls, connection: Redis, pop: Callable[[Redis], Any]) -> Any:
+        """An outage ends the pop as if nothing had come: RQ goes on with a heartbeat, which waits for Redis."""
         with connection.client() as single:
             cls.gate.enter(single)
             popped = None
             try:
-                popped = super().lpop(queue_keys, timeout, connection=single)
+                popped = pop(single)
+            except RedisError as error:
+                if not is_outage(error):
+                    raise
+                raise DequeueTimeout(0, cls.__name__) from error
             finally:
                 cls.gate.leave(popped)
         return popped
 
 
 class SafeWorker(Worker):
-    """Stops between jobs, never in one."""
+    """Stops between jobs, never in one; outlives an absence of Redis."""
+
+    result_patience = RESULT_PATIENCE
+    last_chance = LAST_CHANCE
 
     _gate: PopGate
     _unblocker: Unblocker
 
-    def bootstrap(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._gate = PopGate(StopRequested)
+        self._clock = JobClock()
+        self._overdue: dict[tuple[str, bytes, float], float] = {}  # starts past their deadline, and since when we know
+        self._given_up = False
+        super().__init__(*args, **kwargs)
+
+    def _set_ip_address(self, connection: Redis) -> None:
+        # The first command of a worker's life. A copy that RQ makes only to look at a worker never comes here.
+        make_patient(connection, Patience(self._bear))
+        super()._set_ip_address(connection)
+
+    def work(self, *args: Any, **kwargs: Any) -> bool:
+        try:
+            return super().work(*args, **kwargs)
+        except StopRequested:  # told to stop before it was ready
+            return False
+
+    def bootstrap(self, *args: Any, **kwargs: Any) -> None:
         popping: type[Any] = type("PoppingQueue", (InterruptibleQueue, self.queue_class), {"gate": self._gate})
         self.queue_class = popping
         self._unblocker = Unblocker(self._gate, self.connection.connection_pool, self._note_request)
@@ -69,6 +111,8 @@ class SafeWorker(Worker):
         # As process 1 of a container an unhandled SIGTERM is dropped: handle it from the first moment.
         self._install_signal_handlers()
         super().bootstrap(*args, **kwargs)
+
+    # --- being told to stop ---------------------------------------------------------------------------------------
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         if self._gate.closed:
@@ -83,32 +127,169 @@ class SafeWorker(Worker):
     def _note_request(self, connection: Redis) -> None:
         connection.hset(self.key, "shutdown_requested_date", now().strftime(_RQ_TIME))
 
-    def dequeue_job_and_maintain_ttl(
-        self, timeout: int | None, max_idle_time: int | None = None
-    ) -> tuple[Job, Queue] | None:
-        self._gate.empty_handed = True
+    def teardown(self) -> None:
+        if self.is_horse:
+            return
+        self._gate.closed = True  # nothing is waited for any more
         try:
-            return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
-        finally:
-            self._gate.empty_handed = False
+            super().teardown()
+        except (RedisError, StopRequested) as error:
+            why = error.__cause__ or error
+            _log.warning("Worker %s: left without a word, since Redis cannot be used: %s", self.name, why)
+        self._unblocker.finish()
+
+    def stop_scheduler(self) -> None:
+        """It may wait for Redis. It holds no work: what is due is moved in one transaction, by another after a minute."""
+        process = self.scheduler and self.scheduler._process  # noqa: SLF001
+        if process and process.is_alive():
+            process.terminate()
+            process.join(SCHEDULER_STOPS_WITHIN)
+            process.kill()
+            process.join()
+
+    # --- being patient --------------------------------------------------------------------------------------------
+
+    def _bear(self, error: Exception, waited: float) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # the thread that hears commands must hear them again afterwards; it ends with the process
+        if self.is_horse:
+            self._bear_in_horse(error, waited)
+        elif self._gate.client_id is not None:
+            raise error  # repeated on another connection, a pop could not be ended
+        elif self._gate.closed and (self._gate.empty_handed or self._horse_has_ended()):
+            raise StopRequested from error
+
+    def _bear_in_horse(self, error: Exception, waited: float) -> None:
+        if waited < self.result_patience and not self._given_up:
+            return
+        if not self._given_up:
+            job = self.execution.job_id if self.execution else "?"
+            _log.error(
+                "Redis could not be used for %d s: giving up on job %s, which RQ will retry or fail", waited, job
+            )
+        self._given_up = True
+        raise error
+
+    def _horse_has_ended(self) -> bool:
+        if not self.horse_pid:
+            return False
+        try:
+            return os.waitid(os.P_PID, self.horse_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    # --- a job ----------------------------------------------------------------------------------------------------
+
+    def fork_work_horse(self, job: Job, queue: Queue) -> None:
+        self._clock.stop()
+        super().fork_work_horse(job, queue)
+
+    def prepare_job_execution(self, job: Job, remove_from_intermediate_queue: bool = False) -> None:  # noqa: FBT001, FBT002 - RQ's signature
+        super().prepare_job_execution(job, remove_from_intermediate_queue)
+        self._clock.start()
+
+    def handle_execution_ended(self, job: Job, queue: Queue, heartbeat_ttl: int) -> None:
+        self._clock.stop()
+        super().handle_execution_ended(job, queue, heartbeat_ttl)
+
+    def cleanup_execution(self, job: Job, pipeline: Any) -> None:
+        """RQ forgets the execution before it is told that the transaction went through, and may have to repeat that."""
+        execution = self.execution
+        super().cleanup_execution(job, pipeline)
+        if self.is_horse:
+            self.execution = execution
+
+    def set_current_job_working_time(self, current_job_working_time: float, pipeline: Any = None) -> None:
+        """By this RQ kills a job that is over its time. Waiting for Redis, before or after the job, is no such time."""
+        super().set_current_job_working_time(min(current_job_working_time, self._clock.seconds), pipeline)
+
+    def monitor_work_horse(self, job: Job, queue: Queue) -> None:
+        try:
+            super().monitor_work_horse(job, queue)
+        except (StopRequested, SystemExit):
+            raise
+        except Exception:  # the worker ends by it, and in a pod everything with it: the job first
+            _log.exception("Worker %s: cannot go on; leaving when job %s has ended", self.name, job.id)
+            self.wait_for_horse()
+            raise
+
+    def wait_for_horse(self) -> Any:
+        ended = super().wait_for_horse()
+        self._gate.empty_handed = True
+        return ended
+
+    # --- being known ----------------------------------------------------------------------------------------------
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
         # RQ beats at the start of every round of its dequeue loop: the place to leave it, even with Redis away.
         if self._gate.closed and self._gate.empty_handed:
             raise StopRequested
         super().heartbeat(timeout, pipeline)
-        if pipeline is None and not self.connection.hexists(self.key, "state"):
-            self._register_anew()
+        if pipeline is None:
+            if not self._is_known():
+                self._register_anew()
+            self._listen_again()
+
+    def _is_known(self) -> bool:
+        with self.connection.pipeline() as pipeline:
+            pipeline.hmget(self.key, "state", "hostname")
+            pipeline.sismember(self.redis_workers_keys, self.key)
+            told, listed = pipeline.execute()
+        return bool(listed) and None not in told
 
     def _register_anew(self) -> None:
-        """A Redis that lost its data forgot this worker, whose pod would count as busy for as long as it lives."""
+        """Forgotten with lost data, or in an outage longer than RQ remembers it, its pod would count as busy for ever."""
         with self.connection.pipeline() as pipeline:
             told = cast("dict[Any, Any]", self.serialize()) | {"state": self.get_state()}
             pipeline.hset(self.key, mapping=told)
             worker_registration.register(self, pipeline)
             pipeline.execute()
 
-    def teardown(self) -> None:
-        super().teardown()
-        if not self.is_horse:
-            self._unblocker.finish()
+    def maintain_heartbeats(self, job: Job) -> None:
+        super().maintain_heartbeats(job)
+        self._listen_again()
+
+    def _listen_again(self) -> None:
+        """Commands come on a connection that only listens: one to a server that is gone may seem well for ever."""
+        with suppress(ResponseError):  # a user without the right to ask
+            told: Any = self.connection.pubsub_numsub(self.pubsub_channel_name)
+            if not told[0][1]:
+                listening = self.pubsub and self.pubsub.connection and self.pubsub.connection._sock  # noqa: SLF001
+                with suppress(OSError, AttributeError):  # it has just noticed
+                    listening.shutdown(socket.SHUT_RDWR)
+
+    def clean_registries(self) -> None:
+        """After an outage the deadlines of running jobs have passed: their workers beat again, if they live, at once."""
+        seen = {start: self._overdue.get(start, time.monotonic()) for start in self._starts_past_their_deadline()}
+        self._overdue = seen
+        if all(time.monotonic() - since >= self.last_chance for since in seen.values()):
+            self._overdue = {}
+            super().clean_registries()
+
+    def _starts_past_their_deadline(self) -> list[tuple[str, bytes, float]]:
+        found: list[tuple[str, bytes, float]] = []
+        for queue in self.queues:
+            key = StartedJobRegistry(queue.name, connection=self.connection).key
+            starts: Any = self.connection.zrangebyscore(key, 0, current_timestamp(), withscores=True)
+            found += [(key, start, deadline) for start, deadline in starts]
+        return found
+
+    @property
+    def dequeue_timeout(self) -> int:
+        return min(super().dequeue_timeout, self.last_chance) if self._overdue else super().dequeue_timeout
+
+
+def _is_suspended(connection: Redis, worker: Any = None) -> Any:
+    """Asked by `rq worker` before it makes the worker: it would exit here, and its pod crash in a loop, without Redis."""
+    signal.signal(signal.SIGTERM, _leave)
+    make_patient(connection, Patience())
+    return suspension.is_suspended(connection, worker)
+
+
+def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(0)
+
+
+_command = sys.modules.get("rq.cli.workers")  # there if `rq` imports this module, which it does first of all
+if _command is not None:
+    _command.is_suspended = _is_suspended  # pyright: ignore[reportAttributeAccessIssue] - what it imported

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
 UNBLOCK_EVERY = 0.05  # seconds: the first request may come a moment before the pop blocks
 
@@ -21,8 +23,8 @@ class PopGate:
     def __init__(self, stop: type[Exception]) -> None:
         self._stop = stop
         self.closed = False
-        self.client_id: int | None = None
-        self.empty_handed = False  # in the dequeue loop, holding no job
+        self.client_id: int | None = None  # while it pops
+        self.empty_handed = True  # holds no job
 
     def enter(self, connection: Redis) -> None:
         self.empty_handed = True
@@ -45,7 +47,7 @@ class Unblocker(threading.Thread):
         super().__init__(name="ebbtide-unblocker", daemon=True)
         self._gate = gate
         self._note = note
-        settings: dict[str, Any] = {**pool.connection_kwargs, "socket_timeout": 2}
+        settings: dict[str, Any] = {**pool.connection_kwargs, "socket_timeout": 2, "retry": Retry(NoBackoff(), 0)}
         self._connection = Redis(connection_pool=ConnectionPool(pool.connection_class, **settings))
         self._asked = threading.Event()
         self._over = threading.Event()

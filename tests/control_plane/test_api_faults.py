@@ -12,6 +12,7 @@ from control_plane.driver import ControlPlane
 from controllers.adapters.kube_api import KubeApi
 from controllers.loop import Loop
 from controllers.ports import PodPhase, Ports
+from controllers.workers import refusals
 from tests.builders_control_plane import Fresh, eventually
 from tests.builders_kube import Pool, config_of, watching
 from tests.fakes import FakeDemand, FakeQueue, ListJournal, ManualClock, ScriptedWaker
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.control_plane
 SWEEP = timedelta(seconds=15)  # so that two of them are long enough on a busy machine
 TWO_SWEEPS = 2 * SWEEP.total_seconds()
 FAULT_LASTS = 1.5  # seconds
+UNSEEN, REFUSED = 2, 2  # pods that a silent watch hides, and that a quota refuses
 FAULTS = [fault for fault in ApiFault if fault is not ApiFault.NONE]
 
 
@@ -61,7 +63,7 @@ def _staged(pool: Pool, proxy: ApiProxy) -> Stage:
         doubt=lambda: "; ".join(doubts),
     )
     config = config_of(["train"], ["api"], pool.namespace)
-    pools = tuple(replace(policy, max_workers=2 + len(FAULTS)) for policy in config.pools)
+    pools = tuple(replace(policy, max_workers=2 + len(FAULTS) + UNSEEN + REFUSED) for policy in config.pools)
     loop = Loop(replace(config, sweep=SWEEP, pools=pools), ports)
     started = time.monotonic()
 
@@ -122,6 +124,38 @@ def test_the_loop_recovers_within_two_sweeps_and_no_busy_worker_goes(stage: Stag
     assert busy <= running_names(stage)
     stage.doubts.clear()
     until(stage, lambda: is_budget(stage, 1), "the budget to open again", TWO_SWEEPS)
+
+
+def test_a_refused_pool_keeps_the_busy_pods_that_a_silent_watch_hides(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals, "PATIENCE", timedelta(seconds=1))
+    quotas = f"/api/v1/namespaces/{stage.pool.namespace}/resourcequotas"
+    before = running_names(stage)
+    few = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": str(len(before) + UNSEEN)}}}
+    stage.pool.api.create(quotas, {"apiVersion": "v1", "kind": "ResourceQuota", **few})
+    eventually(lambda: stage.pool.api.get(f"{quotas}/few").get("status", {}).get("hard"), what="the quota to hold")
+    stage.proxy.begin(ApiFault.PODS_SILENT)
+    try:
+        stage.queue.enqueue(UNSEEN + REFUSED)
+        until(stage, lambda: len(running_names(stage)) == len(before) + UNSEEN, "as many pods as the quota grants")
+        unseen = running_names(stage) - before
+        for pod in unseen:
+            stage.queue.join(pod)
+            stage.queue.pop(pod)
+            stage.queue.start(pod)
+        ends = time.monotonic() + 4
+        while time.monotonic() < ends:  # far longer than a refusal is borne
+            stage.turn()
+            time.sleep(0.1)
+
+        assert running_names(stage) == before | unseen
+        seen = stage.pool.seen()
+        assert seen is not None
+        assert unseen.isdisjoint(pod.name for pod in seen.pods), "the watch was not silent"
+    finally:
+        stage.proxy.end()
+        stage.pool.api.delete(f"{quotas}/few")
 
 
 def running_names(stage: Stage) -> set[str]:

@@ -26,9 +26,9 @@ def test_ten_bursts_are_done_once_each_and_leave_no_worker(stage: Platform) -> N
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
-def test_fifty_bursts_are_done_once_each_and_leave_no_worker(stage: Platform) -> None:
-    judged(stage, seed=2, bursts=count(50, 10))
+@pytest.mark.timeout(3600)
+def test_a_hundred_bursts_are_done_once_each_and_leave_no_worker(stage: Platform) -> None:
+    judged(stage, seed=2, bursts=count(100, 10))
 
 
 def judged(stage: Platform, *, seed: int, bursts: int) -> None:

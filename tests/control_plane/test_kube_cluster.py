@@ -291,7 +291,7 @@ def test_start_up_and_drain_of_flexible_pods_are_measured(pool: Pool, fresh: Fre
 def test_a_tool_that_applies_its_own_number_again_is_a_rival(control_plane: ControlPlane, older: str) -> None:
     with watching(control_plane, older) as pool:
         assert eventually(lambda: rival_after_apply(pool, 5), what="a write later than the creation") == "gitops"
-        assert pool.scale(2) is Outcome.DONE
+        eventually(lambda: pool.scale(2) is Outcome.DONE, what="the lowering, once its pods are seen")
         assert pool.until(lambda seen: seen.replicas == 2, "our number").rival == ""
 
 
@@ -299,3 +299,40 @@ def rival_after_apply(pool: Pool, replicas: int) -> str:
     pool.scale(1)
     pool.api.apply(pool.path, deployment("train", pool.namespace, replicas), manager="gitops")
     return pool.until(lambda seen: seen.replicas == replicas, "the other tool's number").rival
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_workers_of_silent_nodes_are_out_of_reach_and_back_with_them() -> None:
+    """The real node controller waits for most of a minute; the nodes, which KWOK plays, fall silent with it."""
+    with ControlPlane() as plane:
+        fresh = Fresh(plane)
+        fresh.node()
+        with watching(plane, fresh.namespace()) as pool:
+            scaled(pool, 2)
+            pool.until(lambda seen: phases(seen) == {PodPhase.RUNNING: 2}, "two running pods")
+            plane.suspend("kwok")
+            try:
+                silent = eventually(lambda: unreachable(pool), what="the silence to be told", patience=200)
+            finally:
+                plane.resume("kwok")
+
+    assert silent.existing == len(silent.pods) == 2
+
+
+def unreachable(pool: Pool) -> PoolSeen | None:
+    seen = pool.seen()
+    return seen if seen is not None and phases(seen) == {PodPhase.UNREACHABLE: 2} else None
+
+
+def test_a_pod_without_an_image_fails_and_so_does_one_that_crashes_in_a_loop(pool: Pool, fresh: Fresh) -> None:
+    """What a kubelet writes; there is none here, so it is written by hand."""
+    fresh.node()
+    scaled(pool, 2)
+    running = pool.until(lambda seen: phases(seen) == {PodPhase.RUNNING: 2}, "two running pods")
+    waits = {"name": "worker", "ready": False, "restartCount": 3, "image": "worker:1", "imageID": ""}
+    for seen, reason in zip(running.pods, ("CrashLoopBackOff", "ImagePullBackOff"), strict=True):
+        said = {**waits, "state": {"waiting": {"reason": reason}}}
+        pool.api.patch(f"{pool.pods_path}/{seen.name}/status", {"status": {"containerStatuses": [said]}})
+
+    pool.until(lambda seen: phases(seen) == {PodPhase.FAILING: 2}, "two failing pods")

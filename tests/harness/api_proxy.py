@@ -34,6 +34,7 @@ class ApiFault(StrEnum):
     WATCHES_CUT = "watches cut"
     DENIED = "a webhook denies writes"
     ANSWER_LOST = "writes done, answers lost"
+    PODS_SILENT = "watches of pods connected and silent"
 
 
 _STATUS = {
@@ -111,6 +112,7 @@ class ApiProxy:
             ApiFault.ANSWER_LOST: method in _WRITES,
             ApiFault.GONE: watches,
             ApiFault.WATCHES_CUT: watches,
+            ApiFault.PODS_SILENT: False,  # what is open already falls silent
         }
         fault = self.fault
         if not applies.get(fault, True):
@@ -170,7 +172,11 @@ class _Handler(BaseHTTPRequestHandler):
         # In chunks, as the server sends a watch: a client that waits for more bytes would else see no event.
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        pods = self.path.partition("?")[0].endswith("/pods") and "watch=" in self.path
         while piece := response.read1(_PIECE):
+            while pods and self.through.fault is ApiFault.PODS_SILENT:
+                self.through.hits[ApiFault.PODS_SILENT] += 1
+                time.sleep(0.02)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")

@@ -112,12 +112,12 @@ BUGS = {
         Bug(
             name="count-ignored",
             what="the cache of pods is believed though the cluster counts more of them",
-            habits=lambda: Habits(pool=_by_the_cache_alone),
+            habits=lambda: Habits(pool=_by_the_cache_alone, lists_again=False),
         ),
         Bug(
             name="silence-ignored",
             what="a pod on a silent node counts as any other",
-            habits=lambda: Habits(pool=_by_phase_alone),
+            habits=lambda: Habits(pool=_by_phase_alone, lists_again=False),
         ),
         Bug(name="doubt-ignored", what="a clock known to be wrong opens budgets", habits=lambda: Habits(doubts=False)),
     )

@@ -133,7 +133,8 @@ class Crew:
         waited = self._redis.maintain(pod.pool) if pod.job is None else None
         if waited is not None:
             self.stale_waits.append(waited)
-        self._agenda.after(MAINTENANCE, lambda: self._maintain(pod))
+        # A worker that is busy when it is time does it after its job.
+        self._agenda.after(MAINTENANCE if pod.job is None else RETRY, lambda: self._maintain(pod))
 
     def _wake_all(self) -> None:
         for pool in self._idle:

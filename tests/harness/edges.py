@@ -187,7 +187,18 @@ class Edges:
             self._land_late(write, world.random.uniform(0.5, 12.0))
             world.agenda.pass_time(TIMEOUT)
             return Outcome.FAILED
+        if write.lowers and self._habits.lists_again and not self._shows_its_pods(write.action):
+            return Outcome.STALE
         return world.cluster.carry_out(write)
+
+    def _shows_its_pods(self, action: Action) -> bool:
+        """As the adapter does: what the cache of pods shows is compared with a list, and a silent watch is replaced."""
+        assert isinstance(action, Scale)
+        pool = self._world.cluster.pools[action.pool]
+        agrees = set(self._seen.pools[action.pool].pods) == set(pool.pod_lists.at(self._world.agenda.now))
+        if not agrees:
+            self._faults.end(Fault.PODS_SILENT)
+        return agrees
 
     def _land_late(self, write: Write, delay: float) -> None:
         world = self._world

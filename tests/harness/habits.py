@@ -12,6 +12,7 @@ class Habits:
     pool: Callable[[PoolSeen], PoolSeen] = lambda seen: seen
     action: Callable[[Action], Action] = lambda action: action
     forgets: Callable[[Action], bool] = lambda _action: False  # answers "done" and sends nothing
+    lists_again: bool = True  # the pods, before a lowering: a watch may be silent
     doubts: bool = True
     replays: bool = False
     last_lowering: Scale | None = None  # carried from one incarnation to the next, for the replay

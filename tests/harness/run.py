@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
+from typing import Any
 from unittest.mock import patch
 
 from controllers.loop import Loop
@@ -18,7 +19,11 @@ from tests.harness.words import Fault, Gap, Violation
 from tests.harness.world import World
 
 # The production waits of minutes, compressed as the nights are.
-PAUSES = {"PATIENCE": timedelta(seconds=2), "FIRST_PAUSE": timedelta(seconds=5), "LONGEST_PAUSE": timedelta(seconds=5)}
+PAUSES: dict[str, Any] = {
+    "PATIENCE": timedelta(seconds=2),
+    "FIRST_PAUSE": timedelta(seconds=5),
+    "LONGEST_PAUSE": timedelta(seconds=5),
+}
 BETWEEN_TURNS = 0.2  # seconds at least: a storm of hints is one reading
 LIMIT = 420.0  # seconds after the last fault at which every job must be over
 

@@ -14,7 +14,7 @@ GUARD = 50.0
 FLEXIBLE, FIXED = ("api", "web"), "ray-head"
 _DAY = datetime(2026, 3, 4, tzinfo=UTC)  # a Wednesday
 _FIRST_MINUTE = 12 * 60
-TARGETS = 3  # faults that each run aims at a gap
+TARGETS = 4  # faults that each run aims at a gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

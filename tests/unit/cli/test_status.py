@@ -34,6 +34,8 @@ POOL: dict[str, Any] = {
     "reason": "demand-above-capacity",
     "running": 2,
     "pending": 1,
+    "failing": 1,
+    "unreachable": 0,
     "idle": 0,
     "note": "",
 }
@@ -90,7 +92,7 @@ def test_everything_that_the_controller_tells_is_shown(controller: str) -> None:
         "drain 5 min, start-up not measured yet",
         "7 waiting, 1 in transit, 2 running, oldest 1 min",
         "3 → 5",
-        "2 running, 1 pending",
+        "2 running, 1 pending, 1 failing",
         "open → closed",
         "warning: the holiday list has ended",
         "warning: eviction policy is allkeys-lru",

@@ -3,6 +3,7 @@
 The API is a script here, for what the real one is hard to bring into; the slower tier asks that one.
 """
 
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -37,6 +38,13 @@ def replica_set(name: str, replicas: int) -> dict[str, Any]:
     return item
 
 
+def worker(name: str, *, owner: str = "new", version: str = "1", marked: bool = False) -> dict[str, Any]:
+    item = named(name, name, version, spec={"containers": []}, status={"phase": "Running"})
+    item["metadata"]["ownerReferences"] = [{"uid": owner, "controller": True}]
+    item["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "-1"} if marked else {}
+    return item
+
+
 class Events:
     """An open watch: gives what the test puts in."""
 
@@ -57,30 +65,40 @@ class ScriptedApi:
     def __init__(self, **lists: list[dict[str, Any]]) -> None:
         self.lists = {DEPLOYMENTS: [], SETS: [], PODS: [], BUDGETS: [], **lists}
         self.watches: dict[str, Events] = {}
+        self.asked: list[str] = []
+        self.kept_back: dict[str, dict[str, Any]] = {}
+        self.opened: Counter[str] = Counter()  # watches
+        self.status = 409
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.refusals = 0
 
-    def get(self, path: str, **_: str) -> dict[str, Any]:
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        self.asked.append(" ".join([path, query.get("labelSelector", "")]))
         if path in self.lists:
             return {"items": self.lists[path], "metadata": {"resourceVersion": "1"}}
         folder, name = path.rsplit("/", 1)
         return next(item for item in self.lists[folder] if item["metadata"]["name"] == name)
 
     def watch(self, path: str, silence: float, **_: str) -> Events:  # noqa: ARG002 - as KubeApi has it
-        self.watches[path] = Events()
-        return self.watches[path]
+        self.opened[path] += 1
+        self.watches[path] = watch = Events()
+        if path in self.kept_back:
+            watch.told.put({"type": "MODIFIED", "object": self.kept_back.pop(path)})
+        return watch
 
     def apply(self, path: str, body: dict[str, Any], *, manager: str) -> None:  # noqa: ARG002 - as KubeApi has it
         self.sent.append((path, body))
         if self.refusals:
             self.refusals -= 1
-            raise ApiError(409, "the object has been modified")
+            raise ApiError(self.status, "the object has been modified")
 
     def change(self, path: str, item: dict[str, Any], *, told: bool) -> None:
-        """One that is told reaches the watch, too."""
+        """One that is told reaches the open watch; any other, the next one."""
         self.lists[path] = [item]
         if told:
             self.watches[path].told.put({"type": "MODIFIED", "object": item})
+        else:
+            self.kept_back[path] = item
 
 
 @contextmanager
@@ -144,57 +162,87 @@ def test_a_pool_is_settled_with_one_active_replica_set(
         assert pool(cluster).settled is settled
 
 
-def test_after_a_conflict_the_pool_is_seen_as_it_is_though_its_watch_is_behind(api: ScriptedApi) -> None:
+def test_after_a_conflict_the_pool_is_seen_as_it_is_though_its_watch_kept_that_back(api: ScriptedApi) -> None:
     with seen_by(api) as cluster:
         assert pool(cluster).version == "7"
         api.change(DEPLOYMENTS, deployment(5, "8"), told=False)
         api.refusals = 1
 
         assert raised_to(cluster, 6) is Outcome.STALE
-        assert (pool(cluster).version, pool(cluster).replicas) == ("8", 5)
+        wait_until(lambda: (pool(cluster).version, pool(cluster).replicas) == ("8", 5), "what the watch kept back")
         assert raised_to(cluster, 6) is Outcome.DONE
         assert api.sent[-1][1]["metadata"] == {"resourceVersion": "8"}
 
 
-def test_what_was_read_after_a_conflict_lowers_nothing_until_the_watch_has_caught_up(api: ScriptedApi) -> None:
+def test_other_refusals_open_no_new_watch(api: ScriptedApi) -> None:
     with seen_by(api) as cluster:
-        api.change(DEPLOYMENTS, deployment(2, "8"), told=False)
-        api.refusals = 1
-        raised_to(cluster, 6)
-        assert not pool(cluster).settled
+        api.refusals, api.status = 1, 403
+        opened = api.opened.copy()
 
-        api.change(DEPLOYMENTS, deployment(2, "8"), told=True)
-
-        wait_until(lambda: pool(cluster).settled, "the watch to catch up")
+        assert raised_to(cluster, 6) is Outcome.REFUSED
+        assert raised_to(cluster, 6) is Outcome.DONE
+        assert api.opened == opened
 
 
-def test_what_the_watch_tells_next_counts_more_than_what_was_read(api: ScriptedApi) -> None:
-    with seen_by(api) as cluster:
-        api.change(DEPLOYMENTS, deployment(2, "8"), told=False)
-        api.refusals = 1
-        raised_to(cluster, 6)
-
-        api.change(DEPLOYMENTS, deployment(2, "9"), told=True)
-
-        wait_until(lambda: (pool(cluster).version, pool(cluster).settled) == ("9", True), "what the watch told")
+def lowered_to(cluster: KubeCluster, replicas: int) -> Outcome:
+    return cluster.act(Scale(pool="train", replicas=replicas, version=pool(cluster).version, reason="test"))
 
 
-def test_a_pool_that_was_read_in_vain_is_still_settled(api: ScriptedApi) -> None:
-    """The conflict was somebody else's, or the watch was faster: nothing will tell of this version again."""
-    with seen_by(api) as cluster:
-        api.refusals = 1
-
-        assert raised_to(cluster, 6) is Outcome.STALE
-        assert pool(cluster).settled
+@pytest.fixture
+def staffed(api: ScriptedApi) -> ScriptedApi:
+    """Two workers of the pool, and one that belongs to nobody."""
+    api.lists[PODS] = [worker("train-1"), worker("train-2"), worker("stray", owner="nobody")]
+    return api
 
 
-def test_a_pool_that_is_gone_after_a_conflict_is_left_to_the_watch(api: ScriptedApi) -> None:
-    with seen_by(api) as cluster:
-        api.refusals = 1
+def test_a_lowering_is_sent_once_the_pods_that_are_there_are_those_that_were_seen(staffed: ScriptedApi) -> None:
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+        staffed.asked.clear()
 
-        def gone(path: str, **_: str) -> dict[str, Any]:
-            raise ApiError(404, f"{path} not found")
+        assert lowered_to(cluster, 1) is Outcome.DONE
+        assert staffed.asked == [f"{PODS} ebbtide.dev/workload=train"]
 
-        api.get = gone
-        assert raised_to(cluster, 6) is Outcome.STALE
-        assert pool(cluster).version == "7"
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        [worker("train-1"), worker("train-3")],
+        [worker("train-1"), worker("train-2"), worker("train-3")],
+        [worker("train-1")],
+        [worker("train-1"), worker("train-2", marked=True)],
+    ],
+)
+def test_a_silent_watch_of_pods_lowers_nothing_and_is_replaced(
+    staffed: ScriptedApi, truth: list[dict[str, Any]]
+) -> None:
+    """It is connected, and delivers nothing: another pod has come in the place of one that was seen, say."""
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+        staffed.lists[PODS] = truth
+
+        assert lowered_to(cluster, 1) is Outcome.STALE
+        assert staffed.sent == []
+        assert "watch" in cluster.said
+        wait_until(lambda: staffed.opened[PODS] == 2, "another watch of the pods")
+
+
+def test_a_raise_asks_for_no_pods(staffed: ScriptedApi) -> None:
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+        staffed.asked.clear()
+
+        assert raised_to(cluster, 3) is Outcome.DONE
+        assert staffed.asked == []
+
+
+def test_pods_that_cannot_be_listed_lower_nothing(staffed: ScriptedApi) -> None:
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+
+        def away(path: str, **_: str) -> dict[str, Any]:
+            raise ApiError(0, f"{path} cannot be reached")
+
+        staffed.get = away
+        assert lowered_to(cluster, 1) is Outcome.FAILED
+        assert staffed.sent == []

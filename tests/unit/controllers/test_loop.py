@@ -360,38 +360,3 @@ def test_the_end_of_the_holiday_list_is_told() -> None:
     bench.turn()
 
     assert [subject for _, subject, _ in bench.journal.notes] == ["calendar"]
-
-
-def test_a_pool_that_changed_meanwhile_is_decided_on_anew_at_once() -> None:
-    bench = Bench(config(pool_policy()))
-    bench.queues["train"].enqueue(3)
-    bench.cluster.refuse = Outcome.STALE
-
-    assert bench.turn() <= timedelta(milliseconds=1)
-    bench.cluster.refuse = None
-    bench.turn()
-
-    assert bench.cluster.replicas("train") == 3
-
-
-def test_one_that_changes_again_and_again_is_tried_twice_a_second() -> None:
-    """A server that answers every write with a conflict must not be flooded."""
-    bench = Bench(config(pool_policy()))
-    bench.queues["train"].enqueue(3)
-    bench.cluster.refuse = Outcome.STALE
-
-    pauses = [bench.turn() for _ in range(6)]
-
-    assert [pause >= seconds(1) for pause in pauses] == [False, True, False, True, False, True]
-
-
-def test_another_failure_of_a_write_is_not_hurried() -> None:
-    bench = Bench(config(pool_policy(), budgets=budgets("api")), start=NIGHT)
-    bench.cluster.add_budget("api")
-    bench.queues["train"].enqueue(3)
-
-    bench.cluster.refuse = Outcome.FAILED
-    assert bench.turn() == seconds(1)
-    bench.queues["train"].waiting = 0
-    bench.cluster.refuse = Outcome.STALE
-    assert bench.turn() == seconds(1)  # a budget's conflict: its close waits for nothing, its opening for the watch

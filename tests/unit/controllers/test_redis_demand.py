@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 from redis.connection import Connection
-from rq import Queue
+from rq import Queue, Worker
 
 from controllers.adapters.redis_connection import MissingPassword, connect
 from controllers.adapters.redis_demand import LONGEST_PAUSE, QUEUES_PER_CALL, RedisDemand, UnknownSource, backend_of
@@ -82,6 +82,53 @@ def test_an_entry_stuck_between_pop_and_start_is_a_janitors_work(client: Redis, 
     seen = known(RedisDemand(reader, RQ, {"mail": ["mail"]}))
 
     assert (seen.in_transit, seen.stale) == (1, 1)
+
+
+def counts(source: RedisDemand) -> tuple[int, int, int, int]:
+    seen = known(source)
+    return seen.waiting, seen.in_transit, seen.running, seen.stale
+
+
+def test_a_job_that_starts_is_one_job_at_each_of_rqs_steps(client: Redis, reader: Redis) -> None:
+    source, worker = RedisDemand(reader, RQ, {"mail": ["mail"]}), Worker(["mail"], connection=client)
+    Queue("mail", connection=client).enqueue(job, 1)
+    popped = Queue.dequeue_any(worker.queues, None, connection=client)
+    assert popped is not None
+    seen = [counts(source)]
+
+    worker.prepare_execution(popped[0])  # in `rq:wip` now, and in the intermediate list still
+    seen.append(counts(source))
+    worker.prepare_job_execution(popped[0], remove_from_intermediate_queue=True)
+    seen.append(counts(source))
+
+    assert seen == [(0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, 0)]
+
+
+@pytest.mark.parametrize("ago", [91, 149], ids=["deadline just past", "about to be forgotten"])
+def test_a_job_popped_again_after_its_worker_died_counts_though_its_first_start_is_known(
+    client: Redis, reader: Redis, ago: int
+) -> None:
+    now = int(client.time()[0])
+    client.rpush("rq:queue:mail:intermediate", "again")
+    client.zadd("rq:executions:again", {"first": now - ago + 90 + 60})  # as RQ writes it, 90 s being its patience
+
+    assert counts(RedisDemand(reader, RQ, {"mail": ["mail"]})) == (0, 1, 0, 0)
+
+
+def test_a_worker_that_stands_still_as_its_job_starts_leaves_one_job_that_counts(client: Redis, reader: Redis) -> None:
+    """Its deadline passes, it comes back: nothing may count twice, and nothing may be overlooked."""
+    source, now = RedisDemand(reader, RQ, {"mail": ["mail"]}), int(client.time()[0])
+    client.rpush("rq:queue:mail:intermediate", "slow")
+    client.set("rq:queue:mail:intermediate:first_seen:slow", now - 90)
+    client.zadd("rq:wip:mail", {"slow:1": now - 5})
+    client.zadd("rq:executions:slow", {"1": now + 55})
+    late = counts(source)
+
+    client.zadd("rq:wip:mail", {"slow:1": now + 90})
+    client.zadd("rq:executions:slow", {"1": now + 150})
+
+    assert late == (0, 0, 0, 2)  # a janitor's work, by both signs
+    assert counts(source) == (0, 0, 1, 0)
 
 
 def test_a_host_is_idle_only_if_all_its_workers_are(client: Redis, reader: Redis) -> None:

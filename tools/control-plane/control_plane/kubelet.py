@@ -77,6 +77,7 @@ class Kubelet:
         self._namespace, self._path = namespace, f"/api/v1/namespaces/{namespace}/pods"
         self._environment, self._logs = dict(environment or {}), log_folder
         self._pods: dict[str, _Pod] = {}  # by uid; written by the thread alone
+        self.start_after = 0.0  # seconds from a pod's binding to its process, as a large image takes them
         self._addresses = count()
         self._news, self._closed = Event(), Event()
 
@@ -162,7 +163,8 @@ class Kubelet:
         state = PodState(
             running=command is None, since=now, started=now, ip=address, waiting={"reason": "ContainerCreating"}
         )
-        return _Pod(name=name, container=self._containers.new(name), state=state, command=command)
+        start_at = time.monotonic() + self.start_after
+        return _Pod(name=name, container=self._containers.new(name), state=state, command=command, start_at=start_at)
 
     def _start(self, pod: _Pod) -> None:
         identity = {"POD_NAME": pod.name, "POD_NAMESPACE": self._namespace, "HOSTNAME": pod.name}

@@ -1,0 +1,25 @@
+"""How long a job itself has run, told by its process to the one that watches it: through shared memory, not Redis."""
+
+import mmap
+import struct
+import time
+
+_SECONDS = struct.Struct("d")
+
+
+class JobClock:
+    """Made before the fork. Monotonic time is the same in both processes; zero is a clock that stands."""
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, _SECONDS.size)
+
+    def start(self) -> None:
+        _SECONDS.pack_into(self._page, 0, time.monotonic())
+
+    def stop(self) -> None:
+        _SECONDS.pack_into(self._page, 0, 0.0)
+
+    @property
+    def seconds(self) -> float:
+        (begun,) = _SECONDS.unpack_from(self._page, 0)
+        return time.monotonic() - begun if begun else 0.0
