@@ -267,6 +267,8 @@ class Autoscaler(pulumi.ComponentResource):
                         "initial_delay_seconds": 60,
                         "period_seconds": 30,
                     },
+                    # It listens before it leads, so the pod of an update is ready while the old one still leads.
+                    "readiness_probe": {"tcp_socket": {"port": "metrics"}, "period_seconds": 10},
                     "resources": {"requests": {"cpu": "100m", "memory": "600Mi"}, "limits": {"memory": "600Mi"}},
                     "security_context": {
                         "allow_privilege_escalation": False,

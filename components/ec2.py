@@ -13,6 +13,7 @@ import warnings
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="aws.ec2/encryptioncontrol", category=DeprecationWarning)
     from pulumi_aws.ec2 import (
+        DefaultSecurityGroup,
         Eip,
         FlowLog,
         InternetGateway,
@@ -28,6 +29,7 @@ with warnings.catch_warnings():
     )
 
 __all__ = [
+    "DefaultSecurityGroup",
     "Eip",
     "FlowLog",
     "InternetGateway",

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import pulumi
 
 from components.ec2 import (
+    DefaultSecurityGroup,
     Eip,
     InternetGateway,
     NatGateway,
@@ -77,6 +78,7 @@ class Network(pulumi.ComponentResource):
 
     def _build(self) -> None:
         self.vpc_id = self._vpc()
+        self._close_the_default_group()
         closed = self._args.settings.nat is Nat.NONE
         plan = plan_subnets(self._args.settings.cidr, self._args.zones)
         self.public_subnet_ids = {
@@ -107,6 +109,20 @@ class Network(pulumi.ComponentResource):
             # than halfway through, with the new network built and the old one in use.
             opts=pulumi.ResourceOptions(parent=self, protect=self._args.deletion_protection),
         ).id
+
+    def _close_the_default_group(self) -> None:
+        """Each VPC has one, which AWS makes open and nobody can delete: whatever is given no group of its own gets it.
+
+        This takes over the one that is there and makes nothing; a destroy leaves it empty until the VPC goes.
+        """
+        DefaultSecurityGroup(
+            f"{self._name}-default",
+            vpc_id=self.vpc_id,
+            ingress=[],
+            egress=[],
+            tags=self._tags("default-unused"),
+            opts=self._child,
+        )
 
     def _subnet(self, zone: str, kind: str, cidr: str, role: str) -> pulumi.Output[str]:
         return Subnet(

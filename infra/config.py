@@ -9,8 +9,10 @@ from pulumi.runtime import is_config_secret
 from pulumi.runtime.config import CONFIG
 
 from ebbtide.settings.document import FOREIGN, OURS, REGION
+from ebbtide.settings.draft import REDIS_PASSWORD
 from ebbtide.settings.handed_over import value_of
-from ebbtide.settings.problems import SECRET
+from ebbtide.settings.problems import SECRET, Secret
+from ebbtide.settings.redis_token import token_fault
 
 NAMESPACE = OURS.removesuffix(":")
 
@@ -26,6 +28,8 @@ def redis_password() -> pulumi.Output[str] | None:
 
 
 def _value(key: str, text: str) -> object:
+    if key == REDIS_PASSWORD:
+        return Secret(token_fault(text))
     if is_config_secret(key):
         return SECRET
     if key == REGION:

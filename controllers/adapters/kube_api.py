@@ -104,7 +104,7 @@ class Watch:
     """The events of one open watch, as they come; ends when the server ends it."""
 
     def __init__(self, response: BaseHTTPResponse) -> None:
-        self._response = response
+        self._response, self._stopped = response, False
 
     def __iter__(self) -> Iterator[Json]:
         rest = b""
@@ -113,12 +113,14 @@ class Watch:
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (json.loads(line) for line in lines if line)
         except (HTTPError, ValueError) as error:
-            raise ApiError(0, f"the watch broke: {error}") from error
+            if not self._stopped:
+                raise ApiError(0, f"the watch broke: {error}") from error
         finally:
             self._response.close()
 
     def stop(self) -> None:
         """End it from another thread, at once, even in the middle of a wait."""
+        self._stopped = True
         with suppress(ValueError, RuntimeError, OSError):  # it has ended by itself
             self._response.shutdown()
 

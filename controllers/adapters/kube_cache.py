@@ -43,7 +43,7 @@ class KubeCache(Generic[T]):
         self._version = ""  # of the watch's last event; empty: to be listed
         self._why = "not listed yet"  # empty while a watch is open
         self._heard = monotonic()
-        self._broken = float("-inf")  # since when there is no watch
+        self._broken = self._began = float("-inf")  # since when there is no watch, and since when one is tried for
         self._watch: Watch | None = None
         self._closed = Event()
         self.start = Thread(target=self._run, name=f"watch {path}", daemon=True).start
@@ -55,6 +55,7 @@ class KubeCache(Generic[T]):
 
     def reconnect(self) -> None:
         """A new watch begins after the last event that came: what a slow or silent one kept back arrives at once."""
+        self._began = float("-inf")  # an end that is asked for is no failure
         if self._watch is not None:
             self._watch.stop()
 
@@ -71,11 +72,11 @@ class KubeCache(Generic[T]):
     def _run(self) -> None:
         failures = 0
         while not self._closed.wait(failures and min(_LONGEST_WAIT, 0.05 * 2**failures) * uniform(0.5, 1)):
-            began = monotonic()
+            self._began = monotonic()
             try:
                 self._version = self._version or self._list()
                 self._follow()
-                failures = 0 if monotonic() - began > 1 else failures + 1  # a server that ends them all at once
+                failures = 0 if monotonic() - self._began > 1 else failures + 1  # a server that ends them all at once
             except (ApiError, LookupError, TypeError, AttributeError, ValueError) as error:  # one odd answer is no end
                 failures = min(failures + 1, 10)
                 self._broken = self._broken if self._why else monotonic()

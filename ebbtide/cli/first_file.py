@@ -60,7 +60,7 @@ def file_text(answers: Answers) -> str:
 config:
   # Where everything runs. It cannot be changed later: another region is another cluster.
   aws:region: {_plain(answers.region)}
-  # Part of every resource's name and of the bill's tags. It cannot be changed later either.
+  # The cluster's name, and a tag on whatever is billed. It cannot be changed later either.
   ebbtide:customer: {customer}
   # When people work. Inside these hours nothing that runs is moved; outside them nodes empty and leave. A day that is
   # not named is closed. So are public holidays, once it is said whose: holidays: {{ country: DE, subdivision: BE }}

@@ -71,7 +71,9 @@ QUESTIONS = (
     "--image registry.example.com/ml/train:1 --longest-job 12h --yes"
 )
 def new(
-    customer: Annotated[str, typer.Argument(metavar="CUSTOMER", help="A short name; part of every resource's name.")],
+    customer: Annotated[
+        str, typer.Argument(metavar="CUSTOMER", help="A short name: the cluster's, and a tag on the bill.")
+    ],
     *,
     timezone: Annotated[str | None, typer.Option(help="IANA name, Europe/Berlin.")] = None,
     hours: Annotated[str | None, typer.Option(help='Business hours, "mon-thu 08:00-18:00, fri 08:00-15:00".')] = None,

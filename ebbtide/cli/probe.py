@@ -15,6 +15,7 @@ from ebbtide.cli.probe_facts import facts_of
 from ebbtide.cli.probe_rules import verdicts_of
 from ebbtide.cli.probe_verdicts import Probed, State, Verdict
 from ebbtide.cli.probe_wants import RIGHTS, Wants, wants_of
+from ebbtide.cli.pulumi_secret import fault_of_token
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -37,7 +38,8 @@ def probe(
     api = connect(kubeconfig, context or (settings and settings.cluster.context))
     with told(api):
         facts = facts_of(api, wants.nodes or {}, RIGHTS)
-    verdicts = verdicts_of(Probed(facts=facts, wants=wants, clock_ahead=api.clock_ahead))
+    fault = fault_of_token(settings.stack) if settings and wants.token else None
+    verdicts = verdicts_of(Probed(facts=facts, wants=wants, clock_ahead=api.clock_ahead, token_fault=fault))
     if as_json:
         print(json.dumps(_document(api, verdicts), indent=2))
     else:

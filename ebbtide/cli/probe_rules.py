@@ -13,6 +13,7 @@ from ebbtide.cli.probe_facts import Denied, Seen
 from ebbtide.cli.probe_nodes import autoscaler_name, nodes_and_room
 from ebbtide.cli.probe_verdicts import Probed, Verdict, missing, note, ok
 from ebbtide.settings.kubernetes_versions import KUBERNETES_VERSIONS
+from ebbtide.settings.redis_token import SET_TOKEN, TOKEN_WANTED
 from ebbtide.vocabulary.controller_config import UnreadableConfig, load
 from ebbtide.vocabulary.labels import CUSTOMER, NAMESPACE
 
@@ -93,6 +94,17 @@ def _storage(probed: Probed) -> Iterator[Verdict]:
         yield note("storage", f"several default classes, of which the newest counts: {', '.join(default)}")
     else:
         yield _no_class("no default class", names)
+
+
+def _token(probed: Probed) -> Iterator[Verdict]:
+    if not probed.wants.token:
+        return
+    if probed.token_fault is None:
+        yield note("token", "pulumi config get does not tell it here; pulumi up checks it before it makes anything")
+    elif probed.token_fault:
+        yield missing("token", f"wanted {TOKEN_WANTED}, found {probed.token_fault}; {SET_TOKEN}")
+    else:
+        yield ok("token", "one that ElastiCache takes")
 
 
 def _no_class(lacking: str, names: Sequence[str]) -> Verdict:
@@ -183,6 +195,7 @@ RULES: tuple[Rule, ...] = (
     _version,
     _apis,
     _storage,
+    _token,
     _metrics,
     nodes_and_room,
     _rights,

@@ -26,6 +26,7 @@ class Probed:
     facts: Facts
     wants: Wants
     clock_ahead: timedelta | None  # of the server's clock, against this machine's
+    token_fault: str | None = None  # of the stack's secret, where a cache asks for one; None where nobody could read it
 
 
 def ok(what: str, said: str) -> Verdict:

@@ -84,6 +84,7 @@ class Wants:
     image: str = ""  # of the controller
     cluster_id: str | None = None
     volumes: bool = True
+    token: bool = False  # of a cache that AWS runs
     storage_class: str | None = None  # by name; None for the cluster's default
     metrics: bool = False
     nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None where they are not there yet to be seen
@@ -110,6 +111,7 @@ def wants_of(settings: StackSettings) -> Wants:
         image=settings.controller.image,
         cluster_id=cluster.cluster_id,
         volumes=settings.redis.kind is RedisKind.IN_CLUSTER,
+        token=settings.redis.kind is RedisKind.ELASTICACHE,
         storage_class=settings.redis.storage_class,
         metrics=any(workload.replicas_owner is ReplicasOwner.HPA for workload in settings.workloads.values()),
         nodes=None if cluster.context is None else {name: cluster.node_selectors.get(name, {}) for name in pods},

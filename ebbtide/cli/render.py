@@ -19,8 +19,9 @@ from ebbtide.files import Unwritable, write_directory
 from ebbtide.preview.cost import GroupCost, group_costs
 from ebbtide.preview.graph import mermaid
 from ebbtide.preview.lasting import LastingRow, lasting_rows
-from ebbtide.preview.manifests import manifests
+from ebbtide.preview.manifests import manifests, steps
 from ebbtide.preview.masked import as_json
+from ebbtide.preview.needed_secrets import needed_secrets
 from ebbtide.preview.ownership import OwnershipRow, ownership_rows
 from ebbtide.preview.recording import record
 from ebbtide.preview.resources import Resource
@@ -40,7 +41,9 @@ class Format(StrEnum):
 
 
 _STACK_HELP = "A name (demo for stacks/Pulumi.demo.yaml) or a path."
-_OUTPUT_HELP = "Write kubernetes/*.yaml, resources.json, graph.mmd and controller-config.json to this directory."
+_OUTPUT_HELP = (
+    "Write kubernetes/*.yaml, APPLY.md, resources.json, graph.mmd and controller-config.json to this directory."
+)
 
 
 @command.command(epilog="Example: ebbtide render demo --output out/demo")
@@ -72,6 +75,8 @@ def render(
             out.print(part)
         if output is not None:
             out.print(f"\nwritten to {output}")
+            if needed := ", ".join(map(str, needed_secrets(resources))):
+                out.print(f"first make the Secrets that pods wait for ({output}/APPLY.md): {needed}")
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -83,6 +88,7 @@ def _console(*, stderr: bool = False) -> Console:
 def output_files(resources: Sequence[Resource]) -> dict[str, str]:
     """The files of `--output`, path to text."""
     files = {f"kubernetes/{name}": text for name, text in manifests(resources).items()}
+    files["APPLY.md"] = steps(resources)
     files["resources.json"] = json.dumps(as_json(resources), indent=2) + "\n"
     files["graph.mmd"] = mermaid(resources)
     files["controller-config.json"] = controller_document(resources)

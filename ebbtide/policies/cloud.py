@@ -38,6 +38,9 @@ def _open_api(seen: Seen) -> Hits:
                 yield rule, f"it lets {found} in, which cluster.publicAccess does not name"
 
 
+_GROUPS = ("aws:ec2/securityGroup:SecurityGroup", "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup")
+
+
 def _ingress(seen: Seen) -> list[tuple[Resource, list[str]]]:
     found: list[tuple[Resource, list[str]]] = []
     for resource in seen.resources:
@@ -46,7 +49,7 @@ def _ingress(seen: Seen) -> list[tuple[Resource, list[str]]]:
             found.append((resource, [texts(inputs)[key] for key in ("cidrIpv4", "cidrIpv6") if key in texts(inputs)]))
         elif resource.type == "aws:ec2/securityGroupRule:SecurityGroupRule" and inputs.get("type") == "ingress":
             found.append((resource, _blocks(inputs)))
-        elif resource.type == "aws:ec2/securityGroup:SecurityGroup":
+        elif resource.type in _GROUPS:
             found.append((resource, [block for rule in mappings(inputs.get("ingress")) for block in _blocks(rule)]))
     return found
 

@@ -56,6 +56,11 @@ class Pods:
         return self.category is Category.WORKER
 
     @property
+    def tells_when_ready(self) -> bool:
+        """Whether a container has a probe that the pod's readiness waits for; without one, to start is to be ready."""
+        return any(it.get("readinessProbe") or it.get("startupProbe") for it in self.all_containers)
+
+    @property
     def node_selector(self) -> Mapping[str, str]:
         return texts(self.spec.get("nodeSelector"))
 

@@ -10,6 +10,7 @@ TAGGABLE = frozenset(
         "cloudwatch/metricAlarm:MetricAlarm",
         "dynamodb/table:Table",
         "ebs/volume:Volume",
+        "ec2/defaultSecurityGroup:DefaultSecurityGroup",
         "ec2/eip:Eip",
         "ec2/flowLog:FlowLog",
         "ec2/instance:Instance",

@@ -10,38 +10,73 @@ of the pools says how to send those home (docs/adr/0011).
 """
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import yaml
 
 from components.ownership import KINDS_OF_FIELD, REPLICAS, REPLICAS_OWNER
+from ebbtide.preview.needed_secrets import needed_secrets, secret_of
 from ebbtide.preview.resources import Resource
-from ebbtide.vocabulary.labels import SECRET_KEYS, ReplicasOwner
+from ebbtide.vocabulary.labels import ReplicasOwner
 
 _STAGES = (
     ("10-namespaces", {"Namespace"}),
     (
         "20-cluster",
         {
+            "APIService",
+            "CSIDriver",
             "CustomResourceDefinition",
+            "IngressClass",
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyBinding",
+            "MutatingWebhookConfiguration",
             "PriorityClass",
+            "RuntimeClass",
             "StorageClass",
             "ValidatingAdmissionPolicy",
             "ValidatingAdmissionPolicyBinding",
+            "ValidatingWebhookConfiguration",
+            "VolumeSnapshotClass",
         },
     ),
     ("30-rights", {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount"}),
-    ("40-config", {"ConfigMap", "Lease", "LimitRange", "ResourceQuota", "Secret"}),
-    ("50-budgets-and-network", {"NetworkPolicy", "PodDisruptionBudget", "Service"}),
+    (
+        "40-config",
+        {
+            "ConfigMap",
+            "Lease",
+            "LimitRange",
+            "PersistentVolume",
+            "PersistentVolumeClaim",
+            "ResourceQuota",
+            "Secret",
+        },
+    ),
+    (
+        "50-budgets-and-network",
+        {"EndpointSlice", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "Service"},
+    ),
 )
+_NAMESPACES = _STAGES[0][0]
 _LAST_STAGE = "60-workloads"
+"""What makes pods, and kinds that nobody listed: an operator may make pods of them."""
 
 _HEADER = """\
 # Apply the files of this directory with: kubectl apply --server-side -f kubernetes/
 # What others write is left out, so every later apply succeeds and leaves it alone: replicas of worker pools and of
 # workloads with an autoscaler, maxUnavailable of flexible budgets. Never add --force-conflicts.
+"""
+
+_SECRETS_NOTE = """\
+# The pods wait for Secrets that no file holds; ../APPLY.md says how to make them first: {}
+"""
+
+_STEPS = """\
+# How to apply `kubernetes/`
+
+The files are in the order in which kubectl takes them; what makes pods comes last.
 """
 
 _POOLS_NOTE = """\
@@ -63,8 +98,18 @@ def manifests(resources: Sequence[Resource]) -> dict[str, str]:
     stages: dict[str, list[str]] = {}
     for resource in sorted(filter(is_object, resources), key=_sort_key):
         stages.setdefault(_stage_of(resource), []).append(document(resource))
-    notes = {_LAST_STAGE: _pools_note(resources)}
+    needed = ", ".join(map(str, needed_secrets(resources)))
+    notes = {_LAST_STAGE: (_SECRETS_NOTE.format(needed) if needed else "") + _pools_note(resources)}
     return {f"{stage}.yaml": _HEADER + notes.get(stage, "") + "".join(stages[stage]) for stage in sorted(stages)}
+
+
+def steps(resources: Sequence[Resource]) -> str:
+    """APPLY.md, beside the directory, since that holds objects alone: what comes before, between and after them."""
+    commands = [f"kubectl apply --server-side -f kubernetes/{_NAMESPACES}.yaml"]
+    if needed := needed_secrets(resources):
+        commands += ["# the Secrets that pods wait for; their values stand in no file", *(it.command for it in needed)]
+    commands += ["kubectl apply --server-side -f kubernetes/", *_pools_note(resources).splitlines()]
+    return f"{_STEPS}\n```sh\n" + "\n".join(commands) + "\n```\n"
 
 
 def document(resource: Resource) -> str:
@@ -109,15 +154,11 @@ def _stage_of(resource: Resource) -> str:
 
 
 def _secret_note(resource: Resource) -> str:
-    metadata = _metadata(resource)
-    where, name = str(metadata.get("namespace", "default")), str(metadata.get("name", resource.name))
-    keys = str(metadata.get("annotations", {}).get(SECRET_KEYS, "…")).split(",")
-    command = ["kubectl", "create", "secret", "generic", name, "--namespace", where]
-    literals = " ".join(f"--from-literal={key}=…" for key in keys)
+    secret = secret_of(resource)
     return f"""\
 ---
-# Secret {where}/{name} is left out: its values are never written to a file. Make it with:
-# {shlex.join(command)} {literals}
+# Secret {secret} is left out: its values are never written to a file. Make it with:
+# {secret.command}
 """
 
 

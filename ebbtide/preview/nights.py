@@ -7,7 +7,7 @@ by weekday and by date, since "every window but two begins 120 minutes earlier" 
 Pure: the instant is an argument.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from ebbtide.preview.document import ComingNights, WindowRow
@@ -38,15 +38,22 @@ The times are those of `components.autoscaler_flags`."""
 
 
 def coming_nights(
-    before: StackSettings | None, after: StackSettings, now: datetime, days: int = DAYS_SHOWN
+    before: StackSettings | None,
+    after: StackSettings,
+    now: datetime,
+    days: int = DAYS_SHOWN,
+    cautions: Iterable[str] = (),
 ) -> ComingNights:
-    """The windows that are open within `days` of `now` (aware), whole; nothing changes for a new customer."""
+    """The windows that are open within `days` of `now` (aware), whole; nothing changes for a new customer.
+
+    `cautions` are what else is wrong with evictions: they are found elsewhere and shown here.
+    """
     window, end = window_of(after, now), now + timedelta(days=days)
     nights = [*nights_between(window, now, end)]
     return ComingNights(
         rows=tuple(_row(after, window.hours, night) for night in nights),
         changes=() if before is None else tuple(night_changes(before, after, now, days)),
-        warnings=tuple(_warnings(window, nights, now, days)),
+        warnings=(*_warnings(window, nights, now, days), *cautions),
     )
 
 

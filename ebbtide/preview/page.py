@@ -17,6 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from ebbtide.policies import judge
+from ebbtide.preview.cautions import eviction_cautions
 from ebbtide.preview.changes import changes_between, identity
 from ebbtide.preview.comparison import compare_costs
 from ebbtide.preview.dangers import dangers_of
@@ -125,7 +126,7 @@ def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
         counts=_counts(changes),
         dangers=dangers,
         cost=compare_costs(past, settings),
-        nights=coming_nights(past, settings, asked.now),
+        nights=coming_nights(past, settings, asked.now, cautions=eviction_cautions(settings, registered)),
         ownership=tuple(
             OwnedRow(object=row.object, field=row.field, owner=row.owner, initial=row.initial)
             for row in ownership_rows(registered)

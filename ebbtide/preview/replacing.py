@@ -53,6 +53,7 @@ _AWS: Mapping[str, tuple[str, ...]] = {
         "trafficType",
         "maxAggregationInterval",
     ),
+    "ec2/defaultSecurityGroup:DefaultSecurityGroup": ("vpcId",),
     "ec2/internetGateway:InternetGateway": (),
     "ec2/launchTemplate:LaunchTemplate": ("name", "namePrefix"),
     "ec2/natGateway:NatGateway": ("subnetId", "allocationId", "connectivityType"),

@@ -19,11 +19,12 @@ MOST_RANGES = 40
 WIDEST_PREFIX = 8
 """Shorter ones are no list of one's own networks: two halves of the internet are the internet."""
 
-PRINCIPAL = r"^arn:aws(-[a-z]+)*:iam::\d{12}:(role|user)/[\w+=,.@/-]+$"
+PRINCIPAL = r"^arn:aws:iam::\d{12}:(role|user)/[\w+=,.@/-]+$"
 
 _RANGE_EXAMPLE = "203.0.113.0/24"
 _ROLE_EXAMPLE = "arn:aws:iam::123456789012:role/platform"
-_SESSION = re.compile(r"arn:(aws(?:-[a-z]+)*):sts::(\d{12}):assumed-role/([\w+=,.@-]+)/.+")
+_FOREIGN = re.compile(r"arn:aws(-[a-z]+)+:")
+_SESSION = re.compile(r"arn:aws:sts::(\d{12}):assumed-role/([\w+=,.@-]+)/.+")
 
 _OWN_RANGE_EXAMPLE = "10.20.0.0/16"
 
@@ -83,12 +84,12 @@ def _principal_hint(value: object) -> str:
     if not isinstance(value, str):
         return ""
     if session := _SESSION.fullmatch(value):
-        partition, account, role = session.groups()
-        return (
-            f"a session has no entry of its own; its role is arn:{partition}:iam::{account}:role/{role}, with its path"
-        )
+        account, role = session.groups()
+        return f"a session has no entry of its own; its role is arn:aws:iam::{account}:role/{role}, with its path"
     if value.endswith(":root"):
         return "the account's root has no entry; name a role"
+    if _FOREIGN.match(value):
+        return "a cluster in arn:aws: knows no principal of another partition"
     return "a service's own role takes no entry" if "/aws-service-role/" in value else ""
 
 

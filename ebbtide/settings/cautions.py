@@ -1,6 +1,6 @@
 """What is allowed and still worth a word: warnings, one sentence each."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from ebbtide.prices import Capacity, priced_regions
@@ -15,6 +15,7 @@ from ebbtide.settings.network import Nat
 from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import smallest_node
 from ebbtide.settings.workers import SourceKind
+from ebbtide.vocabulary.labels import Category, NodeKind
 from ebbtide.vocabulary.windows import BusinessHours
 
 EXCEPTIONS_LAST = timedelta(days=366)
@@ -36,7 +37,9 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[str
         *_about_addresses(settings),
         *_about_a_closed_network(settings),
         *_about_egress(settings),
+        *_about_readiness(settings),
         *_about_pools(settings),
+        *told_too_late(settings),
         *_about_exceptions(settings, day),
     )
 
@@ -127,6 +130,32 @@ def _about_egress(settings: StackSettings) -> Iterator[str]:
             "egress.caBundle: it replaces the list in the images and holds no authority of Amazon's, so calls to AWS "
             "that do not pass the proxy will fail; append your certificates to the public list"
         )
+
+
+def _about_readiness(settings: StackSettings) -> Iterator[str]:
+    flexible = [name for name, workload in settings.workloads.items() if workload.category is Category.FLEXIBLE]
+    if flexible:
+        yield f"workloads: {ready_at_once(flexible)}; the stack file has no key for a probe yet"
+
+
+def ready_at_once(names: Sequence[str]) -> str:
+    """What is lost without a readiness probe. `minReadySeconds` would not help: budgets count pods that are ready."""
+    return (
+        f"flexible and without a readiness probe: {', '.join(names)}. A pod counts as ready as soon as it has started, "
+        "so by night the next one may leave before it serves, and one at a time does not hold"
+    )
+
+
+def told_too_late(settings: StackSettings) -> Iterator[str]:
+    """Spot nodes, whose drain the closed budgets of workers refuse until the node goes down: docs/spot.md."""
+    for name, pool in settings.workers.items():
+        group = settings.node_groups.get(pool.node_group)
+        if group is not None and group.kind is NodeKind.SPOT:
+            yield (
+                f"workers.{name}.nodeGroup: {pool.node_group} buys spot nodes, whose workers are not told to stop "
+                "before their node goes: EKS asks the budget, which is closed. They take jobs until then, so let only "
+                "jobs run there that may start again (docs/spot.md)"
+            )
 
 
 def _about_pools(settings: StackSettings) -> Iterator[str]:

@@ -4,7 +4,7 @@ AWS itself would refuse a wrong tag too, but resource by resource and halfway th
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, TypeAlias, cast
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -16,9 +16,26 @@ from ebbtide.vocabulary.labels import PREFIX
 
 MOST_TAGS = 39  # AWS takes 50; ours are six at most, and EKS and the drivers of Kubernetes add up to eight
 
-# Beginnings of keys that are taken, and by whom. Case does not count: it does not to IAM either.
+# Keys that are taken, and by whom: beginnings, and whole ones. Case does not count: it does not to IAM either.
 _BY_AWS: Mapping[str, str] = {"aws:": "AWS keeps that beginning for itself"}
-_FOR_A_CUSTOMER: Mapping[str, str] = {**_BY_AWS, PREFIX: "Ebbtide sets tags of its own with that beginning"}
+_OF_DRIVERS = "Kubernetes' drivers and Ebbtide set tags with that beginning"
+_FOR_A_CUSTOMER: Mapping[str, str] = {
+    **_BY_AWS,
+    PREFIX: "Ebbtide sets tags of its own with that beginning",
+    "eks:": "EKS sets tags with that beginning",
+    "kubernetes.io/": _OF_DRIVERS,
+    "k8s.io/": "the autoscaler finds its groups by tags with that beginning",
+    "ebs.csi.aws.com/": _OF_DRIVERS,
+    "node.k8s.amazonaws.com/": _OF_DRIVERS,
+    "cluster.k8s.amazonaws.com/": _OF_DRIVERS,
+}
+_OF_VOLUMES = "the driver of volumes sets it itself, and does not start with it in its settings"
+_WHOLE: Mapping[str, str] = {
+    "Name": "Ebbtide names its resources with it, and IAM takes no second one in other capitals",
+    "KubernetesCluster": "Kubernetes' drivers know their cluster by it",
+    "CSIVolumeName": _OF_VOLUMES,
+    "CSIVolumeSnapshotName": _OF_VOLUMES,
+}
 
 _CHARACTERS = "letters, digits, spaces or + - = . _ : / @"
 _KEY = re.compile(r"[\w +\-=.:/@]{1,128}")
@@ -27,15 +44,20 @@ _VALUE = re.compile(r"[\w +\-=.:/@]{0,256}")
 
 def parse_cost_tags(value: object) -> dict[str, str]:
     """The tags of a customer, which must leave ours alone."""
-    return parse_tags(value, _FOR_A_CUSTOMER)
+    return parse_tags(value, _FOR_A_CUSTOMER, _WHOLE)
 
 
-def parse_tags(value: object, taken: Mapping[str, str] = _BY_AWS) -> dict[str, str]:
+def parse_tags(
+    value: object, beginnings: Mapping[str, str] = _BY_AWS, whole: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """All tags, or one error that holds every fault of them."""
     if not isinstance(value, Mapping):
         raise wanted("a mapping of tags to their values")
     tags = {str(key): text for key, text in cast("Mapping[object, object]", value).items()}
-    if faults := [*_number_faults(len(tags)), *(fault for tag in tags.items() for fault in _faults(*tag, taken))]:
+    faults = [*_number_faults(len(tags)), *_twins(tags)]
+    for key, text in tags.items():
+        faults += [*_taken(key, beginnings, whole or {}), *_faults(key, text)]
+    if faults:
         raise together(faults)
     return cast("dict[str, str]", tags)
 
@@ -49,11 +71,26 @@ def _number_faults(number: int) -> Iterator[PydanticCustomError]:
         )
 
 
-def _faults(key: str, value: object, taken: Mapping[str, str]) -> Iterator[PydanticCustomError]:
-    for start, why in taken.items():
+def _twins(keys: Iterable[str]) -> Iterator[PydanticCustomError]:
+    first: dict[str, str] = {}
+    for key in keys:
+        other = first.setdefault(key.lower(), key)
+        if other != key:
+            what, found = "keys that differ in more than capitals", f"the key {show(key)} beside {show(other)}"
+            yield wanted(what, found=found, hint="IAM takes them for one key", at=key)
+
+
+def _taken(key: str, beginnings: Mapping[str, str], whole: Mapping[str, str]) -> Iterator[PydanticCustomError]:
+    found = f"the key {show(key)}"
+    for start, why in beginnings.items():
         if key.lower().startswith(start):
-            what, found = f"a tag key that does not begin with {start}", f"the key {show(key)}"
-            yield wanted(what, found=found, hint=why, at=key)
+            yield wanted(f"a tag key that does not begin with {start}", found=found, hint=why, at=key)
+    for word, why in whole.items():
+        if key.lower() == word.lower():
+            yield wanted(f"a tag key other than {word}", found=found, hint=why, at=key)
+
+
+def _faults(key: str, value: object) -> Iterator[PydanticCustomError]:
     if _KEY.fullmatch(key) is None:
         what = f"a tag key of 1 to 128 {_CHARACTERS}"
         yield wanted(what, found=f"the key {show(key)}", hint=_length_hint(key, 128), at=key)
@@ -71,7 +108,8 @@ def _length_hint(text: str, most: int) -> str:
 
 # Letters of any alphabet pass, which editors and Python would write as different patterns: so what is refused is named.
 _ASCII_ALLOWED = r"[^\u0000-\u001f!-*,;<>?\[-^`{-\u007f]"
-_TAKEN = "|".join(re.sub("[a-z]", lambda c: f"[{c[0]}{c[0].upper()}]", re.escape(start)) for start in _FOR_A_CUSTOMER)
+_PARTS = (*map(re.escape, _FOR_A_CUSTOMER), *(f"{word.lower()}$" for word in _WHOLE))
+_TAKEN = "|".join(re.sub("[a-z]", lambda c: f"[{c[0]}{c[0].upper()}]", part) for part in _PARTS)
 _SCHEMA = {
     "type": "object",
     "maxProperties": MOST_TAGS,

@@ -30,6 +30,7 @@ from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import fits, home_kind, room_text
 from ebbtide.settings.problems import Finding, Location, did_you_mean
 from ebbtide.settings.redis import RedisKind
+from ebbtide.settings.redis_token import SET_TOKEN, TOKEN_WANTED
 from ebbtide.settings.types import ZONE_LETTERS
 from ebbtide.vocabulary.labels import Category, NodeKind
 
@@ -296,13 +297,10 @@ def _elasticache_is_possible(draft: Draft) -> Iterator[Finding]:
             found="'elasticache'",
             example="url",
         )
-    elif not draft.redis.has_password:
-        yield Finding(
-            at=(REDIS_PASSWORD,),
-            wanted="the token that the cache asks for: 16 to 128 letters, digits or ! & # $ ^ < > -",
-            found="nothing",
-            hint="pulumi config set --secret ebbtide:redisPassword",
-        )
+        return
+    fault = draft.redis.token_fault if draft.redis.has_password else "nothing"
+    if fault:
+        yield Finding(at=(REDIS_PASSWORD,), wanted=TOKEN_WANTED, found=fault, hint=SET_TOKEN)
 
 
 def _images_are_named_by_digest(draft: Draft) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from ebbtide.settings.existing import is_existing
 from ebbtide.settings.image_names import ImagesDraft, images_draft
 from ebbtide.settings.node_groups import NodeGroupSettings
 from ebbtide.settings.placement import PodSize, smallest_node
-from ebbtide.settings.problems import value_at
+from ebbtide.settings.problems import Secret, value_at
 from ebbtide.settings.redis import CPU, MEMORY, RedisKind, RedisSettings
 from ebbtide.settings.workers import Source, WorkerSettings
 from ebbtide.settings.workloads import WorkloadSettings
@@ -94,6 +94,7 @@ class RedisDraft:
     kind: RedisKind | None
     pod: PodDraft  # of the server, where it runs in the cluster
     has_password: bool
+    token_fault: str  # what a cache of AWS would refuse about the password; "" where nobody could read it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,7 @@ def draft_of(config: Config, groups: Config) -> Draft:
         groups={name: _group(raw, own.get(name, {})) for name, raw in groups.items()},
         workloads={name: _workload(raw) for name, raw in entries(config, WORKLOADS).items()},
         workers={name: _pool(raw) for name, raw in entries(config, WORKERS).items()},
-        redis=_redis(config.get(REDIS, {}), has_password=REDIS_PASSWORD in config),
+        redis=_redis(config),
         images=images_draft(config),
         expected_hours=tuple(cast("Mapping[str, object]", expected)) if isinstance(expected, Mapping) else (),
         nameless=frozenset(key for key in (GROUPS, WORKERS) if key in config and not isinstance(config[key], Mapping)),
@@ -189,11 +190,13 @@ def _pool(raw: object) -> PoolDraft:
     )
 
 
-def _redis(raw: object, *, has_password: bool) -> RedisDraft:
-    read = readable(RedisSettings, raw)
+def _redis(config: Config) -> RedisDraft:
+    read = readable(RedisSettings, config.get(REDIS, {}))
+    password = config.get(REDIS_PASSWORD)
     memory = (read["memory"] or MEMORY) if "memory" in read else None
     pod = PodDraft(cpu=CPU, memory=memory, gpu=0)
-    return RedisDraft(kind=read.get("kind"), pod=pod, has_password=has_password)
+    fault = password.token_fault if isinstance(password, Secret) else ""
+    return RedisDraft(kind=read.get("kind"), pod=pod, has_password=REDIS_PASSWORD in config, token_fault=fault)
 
 
 def _plan(raw: object) -> PlanDraft:

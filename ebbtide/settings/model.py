@@ -29,7 +29,7 @@ class StackSettings(Settings):
     stack: str
     region: str
     customer: ShortName = Field(
-        description="the customer's short name; part of every resource's name", examples=["acme"]
+        description="the customer's short name: the cluster's name, and a tag on all that takes tags", examples=["acme"]
     )
     business_hours: BusinessHoursSettings
     network: NetworkSettings = NetworkSettings()

@@ -18,8 +18,11 @@ _LONGEST_LOOK = 1000  # a login is looked for in no longer text, since that take
 _CREDENTIALS = re.compile(r"(?<=://)\S*@|[^\s/@]+:\S*@(?!sha256:)")  # a login; and no image's tag before its digest
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """Stands where a `secure:` value was. It has no content to leak."""
+    """Stands where a `secure:` value was. It has no content to leak, only what somebody who saw it found wrong."""
+
+    token_fault: str = ""  # of the password, as the token of a cache
 
     def __repr__(self) -> str:
         return "(a secret)"

@@ -41,7 +41,7 @@ _PASSWORD_ELSEWHERE = "the password is a secret of its own: pulumi config set --
 
 _REDIS_EXAMPLE = "rediss://redis.example.com:6379/0"
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_NODE_TYPE = r"^cache\.[a-z0-9]+\.[a-z0-9]+$"
+_NODE_TYPE = r"^cache\.[a-z]+\d[a-z]*\.(micro|small|medium|(\d*x)?large)$"
 
 
 def _check_redis_url(url: str) -> str:

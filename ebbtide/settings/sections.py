@@ -76,6 +76,9 @@ _NAMES: Mapping[str, TypeAdapter[str]] = {
 
 _CLUSTER_KEYS = frozenset(field.alias or name for name, field in ClusterSettings.model_fields.items())
 
+_REGION = r"[a-z]{2,4}(-[a-z]+)+-[0-9]"
+_OF_PARTITION_AWS = r"(?!cn-)[a-z]{2}-[a-z]+-[0-9]"  # all others but China's have a word more, or four letters
+
 _Section = TypeVar("_Section", bound=BaseModel)
 
 
@@ -145,10 +148,20 @@ class Sections:
 
     def _region(self) -> str:
         region = self._config.get(REGION, DEFAULT_REGION)
-        if not isinstance(region, str) or re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]", region) is None:
+        if not isinstance(region, str) or re.fullmatch(_REGION, region) is None:
             example = "us-east-1"
             self.findings.append(Finding(at=(REGION,), wanted="an AWS region", found="another value", example=example))
             return DEFAULT_REGION
+        if re.fullmatch(_OF_PARTITION_AWS, region) is None and not is_existing(self._config):
+            self.findings.append(
+                Finding(
+                    at=(REGION,),
+                    wanted="a region of AWS's commercial partition, the only one whose ARNs begin with arn:aws:",
+                    found="one of China, of a government, of a sovereign cloud or of an isolated one",
+                    example="eu-central-1",
+                    hint="there, make the cluster by other means and name it in ebbtide:cluster, { kind: existing }",
+                )
+            )
         return region
 
     def _customer(self) -> str:

@@ -28,6 +28,19 @@ def test_a_drain_never_ends_a_worker_before_its_own_grace_does(minutes: int) -> 
     assert int(flags["max-graceful-termination-sec"]) >= grace_seconds(longest)
 
 
+def test_what_names_a_port_is_ready_once_it_listens(stack: Recorded) -> None:
+    containers = [
+        container
+        for it in stack.all
+        if it.type.endswith((":Deployment", ":StatefulSet"))
+        for container in it.inputs["spec"]["template"]["spec"]["containers"]
+    ]
+    silent = [it["name"] for it in containers if it.get("ports") and not it.get("readinessProbe")]
+
+    assert sum(bool(it.get("ports")) for it in containers) >= 3  # the autoscaler's, the controller's, and of Redis
+    assert silent == []
+
+
 def test_without_pools_pods_keep_the_usual_grace() -> None:
     assert int(autoscaler_flags(stack_settings(workers={}))["max-graceful-termination-sec"]) >= 600
 

@@ -24,7 +24,7 @@ KINDS = {
 
 def program(redis: dict[str, str]) -> Recording:
     """A customer with a password, which Pulumi hands to the program in the clear."""
-    config = {**sound_config("shortest"), "ebbtide:redis": redis, PASSWORD: CANARY, "aws:secretKey": CANARY}
+    config = {**sound_config("shortest"), "ebbtide:redis": redis, PASSWORD: 2 * CANARY, "aws:secretKey": CANARY}
     texts, _ = as_pulumi_passes(config)
     return record_directory(Path(infra.__file__).parent, texts, secret_keys=[PASSWORD, "aws:secretKey"], stack="acme")
 

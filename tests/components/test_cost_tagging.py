@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import PydanticCustomError
 
 from components.savings import PLAN_TYPE, SAVINGS_PLAN, STEADY_NODES
 from ebbtide.preview.recording import record
 from ebbtide.preview.resources import Resource
 from ebbtide.settings import StackSettings, load_stack
+from ebbtide.settings.cost_tags import parse_cost_tags
 from ebbtide.settings.network import FlowLogSettings, Nat, NetworkSettings
 from ebbtide.settings.redis import RedisKind, RedisSettings
 from ebbtide.vocabulary.labels import CUSTOMER, NODE_GROUP, NODE_KIND
@@ -64,6 +66,19 @@ def test_all_that_takes_tags_carries_the_cost_tags(stack: str) -> None:
     untagged = [it.name for it in taggable(stack) if not cost_tags(stack).items() <= it.inputs.get("tags", {}).items()]
 
     assert untagged == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_key_that_ebbtide_sets_can_be_taken_over(stack: str) -> None:
+    """By the resources' own tags, and by those of Auto Scaling groups, which are resources themselves."""
+    set_here = {key for it in taggable(stack) for key in it.inputs["tags"]}
+    groups = [it.inputs["tag"]["key"] for it in recorded(stack) if it.type.endswith(":Tag")]
+    ours = (set_here | set(groups)) - settings_of(stack).costs.tags.keys()
+
+    assert "Name" in ours
+    for key in ours:
+        with pytest.raises(PydanticCustomError):
+            parse_cost_tags({key: "another"})
 
 
 def test_the_kinds_that_cost_most_are_among_them() -> None:

@@ -1,32 +1,16 @@
 """A broken stack file ends the program before its first resource, with the faults and without a traceback."""
 
 from pathlib import Path
-from typing import Any
 
 import pulumi
 import pytest
 
 import infra
-from ebbtide.preview.recording import RecordingMonitor, record_directory
+from ebbtide.preview.recording import record_directory
 from tests.builders_mutants import CANARY, Mutant, as_pulumi_passes, mutants, sound_config
 
 PROGRAM = Path(infra.__file__).parent
 MUTANTS = [mutant for mutant in mutants(150) if mutant.config is not None]
-
-
-@pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of all resources that anybody asks for, the stack itself aside."""
-    names: list[str] = []
-    original = RecordingMonitor.RegisterResource
-
-    def noted(self: RecordingMonitor, request: Any) -> Any:
-        if request.type != "pulumi:pulumi:Stack":
-            names.append(request.name)
-        return original(self, request)
-
-    monkeypatch.setattr(RecordingMonitor, "RegisterResource", noted)
-    return names
 
 
 def refusal(mutant: Mutant) -> str:

@@ -54,6 +54,14 @@ def test_each_zone_has_both_subnets_with_the_tags_load_balancers_look_for() -> N
     assert all(subnet["tags"]["kubernetes.io/cluster/acme"] == "shared" for subnet in subnets.values())
 
 
+@pytest.mark.parametrize("nat", list(Nat))
+def test_what_gets_no_group_of_its_own_neither_calls_nor_is_called(nat: Nat) -> None:
+    (default,) = network("a", "b", nat=nat).of("DefaultSecurityGroup")
+
+    assert default.inputs["vpcId"] == identifier("aws:ec2/vpc:Vpc", "network-vpc")
+    assert (default.inputs["ingress"], default.inputs["egress"]) == ([], [])
+
+
 def test_private_subnets_share_one_way_out_and_reach_s3_without_it() -> None:
     seen = network("a", "b", "c")
 

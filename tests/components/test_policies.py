@@ -178,6 +178,15 @@ FURTHER: dict[str, tuple[str, str, Change]] = {
         BERLIN,
         edited("SecurityGroupIngressRule cluster-api-from-10.20.0.0/16", "cidrIpv4", "0.0.0.0/0"),
     ),
+    "a default group for the whole internet": (
+        "EB032",
+        DEMO,
+        edited(
+            "DefaultSecurityGroup network-default",
+            "ingress",
+            [{"protocol": "-1", "fromPort": 0, "toPort": 0, "cidrBlocks": ["0.0.0.0/0"]}],
+        ),
+    ),
     "an ingress for the whole internet": (
         "EB033",
         ON_PREMISES,

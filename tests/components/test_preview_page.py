@@ -76,6 +76,18 @@ def test_a_changed_key_is_a_change_with_its_money(repository: Repository) -> Non
     assert found.cost.before != found.cost.after
 
 
+def test_a_page_says_what_evictions_do_not_wait_for(repository: Repository) -> None:
+    service = '{ category: flexible, image: "example.com/a:1", cpu: 1, memory: 1Gi, replicas: 2 }'
+    more = f"ebbtide:workloads: {{ api: {service}, web: {service} }}\nebbtide:nodeGroups: {{ spot: {{ max: 4 }} }}"
+    repository.file.write_text(shortest(train="nodeGroup: spot", more=more).replace("12h", "30m"))
+    found = repository.customer()
+
+    assert found.nights is not None
+    ready, spot = found.nights.warnings
+    assert ready.startswith("flexible and without a readiness probe: api, web. A pod counts as ready")
+    assert spot.startswith("workers.train.nodeGroup: spot buys spot nodes")
+
+
 def test_a_new_customer_is_all_create_and_has_no_before(repository: Repository) -> None:
     found = repository.customer(against=None)
 

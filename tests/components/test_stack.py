@@ -180,6 +180,47 @@ def test_the_redis_password_goes_into_secrets_and_nowhere_else() -> None:
     assert all(secret.inputs["stringData"] == SECRET for secret in secrets)
 
 
+CACHE = {"ebbtide:redis": '{"kind": "elasticache"}'}
+
+
+@pytest.mark.parametrize(
+    ("token", "fault"),
+    [
+        ("hunter2", "is too short"),
+        ("a" * 15, "is too short"),
+        ("a" * 129, "is too long"),
+        ("hunter2 hunter2 hunter2", "has other characters"),
+        ("hunter2@hunter2@hunter2", "has other characters"),
+        ("hunter2-hunter2-hunter2\n", "has other characters"),
+        ("hünter2", "is too short and has other characters"),
+        ("", "is too short"),
+    ],
+)
+def test_a_token_that_a_cache_would_refuse_stops_the_program_before_its_first_resource(
+    token: str, fault: str, registered: list[str]
+) -> None:
+    config = {**CACHE, "ebbtide:customr": "acme", "ebbtide:redisPassword": token}
+    with pytest.raises(pulumi.RunError) as refused:
+        run_program(config, secret_keys=["ebbtide:redisPassword"], stack="acme")
+
+    first, second = str(refused.value).splitlines()
+    assert "ebbtide:customr" in first
+    assert second == (
+        "Pulumi.acme.yaml: ebbtide:redisPassword: wanted the token that the cache asks for: 16 to 128 letters, digits "
+        f"or ! & # $ ^ < > -, found a secret that {fault}; pulumi config set --secret ebbtide:redisPassword"
+    )
+    assert registered == []
+
+
+@pytest.mark.parametrize("token", ["a" * 16, "Z9!&#$^<>-" * 12 + "12345678"])
+def test_a_token_that_a_cache_takes_gets_there_unseen(token: str) -> None:
+    recording = run_program({**CACHE, "ebbtide:redisPassword": token}, secret_keys=["ebbtide:redisPassword"])
+
+    (cache,) = [r for r in recording.resources if r.type.endswith(":ReplicationGroup")]
+    assert cache.inputs["authToken"] == SECRET
+    assert token not in repr(recording)
+
+
 @pytest.mark.parametrize(
     ("changes", "secret"),
     [

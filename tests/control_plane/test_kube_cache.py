@@ -198,3 +198,25 @@ def test_its_thread_ends_in_the_middle_of_a_wait(maps: Maps) -> None:
         eventually(
             lambda: f"watch {maps.path}" not in [thread.name for thread in threading.enumerate()], what="its end"
         )
+
+
+def test_a_watch_that_is_opened_anew_goes_on_where_it_was_and_that_is_no_failure(
+    maps: Maps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with maps.watched() as cache:
+        synced(cache)
+        pauses: list[float] = []
+        wait = cache._closed.wait
+
+        def noted(timeout: float) -> bool:
+            pauses.append(timeout)
+            return wait(timeout)
+
+        monkeypatch.setattr(cache._closed, "wait", noted)
+        for number in range(5):
+            cache.reconnect()
+            maps.put("a", str(number))
+            holds(cache, a=str(number))
+
+    assert len(pauses) >= 5
+    assert not any(pauses), "it waited before it watched again"

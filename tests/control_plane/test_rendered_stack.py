@@ -1,6 +1,8 @@
 """What `ebbtide render` writes, applied to a real API server as its header says, and used with its own accounts."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +75,7 @@ def stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("rendered")
     write_directory(folder, output_files(record(load_stack("demo", ROOT))))
     files = str(folder / "kubernetes")
-    accepted = control_plane.kubectl(*APPLY, "-f", files)
+    accepted = followed(control_plane, folder)
     config = load((folder / "controller-config.json").read_text())
     controller = control_plane.api_as(NAMESPACE, CONTROLLER)
     applied_scale(controller, config.pools[0].deployment, 1)
@@ -91,6 +93,18 @@ def stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     )
     control_plane.kubectl("delete", "--wait=false", "-f", files)
     eventually(lambda: not namespaces_of(control_plane.api), what="the stack's namespaces to be gone")
+
+
+def followed(plane: ControlPlane, folder: Path) -> str:
+    """The steps of APPLY.md, as they stand there; what the last apply accepted."""
+    accepted = ""
+    for line in (folder / "APPLY.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("kubectl "):
+            words = shlex.split(line.replace("…", "x").replace("-f kubernetes/", f"-f {folder}/kubernetes/"))[1:]
+            applies = words[0] == "apply"
+            told = plane.kubectl(*words, *(("--validate=strict", "--output=name") if applies else ()))
+            accepted = told if applies else accepted
+    return accepted
 
 
 def namespaces_of(api: KubeApi) -> set[str]:
@@ -114,6 +128,18 @@ def applied_budget(api: KubeApi, name: str, spec: Mapping[str, Any], **metadata:
 
 def test_every_rendered_object_is_accepted(stack: Stack) -> None:
     assert len(stack.accepted) == objects_in(stack.folder / "kubernetes")
+
+
+def test_the_steps_make_each_secret_before_the_first_pod_that_waits_for_it(stack: Stack) -> None:
+    waiting = 0
+    for namespace in (NAMESPACE, WORKER_NAMESPACE):
+        listed = stack.admin.get(f"/api/v1/namespaces/{namespace}/secrets")["items"]
+        made = {it["metadata"]["name"]: it["metadata"]["creationTimestamp"] for it in listed}
+        for pod in stack.admin.get(f"/api/v1/namespaces/{namespace}/pods")["items"]:
+            wanted = set(re.findall(r"'secretKeyRef': {'name': '([^']+)'", str(pod["spec"])))
+            waiting += len(wanted)
+            assert all(made[name] <= pod["metadata"]["creationTimestamp"] for name in wanted)
+    assert waiting >= 2  # those of Redis and of a pool
 
 
 def test_the_other_example_is_accepted_too(control_plane: ControlPlane, stack: Stack, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`ebbtide probe`: what each rule says of a cluster that answers from a table, and what the command makes of it."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from tests.builders_probe import (
     storage_class,
     taint,
 )
-from tests.builders_settings import SHORTEST, loaded
+from tests.builders_settings import SHORTEST, loaded, shortest
 
 BY_ID = f'clusterId: "{CLUSTER_ID}"'
 GPU_NODES = "nodeSelectors: { gpu: { pool: gpu } }"
@@ -184,6 +185,66 @@ def test_a_class_that_the_stack_names_must_be_there_and_need_not_be_the_default(
 
     assert said(there, named)["storage"] == "ok: class slow"
     assert "missing: no class slow for the volume of Redis, found fast" in said(CannedCluster(), named)["storage"]
+
+
+CACHE = """
+    ebbtide:redis: { kind: elasticache }
+    ebbtide:redisPassword: { secure: AAA }
+"""
+
+
+@pytest.fixture
+def pulumi_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
+    """Puts a `pulumi` first on PATH that prints a text when it is asked for the password of the stack `acme`."""
+
+    def put(text: str, code: int) -> None:
+        script = tmp_path / "bin" / "pulumi"
+        script.parent.mkdir()
+        asked = "config get ebbtide:redisPassword --stack acme --non-interactive"
+        script.write_text(f'#!/bin/sh\n[ "$*" = "{asked}" ] || exit 9\necho \'{text}\'\nexit {code}\n')
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("token", "code", "line"),
+    [
+        ("hunter2", 0, "missing  token       wanted the token that the cache asks for: 16 to 128 letters, digits or"),
+        ("hunter2", 0, "found a secret that is too short; pulumi config set --secret ebbtide:redisPassword"),
+        ("hunter2 hunter2 hunter2", 0, "found a secret that has other characters"),
+        ("hunter2-hunter2-hunter2", 0, "ok       token       one that ElastiCache takes"),
+        ("hunter2", 255, "note     token       pulumi config get does not tell it here; pulumi up checks it"),
+    ],
+)
+def test_the_token_of_a_cache_is_judged_and_never_shown(
+    token: str,
+    code: int,
+    line: str,
+    pulumi_says: Callable[[str, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    pulumi_says(token, code)
+    path = tmp_path / "Pulumi.acme.yaml"
+    path.write_text(shortest(more=CACHE), encoding="utf-8")
+
+    result, _ = run(monkeypatch, CannedApi(), str(path))
+
+    assert line in result.output
+    assert "hunter2" not in result.output
+    assert (result.exit_code == 1) is line.startswith(("missing", "found"))
+
+
+def test_without_pulumi_nothing_is_known_of_the_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = tmp_path / "Pulumi.acme.yaml"
+    path.write_text(shortest(more=CACHE), encoding="utf-8")
+
+    result, _ = run(monkeypatch, CannedApi(), str(path))
+
+    assert (result.exit_code, "note     token" in result.output) == (0, True)
 
 
 def test_metrics_are_needed_where_an_autoscaler_of_pods_is(tmp_path: Path) -> None:

@@ -63,10 +63,18 @@ def test_output_holds_all_files(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert {path.name for path in out.iterdir()} == {
         "kubernetes",
+        "APPLY.md",
         "resources.json",
         "graph.mmd",
         "controller-config.json",
     }
+    assert {path.suffix for path in (out / "kubernetes").iterdir()} == {".yaml"}  # somebody may pipe them all
+    told = [line for line in result.stdout.splitlines() if "Secrets" in line]
+    both = "ebbtide/ebbtide-redis, ebbtide-workers/ebbtide-redis"
+    assert told == [f"first make the Secrets that pods wait for ({out}/APPLY.md): {both}"]
+    assert "create secret generic ebbtide-redis --namespace ebbtide-workers" in (out / "APPLY.md").read_text(
+        encoding="utf-8"
+    )
     assert load((out / "controller-config.json").read_text()).customer == "demo"
     assert len(json.loads((out / "resources.json").read_text())) == len(demo_stack())
     config_map = next(

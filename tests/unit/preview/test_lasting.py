@@ -1,5 +1,6 @@
 """What a destroy refuses and what it leaves, as a recording shows it."""
 
+from dataclasses import replace
 from typing import Any
 
 from ebbtide.preview.lasting import LastingRow, lasting_rows
@@ -20,6 +21,19 @@ def test_every_protected_resource_of_a_stack_is_listed() -> None:
     assert protected == {r.name for r in demo_stack() if r.protect} >= {"cluster-control-plane", "cluster-secrets"}
     assert LastingRow("cluster-secrets", "is deleted 30 days later") in rows
     assert LastingRow("redis-server", "leaves its volumes") in rows
+
+
+def test_the_log_group_that_eks_writes_again_is_listed_with_the_way_to_delete_it() -> None:
+    (row,) = [row for row in lasting_rows(demo_stack()) if row.resource == "cluster-logs"]
+
+    command = "aws logs delete-log-group --region us-east-1 --log-group-name /aws/eks/demo/cluster"
+    assert row.what == f"may be made again by EKS: {command}"
+
+
+def test_the_log_group_of_flow_logs_does_not_come_back() -> None:
+    (group,) = [it for it in demo_stack() if it.name == "cluster-logs"]
+
+    assert lasting_rows([replace(group, inputs={"name": "/aws/vpc/demo/flow-logs"})]) == []
 
 
 def test_a_volume_of_another_class_goes_with_its_claim() -> None:

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.preview.manifests import document, is_object, manifests
+from ebbtide.preview.manifests import document, is_object, manifests, steps
 from ebbtide.preview.resources import Resource
 from tests.builders_components import demo_stack
 
@@ -61,6 +61,72 @@ def test_what_others_stand_on_comes_first() -> None:
 
     assert list(files) == sorted(files)
     assert [found["kind"] for found in objects(files)] == list(reversed(kinds))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["PersistentVolumeClaim", "HorizontalPodAutoscaler", "Ingress", "RuntimeClass", "ValidatingWebhookConfiguration"],
+)
+def test_pods_come_after_whatever_they_need(kind: str) -> None:
+    """Within a file kinds are sorted, and these would come after a Deployment."""
+    files = manifests([kubernetes("Deployment"), kubernetes("CronJob"), kubernetes(kind)])
+
+    assert [found["kind"] for found in objects(files)] == [kind, "CronJob", "Deployment"]
+    assert len(files) == 2
+
+
+def test_what_nobody_knows_may_make_pods_and_comes_last() -> None:
+    files = manifests([kubernetes("RayCluster"), kubernetes("ServiceAccount"), kubernetes("CustomResourceDefinition")])
+
+    assert list(files)[-1] == "60-workloads.yaml"
+    assert [found["kind"] for found in objects({"last": files["60-workloads.yaml"]})] == ["RayCluster"]
+
+
+def pods(**spec: Any) -> Resource:
+    return kubernetes("Deployment", "api", spec={"template": {"spec": spec}})
+
+
+def test_the_steps_name_every_secret_that_pods_wait_for_once_and_how_to_make_it() -> None:
+    login = {"name": "login", "namespace": "ebbtide", "annotations": {"ebbtide.dev/secret-keys": "password,url"}}
+    taken = {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "login", "key": "password"}}}]}
+    mounted = [{"name": "a", "secret": {"secretName": "tls", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]
+    stack = [
+        kubernetes("Secret", "login", metadata=login, stringData={"password": "hush-hush"}),
+        pods(containers=[taken], volumes=mounted, imagePullSecrets=[{"name": "regcred"}]),
+        pods(containers=[{"envFrom": [{"secretRef": {"name": "whole"}}, {"configMapRef": {"name": "settings"}}]}]),
+    ]
+
+    lines = steps(stack).splitlines()
+    made = [line for line in lines if "create secret" in line]
+    registry = "--docker-server=… --docker-username=… --docker-password=…"
+    assert made == [
+        "kubectl create secret generic login --namespace ebbtide --from-literal=password=… --from-literal=url=…",
+        f"kubectl create secret docker-registry regcred --namespace ebbtide {registry}",
+        "kubectl create secret generic tls --namespace ebbtide --from-file=ca.crt=…",
+        "kubectl create secret generic whole --namespace ebbtide --from-literal=…=…",
+    ]
+    between = [lines.index(f"kubectl apply --server-side -f kubernetes/{it}") for it in ("10-namespaces.yaml", "")]
+    assert all(between[0] < lines.index(line) < between[1] for line in made)
+    assert "../APPLY.md says how to make them first: ebbtide/login, ebbtide/regcred" in "".join(
+        manifests(stack).values()
+    )
+
+
+def test_a_secret_that_a_pod_can_do_without_is_not_asked_for() -> None:
+    optional = {"name": "extra", "optional": True}
+    stack = [
+        pods(
+            containers=[
+                {
+                    "env": [{"name": "A", "valueFrom": {"secretKeyRef": {**optional, "key": "a"}}}],
+                    "envFrom": [{"secretRef": optional}],
+                }
+            ],
+            volumes=[{"name": "a", "secret": {"secretName": "extra", "optional": True}}],
+        )
+    ]
+
+    assert "secret" not in steps(stack).lower()
 
 
 def test_a_file_says_how_it_must_be_applied() -> None:

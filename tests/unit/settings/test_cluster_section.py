@@ -84,7 +84,7 @@ def test_more_ranges_than_eks_takes_are_refused(tmp_path: Path) -> None:
     [
         PLATFORM,
         "arn:aws:iam::123456789012:user/ops/anna",
-        "arn:aws-us-gov:iam::123456789012:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Admin_0123456789abcdef",
+        "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Admin_0123456789abcdef",
     ],
 )
 def test_roles_and_users_may_come_in(principal: str, tmp_path: Path) -> None:
@@ -99,6 +99,8 @@ def test_roles_and_users_may_come_in(principal: str, tmp_path: Path) -> None:
         ("arn:aws:iam::123456789012:role/aws-service-role/eks.amazonaws.com/X", "takes no entry"),
         ("arn:aws:iam::12345:role/platform", "the ARN of an IAM role or user"),
         ("platform", "the ARN of an IAM role or user"),
+        ("arn:aws-us-gov:iam::123456789012:role/platform", "knows no principal of another partition"),
+        ("arn:aws-cn:sts::123456789012:assumed-role/platform/anna", "knows no principal of another partition"),
     ],
 )
 def test_what_cannot_hold_an_entry_is_told_what_can(principal: str, why: str, tmp_path: Path) -> None:

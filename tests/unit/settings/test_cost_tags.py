@@ -20,6 +20,9 @@ def test_what_aws_takes_passes(tmp_path: Path) -> None:
         "kostenträger": "köln_1@example.com",
         "k" * 128: "v" * 256,
         "ebbtide": "x",
+        "names": "x",
+        "team name": "x",
+        "example.com/kubernetes.io": "x",
     }
     text = tagged("{ " + ", ".join(f'"{key}": "{value}"' for key, value in tags.items()) + " }")
 
@@ -47,6 +50,22 @@ def test_a_wrong_key_is_told_with_its_line_and_path(tmp_path: Path) -> None:
             "(for example { cost-center: acme }); Ebbtide sets tags of its own with that beginning",
         ),
         ("{ Ebbtide.Dev/x: ml }", "wanted a tag key that does not begin with ebbtide.dev/"),
+        ("{ Name: queues }", "costs.tags.Name: wanted a tag key other than Name, found the key 'Name'"),
+        ("{ name: queues }", "wanted a tag key other than Name, found the key 'name'"),
+        ("{ name: queues }", "Ebbtide names its resources with it, and IAM takes no second one in other capitals"),
+        ("{ KubernetesCluster: x }", "wanted a tag key other than KubernetesCluster"),
+        ("{ CSIVolumeName: x }", "the driver of volumes sets it itself, and does not start with it in its settings"),
+        ('{ "kubernetes.io/cluster/acme": owned }', "a tag key that does not begin with kubernetes.io/, found the key"),
+        ('{ "kubernetes.io/role/elb": "0" }', "Kubernetes' drivers and Ebbtide set tags with that beginning"),
+        ('{ "k8s.io/cluster-autoscaler/enabled": "false" }', "the autoscaler finds its groups by tags with that"),
+        ('{ "eks:nodegroup-name": x }', "wanted a tag key that does not begin with eks:"),
+        ('{ "ebs.csi.aws.com/cluster": x }', "wanted a tag key that does not begin with ebs.csi.aws.com/"),
+        ('{ "node.k8s.amazonaws.com/instance_id": x }', "wanted a tag key that does not begin with node.k8s.amazonaws"),
+        ('{ "cluster.k8s.amazonaws.com/name": x }', "wanted a tag key that does not begin with cluster.k8s.amazonaws"),
+        (
+            "{ Team: ml, team: ops }",
+            "costs.tags.team: wanted keys that differ in more than capitals, found the key 'team' beside 'Team' (for",
+        ),
         ('{ "": ml }', f"ebbtide:costs.tags: wanted a tag key of 1 to 128 {ALLOWED}, found the key ''"),
         (f"{{ {'k' * 129}: ml }}", "; it has 129"),
         ("{ note: 50% off }", f"costs.tags.note: wanted a tag value of up to 256 {ALLOWED}, found '50% off'"),

@@ -138,6 +138,30 @@ def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:
     assert "no prices are known for this stack's region" in warnings
 
 
+def test_flexible_services_that_do_not_say_when_they_are_ready_are_one_line(tmp_path: Path) -> None:
+    service = 'image: "example.com/a:1", cpu: 1, memory: 1Gi, replicas: 2'
+    names = {"api": "flexible", "store": "fixed", "translate": "flexible"}
+    listed = ", ".join(f"{name}: {{ category: {category}, {service} }}" for name, category in names.items())
+    warnings = warnings_of(loaded(shortest(more=f"ebbtide:workloads: {{ {listed} }}"), tmp_path))
+
+    (told,) = [line for line in warnings if "readiness" in line]
+    assert told.startswith(
+        "workloads: flexible and without a readiness probe: api, translate. A pod counts as ready as"
+    )
+    assert "one at a time does not hold" in told
+
+
+def test_a_pool_on_spot_nodes_is_told_that_nobody_tells_its_workers(tmp_path: Path) -> None:
+    train = "nodeGroup: spot, safeStop: true"
+    spot = shortest(train=train, more="ebbtide:nodeGroups: { spot: { max: 4 } }").replace("12h", "30m")
+
+    (told,) = [line for line in warnings_of(loaded(spot, tmp_path)) if "spot" in line]
+    assert told.startswith("workers.train.nodeGroup: spot buys spot nodes, whose workers are not told to stop before")
+    assert "docs/spot.md" in told
+    elsewhere = spot.replace("nodeGroup: spot", "nodeGroup: flexible")
+    assert not [line for line in warnings_of(loaded(elsewhere, tmp_path)) if "spot" in line]
+
+
 def test_a_stack_with_nothing_to_say_about_has_no_warnings(tmp_path: Path) -> None:
     digest = "a" * 64
     more = f"ebbtide:controller: {{ image: example.com/controller@sha256:{digest} }}"

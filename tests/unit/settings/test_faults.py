@@ -1,11 +1,14 @@
 """Bad input: one line each, with the path, what is wanted, what was found and a way out; all at once."""
 
+import re
 from pathlib import Path
 
 import pytest
+from pulumi_aws import Region
 
 from ebbtide.settings import StackInvalid, load_stack, parse_stack
-from tests.builders_settings import problem_of, problems_of, shortest
+from tests.builders_existing import onprem
+from tests.builders_settings import loaded, problem_of, problems_of, shortest
 
 
 def test_a_missing_stack_lists_those_that_exist(tmp_path: Path) -> None:
@@ -132,6 +135,30 @@ def test_quantities_images_and_names_are_checked(was: str, broken: str, said: st
 )
 def test_the_other_sections_are_checked_too(section: str, said: str, tmp_path: Path) -> None:
     assert said in problem_of(shortest(more=section), tmp_path)
+
+
+OF_OTHER_PARTITIONS = sorted(it.value for it in Region if re.match("cn-|us-(gov|iso[bf]?)-|eu-isoe-|eusc-", it.value))
+COMMERCIAL = sorted({it.value for it in Region} - {*OF_OTHER_PARTITIONS})
+
+
+def test_every_region_whose_arns_are_ours_passes(tmp_path: Path) -> None:
+    assert [loaded(shortest(more=f"aws:region: {it}"), tmp_path).region for it in COMMERCIAL] == COMMERCIAL
+    assert {"us-east-1", "mx-central-1", "ap-southeast-7"} < {*COMMERCIAL}
+
+
+@pytest.mark.parametrize("region", OF_OTHER_PARTITIONS)
+def test_a_region_of_another_partition_is_refused_before_a_role_is(region: str, tmp_path: Path) -> None:
+    told = problem_of(shortest(more=f"aws:region: {region}"), tmp_path)
+
+    assert told.startswith(":6: aws:region: wanted a region of AWS's commercial partition")
+    assert "arn:aws:" in told
+    assert "(for example eu-central-1); there, make the cluster by other means" in told
+    assert region not in told  # values under aws: are never shown
+
+
+@pytest.mark.parametrize("region", OF_OTHER_PARTITIONS)
+def test_a_cluster_that_is_there_already_may_be_in_any_partition(region: str, tmp_path: Path) -> None:
+    assert loaded(onprem(more=f"aws:region: {region}"), tmp_path).region == region
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,10 @@ def test_the_example_stacks_pass_and_name_it_in_their_first_line(stack: str) -> 
     assert text.startswith("# yaml-language-server: $schema=../docs/stack.schema.json\n")
 
 
+def test_a_key_that_only_begins_like_a_taken_one_passes() -> None:
+    assert faults(shortest(more="ebbtide:costs: { tags: { names: ml, team/name: ml } }")) == []
+
+
 def test_the_shortest_file_and_pulumis_own_keys_pass() -> None:
     more = "aws:region: us-east-1\nregistry:token: { secure: AAA }\nebbtide:redisPassword: { secure: AAA }"
 
@@ -57,6 +61,8 @@ def test_the_shortest_file_and_pulumis_own_keys_pass() -> None:
         shortest(more="ebbtide:costs: { tags: { AWS:team: ml } }"),
         shortest(more="ebbtide:costs: { tags: { ebbtide.dev/pool: ml } }"),
         shortest(more="ebbtide:costs: { tags: { owner!: ml } }"),
+        shortest(more="ebbtide:costs: { tags: { name: ml } }"),
+        shortest(more='ebbtide:costs: { tags: { "kubernetes.io/role/elb": "1" } }'),
         shortest(more="ebbtide:costs: { tags: { note: 50% } }"),
         shortest(more="ebbtide:nodeGroups: { Big: { kind: flexible } }"),
         shortest().replace("08:00-18:00", "8-18"),

@@ -56,6 +56,10 @@ def test_a_key_that_would_do_nothing_is_refused(section: str, said: str, tmp_pat
     [
         ("{ kind: elasticach }", "wanted in-cluster or elasticache or url, found 'elasticach'"),
         ("{ kind: elasticache, nodeType: t4g.small }", "did you mean cache.t4g.small?"),
+        (
+            "{ kind: elasticache, nodeType: cache.foo }",
+            "wanted a node type of ElastiCache, found 'cache.foo' (for example cache.t4g.small)",
+        ),
         ("{ kind: elasticache, replicas: 6 }", "wanted a number of at most 5, found 6"),
         ("{ memory: 8Gi }", "wanted at least twice the memory, 16Gi"),
         ("{ storage: 8 }", "without a unit it counts bytes"),
@@ -68,6 +72,11 @@ def test_a_key_that_would_do_nothing_is_refused(section: str, said: str, tmp_pat
 )
 def test_a_wrong_value_is_told_with_what_is_wanted(section: str, said: str, tmp_path: Path) -> None:
     assert said in problem_of(redis(section + TOKEN), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["cache.foo", "cache.cache.foo", "cache", "foo", "Cache.t4g.small"])
+def test_a_wrong_node_type_gets_no_advice_that_is_wrong_too(name: str, tmp_path: Path) -> None:
+    assert "did you mean" not in problem_of(redis(f"{{ kind: elasticache, nodeType: {name} }}" + TOKEN), tmp_path)
 
 
 def test_a_redis_that_fits_no_fixed_node_would_wait_for_ever(tmp_path: Path) -> None:
