@@ -27,6 +27,7 @@ from ebbtide.preview.resources import Resource, mapping
 from ebbtide.preview.tree import short_type
 from ebbtide.settings import StackInvalid, StackSettings
 from ebbtide.settings.handed_over import settings_of_texts
+from ebbtide.settings.problems import one_line
 
 Step: TypeAlias = Mapping[str, Any]
 
@@ -45,7 +46,10 @@ _WANTED = "wanted the output of `pulumi preview --json`"
 
 
 class PlanUnusable(ValueError):
-    """The file is no plan, or not this stack's; the message is one line."""
+    """The file is no plan, or not this stack's; the message is one line, whatever names the file holds."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +95,8 @@ def plan_of(found: object, file: str) -> Plan:
     if len(places) != 1:
         raise PlanUnusable(f"{file}: steps: found {len(places)} stacks, wanted the steps of one; {_WANTED}")
     stack, project = next(iter(places))
-    severities = {mapping(told).get("severity") for told in _list(mapping(found).get("diagnostics"))}
-    if "error" in severities or not mapping(mapping(found).get("changeSummary")):
+    failed = any(mapping(told).get("severity") == "error" for told in _list(mapping(found).get("diagnostics")))
+    if failed or not mapping(mapping(found).get("changeSummary")):
         raise PlanUnusable(f"{file}: the preview that wrote it failed, so it holds half of a plan; ignored")
     config = mapping(mapping(found).get("config"))
     return Plan(file=file, stack=stack, project=project, steps=tuple(known), config=config)
