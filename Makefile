@@ -5,13 +5,15 @@ SHELL := /bin/bash
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-# The first interpreter that is new enough; give one with `make PYTHON=python3.12 …`.
+# The first interpreter that is claimed to work; give one with `make PYTHON=python3.12 …`.
+CLAIMED := $(shell sed -nE 's/^requires-python = ">=([0-9.]+),<([0-9.]+)"/\1 \2/p' pyproject.toml)
+FITS = -c 'import sys; low, end = (tuple(map(int, text.split("."))) for text in sys.argv[1:3]); sys.exit(not low <= sys.version_info < end)' $(CLAIMED)
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
-	"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo "$$python" && break; done)
+	"$$python" $(FITS) 2>/dev/null && echo "$$python" && break; done)
 # Two workers: the machine that the time limits are stated for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help demo test test-redis test-backends test-engine test-control-plane test-long playground check check-workflows bench setup schema lock clean
+.PHONY: help demo test test-redis test-backends test-engine test-control-plane test-long playground check check-workflows bench setup schema lock mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -60,7 +62,8 @@ bench: setup ## time what the figures are quoted for (20 min); writes out/bench.
 setup: $(VENV)/.installed ## the virtual environment, from hashes, with compiled bytecode
 
 $(VENV)/.installed: tools/locks/dev.txt pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Ebbtide needs Python 3.11 to 3.13 with venv; none was found on PATH (give one: make PYTHON=/path/to/python3 …)" >&2; exit 2; }
+	@test -n "$(PYTHON)" || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)), with venv; none was found on PATH (give one: make PYTHON=/path/to/python3 …)" >&2; exit 2; }
+	@"$(PYTHON)" $(FITS) || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)); $(PYTHON) is $$("$(PYTHON)" -V 2>&1 || true)" >&2; exit 2; }
 	@echo "setting up $(VENV) (once; about a minute)"
 	@"$(PYTHON)" -m venv "$(VENV)" || { echo "$(PYTHON) could not make a virtual environment: is its venv module installed (on Debian: python3-venv)?" >&2; exit 2; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement tools/locks/dev.txt
@@ -74,16 +77,19 @@ schema: setup ## write the documents that follow from the code anew: docs/*.sche
 	@$(BIN)/python -m tests.builders_policies
 
 lock: ## pin the dependencies anew, with hashes and without addresses (needs uv)
-	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 --all-extras \
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --all-extras \
 		--custom-compile-command "make lock" pyproject.toml --output-file tools/locks/dev.txt
-	# The image leaves out the asynchronous client, and with it these packages.
-	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11 \
+	# The image leaves out the asynchronous client, and with it these packages. Not async-timeout: redis imports it below 3.11.3.
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version $(word 1,$(CLAIMED)) \
 		--custom-compile-command "make lock" --constraint tools/locks/dev.txt \
-		$(foreach package,aiohttp aiohttp-retry aiohappyeyeballs aiosignal frozenlist multidict propcache yarl attrs async-timeout,--no-emit-package $(package)) \
+		$(foreach package,aiohttp aiohttp-retry aiohappyeyeballs aiosignal frozenlist multidict propcache yarl attrs,--no-emit-package $(package)) \
 		tools/locks/controller.in --output-file tools/locks/controller.txt
 	for set in backend-rq backend-celery backend-list; do \
-		uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+		uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" "tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
+
+mutants: setup ## put small faults into the decisions, caches and workers: a test must find each (about an hour)
+	@$(BIN)/python -m tools.mutation
 
 clean: ## remove what was built; the virtual environment stays
 	rm -rf out dist .pytest_cache .ruff_cache .hypothesis

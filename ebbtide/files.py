@@ -1,14 +1,31 @@
-"""Files and directories that appear whole or not at all: written beside their place, then renamed into it."""
+"""Files and directories that appear whole or not at all: written beside their place, then renamed into it.
 
+And files of others, read up to a stated size: a wrong name may be that of a disk image, or of a device without an end.
+"""
+
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+MOST_OF_A_DOCUMENT = 12 * 2**20
+"""Bytes of JSON or CSV, where nothing smaller is stated: read as values they take up to thirty times as much room."""
+
 
 class Unwritable(Exception):
     """A place cannot be written; the message says which and why. What was there before is untouched."""
+
+
+def read_file(path: Path, most_bytes: int) -> bytes:
+    """All of it. Raises OSError, for a file that is larger too; `strerror` then says so."""
+    with path.open("rb") as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        size = f"{most_bytes // 2**20} MiB" if most_bytes >= 2**20 else f"{most_bytes // 2**10} KiB"
+        raise OSError(errno.EFBIG, f"more than {size}")
+    return data
 
 
 def write_file(path: Path, text: str) -> None:

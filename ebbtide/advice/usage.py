@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.problems import one_line, show
 from ebbtide.simulator.days import DAY_S
 from ebbtide.simulator.results import Replay, Series
 from ebbtide.simulator.strategies import Strategy
+from ebbtide.simulator.trace_table import header_text
 from ebbtide.vocabulary.windows import BusinessHours
 
 COLUMNS = ("hour", "group", "nodes")
@@ -83,7 +86,8 @@ def read_usage(path: Path, settings: StackSettings) -> Usage:
         problems = [f"{path}: found no hour at all, wanted rows below the header {','.join(COLUMNS)} ({_EXAMPLE})"]
     if problems:
         more = len(problems) - MOST_PROBLEMS
-        raise UsageError("\n".join([*problems[:MOST_PROBLEMS], *([f"{path}: and {more} more"] if more > 0 else [])]))
+        shown = [one_line(problem) for problem in problems[:MOST_PROBLEMS]]
+        raise UsageError("\n".join([*shown, *([f"{path}: and {more} more"] if more > 0 else [])]))
     named = sorted({hour for hour, _ in counts})
     groups = [name for name in settings.node_groups if any(group == name for _, group in counts)]
     hours = settings.business_hours.hours(range(named[0].year - 1, named[-1].year + 2))
@@ -97,7 +101,7 @@ def read_usage(path: Path, settings: StackSettings) -> Usage:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_file(path, MOST_OF_A_DOCUMENT).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such file; wanted CSV with the columns {','.join(COLUMNS)}") from error
     except UnicodeDecodeError as error:
@@ -120,7 +124,7 @@ def _rows(path: Path, text: str, settings: StackSettings) -> _Found:
     try:
         header = [name.strip() for name in next(rows, list[str]())]
         if missing := [name for name in COLUMNS if name not in header]:
-            given = ",".join(header) or "an empty file"
+            given = header_text(header) or "an empty file"
             what = f"no column {', '.join(missing)}: found {given}, wanted {','.join(COLUMNS)}"
             return _Found(problems=[f"{path}: line 1: {what}"])
         for cells in filter(None, rows):
@@ -151,12 +155,13 @@ def _wrong(row: Mapping[str, str], hour: datetime | None, nodes: float | None, s
     if hour is None:
         example = _EXAMPLE.partition(",")[0]
         wrong.append(
-            f"hour {row['hour']!r}, wanted the start of a clock hour of UTC, with a zone (for example {example})"
+            f"hour {show(row['hour'])}, wanted the start of a clock hour of UTC from 2000 on, with a zone "
+            f"(for example {example})"
         )
     if row["group"] not in settings.node_groups:
-        wrong.append(f"group {row['group']!r}, wanted one of the stack: {', '.join(settings.node_groups)}")
+        wrong.append(f"group {show(row['group'])}, wanted one of the stack: {', '.join(settings.node_groups)}")
     if nodes is None:
-        wrong.append(f"nodes {row['nodes']!r}, wanted a number, 0 or more (for example 3.5)")
+        wrong.append(f"nodes {show(row['nodes'])}, wanted a number, 0 or more (for example 3.5)")
     return wrong
 
 
@@ -166,7 +171,7 @@ def _hour(text: str) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if moment.tzinfo is None:
+    if moment.tzinfo is None or not 2000 <= moment.year < 2100:  # else a calendar would be made for every year between
         return None
     hour = moment.astimezone(UTC)
     return hour if hour == hour.replace(minute=0, second=0, microsecond=0) else None

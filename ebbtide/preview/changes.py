@@ -109,13 +109,17 @@ def _forced(pairs: Mapping[str, tuple[Resource, Resource]], mutable: frozenset[s
 
 
 def _outermost(resources: Sequence[Resource]) -> dict[str, str]:
-    """The name of each resource's outermost component, by URN; "" for what belongs to none."""
+    """The name of each resource's outermost component, by URN; "" for what belongs to none.
+
+    A damaged plan may name parents in a circle: then it is the last one before the circle closes.
+    """
     by_urn = {resource.urn: resource for resource in resources}
     found: dict[str, str] = {}
     for resource in resources:
-        top = resource
-        while top.parent in by_urn:
+        top, below = resource, {resource.urn}
+        while top.parent in by_urn and top.parent not in below:
             top = by_urn[top.parent]
+            below.add(top.urn)
         found[resource.urn] = "" if top is resource else top.name
     return found
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.preview.changes import FOLLOWS, GOES_WITH, changes_between
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
 from ebbtide.preview.recording import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATURE
@@ -26,6 +27,7 @@ from ebbtide.preview.resources import Resource, mapping
 from ebbtide.preview.tree import short_type
 from ebbtide.settings import StackInvalid, StackSettings
 from ebbtide.settings.handed_over import settings_of_texts
+from ebbtide.settings.problems import one_line
 
 Step: TypeAlias = Mapping[str, Any]
 
@@ -44,7 +46,10 @@ _WANTED = "wanted the output of `pulumi preview --json`"
 
 
 class PlanUnusable(ValueError):
-    """The file is no plan, or not this stack's; the message is one line."""
+    """The file is no plan, or not this stack's; the message is one line, whatever names the file holds."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +71,7 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """Raises: `PlanUnusable`."""
     try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
+        found: object = json.loads(read_file(path, MOST_OF_A_DOCUMENT).decode("utf-8"))
     except OSError as error:
         raise PlanUnusable(f"{path}: {error.strerror or error}; {_WANTED}") from None
     except (ValueError, RecursionError):  # of JSON and of UTF-8
@@ -82,13 +87,16 @@ def plan_of(found: object, file: str) -> Plan:
     known = [mapping(step) for step in cast("list[object]", steps)]
     parts = [str(step.get("urn", "")).split("::") for step in known]
     places = {(part[0].removeprefix("urn:pulumi:"), part[1]) for part in parts if len(part) >= 4}
-    if any(len(part) < 4 for part in parts) or not all(isinstance(step.get("op"), str) for step in known):
+    states = [mapping(step.get(key)) for step in known for key in ("oldState", "newState")]
+    parts_of_states = [str(state["urn"]).split("::") for state in states if "urn" in state]
+    whole = all(len(part) >= 4 for part in (*parts, *parts_of_states))
+    if not whole or not all(isinstance(step.get("op"), str) for step in known):
         raise PlanUnusable(f"{file}: steps: found a step without an op or a URN; {_WANTED}")
     if len(places) != 1:
         raise PlanUnusable(f"{file}: steps: found {len(places)} stacks, wanted the steps of one; {_WANTED}")
     stack, project = next(iter(places))
-    severities = {mapping(told).get("severity") for told in _list(mapping(found).get("diagnostics"))}
-    if "error" in severities or not mapping(mapping(found).get("changeSummary")):
+    failed = any(mapping(told).get("severity") == "error" for told in _list(mapping(found).get("diagnostics")))
+    if failed or not mapping(mapping(found).get("changeSummary")):
         raise PlanUnusable(f"{file}: the preview that wrote it failed, so it holds half of a plan; ignored")
     config = mapping(mapping(found).get("config"))
     return Plan(file=file, stack=stack, project=project, steps=tuple(known), config=config)

@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from ebbtide.files import read_file
 from ebbtide.preview.recording import record
 from ebbtide.preview.resources import Resource
 from ebbtide.settings import Problem, StackInvalid, StackSettings, load_stack
-from ebbtide.settings.load import name_of, stack_of_text, stack_path
+from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
 
 _CODE = ("components", "ebbtide", "infra")
 _SECONDS = 60
@@ -45,7 +46,7 @@ def side_now(stack: str, root: Path) -> Side:
     """The file as it lies there."""
     path = stack_path(stack, root)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path, MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return _unreadable(stack, root)
     return _side_of(text, stack=name_of(path), file=_inside(path, root))

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.prices.book import FILES, Book, PricesInvalid, read_book
 
 ENVIRONMENT = "EBBTIDE_PRICES"
@@ -47,7 +48,7 @@ def _replacement(directory: str) -> Book:
         raise PricesInvalid((f"{folder}: found no such directory, wanted one with {', '.join(FILES)}",))
     problems = [_OTHER_SIZES] if _has_other_sizes(folder / SIZES) else []
     try:
-        book = read_book(lambda name: (folder / name).read_text(encoding="utf-8"))
+        book = read_book(lambda name: read_file(folder / name, MOST_OF_A_DOCUMENT).decode("utf-8"))
     except PricesInvalid as invalid:
         problems += invalid.problems
     else:

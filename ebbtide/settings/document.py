@@ -29,6 +29,9 @@ PULUMI_KEYS = ("encryptionsalt", "encryptedkey", "secretsprovider")
 DEEPEST = 20
 """Levels of nesting that are read; a sound file has seven. Deeper ones would end in Python's own limit somewhere."""
 
+MOST_VALUES = 50_000
+"""Keys and values that are read, a few seconds' work; 500 pools and as many services have 30,000."""
+
 Lines: TypeAlias = Mapping[Location, int]
 
 
@@ -156,12 +159,15 @@ def _odd_nodes(text: str, file: str) -> Iterator[Problem]:
     each further step goes down them by calling itself.
     """
     way = _Way()
-    for event in cast("Iterator[yaml.Event]", yaml.parse(text, Loader=yaml.SafeLoader)):
+    for count, event in enumerate(cast("Iterator[yaml.Event]", yaml.parse(text, Loader=yaml.SafeLoader))):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
             wanted, hint = "every value written out", "write the value where it is used"
             found = "an anchor, an alias or a merge"
             yield Problem(file=file, line=line, path=way.path(), found=found, wanted=wanted, hint=hint)
+        if count > MOST_VALUES:
+            wanted = f"at most {MOST_VALUES} keys and values"
+            yield Problem(file=file, line=line, path=way.path(), found="more", wanted=wanted)
         way.take(event)
         if way.depth > DEEPEST:
             found = "a text nested too deeply"

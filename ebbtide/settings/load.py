@@ -4,12 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from ebbtide.files import read_file
 from ebbtide.settings.document import DEEPEST, Lines, read_document
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.problems import SECRET, Finding, Location, Problem, StackInvalid, path_text
 from ebbtide.settings.sections import REDIS_PASSWORD, Sections
 
 STACKS = "stacks"
+MOST_BYTES = 2 * 2**20
+"""Of a stack file: the certificates that it may hold are half of it, and 500 pools with as many services a tenth."""
+_READABLE = f"a readable file of at most {MOST_BYTES // 2**20} MiB"
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 
 
@@ -18,7 +22,7 @@ def load_stack(stack: str, root: Path | None = None) -> StackSettings:
     path = stack_path(stack, root)
     shown = _shown(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path, MOST_BYTES).decode("utf-8")
     except FileNotFoundError:
         raise StackInvalid([_missing(stack, shown, root)]) from None
     except UnicodeDecodeError:
@@ -27,7 +31,7 @@ def load_stack(stack: str, root: Path | None = None) -> StackSettings:
         ) from None
     except OSError as error:
         reason = error.strerror or "an error"
-        raise StackInvalid([Problem(file=shown, line=None, path="", found=reason, wanted="a readable file")]) from None
+        raise StackInvalid([Problem(file=shown, line=None, path="", found=reason, wanted=_READABLE)]) from None
     return stack_of_text(text, stack=name_of(path), file=shown)
 
 

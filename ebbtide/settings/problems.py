@@ -60,7 +60,7 @@ class Problem:
         text += f"wanted {self.wanted}, found {self.found}"
         if self.example:
             text += f" (for example {self.example})"
-        return _one_line(f"{text}; {self.hint}" if self.hint else text)
+        return one_line(f"{text}; {self.hint}" if self.hint else text)
 
 
 class StackInvalid(Exception):
@@ -95,7 +95,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Nothing in a file may end the line, move the cursor or turn the direction of the text around it."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 

@@ -12,6 +12,7 @@ than the best fleet found. It is exact: a fleet that is too large would flatter 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 
 from ebbtide.prices import Capacity
 from ebbtide.settings.packing import alike_nodes_needed
@@ -196,6 +197,11 @@ def peak_fleet(pools: Sequence[FleetPool], groups: Sequence[FleetGroup]) -> Flee
 
 
 def _most_at_once(jobs: Sequence[PooledJob]) -> int:
-    changes = [(job.submitted_at, job.members) for job in jobs]
-    changes += [(job.submitted_at + job.duration_s, -job.members) for job in jobs]
-    return max(accumulate(change for _, change in sorted(changes)), default=0)
+    """A job that ends makes room for one that starts at that instant; one of no length, for itself alone."""
+    changes: list[tuple[tuple[float, int, int], int]] = []
+    for number, job in enumerate(jobs):
+        end = job.submitted_at + job.duration_s
+        changes.append(((job.submitted_at, 1, number), job.members))
+        changes.append(((end, 0, number) if end > job.submitted_at else (end, 1, number), -job.members))
+    changes.sort(key=itemgetter(0))  # in the order given at one place, so that a job without length starts first
+    return max(accumulate(change for _, change in changes), default=0)

@@ -29,7 +29,7 @@ DAY_S = 86_400.0
 _LONGEST_S = 366 * DAY_S
 _TIME = Number("t_s", "a number from 0 to 31622400 (366 days)", "600", most=_LONGEST_S)
 _WINDOW = Number("window_s", "a number from 1 to 86400", "600", above=1.0, most=86_400.0)
-_REQUESTS = Number("requests", "a number, 0 or more", "227350")
+_REQUESTS = Number("requests", "a number from 0 to 1e12", "227350", most=1e12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,8 @@ def batches_of(table: Table, rows: Iterator[Row]) -> Batches:
     windows = list(_windows(table, rows))
     table.refuse()
     total = sum(window.requests for window in windows)
-    if not total:
-        raise TraceError(
-            f"{table.path}: wanted at least one window with a request, found none in {len(windows)} windows"
-        )
+    if total < 1:
+        raise TraceError(f"{table.path}: wanted at least one request in all, found {total:g} in {len(windows)} windows")
     length = windows[0].window_s
     gaps = _gaps(windows, length)
     starts = {window.t_s for window in windows}
@@ -89,6 +87,9 @@ def _windows(table: Table, rows: Iterator[Row]) -> Iterator[Window]:
         length = length or window_s
         if t_s < previous:
             table.bad_cell(row, Number("t_s", f"a time not before the row above ({previous:g})", ""), f"{t_s:g}")
+        elif previous < t_s < previous + length:
+            wanted = f"the same window as the row above ({previous:g}), or one after its end"
+            table.bad_cell(row, Number("t_s", wanted, f"{previous + length:g}"), f"{t_s:g}")
         elif window_s != length:
             table.bad_cell(row, Number("window_s", "windows of one length", f"{length:g}"), f"{window_s:g}")
         previous = t_s

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.settings.problems import Problem, show
 from ebbtide.simulator.scenario_form import (
     CHANGE,
@@ -46,7 +47,7 @@ def read_scenarios(path: Path) -> ScenarioFile:
     """Raises: `ScenarioInvalid`."""
     reader = _Reader(str(path))
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_file(path, MOST_OF_A_DOCUMENT).decode("utf-8"))
     except OSError as error:
         raise ScenarioInvalid(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

@@ -12,8 +12,14 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
+
+from ebbtide.settings.problems import one_line, show
 
 SHOWN = 20
+_LONGEST_HEADER = 400
+MOST_MIB = 32
+"""Of a file, unpacked: the largest that comes with Ebbtide has 1."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_HEADER: list[str] = []
 
@@ -46,13 +52,17 @@ class Table:
     path: Path
     problems: list[str] = field(default_factory=list[str])
 
-    def text(self) -> io.StringIO:
+    def text(self) -> TextIO:
         """The whole file, unpacked. Raises `TraceError`, and FileNotFoundError."""
         try:
-            data = self.path.read_bytes()
-            if self.path.suffix == ".gz":
-                data = gzip.decompress(data)
-            return io.StringIO(data.decode("utf-8-sig"), newline="")
+            with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
+                data = file.read(MOST_MIB * 2**20 + 1)
+            if len(data) > MOST_MIB * 2**20:
+                raise TraceError(
+                    f"{self.path}: wanted at most {MOST_MIB} MiB of text, found more (for example its first weeks)"
+                )
+            data.decode("utf-8-sig")  # all of it before the first row; kept as bytes, which take a quarter of the room
+            return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
         except UnicodeDecodeError as error:
             hint = " (a gzip file has to be named .gz)" if error.object.startswith(_GZIP_MAGIC) else ""
             raise TraceError(
@@ -96,12 +106,12 @@ class Table:
 
     def bad_cell(self, row: Row, expected: Number, found: str) -> None:
         self.note(
-            f"row {row.number}, column {expected.column}: wanted {expected.wanted}, found {found!r} "
+            f"row {row.number}, column {expected.column}: wanted {expected.wanted}, found {show(found)} "
             f"(for example {expected.example})"
         )
 
     def note(self, problem: str) -> None:
-        self.problems.append(f"{self.path}: {problem}")
+        self.problems.append(one_line(f"{self.path}: {problem}"))
 
     def refuse(self) -> None:
         """Raises `TraceError` with all problems, if there are any."""
@@ -111,7 +121,13 @@ class Table:
             raise TraceError("\n".join([*self.problems[:SHOWN], *tail]))
 
 
-def split(text: io.StringIO) -> tuple[list[str], Iterator[list[str]]]:
+def header_text(header: Sequence[str]) -> str:
+    """As it was found, but no longer than a reader needs to know it by."""
+    text = ",".join(header)
+    return text if len(text) <= _LONGEST_HEADER else f"{text[:_LONGEST_HEADER]}…"
+
+
+def split(text: TextIO) -> tuple[list[str], Iterator[list[str]]]:
     """The header's names, and the rows after it."""
     lines = csv.reader(text, strict=True)
     return [name.strip() for name in next(lines, _NO_HEADER)], lines

@@ -10,13 +10,14 @@ window becomes synthetic work by the rules of `request_trace`.
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import isnan
 from pathlib import Path
+from sys import intern
 
 from ebbtide.simulator import request_trace
 from ebbtide.simulator.request_trace import Batches, batches_of
-from ebbtide.simulator.trace_table import Number, Row, Table, TraceError, split
+from ebbtide.simulator.trace_table import Number, Row, Table, TraceError, header_text, split
 
 __all__ = ["Job", "Trace", "TraceError", "bundled", "find_trace", "read_trace"]
 
@@ -27,18 +28,20 @@ GIB_PER_CORE = 4.0
 DAY_S = 86_400.0
 GAP_S = DAY_S
 """So long without a submission is named: no quiet time is so long in the traces that come with Ebbtide."""
+MOST_QUIET_S = 31 * DAY_S
+"""And so long is none: it is one time among others in another unit, or counted from another day."""
+MOST_JOBS = 500_000
 QUIET_END_S = DAY_S / 2
-"""And so long after the last one, since whole days are replayed."""
+"""So long after the last one is named too, since whole days are replayed."""
 
 _DATA = Path(__file__).parent / "data"
-_AMOUNT = "a number, 0 or more"
 _SUBMITTED = Number(
     "submitted_at", "seconds from time 0 of the trace, 0 to 31622400 (366 days)", "393", most=31_622_400
 )
-_DURATION = Number("duration_s", _AMOUNT, "1080")
-_CPU = Number("cpu", _AMOUNT, "12")
-_MEMORY = Number("memory_gib", _AMOUNT, "16")
-_GPU = Number("gpu", _AMOUNT, "0.5")
+_DURATION = Number("duration_s", "seconds, 0 to 31622400 (366 days)", "1080", most=31_622_400)
+_CPU = Number("cpu", "cores, 0 to 1000000", "12", most=1e6)
+_MEMORY = Number("memory_gib", "GiB, 0 to 1000000", "16", most=1e6)
+_GPU = Number("gpu", "GPUs, 0 to 100000", "0.5", most=1e5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +94,31 @@ def read_trace(path: Path) -> Trace:
     except csv.Error as error:
         raise TraceError(f"{path}: row 1: wanted CSV: {error}") from error
     if set(request_trace.COLUMNS) <= set(header):
+        _once(table, header, request_trace.COLUMNS)
         found = batches_of(table, table.rows(header, lines, request_trace.COLUMNS))
-        return Trace(name, _work(found), found.assumptions, found.gaps)
+        return _plausible(path, Trace(name, _work(found), found.assumptions, found.gaps))
     _check_header(table, header)
     reader = _Jobs(table)
-    jobs = tuple(reader.read(table.rows(header, lines, COLUMNS)))
+    jobs = tuple(islice(reader.read(table.rows(header, lines, COLUMNS)), MOST_JOBS + 1))
     table.refuse()
     if not jobs:
         raise TraceError(f"{path}: wanted a header and at least one job, found no job at all (columns: {_header()})")
     gaps = _gaps(jobs)
-    return Trace(name, jobs, (*reader.assumptions(), *_said_of(jobs, gaps)), gaps)
+    return _plausible(path, Trace(name, jobs, (*reader.assumptions(), *_said_of(jobs, gaps)), gaps))
+
+
+def _plausible(path: Path, trace: Trace) -> Trace:
+    """A replay takes time for every day and every job, so what cannot be meant is refused before it."""
+    if len(trace.jobs) > MOST_JOBS:
+        raise TraceError(f"{path}: wanted at most {MOST_JOBS} jobs, found more (for example the first weeks of it)")
+    times = [0.0, *(job.submitted_at for job in trace.jobs)]
+    before, after = max(pairwise(times), key=lambda pair: pair[1] - pair[0])
+    if after - before > MOST_QUIET_S:
+        raise TraceError(
+            f"{path}: wanted a submission at least every {MOST_QUIET_S / DAY_S:g} days, found none from second "
+            f"{before:.10g} to {after:.10g} (times are seconds from the start of the trace; for example 393)"
+        )
+    return trace
 
 
 def _header() -> str:
@@ -110,14 +128,19 @@ def _header() -> str:
 def _check_header(table: Table, header: Sequence[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        found = ",".join(header) if header else "an empty file"
+        found = header_text(header) if header else "an empty file"
         table.note(
             f"row 1: missing column {', '.join(missing)}: found {found}, wanted {_header()} (one row per job, sorted "
             f"by submitted_at) or {','.join(request_trace.COLUMNS)} (one row per window and queue)"
         )
-    twice = [name for name in COLUMNS if header.count(name) > 1]
+    _once(table, header, COLUMNS)
+
+
+def _once(table: Table, header: Sequence[str], columns: Sequence[str]) -> None:
+    twice = [name for name in columns if header.count(name) > 1]
     if twice:
-        table.note(f"row 1: wanted every column once, found {', '.join(twice)} more often (for example {_header()})")
+        wanted = ",".join(columns)
+        table.note(f"row 1: wanted every column once, found {', '.join(twice)} more often (for example {wanted})")
     table.refuse()
 
 
@@ -196,7 +219,7 @@ class _Jobs:
         return Job(
             submitted_at=table.number(row, _SUBMITTED),
             duration_s=table.number(row, _DURATION),
-            queue=row.cells["queue"],
+            queue=intern(row.cells["queue"]),
             cpu=cpu,
             memory_gib=self._memory(row, cpu=cpu, gpu=gpu),
             gpu=gpu,

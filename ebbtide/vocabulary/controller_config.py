@@ -119,13 +119,13 @@ def load(text: str) -> ControllerConfig:
     try:
         document = cast("dict[str, Any]", json.loads(text))
         schema = document["schema"]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UnreadableConfig(f"wanted a JSON object with a schema number: {error}") from error
     if schema not in (SCHEMA, SCHEMA - 1):
         raise UnreadableConfig(f"schema {schema!r}: this controller reads {SCHEMA - 1} and {SCHEMA}")
     try:
         return _record(ControllerConfig, document)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UnreadableConfig(f"schema {schema} document is incomplete or malformed: {error!r}") from error
 
 

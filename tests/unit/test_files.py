@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.files import Unwritable, write_directory, write_file
+from ebbtide.files import Unwritable, read_file, write_directory, write_file
 
 FILES = {"kubernetes/10-namespaces.yaml": "new\n", "graph.mmd": "new\n"}
 
@@ -91,3 +91,13 @@ def failing_on(name: str, real):  # pyright: ignore[reportUnknownParameterType, 
         return real(path, *args, **kwargs)  # pyright: ignore[reportUnknownVariableType] - as above
 
     return method  # pyright: ignore[reportUnknownVariableType] - as above
+
+
+def test_a_file_is_read_up_to_its_limit_and_one_without_an_end_is_refused(tmp_path: Path) -> None:
+    exact = tmp_path / "exact"
+    exact.write_bytes(b"x" * 2048)
+
+    assert len(read_file(exact, 2048)) == 2048
+    for path in (exact, Path("/dev/zero")):
+        with pytest.raises(OSError, match="more than 1 KiB"):
+            read_file(path, 1024)

@@ -80,7 +80,10 @@ def test_all_faults_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "line 6: wanted 3 columns,",
         "line 8:",
     ]
-    assert "wanted the start of a clock hour of UTC, with a zone (for example 2026-06-01T08:00:00+00:00)" in said[0]
+    assert (
+        "wanted the start of a clock hour of UTC from 2000 on, with a zone (for example 2026-06-01T08:00:00+00:00)"
+        in said[0]
+    )
     assert "group 'fixd', wanted one of the stack: fixed, flexible, gpu" in said[2]
     assert "nodes '-1', wanted a number, 0 or more" in said[3]
     assert "gpu at 2026-06-01T08:00Z a second time" in said[5]

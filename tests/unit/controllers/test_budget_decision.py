@@ -48,3 +48,9 @@ def test_a_close_is_never_refused() -> None:
     seen = BudgetSeen(max_unavailable=1, settled=False)
 
     assert decide_budget(BudgetDecision(0, Reason.GUARD), seen) == BudgetDecision(0, Reason.GUARD)
+
+
+def test_what_is_open_already_keeps_its_reason_while_its_status_lags() -> None:
+    night = BudgetDecision(1, Reason.NIGHT)
+
+    assert decide_budget(night, BudgetSeen(max_unavailable=1, settled=False)) == night

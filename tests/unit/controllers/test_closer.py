@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.closer import close, main
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, dump
 from ebbtide.vocabulary.labels import CLOSER, MAINTENANCE_UNTIL
 from tests.builders_components import controller_config
 
@@ -95,6 +96,51 @@ def test_what_cannot_be_closed_is_told(status: int, good: bool, capsys: pytest.C
 
     assert close(API, config(), cast("KubeApi", budgets), [NOON]) is good
     assert capsys.readouterr().err == "closer: ebbtide/api: no luck\n"
+
+
+def test_what_was_closed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert closes(API, NOON)
+    assert capsys.readouterr().out == "closer: ebbtide/api closed\n"
+
+
+def test_the_last_minutes_before_the_evening_are_day_whatever_comes_after_them() -> None:
+    assert closes(API, datetime(2026, 11, 18, 23, 59, tzinfo=UTC))
+
+
+def test_a_maintenance_runs_only_while_every_clock_says_so() -> None:
+    until = Budgets(annotations={MAINTENANCE_UNTIL: "2026-11-18T06:30:00Z"})
+
+    assert closes(RAY, NIGHT, NIGHT.replace(minute=45), budgets=until)
+
+
+@pytest.mark.parametrize(("status", "code"), [(None, 0), (404, 0), (403, 1)])
+def test_it_goes_through_all_budgets_and_its_exit_code_tells_whether_one_stayed(
+    status: int | None, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets = Budgets()
+    budgets.refusal = None if status is None else ApiError(status, "no luck")
+    given: list[str | None] = []
+
+    def api(_configuration: None, _heard: object) -> Budgets:
+        return budgets
+
+    monkeypatch.setattr("controllers.closer.KubeApi", api)
+    monkeypatch.setattr("controllers.closer.from_pod_or", given.append)
+    monkeypatch.setattr("controllers.closer.SystemClock", lambda: SimpleNamespace(now=lambda: NOON))
+    (tmp_path / "config.json").write_text(dump(config()))
+
+    assert main(["--config", str(tmp_path / "config.json"), "--kubeconfig", "kube"]) == code
+    assert [path.rpartition("/")[2] for path in budgets.read] == ["api", "ray"]
+    assert budgets.applied == ([] if status else [("api", {"maxUnavailable": 0}), ("ray", {"maxUnavailable": 0})])
+    assert given == ["kube"]
+
+
+def test_without_a_document_nothing_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([])
+
+    assert left.value.code == 2
+    assert "--config" in capsys.readouterr().err
 
 
 def test_a_document_that_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from controllers.workers.floors import FloorNow, floor_at
-from ebbtide.vocabulary.controller_config import Floor
+from controllers.workers.floors import LOOK_AHEAD, FloorNow, floor_at
+from ebbtide.vocabulary.controller_config import Floor, Morning
 from tests.builders_controllers import OFFICE, config, pool_policy
 
 AHEAD = timedelta(minutes=5)
@@ -52,3 +52,34 @@ def test_the_highest_of_overlapping_floors_counts() -> None:
 
 def test_no_floors_never_change() -> None:
     assert floors(at(3)) == FloorNow(0, None)
+
+
+def test_work_of_several_days_ends_on_the_clock_of_the_day_it_began() -> None:
+    long = Floor(at=23 * 60, lasting=timedelta(days=2, hours=12), workers=2)
+
+    assert floors(at(10, day=8), long) == FloorNow(2, at(11, day=8))  # the one of the fifth
+
+
+def test_a_time_that_happens_twice_is_its_first_occurrence() -> None:
+    work = Floor(at=60 + 30, lasting=timedelta(minutes=30), workers=2)
+    first = datetime(2026, 11, 1, 5, 30, tzinfo=UTC)
+
+    assert floors(first, work, zone=NEW_YORK).workers == 2
+    assert floors(first + timedelta(hours=1), work, zone=NEW_YORK).workers == 0
+
+
+def mornings(now: datetime) -> FloorNow:
+    """The office opens at 08:00 UTC from Monday to Friday."""
+    pool = pool_policy(morning=Morning(lasting=timedelta(hours=1), workers=3))
+    return floor_at(now, pool, config(hours=OFFICE, node_startup=AHEAD))
+
+
+def test_a_morning_that_begins_within_a_day_is_known() -> None:
+    assert mornings(at(7, 56, day=6)) == FloorNow(3, at(9, day=6))
+    assert mornings(at(9, day=6)) == FloorNow(0, at(7, 55, day=7))
+    assert mornings(at(7, 56, day=4)) == FloorNow(0, at(7, 55, day=5))  # Sunday
+
+
+def test_what_is_more_than_a_day_ahead_is_not_looked_for() -> None:
+    assert mornings(at(7, 54, day=4)) == FloorNow(0, None)
+    assert timedelta(days=1) == LOOK_AHEAD

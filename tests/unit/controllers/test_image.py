@@ -8,15 +8,18 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
 LOCK = ROOT / "tools" / "locks" / "controller.txt"
 _REQUIREMENT = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
 _MOST_MIB = 64
+_ASYNC = {"aiohttp", "aiohttp-retry"}  # for the asynchronous half of the Kubernetes client, which is not in the image
 
 
 def copied() -> list[str]:
@@ -74,6 +77,25 @@ def test_the_lock_is_what_the_tests_run_with_and_what_the_extra_names() -> None:
     assert {"kubernetes", "redis", "tzdata"} <= locked.keys()
 
 
+@pytest.mark.parametrize("python", ["3.11.2", "3.11.3", "3.12.0", "3.13.0"])
+def test_the_lock_holds_what_its_packages_need_on_every_python_that_is_claimed(python: str) -> None:
+    here = {"python_full_version": python, "python_version": python.rpartition(".")[0], "extra": ""}
+    locked = [Requirement(line.rstrip(" \\")) for line in LOCK.read_text().splitlines() if _REQUIREMENT.match(line)]
+    there = {one.name for one in locked if one.marker is None or one.marker.evaluate(here)}
+    needed = [Requirement(need) for name in sorted(there) for need in _needs(name)]
+
+    wanted = {canonicalize_name(one.name) for one in needed if one.marker is None or one.marker.evaluate(here)}
+    assert (wanted - there - _ASYNC, len(wanted) > 10) == (set(), True)
+
+
+def _needs(name: str) -> list[str]:
+    """Nothing of a package that is for another Python than this one: it is not installed here."""
+    try:
+        return distribution(name).requires or []
+    except PackageNotFoundError:
+        return []
+
+
 def test_it_is_nobodys_process_and_writes_no_file() -> None:
     last_stage = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
     before, user, after = last_stage.partition("\nUSER 65532:65532\n")
@@ -102,8 +124,11 @@ def linked_dependencies(folder: Path) -> Path:
     """This environment's packages, but only the ones of the lock, and without what the image removes from them."""
     made = folder / "dependencies"
     made.mkdir()
-    for name in dict(_REQUIREMENT.findall(LOCK.read_text())):
-        own = distribution(name)
+    for line in filter(_REQUIREMENT.match, LOCK.read_text().splitlines()):
+        wanted = Requirement(line.rstrip(" \\"))
+        if wanted.marker is not None and not wanted.marker.evaluate():
+            continue
+        own = distribution(wanted.name)
         for top in {Path(file).parts[0] for file in own.files or ()} - {"..", "__pycache__"}:
             if not (made / top).exists():
                 (made / top).symlink_to(str(own.locate_file(top)))

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from controllers.workers.victims import Spare, VictimPlan, WorkerPod, plan_victims, spare_pods
+from controllers.workers.victims import POP_WINDOW, Spare, VictimPlan, WorkerPod, plan_victims, spare_pods
 
 LONG = timedelta(minutes=3)
 JUST_NOW = timedelta(seconds=4.9)
@@ -74,3 +74,30 @@ def test_a_job_that_no_pod_explains_keeps_every_pod() -> None:
 
     assert spare_pods(pods, active_jobs=1) == Spare(pending=1, idle=1)
     assert spare_pods(pods, active_jobs=2) == Spare(pending=0, idle=0)
+
+
+def test_a_pod_may_go_from_the_end_of_the_pop_window_on() -> None:
+    assert plan([idle("a", POP_WINDOW)], excess=1).mark == ("a",)
+
+
+def test_a_pod_of_which_nothing_is_known_is_busy_and_not_marked() -> None:
+    assert plan([WorkerPod("a")], excess=0) == VictimPlan()
+
+
+def test_a_pending_pod_that_says_idle_already_counts_once() -> None:
+    assert spare_pods([WorkerPod("a", pending=True, idle_for=LONG)], active_jobs=0) == Spare(pending=1, idle=0)
+
+
+def test_in_place_of_a_pod_that_became_busy_another_is_marked() -> None:
+    assert plan([busy("a", marked=True), idle("b")], excess=1) == VictimPlan(mark=("b",), unmark=("a",))
+
+
+def test_a_pod_that_is_marked_already_is_not_marked_again() -> None:
+    assert plan([idle("a", marked=True), idle("b")], excess=2) == VictimPlan(mark=("b",), ready=1)
+
+
+def test_a_mark_that_is_not_seen_yet_holds_back_none_of_those_that_are() -> None:
+    pods = [idle("a", marked=True), idle("b", marked=True, mark_seen=False), busy("c")]
+
+    assert plan(pods, excess=1).ready == 1
+    assert plan(pods, excess=2).ready == 1

@@ -92,3 +92,89 @@ def test_the_next_change_is_the_first_instant_that_may_allow_a_lowering() -> Non
     assert watched.next_change(NOON + seconds(10)) == NOON + seconds(15)  # the pop window of pod a
     assert watched.next_change(NOON + seconds(15)) == NOON + seconds(60)  # watched for the calm time
     assert watched.next_change(NOON + seconds(60)) == NOON + seconds(70)  # the peak of 3 leaves the window
+
+
+def test_before_any_reading_and_after_a_break_there_is_no_demand_and_nobody_idle() -> None:
+    watched = watch()
+    assert (watched.peak_jobs, watched.watched_for(NOON)) == (0, timedelta())
+
+    see_each(watched, [(0, known(9)), (10, known(4, idle=frozenset({"a"})))])
+    watched.forget()
+
+    assert (watched.peak_jobs, watched.idle_for("a", NOON + seconds(10))) == (0, None)
+    assert watched.next_change(NOON + seconds(10)) is None
+
+
+def test_idleness_does_not_outlive_a_gap_in_the_readings() -> None:
+    watched = watch()
+    idle = known(idle=frozenset({"a"}))
+
+    see_each(watched, [(0, idle), (40, idle)])  # what the worker did for 40 s nobody saw
+
+    assert watched.idle_for("a", NOON + seconds(42)) == seconds(2)
+
+
+def test_two_readings_of_one_instant_are_no_break() -> None:
+    watched = watch()
+
+    see_each(watched, [(0, known(9)), (20, known(1)), (20, known(1))])
+
+    assert (watched.peak_jobs, watched.watched_for(NOON + seconds(20))) == (9, seconds(20))
+
+
+def test_a_peak_that_comes_again_is_held_from_its_last_reading_alone() -> None:
+    watched = watch()
+
+    see_each(watched, [(0, known(9)), (10, known(4)), (20, known(9)), (30, known(4))])
+
+    assert watched.next_change(NOON + seconds(60)) == NOON + seconds(90)
+    assert watched.peak_jobs == 9
+
+
+def test_steady_demand_and_steady_workers_bring_no_change_by_themselves() -> None:
+    watched = watch()
+
+    see_each(watched, [(0, known(3)), (20, known(3)), (40, known(3))], staffed=True)
+    for at in (0, 20, 40):
+        watched.see_workers(NOON + seconds(at), 3)
+
+    assert watched.next_change(NOON + seconds(60)) is None
+
+
+def test_growth_is_what_was_added_within_a_minute_whoever_added_it() -> None:
+    watched = watch()
+
+    grown = [watched.see_workers(NOON + seconds(at), to) for at, to in ((0, 2), (10, 5), (20, 4), (30, 6), (70, 6))]
+
+    assert grown == [0, 3, 3, 5, 2]
+    assert watched.next_change(NOON + seconds(70)) == NOON + seconds(90)
+
+
+def test_more_stale_entries_begin_the_patience_anew_and_fewer_do_not() -> None:
+    watched = watch()
+    patience = int(JANITOR_PATIENCE.total_seconds())
+    steps = [(at, known(stale=1 if at < 20 else 3 if at < 60 else 2)) for at in range(0, patience + 20, 20)]
+
+    see_each(watched, steps, staffed=True)
+
+    assert not watched.is_out_of_patience(NOON + seconds(patience + 19))
+    assert watched.is_out_of_patience(NOON + seconds(patience + 20))
+    assert watched.next_change(NOON + seconds(patience + 10)) == NOON + seconds(patience + 20)
+
+
+def test_entries_that_were_cleared_leave_no_patience_behind() -> None:
+    watched = watch()
+    patience = int(JANITOR_PATIENCE.total_seconds())
+
+    see_each(watched, [(0, known(stale=1)), (20, known()), (40, known(stale=1))], staffed=True)
+
+    assert not watched.is_out_of_patience(NOON + seconds(patience + 39))
+    see_each(watched, [(60, known())])
+    assert not watched.is_out_of_patience(NOON + timedelta(days=1))
+    assert watched.next_change(NOON + seconds(120)) is None
+
+
+def test_jobs_that_are_due_soon_need_a_worker_to_move_them() -> None:
+    due = Known(waiting=0, in_transit=0, running=0, due_soon=1)
+
+    assert watch().has_chores(NOON, due)

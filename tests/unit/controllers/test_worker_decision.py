@@ -8,6 +8,8 @@ import pytest
 from controllers.workers.decision import Reason, WorkerDecision, decide_workers
 from tests.builders_controllers import pool_policy, reading
 
+CALM = pool_policy().calm
+
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], WorkerDecision]] = [
     ("a job wakes a worker at once", {"jobs": 1, "watched_for": timedelta()}, {}, WorkerDecision(1, Reason.GROW)),
     ("jobs share workers", {"jobs": 7}, {"jobs_per_worker": 3}, WorkerDecision(3, Reason.GROW)),
@@ -28,6 +30,23 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], WorkerDecision]] = [
     ("a rollout blocks shrinking", {"workers": 3, "settled": False}, {}, WorkerDecision(3, Reason.UNSETTLED)),
     ("a rollout does not block growth", {"jobs": 5, "settled": False}, {}, WorkerDecision(5, Reason.GROW)),
     ("untrusted may raise", {"trusted": False, "jobs": 5}, {}, WorkerDecision(5, Reason.GROW)),
+    ("what is granted is no wish", {"jobs": 3, "workers": 1, "granted": 9}, {}, WorkerDecision(3, Reason.GROW)),
+    ("no more than is granted", {"jobs": 9, "workers": 1, "granted": 4}, {}, WorkerDecision(4, Reason.GROW)),
+    (
+        "untrusted never lowers to what is granted",
+        {"trusted": False, "workers": 5, "granted": 2},
+        {},
+        WorkerDecision(5, Reason.UNTRUSTED),
+    ),
+    (
+        "planned work is told as such beside a few jobs",
+        {"jobs": 3, "workers": 1, "floor": 2},
+        {"jobs_per_worker": 4},
+        WorkerDecision(2, Reason.FLOOR),
+    ),
+    ("a pod that is to come blocks shrinking", {"workers": 3, "missing": 1}, {}, WorkerDecision(3, Reason.UNSETTLED)),
+    ("a pod that is to go does too", {"workers": 3, "missing": -1}, {}, WorkerDecision(3, Reason.UNSETTLED)),
+    ("calm is over when it has lasted", {"workers": 3, "watched_for": CALM}, {}, WorkerDecision(0, Reason.ZERO)),
     ("untrusted never lowers", {"trusted": False, "workers": 3}, {}, WorkerDecision(3, Reason.UNTRUSTED)),
 ]
 

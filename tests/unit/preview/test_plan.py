@@ -114,6 +114,38 @@ CONFIG = {
 }
 
 
+@pytest.mark.parametrize("urn", ["", "train-workers", "urn:pulumi:acme::ebbtide::Deployment", None, 7])
+def test_a_state_without_a_whole_urn_is_no_plan(urn: Any) -> None:
+    broken = step("update")
+    broken["newState"]["urn"] = urn
+
+    with pytest.raises(PlanUnusable, match="found a step without an op or a URN"):
+        plan_of(digest(broken), "plan.json")
+
+
+def test_a_severity_that_is_no_text_is_no_failure_and_no_traceback() -> None:
+    assert plan_of(digest(step("update"), diagnostics=[{"severity": {"a": 1}}, 7]), "plan.json").stack == "acme"
+
+
+def test_a_refusal_is_one_line_whatever_the_plan_calls_its_resources() -> None:
+    strange = step("update", f"{GROUP}\n\x1b[2J\ufeff")
+
+    with pytest.raises(PlanUnusable) as refused:
+        changes(strange)
+
+    assert str(refused.value).isprintable()
+    assert "of another version" in str(refused.value)
+
+
+def test_parents_in_a_circle_do_not_lead_round_and_round() -> None:
+    circle = step("update", before={"replicas": 1}, after={"replicas": 2})
+    circle["oldState"]["parent"] = circle["newState"]["parent"] = WORKERS
+
+    (found,) = changes(circle)
+
+    assert (found.name, [field.path for field in found.fields]) == ("train-workers", ["replicas"])
+
+
 def test_a_plan_of_the_same_settings_is_taken_as_pulumi_writes_them_down() -> None:
     settings = {key: text for key, text in CONFIG.items() if key != "ebbtide:redisPassword"}
 

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.settings.document import MOST_VALUES
+from ebbtide.settings.instance_types import _nearest
+from ebbtide.settings.load import MOST_BYTES
 from ebbtide.settings.scalars import differs
 from tests.builders_settings import problem_of, problems_of, shortest
 
@@ -109,6 +112,33 @@ def test_what_nests_deeper_than_any_sound_file_is_refused_where_it_stands(depth:
     assert problem_of(text, tmp_path) == (
         ":5: ebbtide:workers.train.morning: wanted at most 20 levels, found a text nested too deeply"
     )
+
+
+def test_a_file_larger_than_any_stack_is_refused_without_reading_it_whole(tmp_path: Path) -> None:
+    told = problem_of(shortest() + "# " + "x" * MOST_BYTES, tmp_path)
+
+    assert told == ": wanted a readable file of at most 2 MiB, found more than 2 MiB"
+
+
+@pytest.mark.parametrize("many", ["a, ", "[], ", "{}, ", "012, ", "[\n], "])
+def test_more_values_than_any_stack_has_are_refused_where_they_stand(many: str, tmp_path: Path) -> None:
+    text = shortest(train=f"morning: [{many * (MOST_VALUES + 1)}]")
+
+    line = ":5" if "\n" not in many else ":"
+    assert problem_of(text, tmp_path).startswith(line)
+    assert problem_of(text, tmp_path).endswith(
+        "ebbtide:workers.train.morning: wanted at most 50000 keys and values, found more"
+    )
+
+
+def test_one_wrong_instance_type_thousands_of_times_is_looked_up_once(tmp_path: Path) -> None:
+    _nearest.cache_clear()
+    wrong = ", ".join(["m7i.lagre"] * 3000)
+
+    problems = problems_of(shortest(more=f"ebbtide:nodeGroups: {{ fixed: {{ instanceTypes: [{wrong}] }} }}"), tmp_path)
+
+    assert len(problems) >= 3000
+    assert _nearest.cache_info().misses == 1
 
 
 def test_a_long_number_is_no_error_of_python(tmp_path: Path) -> None:

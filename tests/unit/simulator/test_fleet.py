@@ -126,6 +126,27 @@ def test_the_peak_fleet_has_a_worker_for_every_job_and_member_at_once_and_none_w
     assert fifo_starts(jobs, 3) == [0, 50, 100]
 
 
+@pytest.mark.parametrize(
+    ("jobs", "workers"),
+    [
+        ([(0, 0, 1)], 1),
+        ([(0, 0, 2), (0, 0, 3)], 3),
+        ([(0, 10, 1), (5, 0, 2)], 3),
+        ([(0, 5, 1), (5, 0, 1), (5, 5, 1)], 1),
+        ([(0, 5, 1), (5, 5, 1), (5, 0, 1)], 2),
+        ([(1e7, 1e-12, 1)], 1),
+    ],
+)
+def test_a_job_without_length_needs_a_worker_too(jobs: list[tuple[float, float, int]], workers: int) -> None:
+    pooled = [PooledJob(at, length, "p", members=members) for at, length, members in jobs]
+    pool = replace(a_fleet_pool("p", []), jobs=tuple(pooled), max_workers=2)
+
+    fleet = peak_fleet([pool], GROUPS)
+
+    assert fleet.workers == {"p": workers}
+    assert fifo_starts(pooled, workers) == [at for at, _, _ in jobs]
+
+
 def test_a_target_that_the_largest_fleet_misses_is_refused() -> None:
     with pytest.raises(NoFleet):
         smallest_fleet([a_fleet_pool("p", [(0.0, 9.0)] * 9)], GROUPS, target_p95_s=1.0, end_s=END)

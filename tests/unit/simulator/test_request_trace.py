@@ -76,12 +76,18 @@ def test_the_volume_is_scaled_and_the_assumption_says_by_how_much() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (["0,600,m,many"], "row 2, column requests: wanted a number, 0 or more, found 'many' (for example 227350)"),
+        (["0,600,m,many"], "row 2, column requests: wanted a number from 0 to 1e12, found 'many' (for example 227350)"),
         (["0,0,m,1"], "row 2, column window_s: wanted a number from 1 to 86400, found '0'"),
         (["600,600,m,1", "0,600,m,1"], "row 3, column t_s: wanted a time not before the row above (600), found '0'"),
         (["0,600,m,1", "600,60,m,1"], "row 3, column window_s: wanted windows of one length, found '60'"),
-        (["0,600,m,0"], "wanted at least one window with a request, found none in 1 windows"),
-        ([], "wanted at least one window with a request, found none in 0 windows"),
+        (["0,600,m,0"], "wanted at least one request in all, found 0 in 1 windows"),
+        (["0,600,m,5e-324"], "wanted at least one request in all, found 4.94066e-324 in 1 windows"),
+        (["0,600,m,1e308"], "row 2, column requests: wanted a number from 0 to 1e12, found '1e308'"),
+        (
+            ["0,600,a,0", "0,600,b,0", "300,600,a,9"],
+            "row 4, column t_s: wanted the same window as the row above (0), or one after its end, found '300'",
+        ),
+        ([], "wanted at least one request in all, found 0 in 0 windows"),
     ],
 )
 def test_a_bad_window_is_named(tmp_path: Path, rows: list[str], said: str) -> None:
@@ -89,6 +95,14 @@ def test_a_bad_window_is_named(tmp_path: Path, rows: list[str], said: str) -> No
         traced(tmp_path, *rows)
 
     assert said in str(caught.value)
+
+
+def test_a_column_of_windows_given_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "requests.csv"
+    path.write_text("t_s,window_s,queue,requests,requests\n0,600,m,1,2\n")
+
+    with pytest.raises(TraceError, match="wanted every column once, found requests more often"):
+        read_trace(path)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 10_000)), min_size=1, max_size=30))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.simulator.trace_table import MOST_MIB
 from ebbtide.simulator.traces import TraceError, bundled, find_trace, read_trace
 
 HEADER = "submitted_at,duration_s,queue,cpu,memory_gib,gpu"
@@ -112,15 +113,18 @@ def test_memory_alone_may_be_missing_without_a_gpu(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (["0,60,a,1,2,0", "5,soon,a,1,2,0"], "row 3, column duration_s: wanted a number, 0 or more, found 'soon'"),
-        (["0,-60,a,1,2,0"], "row 2, column duration_s: wanted a number, 0 or more, found '-60'"),
-        (["0,60,a,nan,2,0"], "row 2, column cpu: wanted a number, 0 or more, found 'nan'"),
-        (["0,60,a,,2,0"], "row 2, column cpu: wanted a number, 0 or more, found ''"),
+        (
+            ["0,60,a,1,2,0", "5,soon,a,1,2,0"],
+            "row 3, column duration_s: wanted seconds, 0 to 31622400 (366 days), found 'soon'",
+        ),
+        (["0,-60,a,1,2,0"], "row 2, column duration_s: wanted seconds, 0 to 31622400 (366 days), found '-60'"),
+        (["0,60,a,nan,2,0"], "row 2, column cpu: wanted cores, 0 to 1000000, found 'nan'"),
+        (["0,60,a,,2,0"], "row 2, column cpu: wanted cores, 0 to 1000000, found ''"),
         (["9,60,a,1,2,0", "3,60,a,1,2,0"], "row 3, column submitted_at: wanted a time not before the row above (9)"),
         (["0,60,a,1,2"], "row 2: wanted 6 columns, found 5"),
-        (["0,60,a,inf,2,0"], "row 2, column cpu: wanted a number, 0 or more, found 'inf'"),
-        (["0,1_000,a,1,2,0"], "row 2, column duration_s: wanted a number, 0 or more, found '1_000'"),
-        (["0,60,a,1,2,-1"], "row 2, column gpu: wanted a number, 0 or more, found '-1' (for example 0.5)"),
+        (["0,60,a,inf,2,0"], "row 2, column cpu: wanted cores, 0 to 1000000, found 'inf'"),
+        (["0,1_000,a,1,2,0"], "row 2, column duration_s: wanted seconds, 0 to 31622400 (366 days), found '1_000'"),
+        (["0,60,a,1,2,-1"], "row 2, column gpu: wanted GPUs, 0 to 100000, found '-1' (for example 0.5)"),
         (["1700000000,60,a,1,2,0"], "column submitted_at: wanted seconds from time 0 of the trace, 0 to 31622400"),
         (['0,60,"a,1,2,0'], "row 2: wanted CSV: unexpected end of data"),
         ([], "wanted a header and at least one job, found no job at all"),
@@ -180,6 +184,44 @@ def test_a_bad_header_is_named_beside_what_was_found(tmp_path: Path, header: str
         read_trace(written(tmp_path, "0,600,m,12", header=header))
 
     assert said in str(caught.value)
+
+
+def test_a_job_after_a_year_is_refused_instead_of_replayed_day_by_day(tmp_path: Path) -> None:
+    with pytest.raises(TraceError) as caught:
+        read_trace(written(tmp_path, "0,60,a,1,2,0", "31000000,60,a,1,2,0"))
+
+    assert str(caught.value) == (
+        f"{tmp_path}/jobs.csv: wanted a submission at least every 31 days, found none from second 0 to 31000000 "
+        "(times are seconds from the start of the trace; for example 393)"
+    )
+
+
+def test_a_quiet_month_is_read(tmp_path: Path) -> None:
+    assert read_trace(written(tmp_path, "0,60,a,1,2,0", f"{31 * 86_400},60,a,1,2,0")).days == 32
+
+
+@pytest.mark.parametrize("cell", ["1e7,60,a,1e7,2,0", "0,1e300,a,1,2,0", "0,60,a,1,1e300,0", "0,60,a,1,2,1e300"])
+def test_amounts_that_no_machine_has_are_refused(tmp_path: Path, cell: str) -> None:
+    with pytest.raises(TraceError, match=r"row 2, column (cpu|duration_s|memory_gib|gpu): wanted .* 0 to"):
+        read_trace(written(tmp_path, cell))
+
+
+def test_a_file_of_more_text_than_any_trace_has_is_not_unpacked_whole(tmp_path: Path) -> None:
+    bomb = tmp_path / "jobs.csv.gz"
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
+        for _ in range(MOST_MIB + 1):
+            file.write(b"0" * 2**20)
+
+    with pytest.raises(TraceError, match="wanted at most 32 MiB of text, found more"):
+        read_trace(bomb)
+
+
+def test_more_jobs_than_a_replay_takes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ebbtide.simulator.traces.MOST_JOBS", 3)
+
+    assert len(read_trace(written(tmp_path, *["0,60,a,1,2,0"] * 3)).jobs) == 3
+    with pytest.raises(TraceError, match="wanted at most 3 jobs, found more"):
+        read_trace(written(tmp_path, *["0,60,a,1,2,0"] * 4))
 
 
 def test_an_empty_file_is_no_trace(tmp_path: Path) -> None:

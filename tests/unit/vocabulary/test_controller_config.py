@@ -71,7 +71,15 @@ def test_any_other_schema_is_refused_with_the_ones_that_are_read(schema: object)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "null", "7", '{"schema": 2}', '{"schema": 2, "customer": "acme", "hours": []}']
+    "text",
+    [
+        *["", "[]", "{}", "null", "7", '{"schema": 2}', '{"schema": 2, "customer": "acme", "hours": []}'],
+        "[" * 100_000,
+        '{"schema": ' * 100_000,
+        dump(CONFIG).replace('"sweep": 2.0', '"sweep": 1e300'),
+        dump(CONFIG).replace('"sweep": 2.0', '"sweep": NaN'),
+    ],
+    ids=lambda text: text[:12] or "empty",
 )
 def test_what_is_no_such_document_is_refused(text: str) -> None:
     with pytest.raises(UnreadableConfig):
