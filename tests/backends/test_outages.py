@@ -50,3 +50,31 @@ def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once(scene: OutageS
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(20) == 0
     assert len(scene.stage.turns(1)) == 1
+
+
+@each_worker
+def test_told_to_stop_while_redis_is_away_a_worker_without_a_job_leaves(scene: OutageScene) -> None:
+    worker = scene.worker()
+
+    with scene.stage.outage("killed"):
+        time.sleep(2)
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(30)
+
+
+@each_worker
+def test_told_to_stop_while_redis_is_away_a_worker_settles_its_job_first(scene: OutageScene) -> None:
+    worker = scene.worker()
+    scene.enqueue(("1", 3.0))
+    wait_until(lambda: scene.stage.begun(1), "the job to begin")
+
+    with scene.stage.outage("killed"):
+        time.sleep(1)
+        worker.send_signal(signal.SIGTERM)
+        wait_until(lambda: scene.stage.ended(1), "the job to end")
+        time.sleep(2)
+        assert worker.poll() is None
+
+    worker.wait(40)
+    assert scene.read().in_flight == 0
+    assert len(scene.stage.turns(1)) == 1
