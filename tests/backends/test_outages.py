@@ -62,7 +62,8 @@ def test_told_to_stop_while_redis_is_away_a_worker_without_a_job_leaves(scene: O
         worker.wait(30)
 
 
-@each_worker
+# Celery's prefork pool is busy connecting anew then, and leaves its task to be run a second time: docs/backends.md.
+@pytest.mark.parametrize("framework", [RQ_SAFE, LIST_WORKER, CELERY_SOLO], ids=lambda framework: framework.name)
 def test_told_to_stop_while_redis_is_away_a_worker_settles_its_job_first(scene: OutageScene) -> None:
     worker = scene.worker()
     scene.enqueue(("1", 3.0))
