@@ -8,8 +8,7 @@ A worker that dies leaves its list behind and its heartbeat expires: the others 
 queue, so a payload may be handled twice. One that is frozen for longer than its heartbeat lives is taken for dead.
 
 Redis may be away, full or failing over: a worker waits, and takes a payload that it has handled off its list when it can,
-for as long as it lives. Told to stop, it leaves after that, or at once if it has no payload. (Away for longer than the
-heartbeat lives, the payload may be handled twice.)
+for as long as it lives. Told to stop, it leaves after that, or at once if it has no payload.
 """
 
 import logging
@@ -34,24 +33,30 @@ POP_FOR = 5  # seconds
 BEAT = 5.0
 LIFE = 30  # seconds without a beat until a consumer counts as dead
 CLEAN_EVERY = 15.0
+LAST_CHANCE = 10.0  # seconds that one who seems dead has to beat again: after an outage everybody seems so
 RETRY = 1.0  # after Redis could not be reached
 SAY_AGAIN = 60.0  # seconds between two lines about that
 ANSWER_WITHIN = 15.0  # seconds; longer than a pop
 
 _log = logging.getLogger(__name__)
 
-# ARGV: queue, the worker's name, "1" to give back its own entries too (those of its earlier life, at its start).
+# ARGV: queue, the worker's own name, then whose entries are to be put back if they are dead still, or are its own.
+# Reply: how many were put back, then the names of the other dead.
 _CLEAN = """
-local queue, back = ARGV[1], 0
+local queue, given, reply = ARGV[1], {}, {0}
+for i = 3, #ARGV do given[ARGV[i]] = true end
 for _, consumer in ipairs(redis.call('SMEMBERS', queue .. ':consumers')) do
   local mine = consumer == ARGV[2]
-  if (mine and ARGV[3] == '1') or (not mine and redis.call('EXISTS', queue .. ':consumer:' .. consumer) == 0) then
+  local dead = not mine and redis.call('EXISTS', queue .. ':consumer:' .. consumer) == 0
+  if given[consumer] and (mine or dead) then
     local list = queue .. ':processing:' .. consumer
-    while redis.call('LMOVE', list, queue, 'RIGHT', 'LEFT') do back = back + 1 end
-    if not mine then redis.call('SREM', queue .. ':consumers', consumer) end
+    while redis.call('LMOVE', list, queue, 'RIGHT', 'LEFT') do reply[1] = reply[1] + 1 end
+    if dead then redis.call('SREM', queue .. ':consumers', consumer) end
+  elseif dead then
+    reply[#reply + 1] = consumer
   end
 end
-return back
+return reply
 """
 
 
@@ -77,6 +82,7 @@ class ListWorker:
         self._over = threading.Event()
         self._doubt_until = 0.0
         self._clean_at = 0.0
+        self._dead: dict[str, float] = {}  # and since when we know
         self._say_at = 0.0
 
     def run(self) -> None:
@@ -111,7 +117,7 @@ class ListWorker:
         now = time.monotonic()
         if now >= self._clean_at or now < self._doubt_until:
             self._clean(own=now < self._doubt_until)
-            self._clean_at = now + CLEAN_EVERY
+            self._clean_at = now + (LAST_CHANCE if self._dead else CLEAN_EVERY)
         payload = self._pop()
         if payload is not None:
             self._do(payload)
@@ -176,7 +182,11 @@ class ListWorker:
                 _log.warning("no heartbeat for %s: %s", self._queue, error)
 
     def _clean(self, *, own: bool) -> None:
-        back = self._connection.eval(_CLEAN, 0, self._queue, self._name, "1" if own else "0")
+        now = time.monotonic()
+        given = [name for name, since in self._dead.items() if now - since >= LAST_CHANCE] + [self._name] * own
+        back, *dead = cast("list[Any]", self._connection.eval(_CLEAN, 0, self._queue, self._name, *given))
+        names = [name.decode() if isinstance(name, bytes) else str(name) for name in dead]
+        self._dead = {name: self._dead.get(name, now) for name in names}
         if back:
             _log.warning("put %s payloads of dead workers back on %s", back, self._queue)
 

@@ -90,18 +90,59 @@ def test_what_it_left_in_an_earlier_life_comes_first(client: Redis) -> None:
     assert worker.handled == [b"old", b"older", b"new"]
 
 
-def test_entries_of_the_dead_are_put_back_and_those_of_the_living_are_not(client: Redis) -> None:
+def test_entries_of_the_dead_are_put_back_after_a_while_and_those_of_the_living_are_not(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
     client.sadd(CONSUMERS, "dead", "living")
     client.set("train:consumer:living", "host")
-    client.rpush("train:processing:dead", "a")
-    client.rpush("train:processing:living", "b")
+    client.rpush("train:processing:dead", "a", "b")
+    client.rpush("train:processing:living", "c")
+    client.rpush("train", "d")
     worker = Worker(client)
 
-    worker.run()
+    worker._clean(own=True)
+    now += list_worker.LAST_CHANCE - 1
+    worker._clean(own=False)
+    assert client.lrange("train", 0, -1) == [b"d"]
+    now += 1
+    worker._clean(own=False)
 
-    assert worker.handled == [b"a"]
-    assert client.lrange("train:processing:living", 0, -1) == [b"b"]
+    assert client.lrange("train", 0, -1) == [b"a", b"b", b"d"]
+    assert client.lrange("train:processing:living", 0, -1) == [b"c"]
     assert client.smembers(CONSUMERS) == {b"living"}
+
+
+def test_one_that_beat_again_after_an_outage_keeps_its_payload(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
+    client.sadd(CONSUMERS, "late")
+    client.rpush("train:processing:late", "a")
+    worker = Worker(client)
+    worker._clean(own=False)
+
+    client.set("train:consumer:late", "host")
+    now += list_worker.LAST_CHANCE
+    worker._clean(own=False)
+    client.delete("train:consumer:late")  # once more: its time begins anew
+    worker._clean(own=False)
+
+    assert client.lrange("train:processing:late", 0, -1) == [b"a"]
+
+
+def test_it_looks_sooner_for_one_who_seems_dead(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
+    worker = Worker(client)
+    monkeypatch.setattr(worker, "_pop", lambda: None)
+    worker._turn()
+    usual = worker._clean_at - now
+    client.sadd(CONSUMERS, "dead")
+    worker._clean_at = now
+    worker._turn()
+
+    assert (usual, worker._clean_at - now) == (list_worker.CLEAN_EVERY, list_worker.LAST_CHANCE)
 
 
 def test_it_looks_for_the_dead_again_after_a_while_and_not_at_each_payload(
