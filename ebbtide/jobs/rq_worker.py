@@ -209,8 +209,9 @@ class SafeWorker(Worker):
         except (StopRequested, SystemExit):
             raise
         except Exception:  # the worker ends by it, and in a pod everything with it: the job first
-            _log.exception("Worker %s: cannot go on; leaving when job %s has ended", self.name, job.id)
-            self.wait_for_horse()
+            if self.horse_pid:
+                _log.exception("Worker %s: cannot go on; leaving when job %s has ended", self.name, job.id)
+                self.wait_for_horse()
             raise
 
     def wait_for_horse(self) -> Any:

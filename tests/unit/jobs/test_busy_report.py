@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from ebbtide.jobs import busy_report
 from ebbtide.jobs.busy_report import BusyReport, Reporter
@@ -32,6 +34,10 @@ def report(client: Redis) -> Iterator[Started]:
     yield start
     for thread in started:
         thread.finish()
+
+
+def nowhere() -> Redis:
+    return Redis(port=1, retry=Retry(NoBackoff(), 0))
 
 
 def state(client: Redis) -> object:
@@ -114,7 +120,7 @@ def test_after_trouble_it_connects_anew(client: Redis, report: Started, monkeypa
         asked.append(1)
         if len(asked) == 1:
             raise OSError("no route to host")
-        return Redis(port=1) if len(asked) == 2 else client
+        return nowhere() if len(asked) == 2 else client
 
     report(connect=connect)
 
@@ -126,8 +132,8 @@ def test_after_trouble_it_connects_anew(client: Redis, report: Started, monkeypa
 def test_a_farewell_that_fails_is_left_to_expire(client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     thread = report()
     wait_until(lambda: client.exists(KEY), "the report")
-    with Redis(port=1) as nowhere:
-        thread._leave(nowhere)
+    with nowhere() as away:
+        thread._leave(away)
 
     assert client.exists(KEY)
 

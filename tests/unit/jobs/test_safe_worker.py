@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 from redis import Redis, exceptions
-from rq import Queue
+from rq import Queue, Worker
 from rq.exceptions import DequeueTimeout, StopRequested
 from rq.executions import Execution
 from rq.job import Job
@@ -208,6 +208,39 @@ def test_the_process_of_a_job_remembers_its_start_for_a_transaction_that_must_be
             worker.cleanup_execution(running, pipeline)
         assert (worker.execution is not None) == is_horse
     worker._is_horse = False
+
+
+@pytest.mark.parametrize("horse", [4711, 0], ids=["in its job", "after it"])
+def test_a_worker_that_cannot_go_on_waits_for_the_process_of_its_job_if_there_is_one(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, horse: int
+) -> None:
+    waited: list[int] = []
+
+    def broken(*_: object) -> None:
+        worker._horse_pid = horse
+        raise exceptions.ResponseError("WRONGTYPE")
+
+    monkeypatch.setattr(Worker, "monitor_work_horse", broken)
+    monkeypatch.setattr(Worker, "wait_for_horse", lambda self: waited.append(self.horse_pid))
+
+    with pytest.raises(exceptions.ResponseError):
+        worker.monitor_work_horse(enqueued(client), Queue("train", connection=client))
+    assert waited == [horse] * bool(horse)  # with no process of its own it would wait for any, the scheduler's perhaps
+
+
+@pytest.mark.parametrize("told", [StopRequested, SystemExit])
+def test_a_worker_that_is_told_to_go_waits_for_nobody(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, told: type[BaseException]
+) -> None:
+    def leaves(*_: object) -> None:
+        worker._horse_pid = 4711
+        raise told
+
+    monkeypatch.setattr(Worker, "monitor_work_horse", leaves)
+    monkeypatch.setattr(Worker, "wait_for_horse", lambda _: pytest.fail("it waits"))
+
+    with pytest.raises(told):
+        worker.monitor_work_horse(enqueued(client), Queue("train", connection=client))
 
 
 # --- being known ------------------------------------------------------------------------------------------------------
