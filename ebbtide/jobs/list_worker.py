@@ -7,8 +7,8 @@ payload that was moved is handled to its end, then the worker leaves. If `handle
 A worker that dies leaves its list behind and its heartbeat expires: the others put such entries back at the head of the
 queue, so a payload may be handled twice. One that is frozen for longer than its heartbeat lives is taken for dead.
 
-Redis may be away, full or failing over: a worker waits, and takes a payload that it has handled off its list when it can,
-for as long as it lives. Told to stop, it leaves after that, or at once if it has no payload.
+Redis may be away, full or failing over: a worker waits, and takes a payload that it has handled off its list when it
+can, for as long as it lives. Told to stop, it leaves after that, or at once if it has no payload.
 """
 
 import logging
@@ -218,7 +218,11 @@ class ListWorker:
 
 
 def _single_tries(connection: Redis) -> Redis:
-    """The same server, asked once and not for ever: repeated unseen, a pop takes another payload and cannot be ended."""
+    """Asks once, and not for ever: repeated unseen, a pop takes another payload and cannot be ended."""
     pool = connection.connection_pool
-    settings: dict[str, Any] = {**pool.connection_kwargs, "socket_timeout": ANSWER_WITHIN, "retry": Retry(NoBackoff(), 0)}
+    settings: dict[str, Any] = {
+        **pool.connection_kwargs,
+        "socket_timeout": ANSWER_WITHIN,
+        "retry": Retry(NoBackoff(), 0),
+    }
     return Redis(connection_pool=ConnectionPool(pool.connection_class, **settings))

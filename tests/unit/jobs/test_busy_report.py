@@ -61,9 +61,7 @@ def test_a_worker_tells_each_of_its_queues_who_and_how_it_is(client: Redis, repo
     assert client.smembers("ebbtide:workers:train") == client.smembers("ebbtide:workers:embed") == {b"pod-1.7"}
 
 
-def test_a_change_is_told_before_the_next_beat(
-    client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_is_told_before_the_next_beat(client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(busy_report, "BEAT", 60.0)
     busy = False
     thread = report(lambda: busy)
@@ -86,7 +84,9 @@ def test_without_news_it_beats_by_itself(client: Redis, report: Started, monkeyp
     wait_until(lambda: client.smembers("ebbtide:workers:train") == {b"pod-1.7"}, "the next")
 
 
-def test_a_stop_is_passed_on_once_from_the_thread(client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_is_passed_on_once_from_the_thread(
+    client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(busy_report, "BEAT", 0.02)
     stops: list[object] = []
     thread = report(on_stop=lambda: stops.append(thread.is_alive()))
@@ -129,7 +129,9 @@ def test_after_trouble_it_connects_anew(client: Redis, report: Started, monkeypa
     assert len(asked) == 3  # and keeps what works
 
 
-def test_a_farewell_that_fails_is_left_to_expire(client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_farewell_that_fails_is_left_to_expire(
+    client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
     thread = report()
     wait_until(lambda: client.exists(KEY), "the report")
     with nowhere() as away:

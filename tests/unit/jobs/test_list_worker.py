@@ -1,10 +1,11 @@
-"""The plain-list worker on a real Redis, in this process; its signals are tested with real processes (`tests/backends`)."""
+"""The plain-list worker on a real Redis, in this process. `tests/backends` runs it as one, with signals."""
 
 import logging
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
 from redis import Redis, exceptions
@@ -34,6 +35,13 @@ class Worker(ListWorker):
         if len(self.handled) >= self._last:
             self._gate.closed = True
         self.during()
+
+
+def watch_looks(monkeypatch: pytest.MonkeyPatch, worker: Worker, looks: list[bool]) -> None:
+    def look(*, own: bool) -> None:
+        looks.append(own)
+
+    monkeypatch.setattr(worker, "_clean", look)
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +159,7 @@ def test_it_looks_for_the_dead_again_after_a_while_and_not_at_each_payload(
     looks: list[bool] = []
     client.rpush("train", "a", "b", "c")
     worker = Worker(client, last=3)
-    monkeypatch.setattr(worker, "_clean", lambda *, own: looks.append(own))
+    watch_looks(monkeypatch, worker, looks)
     worker.run()
     assert looks == [True, False]  # as it joins, and at its first turn
 
@@ -159,7 +167,7 @@ def test_it_looks_for_the_dead_again_after_a_while_and_not_at_each_payload(
     looks.clear()
     monkeypatch.setattr(list_worker, "CLEAN_EVERY", 0.0)
     worker = Worker(client, last=3)
-    monkeypatch.setattr(worker, "_clean", lambda *, own: looks.append(own))
+    watch_looks(monkeypatch, worker, looks)
     worker.run()
     assert looks == [True, False, False, False]
 
@@ -259,11 +267,11 @@ def test_a_payload_whose_move_was_answered_to_nobody_is_handled_all_the_same(
     """As when the connection breaks between the move and its answer."""
     client.rpush("train", "a", "b")
     worker = Worker(client, last=2)
-    read = Connection.read_response
+    read: Callable[..., object] = Connection.read_response
     lost: list[int] = []
 
     def read_and_lose(self: Connection, *arguments: object, **named: object) -> object:
-        answer = read(self, *arguments, **named)  # pyright: ignore[reportArgumentType]
+        answer = read(self, *arguments, **named)
         if answer == b"a" and not lost:
             lost.append(1)
             self.disconnect()
@@ -283,7 +291,7 @@ def test_a_payload_that_an_old_connection_still_brings_is_looked_for_a_while_lon
     monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
     worker = Worker(client, last=9)
     owns: list[bool] = []
-    monkeypatch.setattr(worker, "_clean", lambda *, own: owns.append(own))
+    watch_looks(monkeypatch, worker, owns)
     worker._doubt_until = now + 2 * list_worker.POP_FOR
     monkeypatch.setattr(worker, "_pop", lambda: None)
 
@@ -310,11 +318,11 @@ def test_a_failed_pop_is_doubted_for_twice_its_length(client: Redis, monkeypatch
 
 
 def test_it_asks_once_and_with_a_limit_whatever_its_owners_connection_does(client: Redis) -> None:
-    settings = Worker(client)._connection.get_connection_kwargs()
+    settings = cast("dict[str, Any]", Worker(client)._connection.get_connection_kwargs())
 
     assert settings["retry"].get_retries() == 0
     assert list_worker.POP_FOR < settings["socket_timeout"] < list_worker.LIFE
-    assert settings["port"] == client.get_connection_kwargs()["port"]
+    assert settings["port"] == cast("Any", client.get_connection_kwargs())["port"]
 
 
 def test_a_worker_that_goes_without_its_payload_leaves_it_to_be_found(client: Redis) -> None:

@@ -4,6 +4,7 @@ import copy
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
 from redis import Redis, exceptions
@@ -144,11 +145,14 @@ def test_one_line_says_that_redis_is_away_one_a_minute_that_it_still_is_and_one_
     with caplog.at_level(logging.WARNING):
         waiting.call_with_retry(Server(*[REFUSED] * 5).do, Server().fail)
         waiting.call_with_retry(Server().do, Server().fail)
+        waiting.call_with_retry(Server(REFUSED).do, Server().fail)
 
     assert [record.getMessage() for record in caplog.records] == [
         "Redis cannot be used, waiting (0 s so far): Connection refused",
         "Redis cannot be used, waiting (75 s so far): Connection refused",
         "Redis is back after 125 s",
+        "Redis cannot be used, waiting (0 s so far): Connection refused",
+        "Redis is back after 25 s",
     ]
 
 
@@ -170,17 +174,20 @@ def test_all_connections_share_the_outage() -> None:
     make_patient(connection, one)
 
     assert copy.deepcopy(one) is one
-    assert connection.connection_pool.make_connection().retry is one
+    assert cast("Any", connection.connection_pool).make_connection().retry is one
 
 
 def test_a_connection_found_by_a_sentinel_asks_it_again_before_a_command_is_repeated() -> None:
     """redis-py itself goes to the address that it knows, where the old primary is gone, or worse: frozen."""
     connection = Sentinel([("127.0.0.1", 1)]).master_for("jobs")
-    stale = connection.connection_pool.make_connection()
+    pool: Any = connection.connection_pool
+    stale = pool.make_connection()
+    pool._available_connections.append(stale)
     make_patient(connection, Patience(give_up))
     make_patient(connection, Patience(give_up))  # `rq worker` asks first, the worker itself follows
 
-    made = connection.connection_pool.make_connection()
+    assert pool._available_connections == []
+    made = pool.make_connection()
     asked: list[str] = []
     made._connect_retry = lambda: asked.append("sentinel") or give_up(REFUSED, 0.0)
 

@@ -1,10 +1,13 @@
 """What the safe worker decides, on a real Redis, without a process of its own. `test_rq_worker.py` runs it as one."""
 
 import logging
+import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -192,7 +195,7 @@ def test_the_clock_of_the_job_before_does_not_run_on(worker: SafeWorker, monkeyp
     worker._clock.start()  # and its process was killed
     monkeypatch.setattr("os.fork", lambda: 4711)
 
-    worker.fork_work_horse(cast("Job", type("J", (), {"id": "next"})), cast("Queue", None))
+    worker.fork_work_horse(cast("Job", SimpleNamespace(id="next")), cast("Queue", None))
 
     assert worker._clock.seconds == 0.0
 
@@ -221,7 +224,11 @@ def test_a_worker_that_cannot_go_on_waits_for_the_process_of_its_job_if_there_is
         raise exceptions.ResponseError("WRONGTYPE")
 
     monkeypatch.setattr(Worker, "monitor_work_horse", broken)
-    monkeypatch.setattr(Worker, "wait_for_horse", lambda self: waited.append(self.horse_pid))
+
+    def wait(self: Worker) -> None:
+        waited.append(self.horse_pid)
+
+    monkeypatch.setattr(Worker, "wait_for_horse", wait)
 
     with pytest.raises(exceptions.ResponseError):
         worker.monitor_work_horse(enqueued(client), Queue("train", connection=client))
@@ -237,7 +244,11 @@ def test_a_worker_that_is_told_to_go_waits_for_nobody(
         raise told
 
     monkeypatch.setattr(Worker, "monitor_work_horse", leaves)
-    monkeypatch.setattr(Worker, "wait_for_horse", lambda _: pytest.fail("it waits"))
+
+    def wait(_: Worker) -> None:
+        pytest.fail("it waits")
+
+    monkeypatch.setattr(Worker, "wait_for_horse", wait)
 
     with pytest.raises(told):
         worker.monitor_work_horse(enqueued(client), Queue("train", connection=client))
@@ -276,7 +287,9 @@ def test_a_worker_that_is_known_writes_only_its_beat(
         assert len(pipeline) == 2
 
 
-@pytest.mark.parametrize("closed, empty_handed, leaves", [(True, True, True), (True, False, False), (False, True, False)])
+@pytest.mark.parametrize(
+    ("closed", "empty_handed", "leaves"), [(True, True, True), (True, False, False), (False, True, False)]
+)
 def test_a_beat_is_the_place_to_leave(worker: SafeWorker, closed: bool, empty_handed: bool, leaves: bool) -> None:
     worker._gate.closed, worker._gate.empty_handed = closed, empty_handed
 
@@ -289,7 +302,7 @@ def test_a_beat_is_the_place_to_leave(worker: SafeWorker, closed: bool, empty_ha
 
 def test_a_user_without_the_right_to_ask_who_listens_works_all_the_same(client: Redis) -> None:
     client.execute_command("ACL", "SETUSER", "job", "on", "nopass", "~*", "&*", "+@all", "-pubsub|numsub")
-    port = client.get_connection_kwargs()["port"]
+    port = cast("dict[str, Any]", client.get_connection_kwargs())["port"]
     with Redis(port=port, username="job", password="any") as limited:
         worker = SafeWorker(["train"], connection=limited)
         worker.register_birth()
@@ -358,7 +371,7 @@ def test_a_process_of_a_job_does_not_take_its_leave_for_the_worker(worker: SafeW
 
 def test_a_worker_that_cannot_take_its_leave_goes_without(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     finished: list[bool] = []
-    worker._unblocker = cast("Any", type("U", (), {"finish": lambda _: finished.append(True)})())
+    worker._unblocker = cast("Any", SimpleNamespace(finish=lambda: finished.append(True)))
 
     def refuse() -> None:
         worker._bear(AWAY, 0.0)  # as the command would
@@ -370,12 +383,10 @@ def test_a_worker_that_cannot_take_its_leave_goes_without(worker: SafeWorker, mo
 
 
 def test_a_scheduler_that_does_not_stop_is_ended(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    import multiprocessing  # noqa: PLC0415 - for this test alone
-
     monkeypatch.setattr(rq_worker, "SCHEDULER_STOPS_WITHIN", 0.2)
     deaf = multiprocessing.get_context("fork").Process(target=_deaf)
     deaf.start()
-    worker.scheduler = cast("Any", type("S", (), {"_process": deaf})())
+    worker.scheduler = cast("Any", SimpleNamespace(_process=deaf))
     time.sleep(0.3)
 
     worker.stop_scheduler()
@@ -387,7 +398,5 @@ def test_a_scheduler_that_does_not_stop_is_ended(worker: SafeWorker, monkeypatch
 
 
 def _deaf() -> None:
-    import signal  # noqa: PLC0415
-
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(60)
