@@ -129,6 +129,11 @@ class Stage:
                     client.config_set("maxmemory", 1)
                     yield
                     client.config_set("maxmemory", 0)
+            case "dropped":
+                with self.client() as client:
+                    client.client_kill_filter(_type="normal", skipme=True)
+                    client.client_kill_filter(_type="pubsub", skipme=True)
+                yield
             case other:
                 raise ValueError(other)
 

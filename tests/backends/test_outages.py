@@ -13,7 +13,7 @@ from tests.builders_redis import wait_until
 
 pytestmark = pytest.mark.backends
 
-KINDS = ("killed", "frozen", "full", "data lost")
+KINDS = ("killed", "frozen", "full", "data lost", "dropped")
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_worker = pytest.mark.parametrize(
     "framework", [RQ_SAFE, LIST_WORKER, CELERY_PREFORK, CELERY_SOLO], ids=lambda framework: framework.name

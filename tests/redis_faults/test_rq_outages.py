@@ -16,7 +16,7 @@ from tests.counts import count
 
 pytestmark = pytest.mark.redis_server
 
-KINDS = ("killed", "frozen", "full", "data lost")
+KINDS = ("killed", "frozen", "full", "data lost", "dropped")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -310,6 +311,38 @@ def test_a_user_without_the_right_to_ask_who_listens_works_all_the_same(client: 
     client.acl_deluser("job")
 
 
+@pytest.mark.parametrize("beat", ["idle", "in a job"])
+@pytest.mark.parametrize("listeners", [0, 1])
+def test_a_connection_that_listens_to_nobody_is_woken_and_one_that_listens_is_left_alone(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, beat: str, listeners: int
+) -> None:
+    here, there = socket.socketpair()
+    with here, there, client.pubsub() as other:
+        worker.pubsub = cast("Any", SimpleNamespace(connection=SimpleNamespace(_sock=here)))
+        if listeners:
+            other.subscribe(worker.pubsub_channel_name)
+            assert other.get_message(timeout=5)
+        if beat == "idle":
+            worker.heartbeat()
+        else:
+            running = enqueued(client)
+            worker.prepare_execution(running)
+            worker.maintain_heartbeats(running)
+
+        here.setblocking(False)
+        if listeners:
+            with pytest.raises(BlockingIOError):
+                here.recv(1)
+        else:
+            assert here.recv(1) == b""  # its end, which whoever reads it takes for a broken connection
+
+
+def test_a_connection_that_has_just_noticed_by_itself_is_no_trouble(worker: SafeWorker) -> None:
+    worker.pubsub = cast("Any", SimpleNamespace(connection=SimpleNamespace(_sock=None)))
+
+    worker.heartbeat()
+
+
 # --- the dead ---------------------------------------------------------------------------------------------------------
 
 
@@ -339,7 +372,6 @@ def test_a_job_past_its_deadline_is_given_up_only_at_a_second_look_a_while_later
     worker.clean_registries()
     assert client.zcard("rq:wip:train") == 0
     assert lost.get_status() == "failed"
-    worker.clean_registries()
     assert worker.dequeue_timeout == usual
 
 
@@ -356,6 +388,37 @@ def test_a_job_that_beat_once_in_between_has_its_chance_anew(
     worker.clean_registries()
 
     assert client.zcard("rq:wip:train") == 1
+
+
+# --- being told to stop -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_signal_asks_for_the_end_of_the_pop_and_only_ctrl_c_insists(
+    worker: SafeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, forced = list[str](), list[int]()
+    worker._unblocker = cast("Any", SimpleNamespace(ask=lambda: asked.append("ask")))
+
+    def force(number: int, _frame: object) -> None:
+        forced.append(number)
+
+    monkeypatch.setattr(worker, "request_force_stop", force)
+
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+        worker.request_stop(number, None)
+
+    assert (asked, forced) == (["ask"], [signal.SIGINT])
+    assert worker._gate.closed
+    assert worker._shutdown_requested_date is not None
+
+
+def test_a_stop_before_a_worker_is_ready_is_no_error(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(*_: object, **__: object) -> bool:
+        raise StopRequested
+
+    monkeypatch.setattr(Worker, "work", told)
+
+    assert worker.work() is False
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------------
@@ -375,6 +438,7 @@ def test_a_worker_that_cannot_take_its_leave_goes_without(worker: SafeWorker, mo
 
     def refuse() -> None:
         worker._bear(AWAY, 0.0)  # as the command would
+        pytest.fail("it waits")
 
     monkeypatch.setattr(worker, "register_death", refuse)
     worker.teardown()
