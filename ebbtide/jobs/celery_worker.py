@@ -1,9 +1,8 @@
 """For a Celery app whose workers are scaled: `ebbtide.jobs.celery_worker.install(app)`, one line where `app` is made.
 
 Four things follow. Messages carry the time they were sent, so that their wait is known. Workers report whether they
-are idle (`busy_report`). A worker that is told to stop stops taking messages at once. And a task that has ended while
-Redis is away or full is acknowledged when Redis is back, instead of being run again, as one is whose worker's connection
-broke while it ran.
+are idle (`busy_report`). A worker that is told to stop stops taking messages at once. And a task is not run again
+because Redis was away or full when it ended, or because the worker's connection broke while it ran.
 
 The stock worker notices SIGTERM only when its event loop turns next, up to a second later, and may take one message
 more. With other tasks running it neither runs that message nor gives it back before they have ended: a job waits

@@ -390,6 +390,23 @@ def test_a_job_that_beat_once_in_between_has_its_chance_anew(
     assert client.zcard("rq:wip:train") == 1
 
 
+def test_a_job_that_runs_does_not_keep_a_dead_ones_from_being_given_up(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(rq_worker.time, "monotonic", lambda: now)
+    lost = abandoned(client)
+    client.zadd("rq:wip:train", {"running:1": time.time() + 60})
+    worker.clean_registries()
+
+    now += worker.last_chance
+    client.zadd("rq:wip:train", {"running:1": time.time() + 90})
+    worker.clean_registries()
+
+    assert lost.get_status() == "failed"
+    assert client.zrange("rq:wip:train", 0, -1) == [b"running:1"]
+
+
 # --- being told to stop -----------------------------------------------------------------------------------------------
 
 
