@@ -14,6 +14,8 @@ from ebbtide.jobs import patience
 from ebbtide.jobs.patience import Patience, is_outage, make_patient
 
 OUTAGES = (
+    ConnectionRefusedError(111, "Connection refused"),
+    TimeoutError("timed out"),
     exceptions.ConnectionError("Connection refused"),
     exceptions.BusyLoadingError("Redis is loading the dataset in memory"),
     exceptions.TimeoutError("Timeout reading from socket"),
@@ -35,7 +37,7 @@ MISTAKES = (
     exceptions.WatchError("Watched variable changed."),
     ValueError("READONLY "),
 )
-REFUSED = OUTAGES[0]
+REFUSED = exceptions.ConnectionError("Connection refused")
 
 
 @pytest.fixture(autouse=True)
