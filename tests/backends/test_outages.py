@@ -54,6 +54,22 @@ def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once(scene: OutageS
 
 
 @each_worker
+def test_a_job_is_run_once_however_often_the_connection_breaks(scene: OutageScene) -> None:
+    worker = scene.worker()
+    scene.enqueue(("1", 4.0))
+    wait_until(lambda: scene.stage.begun(1), "the job to begin")
+
+    for _ in range(2):
+        with scene.stage.outage("dropped"):
+            time.sleep(1.5)
+
+    wait_until(lambda: scene.stage.ended(1), "the job to end")
+    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled", limit=40)
+    assert worker.poll() is None
+    assert len(scene.stage.turns(1)) == 1
+
+
+@each_worker
 def test_told_to_stop_while_redis_is_away_a_worker_without_a_job_leaves(scene: OutageScene) -> None:
     worker = scene.worker()
 

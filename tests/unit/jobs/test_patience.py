@@ -158,6 +158,22 @@ def test_one_line_says_that_redis_is_away_one_a_minute_that_it_still_is_and_one_
     ]
 
 
+def test_a_connection_made_while_its_commands_are_refused_is_no_end_of_the_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    waiting = Patience()
+    full = Server(*[exceptions.OutOfMemoryError("used memory > 'maxmemory'")] * 3)
+
+    def connect_and_ask() -> str:
+        waiting.call_with_retry(Server().do, Server().fail)
+        return full.do()
+
+    with caplog.at_level(logging.WARNING):
+        waiting.call_with_retry(connect_and_ask, full.fail)
+
+    assert [record.getMessage()[:17] for record in caplog.records] == ["Redis cannot be u", "Redis is back aft"]
+
+
 def test_the_pause_between_two_tries_differs_from_worker_to_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(patience, "PAUSE", 1.0)
