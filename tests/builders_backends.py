@@ -21,6 +21,7 @@ from controllers.adapters.rq_backend import RQ
 from controllers.ports import Known
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from tests.backends.environments import environment
+from tests.builders_outages import Stage
 from tests.builders_redis import endpoint, wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -173,6 +174,26 @@ class Scene:
         while not over():
             yield reading
             reading = self.read()
+
+
+class OutageScene(Scene):
+    """On a Redis of its own that can go away; the jobs' names are numbers, and they write a ledger."""
+
+    def __init__(self, framework: Framework, folder: Path) -> None:
+        self.stage = Stage(folder)
+        self.stage.__enter__()
+        where = EmbeddedRedis()  # for its address: it is not started
+        where.port = self.stage.redis.port
+        super().__init__(framework, where, self.stage.client())
+        self._ledger = {"TEST_LEDGER": str(folder / "ledger")}
+
+    def close(self) -> None:
+        super().close()
+        self.client.close()
+        self.stage.__exit__()
+
+    def variables(self, **more: str) -> dict[str, str]:
+        return super().variables(**self._ledger, **more)
 
 
 def _end(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:

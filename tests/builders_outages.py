@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -110,7 +110,7 @@ class Stage:
         """The only worker, by RQ's own command: a message of Redis to who listens."""
         wait_until(lambda: self.asked(lambda client: client.pubsub_channels("rq:pubsub:*")), "the worker to listen")
         with self.client() as client:
-            [channel] = client.pubsub_channels("rq:pubsub:*")
+            [channel] = cast("list[bytes]", client.pubsub_channels("rq:pubsub:*"))
             send_shutdown_command(client, channel.decode().removeprefix("rq:pubsub:"))
 
     @contextmanager
@@ -129,6 +129,11 @@ class Stage:
                     client.config_set("maxmemory", 1)
                     yield
                     client.config_set("maxmemory", 0)
+            case "dropped":
+                with self.client() as client:
+                    client.client_kill_filter(_type="normal", skipme=True)
+                    client.client_kill_filter(_type="pubsub", skipme=True)
+                yield
             case other:
                 raise ValueError(other)
 
@@ -148,7 +153,7 @@ class StageWithSentinel(Stage):
         settings = {"INSTANCES": [(HOST, self._port)], "MASTER_NAME": "jobs"}
         (self._folder / "sentinel_settings.py").write_text(f"SENTINEL = {settings!r}\n")
         with Redis(port=self._port) as asked:
-            wait_until(lambda: asked.sentinel_master("jobs")["num-slaves"] == 1, "the Sentinel to know the replica")
+            wait_until(lambda: asked.sentinel_slaves("jobs"), "the Sentinel to know the replica")
         wait_until(lambda: self._in_step(), "the replica to be in step")
         return self
 

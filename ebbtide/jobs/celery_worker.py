@@ -1,7 +1,8 @@
 """For a Celery app whose workers are scaled: `ebbtide.jobs.celery_worker.install(app)`, one line where `app` is made.
 
-Three things follow. Messages carry the time they were sent, so that their wait is known. Workers report whether they
-are idle (`busy_report`). And a worker that is told to stop stops taking messages at once.
+Four things follow. Messages carry the time they were sent, so that their wait is known. Workers report whether they
+are idle (`busy_report`). A worker that is told to stop stops taking messages at once. And a task is not run again
+because Redis was away or full when it ended, or because the worker's connection broke while it ran.
 
 The stock worker notices SIGTERM only when its event loop turns next, up to a second later, and may take one message
 more. With other tasks running it neither runs that message nor gives it back before they have ended: a job waits
@@ -28,6 +29,7 @@ from kombu.common import ignore_errors
 from redis import Redis
 
 from ebbtide.jobs.busy_report import BusyReport, Reporter
+from ebbtide.jobs.patience import Patience
 
 SENT = "ebbtide_sent"
 BEGIN_WITHIN = 2.0  # seconds; what waits for a busy pool is given back by Celery at the end
@@ -41,7 +43,13 @@ class StopTaking(bootsteps.StartStopStep):
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        super().__init__(c, **kwargs)
+        self._kept: list[Any] = []
+
     def start(self, c: Any) -> None:
+        _await_redis(c.task_consumer.channel)
+        _keep_running_tasks(c.task_consumer.channel, self._kept)
         close = c.blueprint.on_close
         if not isinstance(close, _Closing):  # a consumer starts anew whenever its connection was lost
             c.blueprint.on_close = _Closing(c, close)
@@ -128,6 +136,43 @@ def _let_tasks_begin(hub: Any) -> None:
     deadline = time.monotonic() + BEGIN_WITHIN
     while any(task not in state.active_requests for task in state.reserved_requests) and time.monotonic() < deadline:
         next(loop)
+
+
+def _await_redis(channel: Any) -> None:
+    """The stock worker gives up an acknowledgement that Redis does not take, and the task is run again elsewhere.
+
+    Only what is written waits. The pop has another pool: when it fails, Celery connects anew by itself.
+    """
+
+    def bear(error: Exception, _waited: float) -> None:
+        held = len(channel.qos._delivered) - len(channel.qos._dirty)  # noqa: SLF001 - its only count takes neither away
+        if state.should_stop is not None and held <= 0:
+            raise error
+
+    if hasattr(channel, "pool"):  # a transport in memory has none
+        channel.pool.set_retry(Patience(bear))
+
+
+def _keep_running_tasks(channel: Any, kept: list[Any]) -> None:
+    """A stock worker whose connection breaks puts the messages of running tasks back as well, and they run twice.
+
+    They stay in `unacked` instead, and are acknowledged at their end on the connection of then (`kept` has those of the
+    connection before this one); if the worker dies, they are found there.
+    """
+    qos = channel.qos
+    for message in kept:
+        message.channel = channel
+        qos._delivered[message.delivery_tag] = message  # noqa: SLF001 - written down already, by the connection before
+    kept.clear()
+    restore = qos.restore_unacked_once
+
+    def restore_the_others(*args: Any, **kwargs: Any) -> None:
+        if not state.should_terminate:  # else they are cut short, and must be run again
+            running = {request.message.delivery_tag for request in list(state.active_requests)}
+            kept.extend(qos._delivered.pop(tag) for tag in running & qos._delivered.keys())  # noqa: SLF001
+        restore(*args, **kwargs)
+
+    qos.restore_unacked_once = restore_the_others
 
 
 def _turn_event_loop() -> None:

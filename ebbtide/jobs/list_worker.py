@@ -6,6 +6,9 @@ payload that was moved is handled to its end, then the worker leaves. If `handle
 
 A worker that dies leaves its list behind and its heartbeat expires: the others put such entries back at the head of the
 queue, so a payload may be handled twice. One that is frozen for longer than its heartbeat lives is taken for dead.
+
+Redis may be away, full or failing over: a worker waits, and takes a payload that it has handled off its list when it
+can, for as long as it lives. Told to stop, it leaves after that, or at once if it has no payload.
 """
 
 import logging
@@ -15,10 +18,13 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
 from ebbtide.jobs.busy_report import QUEUES
 from ebbtide.jobs.unblocking import PopGate, Unblocker
@@ -27,22 +33,30 @@ POP_FOR = 5  # seconds
 BEAT = 5.0
 LIFE = 30  # seconds without a beat until a consumer counts as dead
 CLEAN_EVERY = 15.0
+LAST_CHANCE = 10.0  # seconds that one who seems dead has to beat again: after an outage everybody seems so
 RETRY = 1.0  # after Redis could not be reached
+SAY_AGAIN = 60.0  # seconds between two lines about that
+ANSWER_WITHIN = 15.0  # seconds; longer than a pop
 
 _log = logging.getLogger(__name__)
 
-# ARGV: queue, the worker's name, "1" to give back its own entries too (those of its earlier life, at its start).
+# ARGV: queue, the worker's own name, then whose entries are to be put back if they are dead still, or are its own.
+# Reply: how many were put back, then the names of the other dead.
 _CLEAN = """
-local queue, back = ARGV[1], 0
+local queue, given, reply = ARGV[1], {}, {0}
+for i = 3, #ARGV do given[ARGV[i]] = true end
 for _, consumer in ipairs(redis.call('SMEMBERS', queue .. ':consumers')) do
   local mine = consumer == ARGV[2]
-  if (mine and ARGV[3] == '1') or (not mine and redis.call('EXISTS', queue .. ':consumer:' .. consumer) == 0) then
+  local dead = not mine and redis.call('EXISTS', queue .. ':consumer:' .. consumer) == 0
+  if given[consumer] and (mine or dead) then
     local list = queue .. ':processing:' .. consumer
-    while redis.call('LMOVE', list, queue, 'RIGHT', 'LEFT') do back = back + 1 end
-    if not mine then redis.call('SREM', queue .. ':consumers', consumer) end
+    while redis.call('LMOVE', list, queue, 'RIGHT', 'LEFT') do reply[1] = reply[1] + 1 end
+    if dead then redis.call('SREM', queue .. ':consumers', consumer) end
+  elseif dead then
+    reply[#reply + 1] = consumer
   end
 end
-return back
+return reply
 """
 
 
@@ -56,7 +70,7 @@ class ListWorker:
     def __init__(
         self, connection: Redis, queue: str, handle: Callable[[bytes], object], *, name: str | None = None
     ) -> None:
-        self._connection = connection
+        self._connection = _single_tries(connection)
         self._queue = queue
         self._handle = handle
         self._host = socket.gethostname()
@@ -66,14 +80,21 @@ class ListWorker:
         self._gate = PopGate(_Leave)
         self._unblocker = Unblocker(self._gate, connection.connection_pool, lambda _: None)
         self._over = threading.Event()
+        self._doubt_until = 0.0
         self._clean_at = 0.0
+        self._dead: dict[str, float] = {}  # and since when we know
+        self._say_at = 0.0
 
     def run(self) -> None:
         """Handle payloads until SIGTERM or SIGINT. Call it from the main thread."""
         self._unblocker.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        self._until_done(self._join)
+        if self._joins():
+            self._serve()
+        self._unblocker.finish()
+
+    def _serve(self) -> None:
         beating = threading.Thread(target=self._keep_beating, name="ebbtide-beat", daemon=True)
         beating.start()
         while not self._gate.closed:
@@ -84,9 +105,8 @@ class ListWorker:
             except RedisError as error:
                 self._wait_after(error)
         self._over.set()
-        beating.join()
+        beating.join()  # a beat after the farewell would announce a worker that is gone
         self._leave()
-        self._unblocker.finish()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         if not self._gate.closed:
@@ -94,9 +114,10 @@ class ListWorker:
             self._unblocker.ask()
 
     def _turn(self) -> None:
-        if time.monotonic() >= self._clean_at:
-            self._clean(own=False)
-            self._clean_at = time.monotonic() + CLEAN_EVERY
+        now = time.monotonic()
+        if now >= self._clean_at or now < self._doubt_until:
+            self._clean(own=now < self._doubt_until)
+            self._clean_at = now + (LAST_CHANCE if self._dead else CLEAN_EVERY)
         payload = self._pop()
         if payload is not None:
             self._do(payload)
@@ -107,6 +128,10 @@ class ListWorker:
             payload: bytes | None = None
             try:
                 payload = cast("bytes | None", single.blmove(self._queue, self._taken, POP_FOR, "LEFT", "RIGHT"))
+            except RedisError:
+                # The answer may be lost, not the move; and a server that thaws may still serve the old connection.
+                self._doubt_until = time.monotonic() + 2 * POP_FOR
+                raise
             finally:
                 self._gate.leave(payload)
         return payload
@@ -131,26 +156,37 @@ class ListWorker:
 
     # --- being there ----------------------------------------------------------------------------------------------
 
-    def _join(self) -> None:
+    def _joins(self) -> bool:
+        while not self._gate.closed:
+            try:
+                self._beat()
+                self._clean(own=True)
+            except RedisError as error:
+                self._wait_after(error)
+            else:
+                return True
+        return False
+
+    def _beat(self) -> None:
         with self._connection.pipeline() as pipe:
             pipe.sadd(QUEUES, self._queue)
             pipe.sadd(f"{self._queue}:consumers", self._name)
             pipe.set(self._alive, self._host, ex=LIFE)
             pipe.execute()
-        self._clean(own=True)
 
     def _keep_beating(self) -> None:
         while not self._over.wait(BEAT):
             try:
-                with self._connection.pipeline() as pipe:
-                    pipe.sadd(f"{self._queue}:consumers", self._name)
-                    pipe.set(self._alive, self._host, ex=LIFE)
-                    pipe.execute()
+                self._beat()
             except RedisError as error:
                 _log.warning("no heartbeat for %s: %s", self._queue, error)
 
     def _clean(self, *, own: bool) -> None:
-        back = self._connection.eval(_CLEAN, 0, self._queue, self._name, "1" if own else "0")
+        now = time.monotonic()
+        given = [name for name, since in self._dead.items() if now - since >= LAST_CHANCE] + [self._name] * own
+        back, *dead = cast("list[Any]", self._connection.eval(_CLEAN, 0, self._queue, self._name, *given))
+        names = [name.decode() if isinstance(name, bytes) else str(name) for name in dead]
+        self._dead = {name: self._dead.get(name, now) for name in names}
         if back:
             _log.warning("put %s payloads of dead workers back on %s", back, self._queue)
 
@@ -175,5 +211,18 @@ class ListWorker:
                 self._wait_after(error)
 
     def _wait_after(self, error: RedisError) -> None:
-        _log.warning("Redis cannot be used, trying again: %s", error)
+        if time.monotonic() >= self._say_at:
+            _log.warning("Redis cannot be used, trying again: %s", error)
+            self._say_at = time.monotonic() + SAY_AGAIN
         time.sleep(RETRY)
+
+
+def _single_tries(connection: Redis) -> Redis:
+    """Asks once, and not for ever: repeated unseen, a pop takes another payload and cannot be ended."""
+    pool = connection.connection_pool
+    settings: dict[str, Any] = {
+        **pool.connection_kwargs,
+        "socket_timeout": ANSWER_WITHIN,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    return Redis(connection_pool=ConnectionPool(pool.connection_class, **settings))

@@ -3,7 +3,7 @@
 RQ lets the error of any command end the worker, in a pod the container, and so the job that runs in it. With `Patience`
 as its retry, a connection tries each command again until Redis takes it, or until its owner says that it is time to go.
 
-What was sent and not answered is sent again, so it may be done twice. RQ's writes of a job's start and result bear that.
+What was sent and not answered is sent again, so it may be done twice. RQ's writes of a job's start and result bear it.
 """
 
 import logging

@@ -7,9 +7,9 @@ the server to end the blocking pop. Whichever comes first, the end of the wait o
 A second SIGTERM changes nothing, since no signal may cut a job short; a second SIGINT (Ctrl-C, or a second shutdown
 command) still ends the job at once, as in RQ. Give the pod a grace period longer than the longest job.
 
-Nor does it lose a job when Redis is away, full or failing over, where the stock worker ends at its next heartbeat: every
-command waits (`patience`). The job's own process waits to store the result, for `RESULT_PATIENCE` at most. Told to stop
-meanwhile, the worker leaves when the job is over, or at once if it has none.
+Nor does it lose a job when Redis is away, full or failing over, where the stock worker ends at its next heartbeat:
+every command waits (`patience`). The job's own process waits to store the result, for `RESULT_PATIENCE` at most. Told
+to stop meanwhile, the worker leaves when the job is over, or at once if it has none.
 """
 
 import logging
@@ -139,7 +139,7 @@ class SafeWorker(Worker):
         self._unblocker.finish()
 
     def stop_scheduler(self) -> None:
-        """It may wait for Redis. It holds no work: what is due is moved in one transaction, by another after a minute."""
+        """It may wait for Redis. It holds no work: what is due is moved in one transaction, later by another."""
         process = self.scheduler and self.scheduler._process  # noqa: SLF001
         if process and process.is_alive():
             process.terminate()
@@ -209,8 +209,9 @@ class SafeWorker(Worker):
         except (StopRequested, SystemExit):
             raise
         except Exception:  # the worker ends by it, and in a pod everything with it: the job first
-            _log.exception("Worker %s: cannot go on; leaving when job %s has ended", self.name, job.id)
-            self.wait_for_horse()
+            if self.horse_pid:
+                _log.exception("Worker %s: cannot go on; leaving when job %s has ended", self.name, job.id)
+                self.wait_for_horse()
             raise
 
     def wait_for_horse(self) -> Any:
@@ -238,7 +239,7 @@ class SafeWorker(Worker):
         return bool(listed) and None not in told
 
     def _register_anew(self) -> None:
-        """Forgotten with lost data, or in an outage longer than RQ remembers it, its pod would count as busy for ever."""
+        """Forgotten with lost data, or in a long outage, its pod would count as busy for ever."""
         with self.connection.pipeline() as pipeline:
             told = cast("dict[Any, Any]", self.serialize()) | {"state": self.get_state()}
             pipeline.hset(self.key, mapping=told)
@@ -254,12 +255,12 @@ class SafeWorker(Worker):
         with suppress(ResponseError):  # a user without the right to ask
             told: Any = self.connection.pubsub_numsub(self.pubsub_channel_name)
             if not told[0][1]:
-                listening = self.pubsub and self.pubsub.connection and self.pubsub.connection._sock  # noqa: SLF001
-                with suppress(OSError, AttributeError):  # it has just noticed
-                    listening.shutdown(socket.SHUT_RDWR)
+                pubsub: Any = self.pubsub
+                with suppress(OSError, AttributeError):  # it has noticed by itself
+                    pubsub.connection._sock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - wakes who reads
 
     def clean_registries(self) -> None:
-        """After an outage the deadlines of running jobs have passed: their workers beat again, if they live, at once."""
+        """After an outage the deadlines of running jobs have passed; their workers, if they live, beat at once."""
         seen = {start: self._overdue.get(start, time.monotonic()) for start in self._starts_past_their_deadline()}
         self._overdue = seen
         if all(time.monotonic() - since >= self.last_chance for since in seen.values()):
@@ -280,7 +281,7 @@ class SafeWorker(Worker):
 
 
 def _is_suspended(connection: Redis, worker: Any = None) -> Any:
-    """Asked by `rq worker` before it makes the worker: it would exit here, and its pod crash in a loop, without Redis."""
+    """Asked by `rq worker` before it makes the worker: without Redis its pod would crash here in a loop."""
     signal.signal(signal.SIGTERM, _leave)
     make_patient(connection, Patience())
     return suspension.is_suspended(connection, worker)

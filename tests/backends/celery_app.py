@@ -4,10 +4,9 @@
 # pyright: reportUntypedFunctionDecorator=false
 
 import os
-import time
 
 from celery import Celery
-from redis import Redis
+from doing import do
 
 URL = os.environ["TEST_REDIS"]
 app = Celery("ebbtide-test", broker=URL)
@@ -32,7 +31,4 @@ if os.environ.get("TEST_HOOKS") == "1":
 
 @app.task
 def job(name: str, seconds: float) -> None:
-    with Redis.from_url(URL) as client:
-        client.rpush("test:begun", name)
-        time.sleep(seconds)
-        client.rpush("test:ended", name)
+    do(name, seconds)

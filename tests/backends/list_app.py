@@ -1,8 +1,8 @@
 """The plain-list worker of these tests: a payload is `name seconds`."""
 
 import os
-import time
 
+from doing import do
 from redis import Redis
 
 from ebbtide.jobs.list_worker import ListWorker
@@ -12,9 +12,7 @@ connection = Redis.from_url(os.environ["TEST_REDIS"])
 
 def handle(payload: bytes) -> None:
     name, seconds = payload.split()
-    connection.rpush("test:begun", name)
-    time.sleep(float(seconds))
-    connection.rpush("test:ended", name)
+    do(name.decode(), float(seconds))
 
 
 if __name__ == "__main__":

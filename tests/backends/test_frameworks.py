@@ -202,7 +202,7 @@ def test_list_payload_of_a_dead_consumer_is_stale_and_another_puts_it_back(scene
 
     assert (scene.read().running, scene.read().stale) == (0, 1)
     scene.start(TEST_NAME="second")
-    wait_until(lambda: scene.client.lrange("train:processing:second", 0, -1), "the other to take it")
+    wait_until(lambda: scene.client.lrange("train:processing:second", 0, -1), "the other to take it", limit=40)
     assert (scene.read().stale, scene.read().running) == (0, 1)
 
 

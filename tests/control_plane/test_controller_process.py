@@ -30,10 +30,13 @@ def test_it_scales_opens_and_tells_why(scene: Scene) -> None:
         scene.enqueue("one", "two")
         eventually(lambda: scene.replicas() == 2, what="the growth")
 
-        (event,) = eventually(lambda: scene.events(scene.workers), what="the Event")
-        assert event["message"].startswith("replicas 2: ")
+        def growth() -> list[str]:
+            told = [event["message"] for event in scene.events(scene.workers)]
+            return [message for message in told if message.startswith("replicas 2: ")]
+
+        (message,) = eventually(growth, what="the Event")
         assert "Events" in scene.plane.kubectl("-n", scene.workers, "describe", "deployment", "train")
-        assert event["message"] in scene.plane.kubectl("-n", scene.workers, "describe", "deployment", "train")
+        assert message in scene.plane.kubectl("-n", scene.workers, "describe", "deployment", "train")
         eventually(lambda: scene.events(scene.apps), what="the budget's Event")
         assert process.get("/healthz") == (200, "ok\n")
         assert process.get("/readyz") == (200, "ok\n")

@@ -291,7 +291,7 @@ def test_start_up_and_drain_of_flexible_pods_are_measured(pool: Pool, fresh: Fre
 def test_a_tool_that_applies_its_own_number_again_is_a_rival(control_plane: ControlPlane, older: str) -> None:
     with watching(control_plane, older) as pool:
         assert eventually(lambda: rival_after_apply(pool, 5), what="a write later than the creation") == "gitops"
-        eventually(lambda: pool.scale(2) is Outcome.DONE, what="the lowering, once its pods are seen")
+        eventually(lambda: pool.seen() and pool.scale(2) is Outcome.DONE, what="the lowering, once its pods are seen")
         assert pool.until(lambda seen: seen.replicas == 2, "our number").rival == ""
 
 

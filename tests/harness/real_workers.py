@@ -3,8 +3,8 @@
 What is compressed is time alone: the pop window and the retry are half a second and less, since every run would else
 last ten seconds. Jobs write their own ledger, so that a Redis that lost its data cannot hide what happened.
 
-A job counts as interrupted by us if a worker that we told to stop left it unfinished, and nobody else killed that
-worker or its Redis. A worker must not even be told to stop if its job had begun before the queues were last read.
+A job counts as interrupted if a worker left it unfinished that nobody killed, whatever became of Redis meanwhile. A
+worker must not even be told to stop if its job had begun before the queues were last read.
 """
 
 import os
@@ -67,6 +67,7 @@ FAULTS = (
     "redis killed, back empty",
     "redis killed, back with data",
     "redis frozen",
+    "redis full",
     "worker killed",
 )
 
@@ -276,6 +277,11 @@ class RealRun:
             self._redis.signal(signal.SIGSTOP)
             time.sleep(self._random.uniform(0.2, 1.0))
             self._redis.signal(signal.SIGCONT)
+        elif self._fault == "redis full":
+            with connect(self._redis.port) as client:
+                client.config_set("maxmemory", 1)
+                time.sleep(self._random.uniform(0.2, 1.0))
+                client.config_set("maxmemory", 0)
         elif self._fault.startswith("redis killed"):
             self._redis_lost.append(time.monotonic())
             self._risked |= self._accepted
@@ -295,10 +301,10 @@ class RealRun:
         """Accepted, not finished, and not excused."""
         ledger = read_ledger(self._ledger)
         lost = {turn.number for turn in ledger.turns if turn.pod in self._killed and turn.finished is None}
-        # With its Redis a job may be lost before its start, or with a worker that cannot go on without.
-        left = self._accepted - ledger.finished - lost - self._risked
-        # A killed worker may have popped one that it had not begun.
         begun = {turn.number for turn in ledger.turns}
+        # With its Redis a job may be lost before its start, never after it.
+        left = self._accepted - ledger.finished - lost - (self._risked - begun)
+        # A killed worker may have popped one that it had not begun.
         return set() if not left & begun and len(lost) + len(left) <= len(self._killed) else left
 
     def _is_over(self, begun: float) -> bool:
@@ -317,12 +323,12 @@ class RealRun:
         result.lost = len(self._accepted) - result.done - len(self._open_jobs())
         result.zeros, result.told_to_stop = self._watched.zeros, len(self._watched.told)
         for turn in ledger.turns:
+            if turn.finished is None and turn.pod not in self._killed:
+                result.broken.append(f"job {turn.number} was left unfinished in {turn.pod}, which nobody killed")
             if turn.pod not in self._watched.told or turn.pod in self._killed:
                 continue
             told_at, read_at = self._watched.told[turn.pod]
             over = turn.finished
-            if over is None and not any(lost > turn.started for lost in self._redis_lost):
-                result.broken.append(f"job {turn.number} was interrupted in {turn.pod}, which was told to stop")
             if turn.started < read_at and (over is None or over > told_at):
                 result.broken.append(
                     f"{turn.pod} was told to stop, busy with job {turn.number} since before the reading"

@@ -1,4 +1,4 @@
-"""The safe worker and its job outlive a Redis that is killed for some seconds. `tests/redis_faults` has other outages."""
+"""The safe worker and its job outlive a Redis that is killed for some seconds. More in `tests/redis_faults`."""
 
 import signal
 import time

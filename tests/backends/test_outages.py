@@ -1,0 +1,81 @@
+"""A Redis that goes away and comes back under the workers of each framework: a job that runs is run once."""
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.environments import NoEnvironment
+from tests.builders_backends import CELERY_PREFORK, CELERY_SOLO, LIST_WORKER, RQ_SAFE, Framework, OutageScene
+from tests.builders_redis import wait_until
+
+pytestmark = pytest.mark.backends
+
+KINDS = ("killed", "frozen", "full", "data lost", "dropped")
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_worker = pytest.mark.parametrize(
+    "framework", [RQ_SAFE, LIST_WORKER, CELERY_PREFORK, CELERY_SOLO], ids=lambda framework: framework.name
+)
+
+
+@pytest.fixture
+def scene(framework: Framework, tmp_path: Path) -> Iterator[OutageScene]:
+    try:
+        built = OutageScene(framework, tmp_path)
+    except NoEnvironment as error:
+        pytest.skip(str(error))
+    try:
+        yield built
+    finally:
+        built.close()
+
+
+@each_worker
+@each_kind
+def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once(scene: OutageScene, kind: str) -> None:
+    worker = scene.worker()
+    scene.enqueue(("1", 3.0))
+    wait_until(lambda: scene.stage.begun(1), "the job to begin")
+
+    with scene.stage.outage(kind):
+        wait_until(lambda: scene.stage.ended(1), "the job to end")
+        time.sleep(2)
+
+    wait_until(lambda: scene.stage.asked(lambda _: scene.read().in_flight == 0), "the job to be settled", limit=40)
+    scene.enqueue(("2", 0))
+    wait_until(lambda: scene.stage.ended(2), "the same worker to do the next job", limit=40)
+    assert worker.poll() is None
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(20) == 0
+    assert len(scene.stage.turns(1)) == 1
+
+
+@each_worker
+def test_told_to_stop_while_redis_is_away_a_worker_without_a_job_leaves(scene: OutageScene) -> None:
+    worker = scene.worker()
+
+    with scene.stage.outage("killed"):
+        time.sleep(2)
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(30)
+
+
+# Celery's prefork pool is busy connecting anew then, and leaves its task to be run a second time: docs/backends.md.
+@pytest.mark.parametrize("framework", [RQ_SAFE, LIST_WORKER, CELERY_SOLO], ids=lambda framework: framework.name)
+def test_told_to_stop_while_redis_is_away_a_worker_settles_its_job_first(scene: OutageScene) -> None:
+    worker = scene.worker()
+    scene.enqueue(("1", 3.0))
+    wait_until(lambda: scene.stage.begun(1), "the job to begin")
+
+    with scene.stage.outage("killed"):
+        time.sleep(1)
+        worker.send_signal(signal.SIGTERM)
+        wait_until(lambda: scene.stage.ended(1), "the job to end")
+        time.sleep(2)
+        assert worker.poll() is None
+
+    worker.wait(40)
+    assert scene.read().in_flight == 0
+    assert len(scene.stage.turns(1)) == 1

@@ -1,0 +1,483 @@
+"""What the safe worker decides, on a real Redis, without a process of its own. `test_rq_worker.py` runs it as one."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from redis import Redis, exceptions
+from rq import Queue, Worker
+from rq.exceptions import DequeueTimeout, StopRequested
+from rq.executions import Execution
+from rq.job import Job
+
+from ebbtide.jobs import rq_worker
+from ebbtide.jobs.patience import Patience
+from ebbtide.jobs.rq_worker import InterruptibleQueue, SafeWorker
+from ebbtide.jobs.unblocking import PopGate
+from tests.builders_jobs import job
+
+pytestmark = pytest.mark.redis
+
+AWAY = exceptions.ConnectionError("Connection refused")
+
+
+@pytest.fixture
+def worker(client: Redis) -> Iterator[SafeWorker]:
+    made = SafeWorker(["train"], connection=client, maintenance_interval=0)
+    made.register_birth()
+    made.set_state("idle")
+    yield made
+    made._gate.closed = True
+
+
+def enqueued(client: Redis) -> Job:
+    return Queue("train", connection=client).enqueue(job, 1)
+
+
+# --- when a command waits for Redis -----------------------------------------------------------------------------------
+
+
+def test_every_command_of_a_worker_is_patient_and_a_copy_made_to_look_at_it_changes_nothing(
+    worker: SafeWorker, client: Redis
+) -> None:
+    assert isinstance(client.get_retry(), Patience)
+    before = client.get_retry()
+
+    SafeWorker.find_by_key(worker.key, connection=client)
+
+    assert client.get_retry() is before
+
+
+def test_a_worker_waits_as_long_as_it_takes(worker: SafeWorker) -> None:
+    worker._bear(AWAY, 1e6)
+
+    worker._gate.empty_handed = False
+    worker._bear(AWAY, 1e6)
+
+
+def test_a_pop_is_never_repeated(worker: SafeWorker) -> None:
+    worker._gate.client_id = 7
+
+    with pytest.raises(exceptions.ConnectionError):
+        worker._bear(AWAY, 0.0)
+
+
+def test_told_to_stop_it_waits_only_while_it_holds_a_job(worker: SafeWorker) -> None:
+    worker._gate.closed, worker._gate.empty_handed = True, False
+    worker._bear(AWAY, 0.0)  # popped, not begun
+
+    worker._gate.empty_handed = True
+    with pytest.raises(StopRequested):
+        worker._bear(AWAY, 0.0)
+
+
+def test_told_to_stop_it_waits_for_the_process_of_its_job_and_for_no_longer(worker: SafeWorker) -> None:
+    worker._gate.closed, worker._gate.empty_handed = True, False
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    os.close(reader)
+    worker._horse_pid = child
+    worker._bear(AWAY, 0.0)
+
+    os.close(writer)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+    with pytest.raises(StopRequested):
+        worker._bear(AWAY, 0.0)
+    assert worker.wait_for_horse()[0] == child  # it was only looked at
+    assert worker._gate.empty_handed
+    worker._gate.empty_handed = False
+    with pytest.raises(StopRequested):
+        worker._bear(AWAY, 0.0)  # long gone
+
+
+def test_the_thread_that_hears_commands_waits_whatever_happens(worker: SafeWorker) -> None:
+    worker._gate.closed, worker._gate.client_id = True, 7
+    raised: list[BaseException] = []
+
+    def bear() -> None:
+        try:
+            worker._bear(AWAY, 1e6)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=bear)
+    thread.start()
+    thread.join()
+
+    assert raised == []
+
+
+def test_the_process_of_a_job_gives_up_after_its_patience_says_so_once_and_then_fails_at_once(
+    worker: SafeWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker._is_horse = True
+    worker._gate.closed, worker._gate.client_id = True, 7  # as they were when it was forked
+    worker.execution = Execution("1", "the-job", worker.connection)
+    worker._bear(AWAY, worker.result_patience - 1)
+
+    with caplog.at_level(logging.ERROR, "rq.worker"):
+        with pytest.raises(exceptions.ConnectionError):
+            worker._bear(AWAY, worker.result_patience)
+        with pytest.raises(exceptions.ConnectionError):
+            worker._bear(AWAY, 0.0)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "Redis could not be used for 1800 s: giving up on job the-job, which RQ will retry or fail"
+    ]
+
+
+def test_an_outage_in_the_pop_is_as_if_nothing_had_come_and_a_mistake_is_told(client: Redis) -> None:
+    class Ours(InterruptibleQueue):
+        gate = PopGate(StopRequested)
+
+    def broken(error: Exception) -> Any:
+        def pop(_: Redis) -> Any:
+            assert Ours.gate.client_id is not None
+            raise error
+
+        return pop
+
+    with pytest.raises(DequeueTimeout):
+        Ours._pop(client, broken(AWAY))
+    with pytest.raises(exceptions.ResponseError):
+        Ours._pop(client, broken(exceptions.ResponseError("WRONGTYPE")))
+    assert (Ours.gate.client_id, Ours.gate.empty_handed) == (None, True)
+
+
+@pytest.mark.parametrize("timeout", [1, None], ids=["blocking", "burst"])
+def test_the_gate_learns_of_what_a_pop_brings(client: Redis, timeout: int | None) -> None:
+    class Ours(InterruptibleQueue):
+        gate = PopGate(StopRequested)
+
+    client.rpush("rq:queue:train", "one", "two")
+    assert Ours.lmove(client, "rq:queue:train", timeout) == ("rq:queue:train", b"one")
+    assert (Ours.gate.client_id, Ours.gate.empty_handed) == (None, False)
+
+    Ours.gate.empty_handed = True
+    assert Ours.lpop(["rq:queue:none", "rq:queue:train"], timeout, connection=client)[1] == b"two"
+    assert (Ours.gate.client_id, Ours.gate.empty_handed) == (None, False)
+
+
+# --- a job ------------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_time_of_the_job_itself_counts_against_its_limit(worker: SafeWorker, client: Redis) -> None:
+    running = enqueued(client)
+    worker.prepare_execution(running)
+    worker.set_current_job_working_time(1000.0)
+    before = worker.current_job_working_time
+    worker.prepare_job_execution(running)
+    time.sleep(0.1)
+    worker.set_current_job_working_time(1000.0)
+    during = worker.current_job_working_time
+    worker.set_current_job_working_time(0.01)
+    reported = worker.current_job_working_time
+    worker.handle_execution_ended(running, Queue("train", connection=client), 60)
+    worker.set_current_job_working_time(1000.0)
+
+    assert (before, reported, worker.current_job_working_time) == (0.0, 0.01, 0.0)
+    assert 0.1 <= during < 60
+
+
+def test_the_clock_of_the_job_before_does_not_run_on(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker._clock.start()  # and its process was killed
+    monkeypatch.setattr("os.fork", lambda: 4711)
+
+    worker.fork_work_horse(cast("Job", SimpleNamespace(id="next")), cast("Queue", None))
+
+    assert worker._clock.seconds == 0.0
+
+
+def test_the_process_of_a_job_remembers_its_start_for_a_transaction_that_must_be_repeated(
+    worker: SafeWorker, client: Redis
+) -> None:
+    running = enqueued(client)
+    for is_horse in (True, False):
+        worker.prepare_execution(running)
+        worker._is_horse = is_horse
+        with client.pipeline() as pipeline:
+            worker.cleanup_execution(running, pipeline)
+        assert (worker.execution is not None) == is_horse
+    worker._is_horse = False
+
+
+@pytest.mark.parametrize("horse", [4711, 0], ids=["in its job", "after it"])
+def test_a_worker_that_cannot_go_on_waits_for_the_process_of_its_job_if_there_is_one(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, horse: int
+) -> None:
+    waited: list[int] = []
+
+    def broken(*_: object) -> None:
+        worker._horse_pid = horse
+        raise exceptions.ResponseError("WRONGTYPE")
+
+    monkeypatch.setattr(Worker, "monitor_work_horse", broken)
+
+    def wait(self: Worker) -> None:
+        waited.append(self.horse_pid)
+
+    monkeypatch.setattr(Worker, "wait_for_horse", wait)
+
+    with pytest.raises(exceptions.ResponseError):
+        worker.monitor_work_horse(enqueued(client), Queue("train", connection=client))
+    assert waited == [horse] * bool(horse)  # with no process of its own it would wait for any, the scheduler's perhaps
+
+
+@pytest.mark.parametrize("told", [StopRequested, SystemExit])
+def test_a_worker_that_is_told_to_go_waits_for_nobody(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, told: type[BaseException]
+) -> None:
+    def leaves(*_: object) -> None:
+        worker._horse_pid = 4711
+        raise told
+
+    monkeypatch.setattr(Worker, "monitor_work_horse", leaves)
+
+    def wait(_: Worker) -> None:
+        pytest.fail("it waits")
+
+    monkeypatch.setattr(Worker, "wait_for_horse", wait)
+
+    with pytest.raises(told):
+        worker.monitor_work_horse(enqueued(client), Queue("train", connection=client))
+
+
+# --- being known ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["everything", "state", "hostname", "the list"])
+def test_a_worker_that_was_forgotten_in_part_registers_anew_at_its_next_beat(
+    worker: SafeWorker, client: Redis, lost: str
+) -> None:
+    match lost:
+        case "everything":
+            client.flushall()
+        case "the list":
+            client.srem("rq:workers", worker.key)
+        case field:
+            client.hdel(worker.key, field)
+
+    worker.heartbeat()
+
+    assert client.hmget(worker.key, "state", "hostname") == [b"idle", str(worker.hostname).encode()]
+    assert client.smembers("rq:workers") == client.smembers("rq:workers:train") == {worker.key.encode()}
+
+
+def test_a_worker_that_is_known_writes_only_its_beat(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_register_anew", lambda: pytest.fail("it is known"))
+
+    worker.heartbeat()
+    with client.pipeline() as pipeline:
+        client.hdel(worker.key, "state")
+        worker.heartbeat(90, pipeline)  # part of a transaction: nothing can be asked in it
+        assert len(pipeline) == 2
+
+
+@pytest.mark.parametrize(
+    ("closed", "empty_handed", "leaves"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_beat_is_the_place_to_leave(worker: SafeWorker, closed: bool, empty_handed: bool, leaves: bool) -> None:
+    worker._gate.closed, worker._gate.empty_handed = closed, empty_handed
+
+    if leaves:
+        with pytest.raises(StopRequested):
+            worker.heartbeat()
+    else:
+        worker.heartbeat()
+
+
+def test_a_user_without_the_right_to_ask_who_listens_works_all_the_same(client: Redis) -> None:
+    client.execute_command("ACL", "SETUSER", "job", "on", "nopass", "~*", "&*", "+@all", "-pubsub|numsub")
+    port = cast("dict[str, Any]", client.get_connection_kwargs())["port"]
+    with Redis(port=port, username="job", password="any") as limited:
+        worker = SafeWorker(["train"], connection=limited)
+        worker.register_birth()
+        worker.heartbeat()
+    client.acl_deluser("job")
+
+
+@pytest.mark.parametrize("beat", ["idle", "in a job"])
+@pytest.mark.parametrize("listeners", [0, 1])
+def test_a_connection_that_listens_to_nobody_is_woken_and_one_that_listens_is_left_alone(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, beat: str, listeners: int
+) -> None:
+    here, there = socket.socketpair()
+    with here, there, client.pubsub() as other:
+        worker.pubsub = cast("Any", SimpleNamespace(connection=SimpleNamespace(_sock=here)))
+        if listeners:
+            other.subscribe(worker.pubsub_channel_name)
+            assert other.get_message(timeout=5)
+        if beat == "idle":
+            worker.heartbeat()
+        else:
+            running = enqueued(client)
+            worker.prepare_execution(running)
+            worker.maintain_heartbeats(running)
+
+        here.setblocking(False)
+        if listeners:
+            with pytest.raises(BlockingIOError):
+                here.recv(1)
+        else:
+            assert here.recv(1) == b""  # its end, which whoever reads it takes for a broken connection
+
+
+def test_a_connection_that_has_just_noticed_by_itself_is_no_trouble(worker: SafeWorker) -> None:
+    worker.pubsub = cast("Any", SimpleNamespace(connection=SimpleNamespace(_sock=None)))
+
+    worker.heartbeat()
+
+
+# --- the dead ---------------------------------------------------------------------------------------------------------
+
+
+def abandoned(client: Redis) -> Job:
+    """A job whose deadline has passed."""
+    lost = enqueued(client)
+    client.delete("rq:queue:train")
+    client.zadd("rq:wip:train", {f"{lost.id}:1": time.time() - 5})
+    return lost
+
+
+def test_a_job_past_its_deadline_is_given_up_only_at_a_second_look_a_while_later(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(rq_worker.time, "monotonic", lambda: now)
+    lost = abandoned(client)
+    usual = worker.dequeue_timeout
+
+    worker.clean_registries()
+    now += worker.last_chance - 1
+    worker.clean_registries()
+    assert client.zcard("rq:wip:train") == 1
+    assert (usual, worker.dequeue_timeout) == (405, worker.last_chance)  # it looks again soon
+
+    now += 1
+    worker.clean_registries()
+    assert client.zcard("rq:wip:train") == 0
+    assert lost.get_status() == "failed"
+    assert worker.dequeue_timeout == usual
+
+
+def test_a_job_that_beat_once_in_between_has_its_chance_anew(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(rq_worker.time, "monotonic", lambda: now)
+    lost = abandoned(client)
+    worker.clean_registries()
+
+    now += worker.last_chance + 1
+    client.zadd("rq:wip:train", {f"{lost.id}:1": time.time() - 4})
+    worker.clean_registries()
+
+    assert client.zcard("rq:wip:train") == 1
+
+
+def test_a_job_that_runs_does_not_keep_a_dead_ones_from_being_given_up(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(rq_worker.time, "monotonic", lambda: now)
+    lost = abandoned(client)
+    client.zadd("rq:wip:train", {"running:1": time.time() + 60})
+    worker.clean_registries()
+
+    now += worker.last_chance
+    client.zadd("rq:wip:train", {"running:1": time.time() + 90})
+    worker.clean_registries()
+
+    assert lost.get_status() == "failed"
+    assert client.zrange("rq:wip:train", 0, -1) == [b"running:1"]
+
+
+# --- being told to stop -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_signal_asks_for_the_end_of_the_pop_and_only_ctrl_c_insists(
+    worker: SafeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, forced = list[str](), list[int]()
+    worker._unblocker = cast("Any", SimpleNamespace(ask=lambda: asked.append("ask")))
+
+    def force(number: int, _frame: object) -> None:
+        forced.append(number)
+
+    monkeypatch.setattr(worker, "request_force_stop", force)
+
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+        worker.request_stop(number, None)
+
+    assert (asked, forced) == (["ask"], [signal.SIGINT])
+    assert worker._gate.closed
+    assert worker._shutdown_requested_date is not None
+
+
+def test_a_stop_before_a_worker_is_ready_is_no_error(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(*_: object, **__: object) -> bool:
+        raise StopRequested
+
+    monkeypatch.setattr(Worker, "work", told)
+
+    assert worker.work() is False
+
+
+# --- leaving ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_process_of_a_job_does_not_take_its_leave_for_the_worker(worker: SafeWorker, client: Redis) -> None:
+    worker._is_horse = True
+    worker.teardown()
+
+    assert client.sismember("rq:workers", worker.key)
+    assert not worker._gate.closed
+
+
+def test_a_worker_that_cannot_take_its_leave_goes_without(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished: list[bool] = []
+    worker._unblocker = cast("Any", SimpleNamespace(finish=lambda: finished.append(True)))
+
+    def refuse() -> None:
+        worker._bear(AWAY, 0.0)  # as the command would
+        pytest.fail("it waits")
+
+    monkeypatch.setattr(worker, "register_death", refuse)
+    worker.teardown()
+
+    assert finished == [True]
+
+
+def test_a_scheduler_that_does_not_stop_is_ended(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rq_worker, "SCHEDULER_STOPS_WITHIN", 0.2)
+    deaf = multiprocessing.get_context("fork").Process(target=_deaf)
+    deaf.start()
+    worker.scheduler = cast("Any", SimpleNamespace(_process=deaf))
+    time.sleep(0.3)
+
+    worker.stop_scheduler()
+
+    assert not deaf.is_alive()
+    worker.stop_scheduler()
+    worker.scheduler = None
+    worker.stop_scheduler()
+
+
+def _deaf() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(60)
