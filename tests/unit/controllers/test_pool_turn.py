@@ -1,6 +1,7 @@
 """One pool's part of a turn, from one reading and one view to what is done and told."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -34,10 +35,10 @@ def known(
     )
 
 
-def seen(*pods: str, phase: str = "running", marked: tuple[str, ...] = (), **more: object) -> PoolSeen:
+def seen(*pods: str, phase: str = "running", marked: tuple[str, ...] = (), **more: Any) -> PoolSeen:
     shown = tuple(PodSeen(name=name, phase=PodPhase(phase), marked=name in marked) for name in pods)
-    fields = {"replicas": len(pods), "existing": len(pods), "version": "7", **more}
-    return PoolSeen(pods=shown, **fields)  # pyright: ignore[reportArgumentType] - what a test names
+    fields: dict[str, Any] = {"replicas": len(pods), "existing": len(pods), "version": "7", **more}
+    return PoolSeen(pods=shown, **fields)
 
 
 def calm(turn: PoolTurn, pool: PoolSeen, reading: Known, asks: Asks | None = None) -> PoolVerdict:
@@ -146,7 +147,7 @@ def test_a_long_wait_is_nothing_to_a_pool_without_a_drain_target() -> None:
     ],
 )
 def test_a_mark_is_taken_back_only_when_no_lowering_is_under_way(
-    more: dict[str, object], asks: Asks, unmarked: bool
+    more: dict[str, Any], asks: Asks, unmarked: bool
 ) -> None:
     turn = turned()
     pool = seen("a", "b", marked=("a",), **more)
