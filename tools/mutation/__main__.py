@@ -59,7 +59,7 @@ def cases_of(files: list[str], sample: int | None, seed: int, only: str = "") ->
 
 def _by_hand() -> list[Case]:
     cases: list[Case] = []
-    for origin, one in hand_made(ROOT):
+    for origin, one in hand_made(ROOT, targets(ROOT)):
         source = (ROOT / one.file).read_text()
         line = source[: source.index(one.before)].count("\n") + 1
         text = source.replace(one.before, one.after)

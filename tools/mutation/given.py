@@ -1,7 +1,7 @@
 """What people wrote down for the tool: which tests are for which module, mutants made by hand, survivors explained."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,10 @@ def targets(root: Path) -> dict[str, Target]:
 
 
 def _is_there(root: Path, test: str) -> bool:
-    return (root / test.partition("::")[0]).exists()
+    return not test.startswith("tests/") or (root / test.partition("::")[0]).exists()
 
 
-def hand_made(root: Path) -> Iterator[tuple[str, HandMade]]:
+def hand_made(root: Path, known: Container[str]) -> Iterator[tuple[str, HandMade]]:
     """With the name of the file that it is written in. Raises `GivenWrong` for one that no longer fits the code."""
     for path in sorted((root / HAND_MADE).glob("*.toml")):
         for row in _rows(path, "mutant"):
@@ -62,6 +62,8 @@ def hand_made(root: Path) -> Iterator[tuple[str, HandMade]]:
                 one = HandMade(**row)
             except TypeError as error:
                 raise GivenWrong(f"{path}: {error} (wanted file, before, after, about, and perhaps survives)") from None
+            if one.file not in known:
+                raise GivenWrong(f"{path}: {one.about!r}: {one.file} is no target, so nobody knows its tests")
             source = root / one.file
             times = source.read_text().count(one.before) if source.is_file() else 0
             if times != 1 or one.before == one.after:

@@ -44,6 +44,8 @@ class Copy:
                 shutil.copy2(path, folder / path.name)
             elif path.name in (".github", ".ci"):
                 shutil.copytree(path, folder / path.name)
+        if (root / ".venvs").is_dir():  # the job frameworks' environments, which take a minute to make
+            (folder / ".venvs").symlink_to(root / ".venvs")
         # Bytecode is believed by content, not by date: a mutant is written within the second of its predecessor.
         compiled = [
             "-m",

@@ -1,15 +1,18 @@
 """Who holds the Lease, whatever is delayed, lost, frozen or answered late. The server here is a dozen lines."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from queue import SimpleQueue
+from typing import Any, Literal, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.adapters.kube_api import ApiError
+from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.lease import Lease
+from tests.builders_redis import wait_until
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/apps/leases/ebbtide-controller"
 
@@ -246,3 +249,111 @@ def test_why_it_cannot_be_had_is_known_until_it_can(status: int, message: str, w
     server.before = fine
     lease.step()
     assert (lease.why, lease.held()) == ("", True)
+
+
+# --- how often, and for how long --------------------------------------------------------------------------------------
+
+
+def test_a_holder_comes_back_after_a_third_and_a_candidate_after_two_fifteenths_of_the_duration() -> None:
+    server, time = OneLease(), Time()
+    holder, other = candidate(server, time, "a"), candidate(server, time, "b")
+
+    assert (holder.step(), other.step()) == (5, 2)
+    time.pass_(14.5)
+    assert other.step() == 0.5, "no later than the other's hold ends"
+
+
+def test_a_candidate_that_gets_no_answer_tries_again_soon() -> None:
+    server = OneLease()
+    server.before = lambda: "lost"
+
+    assert candidate(server, Time(), "a").step() == 2
+
+
+def test_the_hold_ends_at_its_deadline_and_with_the_release() -> None:
+    time = Time()
+    lease = candidate(OneLease(), time, "a")
+    lease.step()
+
+    time.pass_(11.9)
+    assert lease.held()
+    time.pass_(0.1)
+    assert not lease.held()
+    lease.step()
+    assert lease.held()
+    lease.release()
+    assert not lease.held()
+
+
+@pytest.mark.parametrize(("spec", "seconds"), [({"leaseDurationSeconds": 40}, 40), ({}, 15)])
+def test_another_s_hold_is_respected_for_its_own_duration(spec: dict[str, Any], seconds: float) -> None:
+    server, time = OneLease(), Time()
+    server.stored["spec"] = {"holderIdentity": "b", "acquireTime": "then", **spec}
+    lease = candidate(server, time, "a")
+    lease.step()
+
+    time.pass_(seconds - 0.1)
+    lease.step()
+    assert (lease.held(), lease.holder) == (False, "b")
+    time.pass_(0.1)
+    lease.step()
+    assert lease.held()
+
+
+def test_a_lease_that_was_given_back_is_taken_at_once() -> None:
+    server = OneLease()
+    server.stored["spec"] = {"holderIdentity": None, "acquireTime": "", "leaseDurationSeconds": 1}
+    lease = candidate(server, Time(), "a")
+
+    lease.step()
+
+    assert lease.held()
+
+
+def test_another_name_with_our_time_is_somebody_else() -> None:
+    server, time = OneLease(), Time()
+    lease = candidate(server, time, "a")
+    lease.step()
+    server.stored["spec"]["holderIdentity"] = "b"
+    server.stored["metadata"]["resourceVersion"] = "9"
+    lease.step()  # refused
+    lease.step()
+
+    assert (lease.holder, server.stored["spec"]["holderIdentity"]) == ("b", "b")
+
+
+# --- its thread -------------------------------------------------------------------------------------------------------
+
+
+def test_its_thread_takes_the_lease_tells_of_it_and_gives_it_back() -> None:
+    server, told = OneLease(), SimpleQueue[None]()
+    lease = Lease(cast("KubeApi", server), "apps", "a", duration=1)
+    lease.start(lambda: told.put(None))
+    told.get(timeout=20)
+
+    assert (lease.held(), lease.holder) == (True, "a")
+    [daemon] = [thread.daemon for thread in threading.enumerate() if thread.name == "lease"]
+    assert daemon, "a process may end while a server hangs"
+    lease.release()
+    wait_until(lambda: "lease" not in [thread.name for thread in threading.enumerate()], "its thread to end")
+    assert {key: server.stored["spec"][key] for key in ("holderIdentity", "leaseDurationSeconds")} == {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+    }
+
+
+def test_a_thread_that_never_had_it_gives_nothing_back() -> None:
+    server, told = OneLease(), SimpleQueue[None]()
+    server.stored["spec"] = {"holderIdentity": "b", "acquireTime": "then", "leaseDurationSeconds": 60}
+    lease = Lease(cast("KubeApi", server), "apps", "a", duration=1)
+    lease.start(lambda: told.put(None))
+    told.get(timeout=20)
+    lease.release()
+    wait_until(lambda: "lease" not in [thread.name for thread in threading.enumerate()], "its thread to end")
+
+    assert set(server.calls) == {"get"}
+    assert server.stored["spec"]["holderIdentity"] == "b"
+
+
+def test_releasing_before_the_start_is_no_error() -> None:
+    candidate(OneLease(), Time(), "a").release()

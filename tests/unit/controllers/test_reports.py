@@ -1,8 +1,13 @@
 """What a turn tells at its end, and what is left when the loop stops."""
 
+from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
+from controllers.loop import run
 from controllers.ports import BudgetReport, PoolReport, SetBudget, Unknown
+from ebbtide.vocabulary.windows import BusinessHours
 from tests.builders_controllers import CALM, NIGHT, Bench, budgets, config, pool_policy, seconds
 
 
@@ -108,6 +113,77 @@ def test_a_stop_closes_every_budget_but_those_that_the_next_config_has() -> None
     assert (bench.cluster.budget("web"), bench.cluster.replicas("train")) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("shown", "turned", "lag", "closed"),
+    [
+        (1, False, 0, True),  # open, and never looked at by this process
+        (0, False, 0, False),
+        (None, False, 0, False),
+        (0, True, 60, True),  # opened a moment ago, which the cache does not show yet
+        (0, True, 0, True),
+    ],
+)
+def test_a_stop_closes_what_is_shown_open_or_was_opened(
+    shown: int | None, turned: bool, lag: int, closed: bool
+) -> None:
+    bench = Bench(config(budgets=budgets("api")), start=NIGHT)
+    if shown is not None:
+        bench.cluster.add_budget("api", shown)
+    bench.cluster.objects_lag = seconds(lag)
+    if turned:
+        bench.turn()
+    bench.cluster.writes.clear()
+
+    bench.loop.stop(bench.clock.now())
+
+    closing = SetBudget(budget="api", max_unavailable=0, version=None, reason="controller-stops")
+    assert bench.cluster.writes == closed * [closing]
+
+
+def test_a_stop_closes_every_budget_when_the_cluster_is_unknown() -> None:
+    bench = Bench(config(budgets=budgets("api")), start=NIGHT)
+    bench.cluster.add_budget("api", 1)
+    bench.cluster.down = "no list"
+
+    bench.loop.stop(bench.clock.now())
+
+    assert bench.cluster.budget("api") == 0
+
+
+def test_a_doubt_by_day_changes_no_reason() -> None:
+    bench = Bench(config(budgets=budgets("api")))
+    bench.cluster.add_budget("api")
+    bench.doubt = "the clock jumps"
+
+    bench.turn()
+
+    assert bench.budget_report().reason == "business-hours"
+
+
+def test_the_next_turn_is_never_at_once() -> None:
+    """An edge that is now would have the loop turn without a breath."""
+    bench = Bench(config(budgets=budgets("api"), sweep=timedelta()), start=NIGHT)
+
+    assert bench.turn() == timedelta(milliseconds=1)
+
+
+def test_it_turns_until_the_waker_says_stop_and_then_closes() -> None:
+    bench = Bench(config(budgets=budgets("api")), start=NIGHT)
+    bench.cluster.add_budget("api")
+    answers = [True, True, False]
+    waits: list[timedelta] = []
+
+    class Waker:
+        def wait(self, timeout: timedelta) -> bool:
+            waits.append(timeout)
+            return answers.pop(0)
+
+    run(bench.config, replace(bench.ports, waker=Waker()))
+
+    assert len(waits) == 3
+    assert [action.max_unavailable for action in bench.cluster.writes if isinstance(action, SetBudget)] == [1, 0]
+
+
 def test_a_shrinking_pool_reports_its_reason() -> None:
     bench = Bench(config(pool_policy()))
     bench.staff("train", 2)
@@ -115,3 +191,24 @@ def test_a_shrinking_pool_reports_its_reason() -> None:
     bench.pass_time(CALM + seconds(1))
 
     assert (bench.pool_report().wanted, bench.pool_report().reason) == (0, "empty-for-the-calm-window")
+
+
+def test_a_window_that_never_changes_is_believed_for_ever() -> None:
+    bench = Bench(config(hours=BusinessHours(timezone="UTC", week=())))
+
+    for _ in range(3):
+        bench.turn()
+        bench.clock.advance(timedelta(hours=12))
+
+    assert (bench.report.window_open, bench.report.window_until) == (True, None)
+
+
+def test_the_window_is_looked_up_anew_when_it_changes_or_the_clock_goes_back() -> None:
+    bench = Bench(config(), start=NIGHT)
+
+    opens: list[bool] = []
+    for hours in (0, 8, 10, -12, 0):
+        bench.loop.turn(NIGHT + timedelta(hours=hours))
+        opens.append(bench.report.window_open)
+
+    assert opens == [True, True, False, False, True]

@@ -155,3 +155,43 @@ def test_an_interval_without_sense_is_refused(weekday: int, start: int, end: int
 
 def test_the_database_in_use_has_a_name() -> None:
     assert tzdata_version().startswith("20")
+
+
+def test_the_next_opening_is_the_start_of_a_span_that_begins_later() -> None:
+    monday = at("2026-11-23T08:00")
+
+    assert WORKING_WEEK.next_opening(at("2026-11-22T12:00")) == monday
+    assert WORKING_WEEK.next_opening(monday - SECOND) == monday
+    assert WORKING_WEEK.next_opening(monday) == at("2026-11-24T08:00")
+    assert WORKING_WEEK.next_opening(at("2026-11-23T12:00")) == at("2026-11-24T08:00")
+    assert hours().next_opening(monday) is None
+
+
+def test_what_is_more_than_400_days_away_is_not_looked_for() -> None:
+    now = at("2026-11-23T12:00")
+    weeks = {week: date(2026, 11, 23) + timedelta(weeks=week) for week in range(60)}
+    before, after = frozenset(weeks[week] for week in range(57)), frozenset(weeks[week] for week in range(58))
+    found, too_far = (hours((0, "12:00", "19:00"), closed=closed) for closed in (before, after))
+
+    assert found.next_change(now) == found.next_opening(now) == at("2027-12-27T12:00")
+    assert (too_far.next_change(now), too_far.next_opening(now)) == (None, None)
+    assert DisruptionWindow(hours=too_far, closing_guard=timedelta(minutes=15)).next_change(now) is None
+
+
+def test_a_change_in_exactly_400_days_is_too_far() -> None:
+    closed = frozenset(date(2026, 11, 23) + timedelta(weeks=week) for week in range(57))
+    opening = at("2027-12-27T12:00")
+    found = hours((0, "12:00", "19:00"), closed=closed)
+
+    assert found.next_change(opening - timedelta(days=400)) is None
+    assert found.next_change(opening - timedelta(days=400) + SECOND) == opening
+
+
+def test_equal_hours_are_equal_whenever_their_zone_was_read_and_do_not_show_it() -> None:
+    one = hours((0, "08:00", "19:00"))
+    zone_of.cache_clear()
+    other = hours((0, "08:00", "19:00"))
+
+    assert (one, hash(one)) == (other, hash(other))
+    assert "ZoneInfo" not in repr(one)
+    assert zone_of(NEW_YORK).key == NEW_YORK
