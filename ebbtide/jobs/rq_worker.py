@@ -226,7 +226,7 @@ class SafeWorker(Worker):
         if self._gate.closed and self._gate.empty_handed:
             raise StopRequested
         super().heartbeat(timeout, pipeline)
-        if pipeline is None:
+        if pipeline is None and self._gate.empty_handed:  # a popped job is to begin first
             if not self._is_known():
                 self._register_anew()
             self._listen_again()

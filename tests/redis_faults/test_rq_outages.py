@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from rq import Retry
 
 from tests.builders_outages import Stage, StageWithSentinel
 from tests.builders_redis import wait_until
@@ -145,7 +146,7 @@ def test_a_job_past_its_deadline_gets_a_last_chance_before_another_worker_gives_
     """After an outage longer than RQ's patience that is every running job, at the moment that Redis is back."""
     impatient = "tests.builders_jobs.ImpatientSafeWorker"
     stage.ready_worker("--maintenance-interval", "1", kind=impatient)
-    late = stage.enqueue(1, 6.0)
+    late = stage.enqueue(1, 6.0, retry=Retry(max=1))
     wait_until(lambda: stage.begun(1), "the job to begin")
     janitor = ("--worker-ttl", "16", "--maintenance-interval", "1")  # looks each second
     stage.ready_worker(*janitor, kind=impatient)

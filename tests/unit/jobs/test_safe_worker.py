@@ -286,6 +286,8 @@ def test_a_worker_that_is_known_writes_only_its_beat(
         client.hdel(worker.key, "state")
         worker.heartbeat(90, pipeline)  # part of a transaction: nothing can be asked in it
         assert len(pipeline) == 2
+    worker._gate.empty_handed = False
+    worker.heartbeat()  # it has a job in hand, which is to begin first
 
 
 @pytest.mark.parametrize(
