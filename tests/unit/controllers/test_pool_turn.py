@@ -210,3 +210,15 @@ def test_nothing_is_lowered_while_a_pod_that_was_asked_for_does_not_exist() -> N
     verdict = calm(turned(), seen("a", "b", replicas=3), known("a", "b"))
 
     assert (verdict.report.reason, verdict.actions) == (Reason.UNSETTLED, ())
+
+
+def test_the_report_counts_pods_by_what_they_are() -> None:
+    phases = {"a": "running", "b": "pending", "c": "failing", "d": "unreachable", "e": "terminating"}
+    pods = tuple(PodSeen(name=name, phase=PodPhase(phase)) for name, phase in phases.items())
+    pool = PoolSeen(replicas=4, existing=4, pods=pods, version="7")
+
+    report = turned().turn(NOON, pool, known(running=1), Asks()).report
+
+    counts = (report.running, report.pending, report.failing, report.unreachable, report.terminating)
+    assert counts == (1, 1, 1, 1, 1)
+    assert (report.name, report.workers, report.reading) == ("train", 4, known(running=1))

@@ -203,3 +203,10 @@ def test_a_span_that_goes_on_over_midnight_is_told_whole() -> None:
     [span] = late.open_spans(at("2026-11-23T09:00"), at("2026-11-23T12:00"))
 
     assert (span.start, span.end) == (at("2026-11-23T08:00"), at("2026-11-24T10:00"))
+
+
+def test_a_span_that_begins_at_the_end_is_none_of_it() -> None:
+    opening = at("2026-11-23T08:00")
+
+    assert list(WORKING_WEEK.open_spans(opening - timedelta(hours=20), opening)) == []
+    assert len(list(WORKING_WEEK.open_spans(opening - timedelta(hours=20), opening + SECOND))) == 1
