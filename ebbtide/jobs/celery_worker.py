@@ -143,14 +143,8 @@ def _await_redis(channel: Any) -> None:
 
     Only what is written waits. The pop has another pool: when it fails, Celery connects anew by itself.
     """
-
-    def bear(error: Exception, _waited: float) -> None:
-        held = len(channel.qos._delivered) - len(channel.qos._dirty)  # noqa: SLF001 - its only count takes neither away
-        if state.should_stop is not None and held <= 0:
-            raise error
-
     if hasattr(channel, "pool"):  # a transport in memory has none
-        channel.pool.set_retry(Patience(bear))
+        channel.pool.set_retry(Patience())
 
 
 def _keep_running_tasks(channel: Any, kept: list[Any]) -> None:

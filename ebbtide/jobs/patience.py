@@ -35,7 +35,8 @@ SAY_AGAIN = 60.0  # seconds between two lines about the same outage
 _log = logging.getLogger("rq.worker")  # whose handlers RQ sets up
 _T = TypeVar("_T")
 
-_AWAY = (ConnectionError, TimeoutError, MasterDownError, OutOfMemoryError, ReadOnlyError)
+# `OSError` as an older redis-py connects: it gives that its own name only once it is not tried again.
+_AWAY = (OSError, ConnectionError, TimeoutError, MasterDownError, OutOfMemoryError, ReadOnlyError)
 # Told in words only: a full disk, too few replicas, a script that hogs the server, a pop ended by a failover; and all
 # of these when a transaction is refused as a whole.
 _REFUSED = re.compile(r"(^|: )(BUSY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|UNBLOCKED) ")
@@ -89,7 +90,7 @@ class Patience(Retry):
         while True:
             try:
                 done = do()
-            except RedisError as error:
+            except (RedisError, OSError) as error:
                 if not self._can_pass(error) or (is_retryable is not None and not is_retryable(error)):
                     raise
                 failures += 1
@@ -107,11 +108,11 @@ class Patience(Retry):
                     self._be_back()
                 return done
 
-    def _can_pass(self, error: RedisError) -> bool:
+    def _can_pass(self, error: Exception) -> bool:
         # A password that never worked is a mistake; one that did may just be changed for another.
         return is_outage(error) and (self._met or not isinstance(error, AuthenticationError))
 
-    def _wait(self, error: RedisError, since: float) -> None:
+    def _wait(self, error: Exception, since: float) -> None:
         now = time.monotonic()
         self._bear(error, now - since)
         if self._away_since is None:

@@ -133,6 +133,18 @@ def test_celery_task_for_later_counts_from_the_moment_a_worker_holds_it(scene: S
     wait_until(lambda: POD not in scene.read().idle, "the pod to count as busy")
 
 
+@on(CELERY_PREFORK)
+def test_celery_task_for_later_is_on_the_list_again_when_its_worker_leaves(scene: Scene) -> None:
+    worker = scene.worker()
+    scene.enqueue(("a", 0), countdown=3600)
+    wait_until(lambda: scene.read().running == 1, "the task to be held")
+
+    worker.send_signal(signal.SIGTERM)
+
+    assert worker.wait(20) == 0
+    assert (scene.read().waiting, scene.read().running) == (1, 0)
+
+
 @on(CELERY_BARE)
 def test_celery_acknowledged_early_runs_in_no_key(scene: Scene) -> None:
     scene.worker(TEST_ACKS="early")

@@ -10,6 +10,7 @@ import pytest
 from tests.backends.environments import NoEnvironment
 from tests.builders_backends import CELERY_PREFORK, CELERY_SOLO, LIST_WORKER, RQ_SAFE, Framework, OutageScene
 from tests.builders_redis import wait_until
+from tests.counts import count
 
 pytestmark = pytest.mark.backends
 
@@ -53,6 +54,22 @@ def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once(scene: OutageS
 
 
 @each_worker
+def test_a_job_is_run_once_however_often_the_connection_breaks(scene: OutageScene) -> None:
+    worker = scene.worker()
+    scene.enqueue(("1", 4.0))
+    wait_until(lambda: scene.stage.begun(1), "the job to begin")
+
+    for _ in range(2):
+        with scene.stage.outage("dropped"):
+            time.sleep(1.5)
+
+    wait_until(lambda: scene.stage.ended(1), "the job to end")
+    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled", limit=40)
+    assert worker.poll() is None
+    assert len(scene.stage.turns(1)) == 1
+
+
+@each_worker
 def test_told_to_stop_while_redis_is_away_a_worker_without_a_job_leaves(scene: OutageScene) -> None:
     worker = scene.worker()
 
@@ -78,4 +95,22 @@ def test_told_to_stop_while_redis_is_away_a_worker_settles_its_job_first(scene: 
 
     worker.wait(40)
     assert scene.read().in_flight == 0
+    assert len(scene.stage.turns(1)) == 1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("framework", [RQ_SAFE, LIST_WORKER], ids=lambda framework: framework.name)
+def test_a_job_that_outlives_its_heartbeats_in_an_outage_is_not_given_to_the_worker_beside(scene: OutageScene) -> None:
+    scene.worker(TEST_NAME="first")
+    scene.enqueue(("1", 100.0))
+    wait_until(lambda: scene.stage.begun(1), "the job to begin")
+    scene.start(TEST_NAME="second")
+    time.sleep(2)
+
+    with scene.stage.outage("killed"):
+        time.sleep(count(full=92, part=40))  # RQ's patience is 90 s, that of the list worker 30 s
+
+    wait_until(lambda: scene.stage.ended(1), "the job to end", limit=100)
+    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled", limit=40)
     assert len(scene.stage.turns(1)) == 1

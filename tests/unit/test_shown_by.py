@@ -10,6 +10,8 @@ from tests.builders_components import ROOT
 
 FEATURES = ROOT / "docs" / "features.md"
 PROOFS = ROOT / "docs" / "proofs.md"
+FAULTS = ROOT / "docs" / "faults.md"
+NAMED = [(FEATURES, "tests/components"), (PROOFS, "tests/control_plane"), (FAULTS, "tests/unit/controllers")]
 
 
 def named(document: Path, folder: str) -> Iterator[tuple[Path, str]]:
@@ -19,7 +21,7 @@ def named(document: Path, folder: str) -> Iterator[tuple[Path, str]]:
         yield ROOT / (path if path.endswith(".py") else f"{path}.py"), function
 
 
-@pytest.mark.parametrize(("document", "folder"), [(FEATURES, "tests/components"), (PROOFS, "tests/control_plane")])
+@pytest.mark.parametrize(("document", "folder"), NAMED)
 def test_a_document_names_tests_that_exist(document: Path, folder: str) -> None:
     found = list(named(document, folder))
 

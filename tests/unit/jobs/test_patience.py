@@ -14,6 +14,8 @@ from ebbtide.jobs import patience
 from ebbtide.jobs.patience import Patience, is_outage, make_patient
 
 OUTAGES = (
+    ConnectionRefusedError(111, "Connection refused"),
+    TimeoutError("timed out"),
     exceptions.ConnectionError("Connection refused"),
     exceptions.BusyLoadingError("Redis is loading the dataset in memory"),
     exceptions.TimeoutError("Timeout reading from socket"),
@@ -35,7 +37,7 @@ MISTAKES = (
     exceptions.WatchError("Watched variable changed."),
     ValueError("READONLY "),
 )
-REFUSED = OUTAGES[0]
+REFUSED = exceptions.ConnectionError("Connection refused")
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +156,22 @@ def test_one_line_says_that_redis_is_away_one_a_minute_that_it_still_is_and_one_
         "Redis cannot be used, waiting (0 s so far): Connection refused",
         "Redis is back after 25 s",
     ]
+
+
+def test_a_connection_made_while_its_commands_are_refused_is_no_end_of_the_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    waiting = Patience()
+    full = Server(*[exceptions.OutOfMemoryError("used memory > 'maxmemory'")] * 3)
+
+    def connect_and_ask() -> str:
+        waiting.call_with_retry(Server().do, Server().fail)
+        return full.do()
+
+    with caplog.at_level(logging.WARNING):
+        waiting.call_with_retry(connect_and_ask, full.fail)
+
+    assert [record.getMessage()[:17] for record in caplog.records] == ["Redis cannot be u", "Redis is back aft"]
 
 
 def test_the_pause_between_two_tries_differs_from_worker_to_worker(monkeypatch: pytest.MonkeyPatch) -> None:
