@@ -88,7 +88,7 @@ lock: ## pin the dependencies anew, with hashes and without addresses (needs uv)
 		uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" "tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
 
-mutants: setup ## put small faults into the decisions, caches and workers: a test must find each (about an hour)
+mutants: setup ## put small faults into the decisions, caches and workers: a test must find each (two hours)
 	@$(BIN)/python -m tools.mutation
 
 clean: ## remove what was built; the virtual environment stays

@@ -26,6 +26,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("files", nargs="*", metavar="FILE", help="modules of targets.toml; none: all of them")
     parser.add_argument("--sample", type=int, metavar="N", help="only so many, drawn by --seed; all made by hand stay")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--least", type=float, default=1.0, help="share to be killed, of those that change behaviour")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="", metavar="TEXT", help="only those with this text in their key")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants.txt")
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     whole = not chosen.sample and not chosen.only
-    return report(found, _stale(found, chosen.files) if whole else [], chosen.out)
+    return report(found, _stale(found, chosen.files) if whole else [], chosen.out, chosen.least)
 
 
 def cases_of(files: list[str], sample: int | None, seed: int, only: str = "") -> list[Case]:

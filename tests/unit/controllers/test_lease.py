@@ -357,3 +357,31 @@ def test_a_thread_that_never_had_it_gives_nothing_back() -> None:
 
 def test_releasing_before_the_start_is_no_error() -> None:
     candidate(OneLease(), Time(), "a").release()
+
+
+def test_of_a_lease_that_nobody_has_the_holder_is_empty() -> None:
+    server = OneLease()
+    server.stored["spec"] = {"holderIdentity": None}
+    lease = candidate(server, Time(), "a")
+
+    def somebody_is_faster() -> None:
+        server.stored = {**server.stored, "metadata": {"resourceVersion": "9"}}
+
+    server.after = somebody_is_faster
+    lease.step()
+
+    assert (lease.holder, lease.why, lease.held()) == ("", "", False)
+
+
+def test_the_first_step_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = candidate(OneLease(), Time(), "a")
+    waits: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        return len(waits) > 1
+
+    monkeypatch.setattr(lease._ended, "wait", wait)
+    lease._run(lambda: None)
+
+    assert waits == [0, 5]

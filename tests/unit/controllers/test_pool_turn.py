@@ -7,7 +7,7 @@ import pytest
 
 from controllers.asked import Ask, Asks
 from controllers.pool_turn import PoolTurn, PoolVerdict
-from controllers.ports import Action, Known, Mark, Outcome, PodPhase, PodSeen, PoolSeen, Scale, Untrusted
+from controllers.ports import Action, Known, Mark, Outcome, PodPhase, PodSeen, PoolSeen, Scale, Unknown, Untrusted
 from controllers.workers.decision import Reason
 from controllers.workers.watch import JANITOR_PATIENCE
 from ebbtide.vocabulary.controller_config import Floor
@@ -172,3 +172,53 @@ def test_demand_that_is_not_trusted_is_told() -> None:
     verdict = turned().turn(NOON, seen("a"), Untrusted("it restarted", known("a")), Asks())
 
     assert (verdict.report.note, verdict.actions) == ("demand untrusted, not lowering: it restarted", ())
+
+
+def test_a_reading_that_is_unknown_leaves_the_pool_as_it_is_and_is_told() -> None:
+    report = turned().turn(NOON, seen("a", "b"), Unknown("Redis is away"), Asks()).report
+
+    assert (report.workers, report.wanted, report.note) == (2, None, "demand unknown, holding: Redis is away")
+
+
+def test_what_is_not_trusted_is_not_watched() -> None:
+    turn = turned()
+    pool, idle = seen("a"), known("a")
+    turn.turn(NOON, pool, Untrusted("it restarted", idle), Asks())
+    turn.turn(NOON + CALM - seconds(1), pool, Untrusted("it restarted", idle), Asks())
+
+    assert turn.turn(NOON + CALM, pool, idle, Asks()).report.reason is Reason.CALMING
+
+
+def test_the_janitors_patience_begins_with_an_entry_that_a_worker_could_clear() -> None:
+    turn = turned()
+    patience = JANITOR_PATIENCE.total_seconds()
+    for at, pool in ((0, seen("a", phase="pending")), (60, seen("a")), (patience + 59, seen("a"))):
+        report = turn.turn(NOON + seconds(at), pool, known("a", stale=1), Asks()).report
+
+    assert report.note == ""
+    told = turn.turn(NOON + seconds(patience + 60), seen("a"), known("a", stale=1), Asks()).report
+    assert told.note == "stale entries are left that no worker has cleared"
+
+
+def test_demand_that_is_not_trusted_is_the_reason_why_nothing_goes() -> None:
+    assert turned().turn(NOON, seen("a"), Untrusted("it restarted", known("a")), Asks()).report.reason == (
+        Reason.UNTRUSTED
+    )
+
+
+def test_nothing_is_lowered_while_a_pod_that_was_asked_for_does_not_exist() -> None:
+    verdict = calm(turned(), seen("a", "b", replicas=3), known("a", "b"))
+
+    assert (verdict.report.reason, verdict.actions) == (Reason.UNSETTLED, ())
+
+
+def test_the_report_counts_pods_by_what_they_are() -> None:
+    phases = {"a": "running", "b": "pending", "c": "failing", "d": "unreachable", "e": "terminating"}
+    pods = tuple(PodSeen(name=name, phase=PodPhase(phase)) for name, phase in phases.items())
+    pool = PoolSeen(replicas=4, existing=4, pods=pods, version="7")
+
+    report = turned().turn(NOON, pool, known(running=1), Asks()).report
+
+    counts = (report.running, report.pending, report.failing, report.unreachable, report.terminating)
+    assert counts == (1, 1, 1, 1, 1)
+    assert (report.name, report.workers, report.reading) == ("train", 4, known(running=1))

@@ -195,3 +195,18 @@ def test_equal_hours_are_equal_whenever_their_zone_was_read_and_do_not_show_it()
     assert (one, hash(one)) == (other, hash(other))
     assert "ZoneInfo" not in repr(one)
     assert zone_of(NEW_YORK).key == NEW_YORK
+
+
+def test_a_span_that_goes_on_over_midnight_is_told_whole() -> None:
+    late = hours((0, "08:00", "24:00"), (1, "00:00", "10:00"))
+
+    [span] = late.open_spans(at("2026-11-23T09:00"), at("2026-11-23T12:00"))
+
+    assert (span.start, span.end) == (at("2026-11-23T08:00"), at("2026-11-24T10:00"))
+
+
+def test_a_span_that_begins_at_the_end_is_none_of_it() -> None:
+    opening = at("2026-11-23T08:00")
+
+    assert list(WORKING_WEEK.open_spans(opening - timedelta(hours=20), opening)) == []
+    assert len(list(WORKING_WEEK.open_spans(opening - timedelta(hours=20), opening + SECOND))) == 1
