@@ -25,7 +25,7 @@ def test_the_middle_of_the_busy_half_day_falls_on_the_middle_of_a_monday() -> No
 
     busy = start + timedelta(hours=23)  # 17:00 and half of twelve hours
     assert (busy.weekday(), busy.strftime("%H:%M")) == (0, "13:30")
-    assert start.tzinfo == NEW_YORK
+    assert str(start.tzinfo) == ZONE  # another test may have had so many zones read that this one was read anew
 
 
 def test_a_monday_without_business_hours_is_passed_over() -> None:
