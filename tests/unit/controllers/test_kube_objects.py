@@ -6,6 +6,7 @@ import pytest
 
 from controllers.adapters.kube_objects import budget, deployment, lifetime, pod, replica_set, rival_of
 from controllers.ports import PodPhase
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
 
 BORN, LATER = "2026-03-04T12:00:00Z", "2026-03-04T13:00:00Z"
 
@@ -196,3 +197,71 @@ def test_who_created_it_is_no_rival_though_the_creation_fell_into_two_seconds() 
     entry = owner("helm", time="2026-03-04T12:00:01Z")
 
     assert rival_of({"creationTimestamp": BORN, "managedFields": [entry]}) == ""
+
+
+def test_a_refused_deployment_is_settled_with_fewer_pods_than_it_asks_for() -> None:
+    failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+    status = {"observedGeneration": 2, "replicas": 1, "conditions": [failure]}
+
+    assert deployment(item({"replicas": 3}, status)).seen.settled
+    assert not deployment(item({"replicas": 3}, {**status, "observedGeneration": 1})).seen.settled
+
+
+def test_a_deployment_tells_who_else_writes_it_and_what_an_operator_asks_for() -> None:
+    seen = deployment(item(managedFields=[owner("keda", time=LATER)], annotations={PAUSED: "true"})).seen
+
+    assert seen.rival == "keda"
+    assert seen.hold is not None
+    assert seen.hold.pause
+
+
+def test_a_replica_set_without_numbers_has_no_pods() -> None:
+    assert replica_set(item({}, {"observedGeneration": 2})).seen == 0
+
+
+@pytest.mark.parametrize(
+    ("generation", "status", "caught_up"),
+    [({"generation": 1}, {}, False), ({"generation": 1}, {"observedGeneration": 1}, True), ({}, {}, True)],
+)
+def test_a_status_has_caught_up_when_it_has_seen_the_newest_spec(
+    generation: dict[str, int], status: dict[str, int], caught_up: bool
+) -> None:
+    bare = item({"maxUnavailable": 0}, status)
+    del bare["metadata"]["generation"]
+    bare["metadata"] |= generation
+
+    assert budget(bare).seen.settled is caught_up
+
+
+def test_a_budget_carries_its_version_and_what_an_operator_asks_for() -> None:
+    seen = budget(item({"maxUnavailable": 0}, annotations={KEEP_UNTIL: LATER})).seen
+
+    assert seen.version == "7"
+    assert seen.hold is not None
+
+
+def test_a_container_that_waits_without_a_reason_is_on_its_way() -> None:
+    untold = {"state": {"waiting": {"message": "soon"}}}
+
+    assert phase_of({"phase": "Pending", "containerStatuses": [untold]}) is PodPhase.PENDING
+
+
+def test_a_pod_that_is_deleted_ends() -> None:
+    assert lifetime(item(deletionTimestamp=LATER)).seen.ending
+    assert not lifetime(item()).seen.ending
+
+
+@pytest.mark.parametrize(
+    ("entry", "created", "rival"),
+    [
+        (owner("hpa", subresource="scale"), BORN, "hpa (through scale)"),  # however soon
+        (owner("keda", time="2026-03-04T12:00:10Z"), BORN, ""),
+        (owner("keda", time="2026-03-04T12:00:11Z"), BORN, "keda"),
+        (owner("keda", time=None), BORN, "keda"),
+        (owner("keda", time=BORN), None, "keda"),
+    ],
+)
+def test_a_write_more_than_ten_seconds_after_the_creation_or_of_no_known_time_is_another(
+    entry: dict[str, Any], created: str | None, rival: str
+) -> None:
+    assert rival_of({"creationTimestamp": created, "managedFields": [entry]}) == rival
