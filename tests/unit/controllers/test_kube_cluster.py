@@ -13,7 +13,9 @@ import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
-from controllers.ports import ClusterSeen, Outcome, PoolSeen, Scale, SetBudget, Unknown
+from controllers.ports import ClusterSeen, Mark, Outcome, PoolSeen, Scale, SetBudget, Unknown
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.labels import DELETION_COST
 from tests.builders_controllers import budgets, config, pool_policy
 from tests.builders_redis import wait_until
 
@@ -21,6 +23,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/workers/deployments"
 SETS = "/apis/apps/v1/namespaces/workers/replicasets"
 PODS = "/api/v1/namespaces/workers/pods"
 BUDGETS = "/apis/policy/v1/namespaces/apps/poddisruptionbudgets"
+SERVICES = "/api/v1/namespaces/apps/pods"
 
 
 def named(name: str, uid: str, version: str, **more: Any) -> dict[str, Any]:
@@ -50,10 +53,12 @@ class Events:
 
     def __init__(self) -> None:
         self.told: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        self.ended = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         while (event := self.told.get()) is not None:
             yield event
+        self.ended = True
 
     def stop(self) -> None:
         self.told.put(None)
@@ -63,7 +68,7 @@ class ScriptedApi:
     """Lists what it was given, keeps what it is sent, and refuses the first `refusals` writes as conflicts."""
 
     def __init__(self, **lists: list[dict[str, Any]]) -> None:
-        self.lists = {DEPLOYMENTS: [], SETS: [], PODS: [], BUDGETS: [], **lists}
+        self.lists = {DEPLOYMENTS: [], SETS: [], PODS: [], BUDGETS: [], SERVICES: [], **lists}
         self.watches: dict[str, Events] = {}
         self.asked: list[str] = []
         self.kept_back: dict[str, dict[str, Any]] = {}
@@ -92,6 +97,9 @@ class ScriptedApi:
             self.refusals -= 1
             raise ApiError(self.status, "the object has been modified")
 
+    def patch(self, path: str, body: dict[str, Any], **query: str) -> None:
+        self.sent.append((path, {**body, **query}))
+
     def change(self, path: str, item: dict[str, Any], *, told: bool) -> None:
         """One that is told reaches the open watch; any other, the next one."""
         self.lists[path] = [item]
@@ -102,15 +110,18 @@ class ScriptedApi:
 
 
 @contextmanager
-def seen_by(api: ScriptedApi) -> Generator[KubeCluster]:
-    settings = config(pool_policy(), budgets=budgets("api"))
-    cluster = KubeCluster(cast("KubeApi", api), settings, may_write=lambda: True, hint=lambda: None)
+def seen_by(api: ScriptedApi, settings: ControllerConfig | None = None, **changes: Any) -> Generator[KubeCluster]:
+    wiring: dict[str, Any] = {"may_write": lambda: True, "hint": lambda: None, **changes}
+    cluster = KubeCluster(cast("KubeApi", api), settings or CONFIG, **wiring)
     cluster.start()
     try:
         wait_until(cluster.ready, "the caches to be filled")
         yield cluster
     finally:
         cluster.close()
+
+
+CONFIG = config(pool_policy(), budgets=budgets("api"))
 
 
 def look(cluster: KubeCluster) -> ClusterSeen:
@@ -246,3 +257,146 @@ def test_pods_that_cannot_be_listed_lower_nothing(staffed: ScriptedApi) -> None:
         staffed.get = away
         assert lowered_to(cluster, 1) is Outcome.FAILED
         assert staffed.sent == []
+
+
+def test_ended_pods_are_none_of_those_that_are_compared(staffed: ScriptedApi) -> None:
+    ended = worker("train-0")
+    ended["status"]["phase"] = "Succeeded"
+    staffed.lists[PODS].append(ended)
+    with seen_by(staffed) as cluster:
+        pool(cluster)
+
+        assert lowered_to(cluster, 1) is Outcome.DONE
+
+
+def test_the_same_number_again_asks_for_no_pods_and_neither_does_a_pool_not_seen_yet(staffed: ScriptedApi) -> None:
+    with seen_by(staffed) as cluster:
+        unseen = Scale(pool="train", replicas=0, version="7", reason="test")
+        staffed.asked.clear()
+        assert cluster.act(unseen) is Outcome.DONE  # bound to its version, so it lowers nothing that has changed
+        pool(cluster)
+
+        assert lowered_to(cluster, 2) is Outcome.DONE
+        assert staffed.asked == []
+
+
+def test_a_mark_is_one_patch_of_its_pod_alone(staffed: ScriptedApi) -> None:
+    with seen_by(staffed) as cluster:
+        for idle in (True, False):
+            cluster.act(Mark(pool="train", pod="train-1", idle=idle, reason="test"))
+
+    costs = [body["metadata"]["annotations"][DELETION_COST] for _, body in staffed.sent]
+    assert [path for path, _ in staffed.sent] == [f"{PODS}/train-1"] * 2
+    assert costs == ["-1", None]
+    assert {body["fieldManager"] for _, body in staffed.sent} == {"ebbtide-controller"}
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        *((status, Outcome.FAILED) for status in (0, 401, 408, 429, 500, 503)),
+        (409, Outcome.STALE),
+        *((status, Outcome.REFUSED) for status in (403, 404, 422)),
+    ],
+)
+def test_what_passes_by_itself_is_told_from_what_is_refused(api: ScriptedApi, status: int, outcome: Outcome) -> None:
+    with seen_by(api) as cluster:
+        pool(cluster)
+        api.refusals, api.status = 1, status
+
+        assert raised_to(cluster, 3) is outcome
+        assert "modified" in cluster.said
+        assert raised_to(cluster, 3) is Outcome.DONE
+        assert cluster.said == ""
+
+
+def test_a_conflict_about_a_budget_opens_no_watch_of_pools(api: ScriptedApi) -> None:
+    with seen_by(api) as cluster:
+        look(cluster)
+        api.refusals, opened = 1, api.opened.copy()
+        closed = SetBudget(budget="api", max_unavailable=0, version=None, reason="test")
+
+        assert cluster.act(closed) is Outcome.STALE
+        assert cluster.act(closed) is Outcome.DONE
+        assert api.opened == opened
+
+
+def test_nothing_is_sent_by_one_who_may_not_write(api: ScriptedApi) -> None:
+    with seen_by(api, may_write=lambda: False) as cluster:
+        assert raised_to(cluster, 3) is Outcome.FENCED
+        assert api.sent == []
+
+
+def test_what_the_config_does_not_name_is_refused(api: ScriptedApi) -> None:
+    with seen_by(api) as cluster:
+        assert cluster.act(Scale(pool="other", replicas=1, version=None, reason="test")) is Outcome.REFUSED
+        assert "does not name other" in cluster.said
+
+
+def test_one_cache_that_is_not_believed_makes_all_unknown(api: ScriptedApi) -> None:
+    def get(path: str, **_: str) -> dict[str, Any]:
+        if path == BUDGETS:
+            raise ApiError(403, "budgets are not for you")
+        return {"items": api.lists[path], "metadata": {"resourceVersion": "1"}}
+
+    api.get = get
+    cluster = KubeCluster(cast("KubeApi", api), CONFIG, may_write=lambda: True, hint=lambda: None)
+    cluster.start()
+    try:
+        wait_until(lambda: "budgets" in getattr(cluster.observe(), "why", ""), "the trouble")
+        assert not cluster.ready()
+    finally:
+        cluster.close()
+
+
+def test_closing_ends_every_watch(api: ScriptedApi) -> None:
+    with seen_by(api):
+        wait_until(lambda: len(api.watches) == len(api.lists), "every watch")
+
+    wait_until(lambda: all(watch.ended for watch in api.watches.values()), "the end of every watch")
+
+
+def test_a_pools_pods_are_told_in_the_order_of_their_names_whatever_the_list_was(api: ScriptedApi) -> None:
+    api.lists[PODS] = [worker("train-2"), worker("train-1"), worker("stray", owner="nobody")]
+    with seen_by(api) as cluster:
+        assert [seen.name for seen in pool(cluster).pods] == ["train-1", "train-2"]
+
+
+def test_a_deployment_whose_status_lags_is_not_settled_whatever_its_replica_sets_say(api: ScriptedApi) -> None:
+    api.lists[DEPLOYMENTS][0]["status"]["observedGeneration"] = 0
+    with seen_by(api) as cluster:
+        assert not pool(cluster).settled
+
+
+def test_objects_of_the_same_name_in_two_namespaces_are_told_apart(api: ScriptedApi) -> None:
+    others = {path: path.replace("/workers/", "/more/").replace("/apps/pod", "/services/pod") for path in api.lists}
+    api.lists |= {path: [] for path in others.values()}
+    api.lists[others[DEPLOYMENTS]] = [named("train", "another", "9", spec={"replicas": 8}, status={})]
+    api.lists[BUDGETS] = [named("api", "ours", "3", spec={"maxUnavailable": 0})]
+    api.lists[others[BUDGETS]] = [
+        named("api", "theirs", "4", spec={"maxUnavailable": 1}),
+        named("loose", "x", "1", spec={}),
+    ]
+    embed = pool_policy(name="embed", namespace="more", deployment="train")
+    both = (BudgetPolicy(name="api", namespace="apps"), BudgetPolicy(name="web", namespace="services"))
+    with seen_by(api, config(embed, pool_policy(), budgets=both)) as cluster:
+        seen = look(cluster)
+
+    assert {name: found.replicas for name, found in seen.pools.items()} == {"embed": 8, "train": 2}
+    assert {name: found.version for name, found in seen.budgets.items()} == {"api": "3"}
+
+
+def test_flexible_pods_are_measured_and_only_they_are_asked_for(api: ScriptedApi) -> None:
+    def service(ready: str) -> dict[str, Any]:
+        said = {"type": "Ready", "status": ready, "lastTransitionTime": "2026-03-04T12:00:42Z"}
+        item = named("api-1", "api-1", "1", spec={}, status={"conditions": [said]})
+        item["metadata"]["creationTimestamp"] = "2026-03-04T12:00:00Z"
+        return item
+
+    api.lists[SERVICES] = [service("False")]
+    with seen_by(api) as cluster:
+        wait_until(lambda: SERVICES in api.watches, "the watch of services")
+        api.change(SERVICES, service("True"), told=True)
+        wait_until(lambda: cluster.measures.p99()["startup"] == 42, "the start-up to be measured")
+
+    assert f"{SERVICES} ebbtide.dev/category=flexible" in api.asked
