@@ -220,9 +220,12 @@ def test_a_mutant_made_by_hand_that_no_longer_fits_is_told(tree: Path) -> None:
 SETTLED = (
     "controllers/asked.py",
     "controllers/closer.py",
+    "controllers/loop.py",
     "controllers/pool_shape.py",
     "controllers/pool_turn.py",
     "controllers/adapters/kube_cache.py",
+    "controllers/adapters/kube_cluster.py",
+    "controllers/adapters/kube_objects.py",
     "controllers/adapters/lease.py",
     "controllers/budgets/decision.py",
     "controllers/workers/decision.py",
@@ -232,7 +235,7 @@ SETTLED = (
     "controllers/workers/watch.py",
     "ebbtide/vocabulary/windows.py",
 )
-"""Whose tests take seconds. Those of the real workers and of the API's adapter take up to a minute each."""
+"""Whose tests take seconds. Those of the real workers take up to a minute each."""
 
 
 @pytest.mark.long
