@@ -312,7 +312,9 @@ class Bursts:
 
     def _evict(self, pool: str) -> None:
         with self._platform.held(pool, 1) as (turn,):
-            assert self._platform.evict(turn.pod) == 429
+            status = self._platform.evict(turn.pod)
+            # Of a worker that is leaving already, and ends its job within its grace, no budget is asked.
+            assert status == 429 or self._platform.told()[turn.pod], status
             assert turn.pod in self._platform.kubelet.processes()
             self._burst(pool)
 

@@ -99,7 +99,8 @@ class Checks:
         reason = f"{pod.name} had its job since {pod.job.popped_at:.3f}, read at {cause.read_at:.3f}" if pod.job else ""
         # Of a late lowering the law is that it leaves room for the busy: its marks may have been taken back meanwhile.
         # And a mark that lands late, after the caches were read, is one that nobody could know of.
-        excused = cause.late or pod.late_mark_at > cause.read_at - MARK_UNSEEN
+        # Nor could anybody know of a node that was told to be silent after the reading.
+        excused = cause.late or pod.late_mark_at > cause.read_at - MARK_UNSEEN or pod.silent_since > cause.read_at
         self.hold("no busy pod is chosen", excused or not self._held(pod, cause), reason)
         if pod.job is not None:
             self.counts["left to the safe stop"] += 1

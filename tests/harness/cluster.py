@@ -58,6 +58,7 @@ class Pod:
     marks: History[bool]
     running_at: float = -1.0  # its container runs; negative: not yet
     unreachable: bool = False  # its node is silent
+    silent_since: float = -1e9  # when that was last told
     ready_order: int = 0
     registered: bool = False  # its worker has told Redis of itself
     leaving: bool = False
@@ -308,6 +309,7 @@ class Cluster:
         if pod.gone or pod.unreachable == unreachable:
             return
         pod.unreachable = unreachable
+        pod.silent_since = self._agenda.now if unreachable else pod.silent_since
         self._pods_changed(self.pools[pod.pool])
         self.object_changed(self.pools[pod.pool])
         if pod.leaving and not unreachable:
