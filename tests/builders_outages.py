@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -175,6 +176,25 @@ class StageWithSentinel(Stage):
                 return client.info("replication")["role"] == "master"
         except RedisError:
             return False  # it lets its clients go as it changes
+
+
+def a_job_outlives(stage: Stage, kind: str) -> None:
+    """It begins, ends and has nowhere to put its result; it ran once, and its worker goes on and hears commands."""
+    worker = stage.ready_worker()
+    job = stage.enqueue(1, 3.0)
+    wait_until(lambda: stage.begun(1), "the job to begin")
+
+    with stage.outage(kind):
+        wait_until(lambda: stage.ended(1), "the job to end")
+        time.sleep(1.5)  # its result has nowhere to go
+
+    wait_until(lambda: stage.is_finished(job), "the result")
+    stage.enqueue(2, 0.1)
+    wait_until(lambda: stage.ended(2), "the same worker to do the next job")
+    assert worker.poll() is None
+    stage.tell_to_stop()  # heard again
+    assert worker.wait(15) == 0
+    assert len(stage.turns(1)) == 1
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from rq import Retry
 
-from tests.builders_outages import Stage, StageWithSentinel
+from tests.builders_outages import Stage, StageWithSentinel, a_job_outlives
 from tests.builders_redis import wait_until
 from tests.counts import count
 
@@ -28,21 +28,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once_and_stored(stage: Stage, kind: str) -> None:
-    worker = stage.ready_worker()
-    job = stage.enqueue(1, 3.0)
-    wait_until(lambda: stage.begun(1), "the job to begin")
-
-    with stage.outage(kind):
-        wait_until(lambda: stage.ended(1), "the job to end")
-        time.sleep(1.5)  # its result has nowhere to go
-
-    wait_until(lambda: stage.is_finished(job), "the result")
-    stage.enqueue(2, 0.1)
-    wait_until(lambda: stage.ended(2), "the same worker to do the next job")
-    assert worker.poll() is None
-    stage.tell_to_stop()  # heard again
-    assert worker.wait(15) == 0
-    assert len(stage.turns(1)) == 1
+    a_job_outlives(stage, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_outages import Stage
+from tests.builders_outages import Stage, a_job_outlives
 from tests.builders_redis import wait_until
 
 pytestmark = pytest.mark.redis
@@ -20,21 +20,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once_and_stored(stage: Stage) -> None:
-    worker = stage.ready_worker()
-    job = stage.enqueue(1, 3.0)
-    wait_until(lambda: stage.begun(1), "the job to begin")
-
-    with stage.outage("killed"):
-        wait_until(lambda: stage.ended(1), "the job to end")
-        time.sleep(1.5)  # its result has nowhere to go
-
-    wait_until(lambda: stage.is_finished(job), "the result")
-    stage.enqueue(2, 0.1)
-    wait_until(lambda: stage.ended(2), "the same worker to do the next job")
-    assert worker.poll() is None
-    stage.tell_to_stop()  # heard again
-    assert worker.wait(15) == 0
-    assert len(stage.turns(1)) == 1
+    a_job_outlives(stage, "killed")
 
 
 def test_told_to_stop_while_redis_is_away_a_worker_leaves_when_its_job_is_over_and_stored(stage: Stage) -> None:
