@@ -12,8 +12,11 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	"$$python" $(FITS) 2>/dev/null && echo "$$python" && break; done)
 # Two workers: the machine that the time limits are stated for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# For tests that mostly wait for programs of their own.
+WAITING := $(BIN)/python -m pytest -n 4 --dist worksteal
+FAST := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node
 
-.PHONY: help demo test test-redis test-backends test-engine test-control-plane test-long playground check check-workflows bench setup schema lock mutants clean
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*## .*/\1/p' Makefile)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -22,23 +25,43 @@ demo: setup ## one customer end to end: check, render, live, replay; writes out/
 	@$(BIN)/ebbtide demo
 
 test: setup ## the fast tier: needs Python only
-	@$(PYTEST) -m "not long and not redis_server and not control_plane and not backends and not engine"
+	@$(PYTEST) -m "$(FAST)"
+
+coverage: setup ## the fast tier, and how much of each package it runs; writes out/coverage/
+	@rm -rf out/coverage && mkdir -p out/coverage
+	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile --timeout=600 -m "$(FAST)"
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage html --quiet
+	@$(BIN)/coverage json --quiet -o out/coverage/files.json
+	@$(BIN)/python tools/coverage_by_package.py out/coverage/files.json | tee out/coverage/packages.md
 
 test-redis: setup ## TLS, Sentinel and failover: needs Debian's redis-server and redis-sentinel
-	@$(BIN)/python -m pytest -m "redis_server and not long"
+	@$(WAITING) -m "redis_server and not long"
 
 test-backends: setup ## each job framework's real workers, in an environment of its own
-	@$(BIN)/python -m pytest -m "backends and not long"
+	@$(BIN)/python -m tests.backends.environments >/dev/null
+	@$(WAITING) -m "backends and not long"
 
 test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for AWS: needs a `pulumi` CLI, skips without
 	@$(BIN)/python -m pytest -rs -m "engine and not long"
+
+test-aws: setup ## every stack's AWS resources, seen by HashiCorp's AWS provider: needs that program, skips without
+	@$(BIN)/python -m pytest -rs -m "aws and not long"
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "control_plane and not long"
 
+test-node: setup ## the stack on real nodes of this machine: needs root, Go and Debian's container packages, or skips
+	@$(BIN)/python tools/control-plane/build.py --nodes
+	@$(BIN)/python -m pytest -rs -m "node and not long"
+
+image: setup ## build the controller's image from the Dockerfile, without a registry, and check it: needs what test-node needs
+	@$(BIN)/python -m control_plane.nodes.images
+	@$(BIN)/python -m pytest -q -rs -m node tests/node/test_image.py
+
 test-long: setup ## the big counts of the other tiers (EBBTIDE_LONG=part: those that CI runs)
-	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane"
+	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node"
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "long and control_plane"
 
@@ -61,7 +84,7 @@ bench: setup ## time what the figures are quoted for (20 min); writes out/bench.
 
 setup: $(VENV)/.installed ## the virtual environment, from hashes, with compiled bytecode
 
-$(VENV)/.installed: tools/locks/dev.txt pyproject.toml
+$(VENV)/.installed: tools/locks/dev.txt pyproject.toml ebbtide/jobs/__init__.py
 	@test -n "$(PYTHON)" || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)), with venv; none was found on PATH (give one: make PYTHON=/path/to/python3 …)" >&2; exit 2; }
 	@"$(PYTHON)" $(FITS) || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)); $(PYTHON) is $$("$(PYTHON)" -V 2>&1 || true)" >&2; exit 2; }
 	@echo "setting up $(VENV) (once; about a minute)"
@@ -71,21 +94,34 @@ $(VENV)/.installed: tools/locks/dev.txt pyproject.toml
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true
 	@touch $@
 
-schema: setup ## write the documents that follow from the code anew: docs/*.schema.json, docs/policies.md
-	@$(BIN)/python -c 'from pathlib import Path; from ebbtide.files import write_file; from ebbtide.settings.json_schema import schema_text; write_file(Path("docs/stack.schema.json"), schema_text())'
-	@$(BIN)/python -c 'from pathlib import Path; from ebbtide.files import write_file; from ebbtide.preview.as_json import schema_text; write_file(Path("docs/preview.schema.json"), schema_text())'
-	@$(BIN)/python -m tests.builders_policies
+jobs-wheel: setup ## the distribution for worker images: writes dist/ebbtide_jobs-*.whl
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist ebbtide/jobs
 
-lock: ## pin the dependencies anew, with hashes and without addresses (needs uv)
-	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --all-extras \
+docs: .venvs/docs/.installed ## the documents as a site, in out/site; a dead link or anchor fails
+	@.venvs/docs/bin/python tools/docs/site.py
+
+.venvs/docs/.installed: tools/locks/docs.txt
+	@"$(PYTHON)" -m venv .venvs/docs
+	@.venvs/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
+schema: setup ## write anew what follows from the code: docs/*.schema.json, the tables of docs/reference
+	@$(BIN)/python -m tools.docs.reference
+
+lock: ## pin the dependencies anew, with hashes and without addresses; LOCK=--upgrade takes the newest (needs uv)
+	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --all-extras \
 		--custom-compile-command "make lock" pyproject.toml --output-file tools/locks/dev.txt
 	# The image leaves out the asynchronous client, and with it these packages. Not async-timeout: redis imports it below 3.11.3.
-	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version $(word 1,$(CLAIMED)) \
+	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --no-annotate --python-version $(word 1,$(CLAIMED)) \
 		--custom-compile-command "make lock" --constraint tools/locks/dev.txt \
 		$(foreach package,aiohttp aiohttp-retry aiohappyeyeballs aiosignal frozenlist multidict propcache yarl attrs,--no-emit-package $(package)) \
 		tools/locks/controller.in --output-file tools/locks/controller.txt
-	for set in backend-rq backend-celery backend-list; do \
-		uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
+	for backend in rq celery list; do \
+		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
+			--custom-compile-command "make lock" $$([ "$$backend" = list ] || echo "--extra $$backend") ebbtide/jobs/pyproject.toml \
+			--output-file "tools/locks/backend-$$backend.txt"; done
+	for set in docs uv; do \
+		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" "tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
 
 mutants: setup ## put small faults into the decisions, caches and workers: a test must find each (two hours)

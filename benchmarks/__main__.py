@@ -6,20 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import (
-    bills,
-    control_plane,
-    live,
-    policies,
-    preview,
-    program,
-    replay,
-    scale,
-    scheduling,
-    settings,
-    sweep,
-    turn,
-)
+from benchmarks import control_plane, live, offline, preview, real_size, replay, scale, scheduling, sweep, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
@@ -27,11 +14,12 @@ PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "live": live.measured,
     "sweep": sweep.measured,
     "turn": turn.measured,
-    "program": program.measured,
+    "program": offline.program_figures,
     "preview": preview.measured,
-    "bills": bills.measured,
-    "settings": settings.measured,
-    "policies": policies.measured,
+    "real_size": real_size.measured,
+    "bills": offline.bill_figures,
+    "settings": offline.refusal_figures,
+    "policies": offline.policy_figures,
     "replay": replay.measured,
     "control_plane": control_plane.measured,
     "scale": scale.measured,

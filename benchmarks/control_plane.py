@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from control_plane.driver import ControlPlane
-from control_plane.stack import add_group_node
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.stack import add_group_node
 from redis import Redis
 
 from benchmarks.control_plane_process import controller, until
-from benchmarks.control_plane_requests import asked
-from benchmarks.control_plane_rest import DEPLOYMENTS, PODS, POOL, come_to_rest, night_of_demo
+from benchmarks.control_plane_rest import DEPLOYMENTS, PODS, POOL, come_to_rest, night_of_demo, request_counts
 from benchmarks.measure import Figures
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
-from ebbtide.vocabulary.labels import POOL as POOL_LABEL
+from ebbtide.labels import POOL as POOL_LABEL
 
 ROUNDS = int(os.environ.get("EBBTIDE_BENCH_ROUNDS", "7"))
 IDLE_SECONDS = float(os.environ.get("EBBTIDE_BENCH_REQUESTS_SECONDS", "180"))
@@ -53,7 +52,7 @@ def _reaction() -> dict[str, Figures]:
                 add_group_node(plane, scene.stack.settings, group, f"{group}-{node}")
         jobs = next(pool.max_workers for pool in scene.config.pools if pool.name == POOL)
         with controller(plane, scene.config) as process, scene.redis.client() as client:
-            until(lambda: process.metric("ebbtide_passes_total"), "the first turn")
+            until(lambda: process.metric("ebbtide_reconciles_total"), "the first reconcile")
             with _Seen(plane.api) as seen:
                 chains = [chain for _ in range(ROUNDS) for chain in _round(client, seen, jobs)]
     return {
@@ -159,9 +158,9 @@ def _figures(values: Sequence[float]) -> Figures:
 def _idle() -> dict[str, Figures]:
     with ControlPlane(with_nodes=False) as plane, night_of_demo(plane) as scene, controller(plane, scene.config):
         come_to_rest(scene)
-        before, began = asked(plane), time.monotonic()
+        before, began = request_counts(plane), time.monotonic()
         time.sleep(IDLE_SECONDS)
-        made, minutes = asked(plane).since(before), (time.monotonic() - began) / 60
+        made, minutes = request_counts(plane).since(before), (time.monotonic() - began) / 60
     watches = made.calls("WATCH")
     # A watch counts by its verb when it has ended, and by its client when it begins: each that ends is begun anew.
     leases = made.by_accounts - made.calls("GET", "LIST", "POST", "PUT", "PATCH", "DELETE") - watches

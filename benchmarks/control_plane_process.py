@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
+from controllers.ports import Action, Outcome, ReconcileReport
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
@@ -52,13 +54,28 @@ class ControllerProcess:
         return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
+class SilentJournal:
+    report: ReconcileReport | None = None
+
+    def reconciled(self, report: ReconcileReport) -> None:
+        self.report = report
+
+    def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
+
+    def noted(self, at: datetime, subject: str, message: str) -> None: ...
+
+
 @contextmanager
-def controller(plane: ControlPlane, config: ControllerConfig) -> Generator[ControllerProcess]:
-    """Started at once; ended with the block. What it said is in the error if it does not live until then."""
+def controller(
+    plane: ControlPlane, config: ControllerConfig, *, kubeconfig: Path | None = None
+) -> Generator[ControllerProcess]:
+    """Started at once, by default with its own account's token; ended with the block. What it said is in the error if
+    it does not live until then.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    kubeconfig = plane.kubeconfig_as(NAMESPACE, CONTROLLER)
+    kubeconfig = kubeconfig or plane.kubeconfig_as(NAMESPACE, CONTROLLER)
     environment = {**_image_environment(), "POD_NAME": "bench", "POD_NAMESPACE": NAMESPACE}
     with tempfile.TemporaryDirectory() as folder:
         file, log = Path(folder) / "config.json", Path(folder) / "log"

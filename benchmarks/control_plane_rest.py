@@ -2,26 +2,87 @@
 
 Nobody there makes pods or tells a budget's status, so it is played here: two workers are busy, and every flexible
 budget is open. From then on nothing changes.
+
+What the API server was asked, by its own metrics:
+
+On a plane without nodes and managers only the API server itself asks beside the controller: it renews a Lease of its
+own and looks at the endpoints of its Service, and whoever reads the metrics asks for those. The controller is the only
+one that comes with an account's token, so flow control tells its requests from all others.
 """
 
+import re
 import time
+from collections import Counter
 from collections.abc import Generator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-from control_plane.driver import ControlPlane
-from control_plane.stack import InstalledStack, install
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.stack import InstalledStack, install
 
 from benchmarks.control_plane_process import until
-from benchmarks.control_plane_requests import asked
 from controllers.adapters.kube_api import Json, KubeApi
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings import load_stack
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
-from ebbtide.vocabulary.labels import NAMESPACE, WORKER_NAMESPACE
+from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.windows import BusinessHours
+
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+class Request(NamedTuple):
+    verb: str
+    resource: str  # with its subresource, if it is about one
+    code: str
+
+
+RENEWAL = Request("PUT", "leases", "200")
+OF_THE_SERVER = {RENEWAL, Request("GET", "endpoints", "200"), Request("GET", "endpointslices", "200")}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCounts:
+    """Since the server's start. `by_accounts`: requests that came with the token of a ServiceAccount, watches too."""
+
+    requests: Counter[Request]  # a watch counts when it has ended
+    by_accounts: int
+
+    def since(self, before: "RequestCounts") -> "RequestCounts":
+        return RequestCounts(self.requests - before.requests, self.by_accounts - before.by_accounts)
+
+    @property
+    def beside_the_servers_own(self) -> Counter[Request]:
+        return Counter({request: count for request, count in self.requests.items() if request not in OF_THE_SERVER})
+
+    def calls(self, *verbs: str) -> int:
+        return sum(count for request, count in self.beside_the_servers_own.items() if request.verb in verbs)
+
+
+def request_counts(plane: ControlPlane) -> RequestCounts:
+    requests: Counter[Request] = Counter()
+    by_accounts = 0
+    for line in plane.metrics("kube-apiserver").splitlines():
+        name, _, rest = line.partition("{")
+        if name == "apiserver_request_total":
+            labels, count = _sample(rest)
+            if labels["resource"]:  # else it is no object: health, discovery, these metrics
+                resource = "/".join(filter(None, (labels["resource"], labels["subresource"])))
+                requests[Request(labels["verb"], resource, labels["code"])] += count
+        elif name == "apiserver_flowcontrol_dispatched_requests_total":
+            labels, count = _sample(rest)
+            by_accounts += count if labels["flow_schema"] == "service-accounts" else 0
+    return RequestCounts(requests, by_accounts)
+
+
+def _sample(rest: str) -> tuple[dict[str, str], int]:
+    labels, _, value = rest.rpartition("} ")
+    return dict(_LABEL.findall(labels)), int(float(value))
+
 
 POOL, BUSY = "prep", 2
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments"
@@ -33,7 +94,7 @@ _QUIET = 6.0  # seconds: longer than Events wait for each other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class RestingPlane:
     plane: ControlPlane
     stack: InstalledStack
     redis: EmbeddedRedis
@@ -41,16 +102,16 @@ class Scene:
 
 
 @contextmanager
-def night_of_demo(plane: ControlPlane) -> Generator[Scene]:
+def night_of_demo(plane: ControlPlane) -> Generator[RestingPlane]:
     """It is always night there, so that the hour of the measurement says nothing."""
     with EmbeddedRedis() as redis, TemporaryDirectory() as folder:
         stack = install(plane, load_stack("demo", _ROOT), Path(folder))
         config = stack.config_with(RedisEndpoint(host=redis.host, port=redis.port))
         night = replace(config, hours=BusinessHours(timezone="UTC", week=()))
-        yield Scene(plane=plane, stack=stack, redis=redis, config=night)
+        yield RestingPlane(plane=plane, stack=stack, redis=redis, config=night)
 
 
-def come_to_rest(scene: Scene) -> None:
+def come_to_rest(scene: RestingPlane) -> None:
     """Once a controller leads. Raises TimeoutError if it never comes to rest."""
     api = scene.plane.api
     for pool in scene.config.pools:
@@ -58,7 +119,10 @@ def come_to_rest(scene: Scene) -> None:
     with scene.redis.client() as client:
         for number in range(BUSY):
             client.zadd(f"rq:wip:{POOL}", {f"job-{number}": time.time() + 86_400})
-        until(lambda: api.get(f"{DEPLOYMENTS}/{POOL}")["spec"].get("replicas") == BUSY, "the workers to be asked for")
+        until(
+            lambda: api.get(f"{DEPLOYMENTS}/{POOL}")["spec"].get("replicas") == BUSY,
+            "the workers to be request_counts for",
+        )
         for pod in _play_pods(api):
             client.hset(f"rq:worker:{pod}", mapping={"hostname": pod, "state": "busy", "current_job": "a-job"})
             client.sadd(f"rq:workers:{POOL}", f"rq:worker:{pod}")
@@ -108,6 +172,6 @@ def _open_budgets(api: KubeApi) -> set[str]:
 
 
 def _is_quiet(plane: ControlPlane) -> bool:
-    before = asked(plane)
+    before = request_counts(plane)
     time.sleep(_QUIET)
-    return not asked(plane).since(before).beside_the_servers_own
+    return not request_counts(plane).since(before).beside_the_servers_own

@@ -15,18 +15,19 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from benchmarks.defaults_page import Played, page
+from benchmarks.defaults_page import PlayedChoice, page
 from benchmarks.study import SCOPES, digest, stack_for
 from ebbtide.files import write_file
 from ebbtide.settings import StackSettings, load_stack
-from ebbtide.simulator.bound import discounts_of, zero_wait
 from ebbtide.simulator.cluster.model import GroupModel
-from ebbtide.simulator.replay import Cast, controlled, play_plan, setup_of
-from ebbtide.simulator.scene import ReplayOptions, Scene, scene_of
-from ebbtide.simulator.strategies import ClusterPlan, Strategy, cluster_plan
-from ebbtide.simulator.traces import Trace, find_trace
+from ebbtide.simulator.replay.run import StrategyRun, controlled, play_run, world_setup_of
+from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.strategies.bound import discounts_of, zero_wait
+from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.trace.traces import Trace, find_trace
+from ebbtide.simulator.world.world import ClusterPlan
+from ebbtide.units.durations import WEEK_S
 
-WEEK_S = 7 * 86_400.0
 DEMO, OF_THE_DEMO = "demo", "openb2023-a"  # whose pools are made for that trace
 
 
@@ -37,7 +38,7 @@ class Dials:
     are drained at a time, and above which share of requests a node stays.
     """
 
-    calm: float
+    stabilization: float
     flexible: float
     gpu: float
     rest: float
@@ -47,24 +48,24 @@ class Dials:
 
     def __str__(self) -> str:
         return (
-            f"calm {self.calm:g}, unneeded {self.flexible:g} / GPU {self.gpu:g}, rest {self.rest:g}, "
+            f"stabilization {self.stabilization:g}, unneeded {self.flexible:g} / GPU {self.gpu:g}, rest {self.rest:g}, "
             f"re-check {self.recheck:g}, drains {self.drains}, threshold {self.threshold:g}"
         )
 
 
-BEFORE = Dials(calm=120, flexible=180, gpu=300, rest=180)
+BEFORE = Dials(stabilization=120, flexible=180, gpu=300, rest=180)
 NOW = replace(BEFORE, flexible=60, gpu=180)
 CHOICES: Mapping[str, Dials] = {
     "before": BEFORE,
     "now": NOW,
-    "calm 60": replace(BEFORE, calm=60),
-    "calm 30": replace(BEFORE, calm=30),
+    "stabilization 60": replace(BEFORE, stabilization=60),
+    "stabilization 30": replace(BEFORE, stabilization=30),
     "unneeded 120": replace(BEFORE, flexible=120, gpu=120),
     "unneeded 60": replace(BEFORE, flexible=60, gpu=60),
     "unneeded 30": replace(BEFORE, flexible=30, gpu=30),
     "rest 10": replace(BEFORE, rest=10),
-    "now and calm 60": replace(NOW, calm=60),
-    "calm 60, unneeded 60, rest 10": replace(BEFORE, calm=60, flexible=60, gpu=60, rest=10),
+    "now and stabilization 60": replace(NOW, stabilization=60),
+    "stabilization 60, unneeded 60, rest 10": replace(BEFORE, stabilization=60, flexible=60, gpu=60, rest=10),
     "now and drains 1": replace(NOW, drains=1),
     "now and re-check 300": replace(NOW, recheck=300),
     "now and threshold 0.5": replace(NOW, threshold=0.5),
@@ -105,23 +106,24 @@ def week_of(trace: Trace, week: int) -> Trace:
     return replace(trace, jobs=tuple(jobs))
 
 
-def played(piece: Piece, choice: str) -> Played:
+def played(piece: Piece, choice: str) -> PlayedChoice:
     """One choice on one piece. The week begins as the trace does, so every week has the same business hours."""
     whole, max_job_s = find_trace(piece.trace), SCOPES[piece.scope]
     settings = load_stack(DEMO) if piece.stack == DEMO else stack_for(whole, max_job_s)
     week = week_of(whole, piece.week)
     options = ReplayOptions(max_job_s=max_job_s, days=week.days)
-    start = scene_of(settings, whole, replace(options, days=None)).start
-    scene = scene_of(_calm(settings, CHOICES[choice].calm), week, replace(options, start=start))
-    result = play_plan(scene, _cast(scene, CHOICES[choice]), lambda _strategy, _share: None)
+    start = replay_setup_of(settings, whole, replace(options, days=None)).start
+    setup = replay_setup_of(_stabilized(settings, CHOICES[choice].stabilization), week, replace(options, start=start))
+    result = play_run(setup, _run(setup, CHOICES[choice]), lambda _strategy, _share: None)
     least = zero_wait(
         cluster_plan(settings, Strategy.ZERO_WAIT_BOUND),
-        scene.jobs,
+        setup.jobs,
+        busy=setup.busy,
         discounts=discounts_of(settings),
-        end_s=scene.end_s,
-        day_ends=scene.day_ends,
+        end_s=setup.end_s,
+        day_ends=setup.day_ends,
     )
-    return Played(
+    return PlayedChoice(
         piece=str(piece),
         choice=choice,
         usd_of_bound=result.usd_on_demand / least.usd_on_demand,
@@ -134,27 +136,28 @@ def played(piece: Piece, choice: str) -> Played:
     )
 
 
-def _calm(settings: StackSettings, seconds: float) -> StackSettings:
+def _stabilized(settings: StackSettings, seconds: float) -> StackSettings:
     pools = {
-        name: pool.model_copy(update={"calm": timedelta(seconds=seconds)}) for name, pool in settings.workers.items()
+        name: pool.model_copy(update={"stabilization_window": timedelta(seconds=seconds)})
+        for name, pool in settings.workers.items()
     }
     return settings.model_copy(update={"workers": pools})
 
 
-def _cast(scene: Scene, dials: Dials) -> Cast:
+def _run(setup: ReplaySetup, dials: Dials) -> StrategyRun:
     strategy = Strategy.FIXED_FLEXIBLE
-    setup = setup_of(scene, strategy)
+    world = world_setup_of(setup, strategy)
     flags = replace(
-        setup.flags,
+        world.flags,
         scale_down_delay_after_add_s=dials.rest,
         unremovable_recheck_s=dials.recheck,
         max_drain_parallelism=dials.drains,
     )
-    return Cast(
+    return StrategyRun(
         strategy=strategy,
-        plan=_tuned(cluster_plan(scene.settings, strategy), dials),
+        plan=_tuned(cluster_plan(setup.settings, strategy), dials),
         control=controlled,
-        setup=replace(setup, flags=flags),
+        world=replace(world, flags=flags),
     )
 
 
@@ -182,7 +185,7 @@ def main(arguments: Sequence[str], shown: Callable[[str], None] = print) -> None
             write_file(files[pair], json.dumps(found.as_dict()) + "\n")
             shown(f"{found.piece}: {found.choice}: {found.usd_of_bound:.3f}, p95 {found.wait_p95_s:.0f} s")
     if chosen.page is not None:
-        found = [Played(**json.loads(path.read_text())) for path in files.values()]
+        found = [PlayedChoice(**json.loads(path.read_text())) for path in files.values()]
         told = {name: str(CHOICES[name]) for name in chosen.choices}
         write_file(chosen.page, page(found, told, " ".join(["python -m benchmarks.defaults", *arguments])))
 

@@ -10,7 +10,7 @@ SAME_WAIT_S, SAME_WAIT = 30.0, 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class PlayedChoice:
     """The product with one choice on one piece."""
 
     piece: str
@@ -33,7 +33,7 @@ class Played:
         return f"{trace}, {scope}, {stack}"
 
 
-def best(found: Sequence[Played]) -> str:
+def best(found: Sequence[PlayedChoice]) -> str:
     """The choice with the fewest dollars, among those that keep the p95 wait of before on every piece."""
     before = {each.piece: each.wait_p95_s for each in found if each.choice == BEFORE}
     hasty = {each.choice for each in found if not _same_wait(before[each.piece], each.wait_p95_s)}
@@ -45,7 +45,7 @@ def _same_wait(before_s: float, after_s: float) -> bool:
     return after_s <= before_s + max(SAME_WAIT_S, SAME_WAIT * before_s)
 
 
-def page(found: Sequence[Played], told: Mapping[str, str], command: str) -> str:
+def page(found: Sequence[PlayedChoice], told: Mapping[str, str], command: str) -> str:
     return "\n".join([*_head(told, command), *_by_load(found), *_left_out(found)]) + "\n"
 
 
@@ -55,11 +55,11 @@ def _head(told: Mapping[str, str], command: str) -> Iterator[str]:
     yield f"Written by `{command}`."
     yield ""
     yield (
-        "Dollars on demand as a multiple of the [zero-wait bound](bound.md), and the p95 wait: means over the weeks of "
-        "each load. The product runs every time; only these settings differ, in seconds: `calm` of every pool, the "
-        "autoscaler's unneeded time by group, how long a group rests after it grew, how soon a node that could not go "
-        "is looked at again; then how many are drained at a time, and above which requests a node stays. `before` is "
-        "what the product told the autoscaler at first, `now` what it tells it."
+        "Dollars on demand as a multiple of the [zero-wait bound](../explanation/bound.md), and the p95 wait: means "
+        "over the weeks of each load. The product runs every time; only these settings differ, in seconds: the "
+        "stabilization window of every pool (`stabilization`), the autoscaler's unneeded time by group, the delay "
+        "after a group grew, the re-check of unremovable nodes; then how many are drained at a time, and the "
+        "utilization above which a node stays. `before`: the product's first settings; `now`: its present ones."
     )
     yield ""
     yield "| choice | settings |"
@@ -69,7 +69,7 @@ def _head(told: Mapping[str, str], command: str) -> Iterator[str]:
     yield ""
 
 
-def _by_load(found: Sequence[Played]) -> Iterator[str]:
+def _by_load(found: Sequence[PlayedChoice]) -> Iterator[str]:
     loads = list(dict.fromkeys(each.load for each in found))
     yield "## Each choice on each load"
     yield ""
@@ -89,20 +89,20 @@ def _by_load(found: Sequence[Played]) -> Iterator[str]:
     yield ""
 
 
-def _cell(some: Sequence[Played]) -> str:
+def _cell(some: Sequence[PlayedChoice]) -> str:
     return f"{fmean(each.usd_of_bound for each in some):.3f} ({fmean(each.wait_p95_s for each in some):.0f} s)"
 
 
-def _left_out(found: Sequence[Played]) -> Iterator[str]:
-    yield "## Chosen without looking"
+def _left_out(found: Sequence[PlayedChoice]) -> Iterator[str]:
+    yield "## Cross-validation"
     yield ""
     yield (
-        "For each piece the choice that is best on all others, and what it changes on the piece that was left out. "
-        f"Best has the fewest dollars and nowhere a p95 wait that is longer by more than {SAME_WAIT_S:.0f} s and "
+        "For each piece: the choice that is best on all others, and its effect on the held-out piece. "
+        f"The best has the lowest cost, and on no piece a p95 wait longer by more than {SAME_WAIT_S:.0f} s and "
         f"{SAME_WAIT:.0%}."
     )
     yield ""
-    yield "| left out | chosen on the others | dollars / bound before | with the choice | change | p95 before | with |"
+    yield "| held out | chosen on the others | dollars / bound before | with the choice | change | p95 before | with |"
     yield "|---|---|---|---|---|---|---|"
     of = {(each.piece, each.choice): each for each in found}
     gains: list[float] = []
@@ -116,6 +116,6 @@ def _left_out(found: Sequence[Played]) -> Iterator[str]:
         )
     yield ""
     yield (
-        f"Chosen on all pieces: {best(found)}. In the mean of the pieces left out the bill changes by "
+        f"Chosen on all pieces: {best(found)}. On average over the held-out pieces the bill changes by "
         f"{100 * fmean(gains):+.1f} %; the worst changes by {100 * max(gains):+.1f} %."
     )

@@ -9,35 +9,28 @@ correct decision. The process has an administrator's token here: rights cost the
 import json
 import os
 import random
-import socket
-import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from statistics import median
-from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
-from benchmarks.control_plane_process import interpreter
+from benchmarks.control_plane_process import ControllerProcess, SilentJournal, controller, until
 from benchmarks.measure import Figures
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources
-from controllers.loop import run
-from controllers.ports import Action, Outcome, Ports, TurnReport
+from controllers.ports import Ports
+from controllers.scaler.loop import run
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint, dump
-from ebbtide.vocabulary.labels import CATEGORY, CONTROLLER, NAMESPACE, POOL, WORKER_NAMESPACE, WORKLOAD
+from ebbtide.labels import POOL, WORKER_NAMESPACE
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
+from ebbtide.vocabulary.labels import CATEGORY, CONTROLLER, NAMESPACE, WORKLOAD
 from ebbtide.vocabulary.windows import BusinessHours
 
 ARRIVALS = 300
@@ -45,8 +38,6 @@ SLOW_ARRIVALS = 24
 STARTS = 5
 DEPLOYMENTS, PODS_EACH, NODES = 200, 5, 12
 IDLE_SECONDS = float(os.environ.get("EBBTIDE_BENCH_IDLE_SECONDS", "600"))
-_ROOT = Path(__file__).parents[1]
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measured() -> dict[str, Figures]:
@@ -68,7 +59,8 @@ def measured() -> dict[str, Figures]:
 def _reaction(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
     config = _config(server, [_pool("reaction", max_workers=ARRIVALS)])
     _deploy(plane.api, "reaction", replicas=0)
-    with _process(plane, config), _Seen(plane.api) as seen:
+    with controller(plane, config, kubeconfig=plane.kubeconfig) as process, _Seen(plane.api) as seen:
+        until(lambda: _reconciles(process), "the first report")
         ours = [_arrival(server, seen, "reaction", number) for number in range(1, ARRIVALS + 1)]
     each_second = _polled(plane, server, timedelta(seconds=1), 5 * SLOW_ARRIVALS)
     each_half_minute = _polled(plane, server, timedelta(seconds=30), SLOW_ARRIVALS)
@@ -94,11 +86,11 @@ def _polled(plane: ControlPlane, server: EmbeddedRedis, period: timedelta, arriv
     config = _config(server, [_pool(name, max_workers=1) for name in names])
     for name in names:
         _deploy(plane.api, name, replicas=0)
-    cluster = KubeCluster(plane.api, config, may_write=lambda: True, hint=lambda: None)
+    cluster = KubeCluster(plane.api, config, may_write=lambda: True, notify=lambda: None)
     cluster.start()
     waker = _Poller(period)
     demand = demand_sources(config, lambda: connect(config.redis, {}))
-    ports = Ports(demand=demand, cluster=cluster, clock=SystemClock(), waker=waker, journal=_Silent())
+    ports = Ports(demand=demand, cluster=cluster, clock=SystemClock(), waker=waker, journal=SilentJournal())
     while not cluster.ready():
         time.sleep(0.05)
     loop = threading.Thread(target=run, args=(config, ports))
@@ -127,14 +119,6 @@ class _Poller:
         while not self.stopped and time.monotonic() < until:
             time.sleep(min(0.1, max(0.0, until - time.monotonic())))
         return not self.stopped
-
-
-class _Silent:
-    def turned(self, report: TurnReport) -> None: ...
-
-    def acted(self, at: object, action: Action, outcome: Outcome) -> None: ...
-
-    def noted(self, at: object, subject: str, message: str) -> None: ...
 
 
 @dataclass
@@ -208,9 +192,9 @@ def _start(plane: ControlPlane, server: EmbeddedRedis) -> Figures:
         with _Seen(plane.api) as seen:
             began = time.monotonic()
             config = _config(server, [_pool(name, max_workers=1)])
-            with _process(plane, config, ready=False) as process:
+            with controller(plane, config, kubeconfig=plane.kubeconfig) as process:
                 walls.append(seen.wait(name, 1) - began)
-                taken.append(_cpu(process.pid))
+                taken.append(process.cpu_seconds())
     return {
         "cpu_s": round(median(taken), 2),
         "cpu_s_min": round(min(taken), 2),
@@ -229,14 +213,17 @@ def _idle(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
         _budget(plane.api, name)
     pools = [_pool(name, max_workers=2 * PODS_EACH, min_workers=PODS_EACH) for name in names]
     budgets = [BudgetPolicy(name=name, namespace=NAMESPACE) for name in names]
-    _until(lambda: _running(plane.api) >= DEPLOYMENTS * PODS_EACH)
-    with _process(plane, _config(server, pools, budgets)) as process:
-        _until(lambda: _is_quiet(process.port))  # the first readings, the flip of the budgets, and its Events
-        before, cpu, began = _calls(process.port), _cpu(process.pid), time.monotonic()
+    until(lambda: _running(plane.api) >= DEPLOYMENTS * PODS_EACH, "the pods")
+    with controller(plane, _config(server, pools, budgets), kubeconfig=plane.kubeconfig) as process:
+        until(lambda: _reconciles(process), "the first report")
+        until(
+            lambda: _is_quiet(process), "a quiet controller"
+        )  # the first readings, the flip of the budgets, and its Events
+        before, cpu, began = _calls(process), process.cpu_seconds(), time.monotonic()
         time.sleep(IDLE_SECONDS)
-        after, minutes = _calls(process.port), (time.monotonic() - began) / 60
-        used = _cpu(process.pid) - cpu
-        memory = _resident_mib(process.pid)
+        after, minutes = _calls(process), (time.monotonic() - began) / 60
+        used = process.cpu_seconds() - cpu
+        memory = process.resident_mib()
     made = {verb: after.get(verb, 0) - before.get(verb, 0) for verb in {*after, *before}}
     lease = made.get("PUT", 0)  # the Lease is the only object that is replaced whole
     return {
@@ -252,7 +239,7 @@ def _idle(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
     }
 
 
-# --- the scene --------------------------------------------------------------------------------------------------------
+# --- what runs --------------------------------------------------------------------------------------------------------
 
 
 def _pool(name: str, *, max_workers: int, min_workers: int = 0) -> PoolPolicy:
@@ -265,7 +252,7 @@ def _pool(name: str, *, max_workers: int, min_workers: int = 0) -> PoolPolicy:
         jobs_per_worker=1,
         min_workers=min_workers,
         max_workers=max_workers,
-        calm=timedelta(minutes=5),
+        stabilization_window=timedelta(minutes=5),
         longest_job=timedelta(hours=1),
         safe_stop=True,
     )
@@ -279,7 +266,7 @@ def _config(
         hours=BusinessHours(timezone="UTC", week=()),
         closing_guard=timedelta(minutes=15),
         node_startup=timedelta(minutes=5),
-        sweep=timedelta(seconds=2),
+        resync=timedelta(seconds=2),
         redis=RedisEndpoint(host=server.host, port=server.port),
         pools=tuple(pools),
         budgets=tuple(budgets),
@@ -314,58 +301,10 @@ def _running(api: KubeApi) -> int:
     return sum(1 for pod in pods if pod["status"].get("phase") == "Running")
 
 
-@dataclass(frozen=True)
-class _Process:
-    pid: int
-    port: int
-
-
-@contextmanager
-def _process(plane: ControlPlane, config: ControllerConfig, *, ready: bool = True) -> Generator[_Process]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "config.json"
-        file.write_text(dump(config))
-        command = [
-            str(interpreter()),
-            "-m",
-            "controllers",
-            "--config",
-            str(file),
-            "--kubeconfig",
-            str(plane.kubeconfig),
-        ]
-        with (Path(folder) / "log").open("w") as log:
-            process = subprocess.Popen(
-                [*command, "--listen", f"127.0.0.1:{port}"], stdout=log, cwd=folder, env=_environment()
-            )
-        try:
-            if ready:
-                _until(lambda: bool(json.loads(_page(port, "/status") or "{}").get("report")))
-            yield _Process(process.pid, port)
-        finally:
-            process.terminate()
-            process.wait(timeout=20)
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(_ROOT), "POD_NAME": "bench", "POD_NAMESPACE": NAMESPACE}
-
-
-def _page(port: int, path: str) -> str | None:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return answer.read().decode()
-    except (URLError, OSError):
-        return None
-
-
-def _calls(port: int) -> dict[str, float]:
+def _calls(process: ControllerProcess) -> dict[str, float]:
     """API requests by verb, as the controller counts them."""
     counts: dict[str, float] = {}
-    for line in (_page(port, "/metrics") or "").splitlines():
+    for line in process.page("/metrics").splitlines():
         if line.startswith("ebbtide_api_calls_total{"):
             labels, value = line.rsplit(" ", 1)
             counts[labels.split('"')[1]] = float(value)
@@ -374,25 +313,11 @@ def _calls(port: int) -> dict[str, float]:
     return counts
 
 
-def _is_quiet(port: int) -> bool:
-    before = _calls(port)
+def _is_quiet(process: ControllerProcess) -> bool:
+    before = _calls(process)
     time.sleep(12)
-    return _calls(port).get("PATCH", 0) == before.get("PATCH", 0)
+    return _calls(process).get("PATCH", 0) == before.get("PATCH", 0)
 
 
-def _cpu(pid: int) -> float:
-    fields: list[Any] = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _resident_mib(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
-
-
-def _until(done: Any, patience: float = 180) -> None:
-    deadline = time.monotonic() + patience
-    while not done():
-        if time.monotonic() > deadline:
-            raise TimeoutError("the scene was not ready in time")
-        time.sleep(0.1)
+def _reconciles(process: ControllerProcess) -> bool:
+    return bool(json.loads(process.page("/status") or "{}").get("report"))

@@ -12,13 +12,13 @@ from benchmarks.measure import Figures, fresh_process, spread
 from ebbtide.advice.suggest import suggested_stack
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.edges import Tally
-from ebbtide.simulator.keda import keda_controlled
-from ebbtide.simulator.replay import Control, controlled, play_world, setup_of
-from ebbtide.simulator.scene import ReplayOptions, Scene, scene_of
-from ebbtide.simulator.strategies import Strategy
-from ebbtide.simulator.traces import Job, Trace, find_trace
-from ebbtide.simulator.world import World
+from ebbtide.simulator.replay.run import Control, controlled, play_world, world_setup_of
+from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.strategies.keda import keda_controlled
+from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.trace.traces import Job, Trace, find_trace
+from ebbtide.simulator.world.edges import Tally
+from ebbtide.simulator.world.world import World
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
 BUSY, DAY_S, LONGEST_S = "surf2022-july", 86_400.0, 8 * 3600.0
@@ -34,8 +34,8 @@ PLAYED = (
 ALL_STRATEGIES = f"""
 from benchmarks.replay import suggested
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.strategies import Strategy
-from ebbtide.simulator.traces import find_trace
+from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.trace.traces import find_trace
 trace = find_trace({BUSY!r})
 replay(suggested(trace), trace, ReplayOptions(strategies=tuple(Strategy)))
 """
@@ -64,10 +64,10 @@ def _moved(job: Job, by: float) -> Job:
 
 def _per_strategy() -> dict[str, Figures]:
     trace = find_trace(BUSY)
-    scene = scene_of(suggested(trace), trace, ReplayOptions())
+    setup = replay_setup_of(suggested(trace), trace, ReplayOptions())
     figures = {
-        f"replay_{scene.end_s / DAY_S:.0f}_days_{len(scene.jobs)}_jobs_{strategy}_cpu_s": spread(
-            [_played(scene, strategy)[0]], 1
+        f"replay_{setup.end_s / DAY_S:.0f}_days_{len(setup.jobs)}_jobs_{strategy}_cpu_s": spread(
+            [_played(setup, strategy)[0]], 1
         )
         for strategy in PLAYED
     }
@@ -84,8 +84,8 @@ def _per_event() -> dict[str, Figures]:
     settings = suggested(repeated(trace, PIECE))
     figures: dict[str, Figures] = {}
     for jobs, runs in ((1_000, 5), (10_000, 3), (100_000, 1)):
-        scene = scene_of(settings, repeated(trace, jobs), ReplayOptions())
-        taken = [_played(scene, Strategy.FIXED_FLEXIBLE) for _ in range(runs)]
+        setup = replay_setup_of(settings, repeated(trace, jobs), ReplayOptions())
+        taken = [_played(setup, Strategy.FIXED_FLEXIBLE) for _ in range(runs)]
         figures[f"replay_{jobs}_jobs_cpu_us_per_event"] = spread([1e6 * cpu / events for cpu, events in taken], 1)
         figures[f"replay_{jobs}_jobs_events_per_job"] = spread([taken[0][1] / jobs], 1)
     return {**figures, "replay_event_cost_100000_to_1000_jobs": {"ratio": _ratio(figures, (100_000, 1_000))}}
@@ -96,7 +96,7 @@ def _ratio(figures: dict[str, Figures], counts: Sequence[int]) -> float:
     return round(many / few, 2)
 
 
-def _played(scene: Scene, strategy: Strategy) -> tuple[float, int]:
+def _played(setup: ReplaySetup, strategy: Strategy) -> tuple[float, int]:
     """CPU seconds and events of one strategy."""
     worlds: list[World] = []
     plays: Control = keda_controlled if strategy is Strategy.KEDA_DEFAULTS else controlled
@@ -106,5 +106,5 @@ def _played(scene: Scene, strategy: Strategy) -> tuple[float, int]:
         plays(config, world, tally)
 
     began = time.process_time()
-    play_world(scene, strategy, control, lambda _strategy, _share: None, setup_of(scene, strategy))
+    play_world(setup, strategy, control, lambda _strategy, _share: None, world_setup_of(setup, strategy))
     return time.process_time() - began, worlds[0].timeline.events

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
 
-from control_plane.driver import ControlPlane
-from control_plane.stack import add_group_node
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.stack import add_group_node
 from kubernetes.client import Configuration
 
 from benchmarks.control_plane_process import ControllerProcess, controller, until
@@ -23,9 +23,10 @@ from benchmarks.measure import Figures, percentiles
 from benchmarks.scale_stack import install_at_zero, large_stack
 from benchmarks.scale_turns import Turns, as_woken, back_to_back
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.labels import POOL, WORKER_NAMESPACE
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
-from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, POOL, WORKER_NAMESPACE
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
 POOLS, QUEUES, WORKLOADS, COPIES, MOST = 160, 10_000, 40, 5, 10
 BUSY = 80  # pools with as many jobs as they may have workers
@@ -147,7 +148,7 @@ def _process_figures(scene: _Scene, process: ControllerProcess) -> Figures:
 
 def _spent(process: ControllerProcess) -> tuple[float, float, float]:
     """Per cent of a core, the mean turn in milliseconds, and turns per minute."""
-    names = ("ebbtide_passes_total", "ebbtide_pass_seconds_total")
+    names = ("ebbtide_reconciles_total", "ebbtide_reconcile_seconds_total")
     before, cpu, began = [process.metric(name) for name in names], process.cpu_seconds(), time.monotonic()
     time.sleep(SECONDS)
     took, used = time.monotonic() - began, process.cpu_seconds() - cpu

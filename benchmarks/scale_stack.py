@@ -4,14 +4,14 @@ import re
 import tempfile
 from pathlib import Path
 
-from control_plane.driver import ControlPlane
-from control_plane.stack import APPLY
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.stack import APPLY
 
-from ebbtide.cli.render import output_files
-from ebbtide.preview.recording import record
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.recording.output import output_files
+from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, load_stack
 from ebbtide.vocabulary.controller_config import ControllerConfig, load
-from ebbtide.vocabulary.labels import WORKER_NAMESPACE
 
 _HEAD = """
 config:

@@ -4,22 +4,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from kubernetes.client import Configuration
 from urllib3 import BaseHTTPResponse
 
-from benchmarks.control_plane_process import until
+from benchmarks.control_plane_process import SilentJournal, until
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources
-from controllers.adapters.wakers import HintWaker
-from controllers.loop import Loop
-from controllers.ports import Action, Outcome, Ports, TurnReport
+from controllers.adapters.wakers import EventWaker
+from controllers.ports import Ports
+from controllers.scaler.loop import Loop
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
 
@@ -40,27 +39,27 @@ def back_to_back(config: ControllerConfig, configuration: Configuration, number:
 
 
 def as_woken(config: ControllerConfig, configuration: Configuration, seconds: float) -> Turns:
-    """Turns as the controller takes them: at each change it hears of, and at each sweep."""
+    """Turns as the controller takes them: at each change it hears of, and at each resync."""
     return _run(config, configuration, lambda _, spent: spent < seconds, paced=True)
 
 
 def _run(
     config: ControllerConfig, configuration: Configuration, more: Callable[[Turns, float], bool], *, paced: bool
 ) -> Turns:
-    clock, waker, api, turns = SystemClock(), HintWaker(), _TappedApi(configuration), Turns()
-    cluster = KubeCluster(api, config, may_write=lambda: True, hint=waker.hint)
+    clock, waker, api, turns = SystemClock(), EventWaker(), _TappedApi(configuration), Turns()
+    cluster = KubeCluster(api, config, may_write=lambda: True, notify=waker.notify)
     demand = demand_sources(config, partial(connect, config.redis, {}))
-    journal = _Silent()
+    journal = SilentJournal()
     loop = Loop(config, Ports(demand=demand, cluster=cluster, clock=clock, waker=waker, journal=journal))
     cluster.start()
     with closing(cluster):
         until(cluster.ready, "the caches to be filled")
-        pause, events, size, first = loop.turn(clock.now()), api.events, api.bytes, time.monotonic()
+        pause, events, size, first = loop.reconcile(clock.now()), api.events, api.bytes, time.monotonic()
         while more(turns, time.monotonic() - first):
             if paced:
                 waker.wait(pause)
             began, began_cpu = time.perf_counter(), time.thread_time()
-            pause = loop.turn(clock.now())
+            pause = loop.reconcile(clock.now())
             turns.cpu_ms.append((time.thread_time() - began_cpu) * 1000)
             turns.wall_ms.append((time.perf_counter() - began) * 1000)
     if journal.report is None or len(journal.report.pools) != len(config.pools):
@@ -90,14 +89,3 @@ class _TappedApi(KubeApi):
             self.events += chunk.count(b"\n")
             self.bytes += len(chunk)
             yield chunk
-
-
-class _Silent:
-    report: TurnReport | None = None
-
-    def turned(self, report: TurnReport) -> None:
-        self.report = report
-
-    def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
-
-    def noted(self, at: datetime, subject: str, message: str) -> None: ...

@@ -17,12 +17,13 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, cast
 
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from benchmarks.measure import Figures, spread
-from components.pod_rules import HOST, affinity, nodes_of_kind
+from components.pods.rules import HOST, affinity, nodes_of_kind
 from controllers.adapters.kube_api import Json
-from ebbtide.vocabulary.labels import CATEGORY, NODE_KIND, Category, NodeKind
+from ebbtide.labels import NODE_KIND, NodeKind
+from ebbtide.vocabulary.labels import CATEGORY, Category
 
 NODE_COUNTS = (100, 1_000)
 PODS_PER_NODE = 3  # there before the burst

@@ -2,7 +2,8 @@
 
 A case is a trace, a longest job, a shift of the start and a seed. Each case that is done is a file of its own, kept
 under a digest of everything that it depends on in this tree: a run that was ended goes on where it stopped, and figures
-of other code are never mixed in. `--page` writes docs/results.md from what is there, and its JSON beside the cases.
+of other code are never mixed in. `--page` writes docs/reference/results.md from what is
+there, and its JSON beside the cases.
 """
 
 import argparse
@@ -25,14 +26,13 @@ from ebbtide.files import write_file
 from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_of_text, stack_path
-from ebbtide.simulator.alignment import shifted_starts
-from ebbtide.simulator.document import as_json
-from ebbtide.simulator.pools import PooledJob
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.results import Series
-from ebbtide.simulator.scene import scene_of
-from ebbtide.simulator.strategies import Strategy
-from ebbtide.simulator.traces import Trace, bundled, find_trace
+from ebbtide.simulator.replay.setup import replay_setup_of
+from ebbtide.simulator.results import Series, as_json
+from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.trace.alignment import shifted_starts
+from ebbtide.simulator.trace.traces import Trace, bundled, find_trace
+from ebbtide.simulator.world.pools import PooledJob
 
 ROOT = Path(__file__).parents[1]
 HOUR = 3600.0
@@ -41,7 +41,7 @@ SCOPES: dict[str, float | None] = {"all": None, "8h": 8 * HOUR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class StudyCase:
     trace: str
     scope: str
     shift_h: int
@@ -66,7 +66,7 @@ def stack_for(trace: Trace, max_job_s: float | None, services_of: str | None = N
     return stack_of_text(text, stack=services_of, file=services_of)
 
 
-def played(case: Case) -> dict[str, Any]:
+def played(case: StudyCase) -> dict[str, Any]:
     """One case as plain values."""
     trace, max_job_s = find_trace(case.trace), SCOPES[case.scope]
     settings = stack_for(trace, max_job_s, case.services_of)
@@ -74,8 +74,8 @@ def played(case: Case) -> dict[str, Any]:
     options = ReplayOptions(
         days=days, max_job_s=max_job_s, seed=case.seed, strategies=tuple(Strategy(name) for name in case.strategies)
     )
-    scene = scene_of(settings, trace, options)
-    [start] = shifted_starts(scene.start, [timedelta(hours=case.shift_h)])
+    setup = replay_setup_of(settings, trace, options)
+    [start] = shifted_starts(setup.start, [timedelta(hours=case.shift_h)])
     found = replay(settings, trace, replace(options, start=start))
     document = as_json(found)
     del document["assumptions"]  # the same in every case; the page says those of the trace
@@ -83,12 +83,12 @@ def played(case: Case) -> dict[str, Any]:
         del result["usd_per_day"]
     return {
         "case": asdict(case),
-        "aligned_start": scene.start.isoformat(),
+        "aligned_start": setup.start.isoformat(),
         "price_date": price_date(settings.region).on_demand.isoformat(),
-        "median_job_s": median(job.duration_s for job in scene.jobs),
+        "median_job_s": median(job.duration_s for job in setup.jobs),
         "launches": _launches(found.strategies[PRODUCT].series),
-        "work_share_over_8h": _share_over(scene.jobs, settings, 8 * HOUR, scene.end_s),
-        "work_share_over_24h": _share_over(scene.jobs, settings, 24 * HOUR, scene.end_s),
+        "work_share_over_8h": _share_over(setup.jobs, settings, 8 * HOUR, setup.end_s),
+        "work_share_over_24h": _share_over(setup.jobs, settings, 24 * HOUR, setup.end_s),
         **document,
     }
 
@@ -100,23 +100,23 @@ def _launches(series: Series) -> int:
 
 def _share_over(jobs: Sequence[PooledJob], settings: StackSettings, length_s: float, end_s: float) -> float:
     """The share of the work done in the replay, in GPU-hours where jobs use GPUs, that is in longer jobs."""
-    gpus = any(settings.workers[job.pool].gpu for job in jobs)
+    gpus = any(settings.workers[job.pool].gpu.count for job in jobs)
 
     def work(job: PooledJob) -> float:
         pool = settings.workers[job.pool]
-        return job.members * (pool.gpu if gpus else pool.cpu) * min(job.duration_s, end_s - job.submitted_at)
+        return job.members * (pool.gpu.count if gpus else pool.cpu) * min(job.duration_s, end_s - job.submitted_at)
 
     total = sum(work(job) for job in jobs)
     return sum(work(job) for job in jobs if job.duration_s > length_s) / total
 
 
-def cases_of(chosen: argparse.Namespace) -> Iterator[Case]:
+def cases_of(chosen: argparse.Namespace) -> Iterator[StudyCase]:
     measured = {PRODUCT, FLEET, BOUND} | set(chosen.strategies)  # no figure of the page does without these three
     for trace in chosen.traces:
         for scope in chosen.scopes:
             for shift_h in chosen.shifts:
                 for seed in range(chosen.seeds):
-                    yield Case(
+                    yield StudyCase(
                         trace=trace,
                         scope=scope,
                         shift_h=shift_h,
@@ -137,7 +137,7 @@ def digest() -> str:
     return hashed.hexdigest()[:12]
 
 
-def run(cases: Sequence[Case], place: Path, processes: int) -> None:
+def run(cases: Sequence[StudyCase], place: Path, processes: int) -> None:
     """Play what has no file yet, the shortest way for whoever waits: files appear as cases end."""
     place.mkdir(parents=True, exist_ok=True)
     missing = [case for case in cases if not (place / f"{case.name}.json").exists()]

@@ -22,7 +22,7 @@ def _assumed(assumed: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for trace, sentences in assumed.items():
         yield f"- **{trace}**: {' '.join(_sentence(words) for words in sentences) or 'nothing.'}"
     yield ""
-    yield "What every replay assumes is below its table on the terminal and in the report."
+    yield "What every replay assumes is listed below its table on the terminal and in the report."
     yield ""
 
 
@@ -37,7 +37,7 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     hours = (
         ", and with that start shifted"
         if services[0]
-        else " (without services nothing here goes by the clock, and another start gives the same figures)"
+        else " (without services nothing depends on the time of day, and another start gives the same figures)"
     )
     yield "# What each strategy costs on each trace"
     yield ""
@@ -46,9 +46,10 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     yield (
         "Each trace is replayed on the pools and groups that `ebbtide simulate --describe TRACE --suggest FILE` "
         f"suggests for it{beside}; with its busiest 12 hours on business hours{hours}. Savings are dollars against "
-        "`fixed-fleet`, the smallest fixed fleet whose p95 wait is not above that of `fixed-flexible`; *attainable* is "
-        "what the [zero-wait bound](bound.md) would save against it. *On demand* no one commits to anything; *with the "
-        "plan* the whole fixed fleet is covered, the product's minimum nodes are, and the bound commits with hindsight."
+        "`fixed-fleet`, the smallest fixed fleet with a p95 wait no longer than that of `fixed-flexible`; "
+        "*attainable* is what the [zero-wait bound](../explanation/bound.md) would save against it. *On demand*: no "
+        "commitments. *With the plan*: the whole fixed fleet and the product's minimum nodes are committed, and the "
+        "bound commits with hindsight."
     )
     yield ""
 
@@ -113,7 +114,7 @@ def _why(rows: Sequence[Row]) -> Iterator[str]:
     yield "## Goals"
     yield ""
     yield (
-        "Wanted, in the middle of the starts and seeds, on demand: 90 % of attainable, 40 % under the fixed fleet "
+        "Wanted, as the median over starts and seeds, on demand: 90 % of attainable, 40 % under the fixed fleet "
         "where 45 % is attainable, node-hours at most 1.15 times the bound's, 95 % of the jobs covered, no job "
         "interrupted."
     )
@@ -176,7 +177,7 @@ def _table(row: Row) -> Iterator[str]:
     yield ""
     yield (
         "| strategy | node-hours | / bound | $ on demand | saving | $ with the plan | saving | $ with spot "
-        "| p50 | p95 | p99 | interrupted | lost work | evictions, night / day |"
+        "| p50 | p95 | p99 | interrupted | lost work | evictions, disruption window / business hours |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     fleet, bound = row["strategies"][FLEET], row["strategies"][BOUND]

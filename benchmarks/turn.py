@@ -12,21 +12,21 @@ from statistics import median
 
 from benchmarks.measure import Figures
 from controllers.adapters.clock import SystemClock
-from controllers.loop import Loop
 from controllers.ports import (
     Action,
     BudgetName,
-    BudgetSeen,
-    ClusterSeen,
     Known,
+    ObservedBudget,
+    ObservedCluster,
+    ObservedPod,
+    ObservedPool,
     Outcome,
     PodPhase,
-    PodSeen,
     PoolName,
-    PoolSeen,
     Ports,
-    TurnReport,
+    ReconcileReport,
 )
+from controllers.scaler.loop import Loop
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 
@@ -39,18 +39,18 @@ NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 class _Desk:
     """The other side of every port: prepared values out, nothing done with what comes in."""
 
-    pools: Mapping[PoolName, PoolSeen]
-    budgets: Mapping[BudgetName, BudgetSeen]
+    pools: Mapping[PoolName, ObservedPool]
+    budgets: Mapping[BudgetName, ObservedBudget]
     readings: list[Mapping[PoolName, Known]]
     actions: int = 0
-    report: TurnReport | None = field(default=None)
+    report: ReconcileReport | None = field(default=None)
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Known]:  # noqa: ARG002 - the port's signature
         self.readings.append(self.readings.pop(0))
         return self.readings[0]
 
-    def observe(self) -> ClusterSeen:
-        return ClusterSeen(self.pools, self.budgets)
+    def observe(self) -> ObservedCluster:
+        return ObservedCluster(self.pools, self.budgets)
 
     def act(self, action: Action) -> Outcome:  # noqa: ARG002 - the port's signature
         self.actions += 1
@@ -59,7 +59,7 @@ class _Desk:
     def wait(self, timeout: timedelta) -> bool:  # noqa: ARG002 - the port's signature
         return False
 
-    def turned(self, report: TurnReport) -> None:
+    def reconciled(self, report: ReconcileReport) -> None:
         self.report = report
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
@@ -70,15 +70,15 @@ class _Desk:
 def measured() -> dict[str, Figures]:
     desk = _Desk(
         {name: _pool(name) for name in _names()},
-        {f"app-{number}": BudgetSeen(max_unavailable=0, version="1") for number in range(BUDGETS)},
+        {f"app-{number}": ObservedBudget(max_unavailable=0, version="1") for number in range(BUDGETS)},
         [{name: _reading(name, moving=turn * (n % MOVING == 0)) for n, name in enumerate(_names())} for turn in (0, 1)],
     )
     loop = Loop(_config(), Ports(demand=desk, cluster=desk, clock=SystemClock(), waker=desk, journal=desk))
-    loop.turn(NOON)
+    loop.reconcile(NOON)
     taken: list[float] = []
     for turn in range(1, TURNS + 1):
         began = time.process_time()
-        loop.turn(NOON + timedelta(seconds=turn))
+        loop.reconcile(NOON + timedelta(seconds=turn))
         taken.append((time.process_time() - began) * 1000)
     if desk.report is None or len(desk.report.pools) != POOLS or not desk.actions:
         raise RuntimeError("the turns decided nothing")
@@ -96,9 +96,9 @@ def _names() -> list[PoolName]:
     return [f"pool-{number}" for number in range(POOLS)]
 
 
-def _pool(name: PoolName) -> PoolSeen:
-    pods = tuple(PodSeen(name=f"{name}-{number}", phase=PodPhase.RUNNING) for number in range(PODS_EACH))
-    return PoolSeen(replicas=PODS_EACH, existing=PODS_EACH, pods=pods, version="1")
+def _pool(name: PoolName) -> ObservedPool:
+    pods = tuple(ObservedPod(name=f"{name}-{number}", phase=PodPhase.RUNNING) for number in range(PODS_EACH))
+    return ObservedPool(replicas=PODS_EACH, existing=PODS_EACH, pods=pods, version="1")
 
 
 def _reading(name: PoolName, *, moving: int) -> Known:
@@ -113,7 +113,7 @@ def _config() -> ControllerConfig:
         hours=BusinessHours(timezone="Europe/Berlin", week=tuple(WeeklyInterval(day, 480, 1140) for day in range(5))),
         closing_guard=timedelta(minutes=15),
         node_startup=timedelta(minutes=5),
-        sweep=timedelta(seconds=2),
+        resync=timedelta(seconds=2),
         redis=RedisEndpoint(host="127.0.0.1"),
         pools=tuple(
             PoolPolicy(
@@ -125,7 +125,7 @@ def _config() -> ControllerConfig:
                 jobs_per_worker=1,
                 min_workers=0,
                 max_workers=20,
-                calm=timedelta(minutes=2),
+                stabilization_window=timedelta(minutes=2),
                 longest_job=timedelta(hours=1),
                 safe_stop=True,
             )

@@ -1,0 +1,67 @@
+"""Components: what a stack is made of, in rooms by what they build.
+
+What others build with is importable from here: `from components import NodeGroup, NodeGroupArgs`. A name is loaded when
+it is first asked for (PEP 562), so that whoever wants one pays for none of the others: `pulumi_aws` takes seconds.
+Type tokens and names of resources do not follow the modules: a move here moves nothing in a live stack.
+"""
+# ruff: noqa: F401 - what is imported here is there for others
+# pyright: reportUnusedImport=false
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what the table below says, for type checkers and editors
+    from components.aws.add_ons import ClusterAddOns, ClusterAddOnsArgs
+    from components.aws.cluster import Cluster, ClusterArgs
+    from components.aws.network import Network, NetworkArgs
+    from components.aws.node_group import NodeGroup, NodeGroupArgs
+    from components.cluster.autoscaler import Autoscaler
+    from components.cluster.device_plugin import DevicePlugin, DevicePluginArgs
+    from components.cluster.evictions import Evictions, EvictionsArgs
+    from components.cluster.existing import ExistingCluster, ExistingClusterArgs
+    from components.cluster.namespaces import Namespaces, NamespacesArgs
+    from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
+    from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
+    from components.controller.controller import Controller, ControllerArgs
+    from components.images import ImageSource, image_source
+    from components.ownership import OwnershipTable
+    from components.pods.egress import Egress, egress_of
+    from components.pods.job import CronJob, Job, JobArgs
+    from components.pods.priorities import Priorities
+    from components.pods.secrets import Secrets, SecretsArgs
+    from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
+    from components.pods.workload import Workload, WorkloadArgs
+    from components.redis.queues import Redis, RedisArgs
+
+_MODULES = {
+    "aws.add_ons": ("ClusterAddOns", "ClusterAddOnsArgs"),
+    "aws.cluster": ("Cluster", "ClusterArgs"),
+    "aws.network": ("Network", "NetworkArgs"),
+    "aws.node_group": ("NodeGroup", "NodeGroupArgs"),
+    "cluster.autoscaler": ("Autoscaler",),
+    "cluster.device_plugin": ("DevicePlugin", "DevicePluginArgs"),
+    "cluster.evictions": ("Evictions", "EvictionsArgs"),
+    "cluster.existing": ("ExistingCluster", "ExistingClusterArgs"),
+    "cluster.namespaces": ("Namespaces", "NamespacesArgs"),
+    "cluster.network_policies": ("NetworkPolicies", "NetworkPoliciesArgs"),
+    "cluster.own_namespace": ("OwnNamespace", "OwnNamespaceArgs"),
+    "controller.controller": ("Controller", "ControllerArgs"),
+    "images": ("ImageSource", "image_source"),
+    "ownership": ("OwnershipTable",),
+    "pods.egress": ("Egress", "egress_of"),
+    "pods.priorities": ("Priorities",),
+    "pods.secrets": ("Secrets", "SecretsArgs"),
+    "pods.job": ("CronJob", "Job", "JobArgs"),
+    "pods.worker_pool": ("WorkerPool", "WorkerPoolArgs"),
+    "pods.workload": ("Workload", "WorkloadArgs"),
+    "redis.queues": ("Redis", "RedisArgs"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

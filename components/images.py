@@ -13,7 +13,7 @@ choice of a registry.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ebbtide.settings.images import ImageSettings
+from ebbtide.settings.sections.images import ImageSettings
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict

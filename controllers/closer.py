@@ -13,7 +13,7 @@ from controllers.adapters.clock import SystemClock
 from controllers.adapters.kube_api import ApiError, KubeApi, NoCluster, from_pod_or
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, load
 from ebbtide.vocabulary.holds import hold_of
-from ebbtide.vocabulary.labels import CLOSER, KEEP_UNTIL, MAINTENANCE_UNTIL
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, CLOSER, KEEP_UNTIL, MAINTENANCE_UNTIL
 
 EARLY = timedelta(minutes=2)
 
@@ -36,13 +36,14 @@ def main(arguments: list[str]) -> int:
 def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: list[datetime]) -> bool:
     """Close it if need be; False if that failed. What does not exist has nothing to close."""
     path = f"/apis/policy/v1/namespaces/{budget.namespace}/poddisruptionbudgets/{budget.name}"
-    closed = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"maxUnavailable": 0}}
     try:
         seen = api.get(path)
+        key, shut = ("minAvailable", CLOSED_MINIMUM) if "minAvailable" in seen["spec"] else ("maxUnavailable", 0)
+        closed = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {key: shut}}
         night = all(config.window.is_open(now) and config.window.is_open(now + EARLY) for now in clocks)
         work = hold_of({KEEP_UNTIL: seen["metadata"].get("annotations", {}).get(MAINTENANCE_UNTIL, "")})
         runs = work is not None and work.until is not None and all(work.holds_at(now) for now in clocks)
-        if seen["spec"].get("maxUnavailable") != 0 and not (night and (runs or budget not in config.never_opened)):
+        if seen["spec"].get(key) != shut and not (night and (runs or budget not in config.never_opened)):
             api.apply(path, closed, manager=CLOSER)
             print(f"closer: {budget.namespace}/{budget.name} closed")
     except ApiError as error:

@@ -1,14 +1,14 @@
 """What the controller sees and does, as values and protocols; adapters and the simulator implement them.
 
-Shapes: a *reading* says what is known of one pool's queues; `ClusterSeen` is what the cluster holds; an *action* is one
-change with the reason for it; an *outcome* is what became of it.
+Shapes: a *reading* says what is known of one pool's queues; `ObservedCluster` is what the cluster holds; an
+*action* is one change with the reason for it; an *outcome* is what became of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from ebbtide.vocabulary.holds import Hold
 
@@ -34,6 +34,7 @@ class Known:
     idle: frozenset[PodName] = frozenset()  # pods whose workers all say idle; every other pod counts as busy
     names_idle: bool = True  # False: this source cannot tell pod from pod, only that nothing at all is in flight
     seen_before: bool = True  # False: no worker and no job ever used these queues; is the name right?
+    kind: Literal["known"] = "known"
 
     @property
     def in_flight(self) -> int:
@@ -45,6 +46,7 @@ class Unknown:
     """Nothing could be read: hold the last decision. `why` is shown to the operator."""
 
     why: str
+    kind: Literal["unknown"] = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Untrusted:
 
     why: str
     seen: Known
+    kind: Literal["untrusted"] = "untrusted"
 
 
 Reading: TypeAlias = Known | Unknown | Untrusted
@@ -76,23 +79,23 @@ class PodPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodSeen:
+class ObservedPod:
     name: PodName
     phase: PodPhase
     marked: bool = False  # carries the deletion cost of a pod that may go first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSeen:
+class ObservedPool:
     """`replicas` is what is asked for; `version` the resourceVersion that a lowering write is bound to."""
 
     replicas: int
     existing: int  # pods by the cluster's own count, neither ended nor terminating; `pods` may be older than this
-    pods: tuple[PodSeen, ...]
+    pods: tuple[ObservedPod, ...]
     settled: bool = True  # False while a rollout has two active ReplicaSets or the status lags the spec
     version: str = ""
     refused: str = ""  # why the cluster creates no more pods (a quota, an admission rule), in its own words
-    rival: str = ""  # who else writes the replicas: an autoscaler or a GitOps tool
+    conflicting_manager: str = ""  # who else writes the replicas: an autoscaler or a GitOps tool
     hold: Hold | None = None
 
     @property
@@ -101,7 +104,7 @@ class PoolSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetSeen:
+class ObservedBudget:
     max_unavailable: int
     settled: bool = True  # False until the budget's status has caught up with its spec
     version: str = ""
@@ -109,11 +112,11 @@ class BudgetSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSeen:
+class ObservedCluster:
     """What the caches hold now; an object that does not exist is missing."""
 
-    pools: Mapping[PoolName, PoolSeen] = field(default_factory=dict[PoolName, PoolSeen])
-    budgets: Mapping[BudgetName, BudgetSeen] = field(default_factory=dict[BudgetName, BudgetSeen])
+    pools: Mapping[PoolName, ObservedPool] = field(default_factory=dict[PoolName, ObservedPool])
+    budgets: Mapping[BudgetName, ObservedBudget] = field(default_factory=dict[BudgetName, ObservedBudget])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +157,7 @@ Action: TypeAlias = Scale | Mark | SetBudget
 
 class Outcome(StrEnum):
     DONE = "done"
-    STALE = "stale"  # the object changed since it was seen: the next pass decides anew
+    STALE = "stale"  # the object changed since it was seen: the next reconcile decides anew
     REFUSED = "refused"  # not allowed, or gone
     FAILED = "failed"  # the cluster could not be reached
     FENCED = "fenced"  # not sent: this process may no longer be the one that acts
@@ -164,7 +167,7 @@ class Cluster(Protocol):
     """`observe` tells what the caches hold, without a call over the network; `act` raises for nothing that a cluster
     can answer."""
 
-    def observe(self) -> ClusterSeen | Unknown: ...
+    def observe(self) -> ObservedCluster | Unknown: ...
     def act(self, action: Action) -> Outcome: ...
 
 
@@ -176,9 +179,9 @@ class Clock(Protocol):
 
 
 class Waker(Protocol):
-    """Returns after `timeout` or sooner on a hint that something changed; False when it is time to stop.
+    """Returns after `timeout` or sooner on an event, when something changed; False when it is time to stop.
 
-    A hint is a reason to read sooner, never a fact.
+    An event is a reason to read sooner, never a fact.
     """
 
     def wait(self, timeout: timedelta) -> bool: ...
@@ -186,7 +189,7 @@ class Waker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolReport:
-    """What one turn saw of a pool and wants for it."""
+    """What one reconcile observed of a pool and wants for it."""
 
     name: PoolName
     reading: Reading
@@ -214,8 +217,8 @@ class BudgetReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnReport:
-    """One pass, for `/status` and the metrics."""
+class ReconcileReport:
+    """One reconcile, for `/status` and the metrics."""
 
     at: datetime
     window_open: bool
@@ -227,13 +230,13 @@ class TurnReport:
 
 
 class Journal(Protocol):
-    def turned(self, report: TurnReport) -> None:
-        """Told at the end of every turn; cheap."""
+    def reconciled(self, report: ReconcileReport) -> None:
+        """Called at the end of every reconcile; cheap."""
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
-        """Something an operator should know, told when it changes and not on every pass."""
+        """Something an operator should know, noted when it changes and not in every reconcile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

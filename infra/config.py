@@ -1,18 +1,22 @@
-"""The only reader of Pulumi's config: all of it as a mapping, and the one secret as an output.
+"""The only reader of Pulumi's config: all of it as a mapping, and what is secret as outputs.
 
 Pulumi hands every value over as text; objects are JSON. `pulumi.Config` answers only for names that it is asked for, so
 a misspelt key would go unnoticed: here every key is passed on, and the settings refuse what they do not know.
 """
 
+import json
+
 import pulumi
 from pulumi.runtime import is_config_secret
 from pulumi.runtime.config import CONFIG
 
-from ebbtide.settings.document import FOREIGN, OURS, REGION
-from ebbtide.settings.draft import REDIS_PASSWORD
-from ebbtide.settings.handed_over import value_of
-from ebbtide.settings.problems import SECRET, Secret
-from ebbtide.settings.redis_token import token_fault
+from components.pods.secrets import StackSecrets
+from ebbtide.settings.checks.draft import REDIS_PASSWORD
+from ebbtide.settings.file.document import FOREIGN, OURS, REGION
+from ebbtide.settings.file.problems import SECRET, Secret
+from ebbtide.settings.load import encrypted, value_of
+from ebbtide.settings.sections.redis import token_fault
+from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS, digest_key_fault
 
 NAMESPACE = OURS.removesuffix(":")
 
@@ -27,9 +31,20 @@ def redis_password() -> pulumi.Output[str] | None:
     return pulumi.Config(NAMESPACE).get_secret("redisPassword")
 
 
+def stack_secrets() -> StackSecrets | None:
+    """`ebbtide:secrets` and the key of their digests, never in the clear; None without the one or the other."""
+    config = pulumi.Config(NAMESPACE)
+    values, key = (config.get_secret(name.removeprefix(OURS)) for name in (SECRETS, DIGEST_KEY))
+    return None if values is None or key is None else StackSecrets(values=values.apply(json.loads), key=key)
+
+
 def _value(key: str, text: str) -> object:
     if key == REDIS_PASSWORD:
         return Secret(token_fault(text))
+    if key == DIGEST_KEY and is_config_secret(key):
+        return Secret(key_fault=digest_key_fault(text))
+    if key == SECRETS and is_config_secret(key):
+        return encrypted(text)
     if is_config_secret(key):
         return SECRET
     if key == REGION:

@@ -4,38 +4,75 @@ Nothing here knows who made the cluster. Workloads come after their namespaces a
 sizes them; a destroy runs the same graph backwards.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import pulumi
 
-from components.controller import Controller, ControllerArgs
-from components.egress import Egress, egress_of
-from components.evictions import Evictions, EvictionsArgs
-from components.images import ImageSource, image_source
-from components.namespaces import Namespaces, NamespacesArgs
-from components.network_policies import NetworkPolicies, NetworkPoliciesArgs
-from components.ownership import OwnershipTable
-from components.redis import IMAGE as REDIS_IMAGE
-from components.redis import Redis, RedisArgs
-from components.worker_pool import WorkerPool, WorkerPoolArgs
-from components.workload import Workload, WorkloadArgs
-from ebbtide.settings.controller import CONTROLLER_IMAGE
+from components import (
+    Controller,
+    ControllerArgs,
+    CronJob,
+    Egress,
+    Evictions,
+    EvictionsArgs,
+    ImageSource,
+    Job,
+    JobArgs,
+    Namespaces,
+    NamespacesArgs,
+    NetworkPolicies,
+    NetworkPoliciesArgs,
+    OwnershipTable,
+    OwnNamespace,
+    OwnNamespaceArgs,
+    Priorities,
+    Redis,
+    RedisArgs,
+    Secrets,
+    SecretsArgs,
+    WorkerPool,
+    WorkerPoolArgs,
+    Workload,
+    WorkloadArgs,
+    egress_of,
+    image_source,
+)
+from components.aws.savings import cost_tags
+from components.pods.claims import own_disks
+from components.pods.entrance import Balancing
+from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
+from components.pods.rules import nodes_of_kind
+from components.pods.secrets import SecretsSource, StackSecrets
+from components.redis.queues import IMAGE as REDIS_IMAGE
+from ebbtide.labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.settings.controller_document import controller_config
-from ebbtide.settings.grace import grace_seconds
+from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import home_kind
-from ebbtide.settings.redis import RedisKind
+from ebbtide.settings.placement import home_kind, pod_size, takes
+from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
+from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
+from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.redis import RedisKind
+from ebbtide.settings.sections.workers import grace_seconds
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
 
 Password: TypeAlias = pulumi.Input[str] | None
+_AnyJob = TypeVar("_AnyJob", JobSettings, CronJobSettings)
 
 
 def customer_half(
-    settings: StackSettings, on: Foundation, ownership: OwnershipTable, password: Password
+    settings: StackSettings,
+    on: Foundation,
+    ownership: OwnershipTable,
+    password: Password,
+    secrets: StackSecrets | None,
 ) -> pulumi.Output[str]:
     """Build the customer's half; what the controller was told about it."""
-    return _Half(settings, on, ownership).build(password)
+    return _Half(settings, on, ownership, secrets).build(password)
 
 
 @dataclass(frozen=True)
@@ -43,6 +80,7 @@ class _Half:
     settings: StackSettings
     on: Foundation
     ownership: OwnershipTable
+    secrets: StackSecrets | None  # None where nobody has the values, as in a rendering
 
     @property
     def _images(self) -> ImageSource:
@@ -52,11 +90,24 @@ class _Half:
     def _egress(self) -> Egress:
         return egress_of(self.settings)
 
+    @property
+    def _source(self) -> SecretsSource:
+        return SecretsSource(keys=self.settings.secrets, known=self.secrets)
+
+    @property
+    def _balancing(self) -> Balancing:
+        """In a given VPC nothing has tags that load balancers find subnets by: there they are named."""
+        given = self.settings.network.vpc
+        subnets = () if given is None else [given.private_subnets[zone] for zone in self.settings.cluster.zones]
+        return Balancing(tags=cost_tags(self.settings), subnets=subnets)
+
     def build(self, password: Password) -> pulumi.Output[str]:
         settings = self.settings
         parts = NamespacesArgs(customer=settings.customer, egress=self._egress)
         spaces = Namespaces("namespaces", parts, self._after())
         system, workers = spaces.system.metadata.name, spaces.workers.metadata.name
+        starters = self._starters()
+        held = self._secrets(starters, self._after(spaces))
         redis = Redis(
             "redis",
             RedisArgs(
@@ -70,15 +121,20 @@ class _Half:
                 on_ebs=self.on.aws is not None,
                 cache_host=self.on.cache_host,
             ),
-            self._after(spaces),
+            self._after(spaces, *held),
         )
-        policies = self._policies(spaces, redis.endpoint.port)
+        policies = self._policies(spaces, starters, redis.endpoint.port)
         graces = {name: grace_seconds(pool.longest_job) for name, pool in settings.workers.items()}
         evictions = Evictions("evictions", EvictionsArgs(namespace=workers, graces=graces), self._after(spaces))
+        priorities = self._priorities()
         sized = [
-            *self._workloads(system, self._after(spaces, redis, policies)),
-            *self._pools(workers, redis, self._after(spaces, redis, policies, evictions)),
+            *self._workloads(
+                system, starters, self._after(spaces, *held, redis, policies, *priorities, *starters.values())
+            ),
+            *self._pools(workers, redis, self._after(spaces, *held, redis, policies, evictions, *priorities)),
         ]
+        self._snapshots()
+        self._jobs(workers, self._after(spaces, *held, redis, policies, *priorities))
         return Controller(
             "controller",
             ControllerArgs(
@@ -103,7 +159,61 @@ class _Half:
             transformations=[*self.on.transformations],
         )
 
-    def _policies(self, spaces: Namespaces, redis_port: int) -> NetworkPolicies:
+    def _secrets(self, starters: Mapping[str, OwnNamespace], options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        """None for a stack without any, so that nothing is added to it."""
+        if not self.settings.secrets:
+            return []
+        wanted = wanted_secrets(self.settings)
+        after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[*starters.values()]))
+        return [Secrets("secrets", SecretsArgs(source=self._source, wanted=wanted), after)]
+
+    def _starters(self) -> Mapping[str, OwnNamespace]:
+        """The namespaces of the workloads that start pods, by workload."""
+        return {
+            name: OwnNamespace(
+                f"own-{name}",
+                OwnNamespaceArgs(
+                    workload=name,
+                    rights=workload.kubernetes,
+                    customer=self.settings.customer,
+                    nodes=self._nodes_of_started(),
+                    egress=self._egress,
+                ),
+                self._after(),
+            )
+            for name, workload in self.settings.workloads.items()
+            if workload.kubernetes is not None
+        }
+
+    def _nodes_of_started(self) -> Sequence[Mapping[str, str]]:
+        """What a started pod selects by. On a cluster whose owner names no flexible nodes, it may go anywhere."""
+        kinds = (NodeKind.FLEXIBLE, NodeKind.GPU)
+        if self.on.aws is not None:
+            return [nodes_of_kind(kind) for kind in kinds]
+        sets = self.settings.cluster.node_selectors
+        return [sets[kind.value] for kind in kinds if kind.value in sets] if NodeKind.FLEXIBLE.value in sets else []
+
+    def _with_role(
+        self, kind: str, name: str, pod: PodSettings, namespace: str, options: pulumi.ResourceOptions
+    ) -> pulumi.ResourceOptions:
+        """With what the pod needs before it starts: one that runs already is not shown its role."""
+        if pod.aws is None or self.on.aws is None:
+            return options
+        from components.aws.iam import PodAccount  # of a package that a cluster which is there already needs not
+        from components.aws.pod_role import PodRole, PodRoleArgs
+
+        settings = self.settings
+        account = PodAccount(cluster_name=settings.customer, namespace=namespace, service_account=name)
+        args = PodRoleArgs(account=account, rights=pod.aws, region=settings.region, tags=cost_tags(settings))
+        # Fewer than 57 characters, since AWS takes 64 and Pulumi adds 8.
+        role = PodRole(
+            f"{kind}-{name}-role",
+            args,
+            pulumi.ResourceOptions(providers=[self.on.aws], depends_on=[*self.on.ready]),
+        )
+        return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role]))
+
+    def _policies(self, spaces: Namespaces, starters: Mapping[str, OwnNamespace], redis_port: int) -> NetworkPolicies:
         settings, way_out = self.settings, self._egress
         args = NetworkPoliciesArgs(
             namespace=spaces.system.metadata.name,
@@ -112,31 +222,59 @@ class _Half:
             redis_inside=settings.redis.kind is RedisKind.IN_CLUSTER,
             allow=settings.egress.allow,
             proxies=[address for address in (way_out.http_proxy, way_out.https_proxy) if address is not None],
+            starters={name: own.namespace.metadata.name for name, own in starters.items()},
         )
-        return NetworkPolicies("network-policies", args, self._after(spaces))
+        return NetworkPolicies("network-policies", args, self._after(spaces, *starters.values()))
+
+    def _priorities(self) -> list[pulumi.Resource]:
+        values = [pod.priority for _, _, pod in every_pod(self.settings) if pod.priority is not None]
+        return [Priorities("priorities", values, self.settings.customer, self._after())] if values else []
 
     def _controller_image(self) -> str:
         own = self.settings.controller.image
         return self._images.chosen(None if own == CONTROLLER_IMAGE else own, CONTROLLER_IMAGE)
 
-    def _workloads(self, namespace: pulumi.Input[str], options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    def _workloads(
+        self, system: pulumi.Input[str], starters: Mapping[str, OwnNamespace], options: pulumi.ResourceOptions
+    ) -> list[pulumi.Resource]:
         return [
             Workload(
                 name,
                 WorkloadArgs(
                     name=name,
-                    namespace=namespace,
+                    namespace=starters[name].namespace.metadata.name if name in starters else system,
                     settings=workload,
                     customer=self.settings.customer,
-                    node_kind=home_kind(workload.category, workload.gpu),
+                    node_kind=home_kind(workload.category, pod_size(workload).gpu),
                     ownership=self.ownership,
                     images=self._images,
                     egress=self._egress,
+                    balancing=self._balancing,
+                    secrets=self._source,
+                    on_ebs=self.on.aws is not None,
+                    nodes=self._nodes_of(workload),
                 ),
-                options,
+                self._with_role("workload", name, workload, namespace_of(name, workload), options),
             )
             for name, workload in self.settings.workloads.items()
         ]
+
+    def _snapshots(self) -> None:
+        """Nothing waits for them: a policy finds disks whenever these come to be."""
+        settings = self.settings
+        wanted = [
+            (disks, volume.snapshots)
+            for name, workload in settings.workloads.items()
+            for disks, volume in own_disks(settings.customer, name, workload)
+            if volume.snapshots is not None
+        ]
+        if not wanted or self.on.aws is None:
+            return
+        from components.aws.snapshots import DiskSnapshots, DiskSnapshotsArgs, SnapshotsOfDisks
+
+        volumes = [SnapshotsOfDisks(disks=disks, wanted=snapshots) for disks, snapshots in wanted]
+        args = DiskSnapshotsArgs(volumes=volumes, tags=cost_tags(settings))
+        DiskSnapshots("snapshots", args, pulumi.ResourceOptions(providers=[self.on.aws]))
 
     def _pools(
         self, namespace: pulumi.Input[str], redis: Redis, options: pulumi.ResourceOptions
@@ -155,8 +293,51 @@ class _Half:
                     ownership=self.ownership,
                     images=self._images,
                     egress=self._egress,
+                    secrets=self._source,
+                    nodes=self._nodes_of(pool),
                 ),
-                options,
+                self._with_role("worker", name, pool, WORKER_NAMESPACE, options),
             )
             for name, pool in self.settings.workers.items()
         ]
+
+    def _jobs(self, namespace: pulumi.Input[str], options: pulumi.ResourceOptions) -> None:
+        """They are not the controller's, which therefore waits for none of them."""
+        for name, job in self.settings.jobs.items():
+            own = self._with_role("job", name, job, WORKER_NAMESPACE, options)
+            Job(name, self._job_args(name, namespace, job), own)
+        for name, job in self.settings.cron_jobs.items():
+            own = self._with_role("job", name, job, WORKER_NAMESPACE, options)
+            CronJob(name, self._job_args(name, namespace, job), own)
+
+    def _job_args(self, name: str, namespace: pulumi.Input[str], settings: _AnyJob) -> JobArgs[_AnyJob]:
+        return JobArgs(
+            name=name,
+            namespace=namespace,
+            settings=settings,
+            customer=self.settings.customer,
+            images=self._images,
+            egress=self._egress,
+            nodes=self._nodes_of(settings),
+        )
+
+    def _nodes_of(self, pod: PodSettings) -> NodeRequirement | None:
+        """By the memory of its GPUs. A pool or a job selects one group made here, which was checked to have it."""
+        if pod.gpu.memory is None:
+            return None
+        if self.on.aws is None:
+            return labelled_memory(pod.gpu.memory)
+        if not isinstance(pod, WorkloadSettings):
+            return None
+        return one_of_groups(name for name, group in self.settings.node_groups.items() if takes(group, pod))
+
+
+def wanted_secrets(settings: StackSettings) -> Mapping[str, Collection[str]]:
+    """By namespace, the stack's own Secrets that its pods take; those that nobody takes stand beside the workloads."""
+    everywhere = {*settings.images.pull_secrets, *([settings.redis.tls.secret] if settings.redis.tls else [])}
+    wanted: dict[str, set[str]] = {NAMESPACE: set(everywhere), WORKER_NAMESPACE: set(everywhere)}
+    for _, space, pod in every_pod(settings):
+        named = {secret for _, secret, _ in pod.secret_references()}
+        wanted[space] = wanted.get(space, set(settings.images.pull_secrets)) | named
+    wanted[NAMESPACE] |= settings.secrets.keys() - set().union(*wanted.values())
+    return {space: names & settings.secrets.keys() for space, names in wanted.items()}

@@ -2,7 +2,7 @@
 
 Each step depends on the one before, because a destroy runs the same graph backwards: pods with volumes go before the
 volume controller, nodes before the network. `Foundation` is all that the customer's half knows of it, so that a cluster
-which was there already can take its place (`components.existing`).
+which was there already can take its place (`components.cluster.existing`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,22 +11,30 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws.provider import Provider as AwsProvider
 
-from components.add_ons import ClusterAddOns, ClusterAddOnsArgs
-from components.autoscaler import Autoscaler, autoscaler_args
-from components.cache_windows import cache_windows
-from components.cluster import Cluster, ClusterArgs
-from components.device_plugin import IMAGE as DEVICE_PLUGIN_IMAGE
-from components.device_plugin import DevicePlugin, DevicePluginArgs
-from components.egress import egress_of
-from components.images import image_source
-from components.network import Network, NetworkArgs
-from components.node_group import NodeGroup, NodeGroupArgs
-from components.node_shape import ami_type, node_shape, ranges
-from components.ownership import OwnershipTable
-from components.savings import group_tags, node_tags
+from components import (
+    Autoscaler,
+    Cluster,
+    ClusterAddOns,
+    ClusterAddOnsArgs,
+    ClusterArgs,
+    DevicePlugin,
+    DevicePluginArgs,
+    Network,
+    NetworkArgs,
+    NodeGroup,
+    NodeGroupArgs,
+    OwnershipTable,
+    egress_of,
+    image_source,
+)
+from components.aws.cache_windows import cache_windows
+from components.aws.node_shape import ami_type, node_shape, ranges
+from components.aws.savings import group_tags, node_tags
+from components.cluster.autoscaler import autoscaler_args
+from components.cluster.device_plugin import IMAGE as DEVICE_PLUGIN_IMAGE
+from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.redis import RedisKind
-from ebbtide.vocabulary.labels import NodeKind
+from ebbtide.settings.sections.redis import RedisKind
 from infra.foundation import Foundation
 
 
@@ -63,7 +71,7 @@ class _Eks:
         settings = self.settings
         if settings.redis.kind is not RedisKind.ELASTICACHE:
             return None
-        from components.elasticache import ElastiCache, ElastiCacheArgs  # a package that few stacks need
+        from components.aws.elasticache import ElastiCache, ElastiCacheArgs  # a package that few stacks need
 
         args = ElastiCacheArgs(
             customer=settings.customer,

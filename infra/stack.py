@@ -1,16 +1,17 @@
 """Which components a customer gets: a foundation, and the customer's half upon it.
 
 The foundation is a cluster on EKS with all that it needs (`infra.eks`), or one that is there already
-(`components.existing`). The customer's half (`infra.customer`) is the same on both.
+(`components.cluster.existing`). The customer's half (`infra.customer`) is the same on both.
 """
 
 from dataclasses import dataclass
 
 import pulumi
 
-from components.existing import ExistingCluster, ExistingClusterArgs, placement
-from components.ownership import OwnershipTable
-from components.savings import cost_tags
+from components import ExistingCluster, ExistingClusterArgs, OwnershipTable
+from components.aws.savings import cost_tags
+from components.cluster.existing import placement
+from components.pods.secrets import StackSecrets
 from ebbtide.settings.model import StackSettings
 from infra.customer import Password, customer_half
 from infra.foundation import Foundation
@@ -25,11 +26,11 @@ class Stack:
     controller_document: pulumi.Output[str]
 
 
-def compose(settings: StackSettings, *, redis_password: Password = None) -> Stack:
+def compose(settings: StackSettings, *, redis_password: Password = None, secrets: StackSecrets | None = None) -> Stack:
     """Build the whole stack of one customer."""
     ownership = OwnershipTable()
     on = _foundation(settings, ownership, redis_password)
-    document = customer_half(settings, on, ownership, redis_password)
+    document = customer_half(settings, on, ownership, redis_password, secrets)
     return Stack(cluster_name=on.cluster_name, ownership=ownership, controller_document=document)
 
 

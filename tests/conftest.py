@@ -1,6 +1,7 @@
 """What every test may rely on."""
 
 import signal
+import sys
 from collections.abc import Iterator
 
 import hypothesis
@@ -9,6 +10,14 @@ import pytest
 # How long an example takes says nothing on a machine that others use too.
 hypothesis.settings.register_profile("any-machine", deadline=None)
 hypothesis.settings.load_profile("any-machine")
+
+
+def pytest_sessionfinish() -> None:
+    """Save what `make coverage` measured: xdist kills a worker that takes over ten seconds to save it at its exit."""
+    measuring = sys.modules["coverage"].Coverage.current() if "coverage" in sys.modules else None
+    if measuring is not None:
+        measuring.stop()
+        measuring.save()
 
 
 @pytest.fixture(autouse=True)

@@ -12,20 +12,20 @@ from typing import Any
 from controllers.ports import (
     Action,
     BudgetName,
-    BudgetSeen,
-    ClusterSeen,
     Known,
     Mark,
+    ObservedBudget,
+    ObservedCluster,
+    ObservedPod,
+    ObservedPool,
     Outcome,
     PodName,
     PodPhase,
-    PodSeen,
     PoolName,
-    PoolSeen,
     Reading,
+    ReconcileReport,
     Scale,
     SetBudget,
-    TurnReport,
     Unknown,
 )
 from ebbtide.vocabulary.holds import Hold
@@ -77,9 +77,9 @@ class ListJournal:
 
     actions: list[tuple[datetime, Action, Outcome]] = field(default_factory=list[tuple[datetime, Action, Outcome]])
     notes: list[tuple[datetime, str, str]] = field(default_factory=list[tuple[datetime, str, str]])
-    report: TurnReport | None = None
+    report: ReconcileReport | None = None
 
-    def turned(self, report: TurnReport) -> None:
+    def reconciled(self, report: ReconcileReport) -> None:
         self.report = report
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
@@ -173,17 +173,17 @@ class FakeDemand:
 @dataclass
 class _Pool:
     replicas: int
-    pods: dict[PodName, PodSeen] = field(default_factory=dict[PodName, PodSeen])
+    pods: dict[PodName, ObservedPod] = field(default_factory=dict[PodName, ObservedPod])
     started: dict[PodName, int] = field(default_factory=dict[PodName, int])  # order of becoming ready
     version: int = 1
     settled: bool = True
     quota: int | None = None  # no more pods than this are created
     complaint: str = ""  # what the cluster says when it creates no more
-    rival: str = ""
+    conflicting_manager: str = ""
     hold: Hold | None = None
 
     @property
-    def live(self) -> list[PodSeen]:
+    def live(self) -> list[ObservedPod]:
         return [pod for pod in self.pods.values() if pod.phase is not PodPhase.TERMINATING]
 
 
@@ -194,9 +194,9 @@ class FakeCluster:
         self._clock = clock
         self._is_busy = is_busy
         self._pools: dict[PoolName, _Pool] = {}
-        self._budgets: dict[BudgetName, BudgetSeen] = {}
+        self._budgets: dict[BudgetName, ObservedBudget] = {}
         self._born = 0
-        self._history: list[tuple[datetime, ClusterSeen]] = []
+        self._history: list[tuple[datetime, ObservedCluster]] = []
         self.pods_lag = self.objects_lag = timedelta()
         self.pods_stand_still_at: datetime | None = None  # their watch is silent since then
         self.status_lags = False  # a budget that is written stays unsettled until `settle_budget`
@@ -214,7 +214,7 @@ class FakeCluster:
         self._resize(name, replicas)
 
     def add_budget(self, name: BudgetName, max_unavailable: int = 0, *, settled: bool = True) -> None:
-        self._budgets[name] = BudgetSeen(max_unavailable=max_unavailable, settled=settled, version="1")
+        self._budgets[name] = ObservedBudget(max_unavailable=max_unavailable, settled=settled, version="1")
         self._remember()
 
     def set_settled(self, name: PoolName, *, settled: bool) -> None:
@@ -227,8 +227,8 @@ class FakeCluster:
         pool.quota, pool.complaint = pods, why
         self._resize(name, pool.replicas)
 
-    def set_rival(self, name: PoolName, who: str = "") -> None:
-        self._pools[name].rival = who
+    def set_conflicting_manager(self, name: PoolName, who: str = "") -> None:
+        self._pools[name].conflicting_manager = who
         self._changed(name)
 
     def hold_pool(self, name: PoolName, hold: Hold | None) -> None:
@@ -297,7 +297,7 @@ class FakeCluster:
 
     # --- the port -------------------------------------------------------------------------------------------------
 
-    def observe(self) -> ClusterSeen | Unknown:
+    def observe(self) -> ObservedCluster | Unknown:
         if self.down is not None:
             return Unknown(self.down)
         still, now = self.pods_stand_still_at, self._clock.now()
@@ -306,7 +306,7 @@ class FakeCluster:
             name: replace(pool, pods=pods.pools[name].pods if name in pods.pools else ())
             for name, pool in objects.pools.items()
         }
-        return ClusterSeen(pools, objects.budgets)
+        return ObservedCluster(pools, objects.budgets)
 
     def act(self, action: Action) -> Outcome:
         if self.fenced:
@@ -371,7 +371,7 @@ class FakeCluster:
         for _ in range(wanted - len(live)):
             self._born += 1
             pod = f"{name}-{self._born}"
-            pool.pods[pod] = PodSeen(name=pod, phase=PodPhase.PENDING)
+            pool.pods[pod] = ObservedPod(name=pod, phase=PodPhase.PENDING)
         victims = sorted(live, key=lambda pod: self._rank(pool, pod))[: max(0, len(live) - replicas)]
         for pod in victims:
             self.removed.append(pod.name)
@@ -383,7 +383,7 @@ class FakeCluster:
             pool.pods[pod.name] = replace(pod, phase=PodPhase.TERMINATING)
         self._changed(name)
 
-    def _rank(self, pool: _Pool, pod: PodSeen) -> tuple[bool, bool, bool, bool, int]:
+    def _rank(self, pool: _Pool, pod: ObservedPod) -> tuple[bool, bool, bool, bool, int]:
         free = not self._is_busy(pod.name)  # among equals a busy pod goes first: nobody may rely on luck
         pending, ready = pod.phase is PodPhase.PENDING, pod.phase is PodPhase.RUNNING
         return (not pending, ready, not pod.marked, free, -pool.started.get(pod.name, 0))
@@ -396,23 +396,23 @@ class FakeCluster:
 
     def _remember(self) -> None:
         pools = {
-            name: PoolSeen(
+            name: ObservedPool(
                 replicas=pool.replicas,
                 existing=len(pool.live),
                 pods=tuple(pool.pods.values()),
                 settled=pool.settled,
                 version=str(pool.version),
                 refused=pool.complaint if len(pool.live) < pool.replicas else "",
-                rival=pool.rival,
+                conflicting_manager=pool.conflicting_manager,
                 hold=pool.hold,
             )
             for name, pool in self._pools.items()
         }
-        self._history.append((self._clock.now(), ClusterSeen(pools, dict(self._budgets))))
+        self._history.append((self._clock.now(), ObservedCluster(pools, dict(self._budgets))))
 
-    def _as_of(self, lag: timedelta) -> ClusterSeen:
+    def _as_of(self, lag: timedelta) -> ObservedCluster:
         then = self._clock.now() - lag
         for at, seen in reversed(self._history):
             if at <= then:
                 return seen
-        return self._history[0][1] if self._history else ClusterSeen()
+        return self._history[0][1] if self._history else ObservedCluster()

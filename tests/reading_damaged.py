@@ -22,11 +22,12 @@ from typing import Any
 
 import yaml
 
-from tests.builders_damage import as_json, as_yaml, damaged
+from tests.builders.damage import as_json, as_yaml, damaged
+from tests.paths import ROOT
 
 HANGS_S = 20.0
 _MOST_DATA = 2 * 2**30  # bytes: what is beyond all measure ends in a MemoryError here, and not in that of others
-_FOLDER = Path(__file__).parents[1]
+_FOLDER = ROOT
 
 
 class Hangs(BaseException):
@@ -115,8 +116,8 @@ def _stacks() -> list[bytes]:
 
 
 def _read_stack(path: Path, _random: Random) -> str:
-    from ebbtide.cli.check import summary
     from ebbtide.settings import StackInvalid, load_stack, warnings_of
+    from ebbtide.settings.summary import summary
 
     try:
         settings = load_stack(str(path))
@@ -151,8 +152,8 @@ def _demo() -> Any:
 
 def _read_trace(path: Path, random: Random) -> str:
     from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
-    from ebbtide.simulator.strategies import Strategy
-    from ebbtide.simulator.traces import TraceError, read_trace
+    from ebbtide.simulator.strategies.plans import Strategy
+    from ebbtide.simulator.trace.traces import TraceError, read_trace
 
     try:
         trace = read_trace(path)
@@ -172,7 +173,7 @@ def _read_trace(path: Path, random: Random) -> str:
 
 @cache
 def _registered() -> Any:
-    from ebbtide.preview.recording import record
+    from ebbtide.recording.record import record
 
     return record(_demo())
 
@@ -239,7 +240,7 @@ def _scenarios() -> list[bytes]:
 
 
 def _read_scenario(path: Path, _random: Random) -> str:
-    from ebbtide.simulator.scenario_file import ScenarioInvalid, read_scenarios
+    from ebbtide.simulator.fidelity.file import ScenarioInvalid, read_scenarios
 
     try:
         read_scenarios(path)

@@ -20,7 +20,7 @@ class ClockCheck:
         self._now, self._monotonic = now, monotonic
         self._ahead: dict[str, tuple[timedelta, float]] = {}  # of us, and when it was heard
 
-    def heard(self, source: str, theirs: datetime) -> None:
+    def compare(self, source: str, theirs: datetime) -> None:
         self._ahead[source] = (theirs - self._now(), self._monotonic())
 
     def doubt(self) -> str:
@@ -29,4 +29,4 @@ class ClockCheck:
         ahead = {source: by for source, (by, at) in self._ahead.copy().items() if at >= oldest} | {"ours": timedelta()}
         first, last = min(ahead, key=ahead.__getitem__), max(ahead, key=ahead.__getitem__)
         apart = (ahead[last] - ahead[first]).total_seconds()
-        return f"the clocks disagree: {last} is {apart:.0f} s ahead of {first}" if apart > DRIFT.seconds else ""
+        return f"clock skew: {last} is {apart:.0f} s ahead of {first}" if apart > DRIFT.seconds else ""

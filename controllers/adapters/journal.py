@@ -15,7 +15,7 @@ from typing import Any, TextIO, TypeAlias
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.metrics import Meter
-from controllers.ports import NO_LONGER, Action, Mark, Outcome, Scale, TurnReport
+from controllers.ports import NO_LONGER, Action, Mark, Outcome, ReconcileReport, Scale
 from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
 from ebbtide.vocabulary.labels import CONTROLLER, FIELD_MANAGER
 
@@ -26,18 +26,18 @@ _TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # of an Event; ot
 
 
 class LineJournal:
-    """`meter` and `events` are told too. `said`: the server's words on the last write, if it was not done."""
+    """Passes all on to `meter` and `events`. `last_error`: the server's words on the last write, if it was not done."""
 
-    def __init__(self, stream: TextIO, meter: Meter, events: "Events", said: Callable[[], str]) -> None:
-        self._stream, self._meter, self._events, self._said = stream, meter, events, said
+    def __init__(self, stream: TextIO, meter: Meter, events: "Events", last_error: Callable[[], str]) -> None:
+        self._stream, self._meter, self._events, self._last_error = stream, meter, events, last_error
 
-    def turned(self, report: TurnReport) -> None:
-        self._meter.turned(report)
+    def reconciled(self, report: ReconcileReport) -> None:
+        self._meter.reconciled(report)
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
         changed = {key: value for key, value in encoded(action).items() if key != "version"}
-        said = {"said": said} if (said := self._said()) else {}
-        write_line(self._stream, at, "acted", **changed, outcome=outcome.value, **said)
+        error = {"error": error} if (error := self._last_error()) else {}
+        write_line(self._stream, at, "acted", **changed, outcome=outcome.value, **error)
         self._events.acted(at, action, outcome)
 
     def noted(self, at: datetime, subject: str, message: str) -> None:

@@ -38,10 +38,10 @@ class ApiError(Exception):
 
 
 class KubeApi:
-    """Safe to use from several threads. `heard` is told the server's time with every answer."""
+    """Safe to use from several threads. `on_time` gets the server's time with every answer."""
 
-    def __init__(self, configuration: Configuration, heard: Callable[[datetime], None] = lambda _: None) -> None:
-        self._configuration, self._heard = configuration, heard
+    def __init__(self, configuration: Configuration, on_time: Callable[[datetime], None] = lambda _: None) -> None:
+        self._configuration, self._on_time = configuration, on_time
         # A connection whose other end vanished would otherwise look like a quiet one.
         configuration.socket_options = tcp_keepalive_socket_options(idle=10, interval=5, count=3)
         configuration.connection_pool_maxsize = 16  # one per watch and thread
@@ -91,7 +91,7 @@ class KubeApi:
             raise ApiError(0, f"the API server {self._configuration.host} cannot be reached: {error}") from error
         with suppress(ValueError):  # a Date that a proxy dropped or mangled tells nothing
             if (date := parsedate_to_datetime(response.headers.get("Date", ""))).tzinfo is not None:
-                self._heard(date)
+                self._on_time(date)
         if response.status >= 400:
             message = f"HTTP {response.status}"
             with suppress(HTTPError, ValueError, KeyError, TypeError):

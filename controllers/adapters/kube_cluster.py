@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cache import KubeCache, pages
-from controllers.adapters.kube_objects import Kept, Lifetime, budget, deployment, lifetime, pod, replica_set
+from controllers.adapters.kube_objects import Lifetime, Stored, budget, deployment, lifetime, pod, replica_set
 from controllers.ports import (
     Action,
-    BudgetSeen,
-    ClusterSeen,
     Mark,
+    ObservedBudget,
+    ObservedCluster,
+    ObservedPod,
+    ObservedPool,
     Outcome,
-    PodSeen,
-    PoolSeen,
     Scale,
     SetBudget,
     Unknown,
@@ -46,7 +46,7 @@ class Measures:
         self._before: dict[str, Mapping[str, Lifetime]] = {}
         self._ending: dict[str, float] = {}
 
-    def see(self, namespace: str, pods: Mapping[str, Lifetime]) -> None:
+    def observe(self, namespace: str, pods: Mapping[str, Lifetime]) -> None:
         """What is there now, by uid; called at every change, from one thread for each namespace."""
         known = self._before.get(namespace, {})
         self._before[namespace] = pods
@@ -66,20 +66,20 @@ class Measures:
 
 
 class KubeCluster:
-    """`said` is the server's own word on the last write; empty if it was done."""
+    """`last_error` is the server's own word on the last write; empty if it was done."""
 
     def __init__(
-        self, api: KubeApi, config: ControllerConfig, *, may_write: Callable[[], bool], hint: Callable[[], None]
+        self, api: KubeApi, config: ControllerConfig, *, may_write: Callable[[], bool], notify: Callable[[], None]
     ) -> None:
         self._api, self._may_write = api, may_write
         self._pools = {policy.name: policy for policy in config.pools}
         self._budgets = {policy.name: policy for policy in config.budgets}
         workers, apps = {policy.namespace for policy in config.pools}, {policy.namespace for policy in config.budgets}
         # Without a selector, so that no lost label can hide a worker.
-        self._deployments = {it: KubeCache(api, f"{_APPS}/{it}/deployments", deployment, hint) for it in workers}
-        self._sets = {it: KubeCache(api, f"{_APPS}/{it}/replicasets", replica_set, hint) for it in workers}
-        self._pods = {it: KubeCache(api, f"{_CORE}/{it}/pods", pod, hint) for it in workers}
-        self._pdbs = {it: KubeCache(api, f"{_POLICY}/{it}/poddisruptionbudgets", budget, hint) for it in apps}
+        self._deployments = {it: KubeCache(api, f"{_APPS}/{it}/deployments", deployment, notify) for it in workers}
+        self._sets = {it: KubeCache(api, f"{_APPS}/{it}/replicasets", replica_set, notify) for it in workers}
+        self._pods = {it: KubeCache(api, f"{_CORE}/{it}/pods", pod, notify) for it in workers}
+        self._pdbs = {it: KubeCache(api, f"{_POLICY}/{it}/poddisruptionbudgets", budget, notify) for it in apps}
         flexible = f"{CATEGORY}={Category.FLEXIBLE}"
         self._lives = {
             it: KubeCache(api, f"{_CORE}/{it}/pods", lifetime, partial(self._measure, it), labelSelector=flexible)
@@ -92,7 +92,7 @@ class KubeCluster:
         self._revisions: list[int] = []
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._uids: dict[str, str] = {}  # of budgets
-        self._seen = ClusterSeen()
+        self._seen = ObservedCluster()
 
     def start(self) -> None:
         for cache in self._all_caches:
@@ -105,7 +105,7 @@ class KubeCluster:
     def ready(self) -> bool:
         return not any(cache.trouble() for cache in self._caches)
 
-    def observe(self) -> ClusterSeen | Unknown:
+    def observe(self) -> ObservedCluster | Unknown:
         if why := next(filter(None, (cache.trouble() for cache in self._caches)), ""):
             return Unknown(why)
         revisions = [cache.revision for cache in self._caches]
@@ -114,13 +114,13 @@ class KubeCluster:
         return self._seen
 
     def act(self, action: Action) -> Outcome:
-        self.said = ""
+        self.last_error = ""
         if not self._may_write():
             return Outcome.FENCED
         try:
             self._send(action)
         except ApiError as error:
-            self.said = str(error)
+            self.last_error = str(error)
             if error.status == 409 and isinstance(action, Scale):  # what it was decided on is old
                 self._catch_up(self._pools[action.pool].namespace)
             if error.status in _PASSING or error.status >= 500:
@@ -128,8 +128,8 @@ class KubeCluster:
             return Outcome.STALE if error.status == 409 else Outcome.REFUSED
         return Outcome.DONE
 
-    def _look(self) -> ClusterSeen:
-        pools: dict[str, PoolSeen] = {}
+    def _look(self) -> ObservedCluster:
+        pools: dict[str, ObservedPool] = {}
         for space, cache in self._deployments.items():
             deployments = cache.snapshot()
             sets, pods = _by_owner(self._sets[space]), _by_owner(self._pods[space])
@@ -139,12 +139,12 @@ class KubeCluster:
                     inputs = (kept.seen, own, [each for one in own for each in pods.get(one.uid, ())])
                     same = name in self._seen.pools and self._inputs[name] == inputs
                     self._inputs[name], pools[name] = inputs, self._seen.pools[name] if same else _pool(*inputs)
-        budgets: dict[str, BudgetSeen] = {}
+        budgets: dict[str, ObservedBudget] = {}
         for space, cache in self._pdbs.items():
             for name, kept in cache.snapshot().items():
                 if name in self._budgets and self._budgets[name].namespace == space:
                     self._uids[name], budgets[name] = kept.uid, kept.seen
-        return ClusterSeen(pools, budgets)
+        return ObservedCluster(pools, budgets)
 
     def _catch_up(self, namespace: str) -> None:
         for caches in (self._deployments, self._pods):
@@ -160,10 +160,10 @@ class KubeCluster:
         found = pages(self._api, path, labelSelector=f"{WORKLOAD}={policy.deployment}")
         listed = {pod(item) for page in found for item in page["items"]}
         if {kept for kept in listed if kept is not None and kept.owner in own} != {*cached}:
-            raise ApiError(409, "the pods that are there are not those that the watch told of")
+            raise ApiError(409, "the pods differ from those that the watch reported")
 
     def _measure(self, namespace: str) -> None:
-        self.measures.see(namespace, {kept.uid: kept.seen for kept in self._lives[namespace].snapshot().values()})
+        self.measures.observe(namespace, {kept.uid: kept.seen for kept in self._lives[namespace].snapshot().values()})
 
     def _send(self, action: Action) -> None:
         if isinstance(action, SetBudget):
@@ -188,14 +188,14 @@ class KubeCluster:
         self._api.apply(path, {**body, "metadata": metadata, "spec": spec}, manager=FIELD_MANAGER)
 
 
-def _pool(seen: PoolSeen, sets: list[Kept[int]], pods: list[Kept[PodSeen]]) -> PoolSeen:
+def _pool(seen: ObservedPool, sets: list[Stored[int]], pods: list[Stored[ObservedPod]]) -> ObservedPool:
     active = [kept.seen for kept in sets if kept.seen]  # two of them: a rollout
     settled = seen.settled and active == ([seen.replicas] if seen.replicas else [])
     return replace(seen, settled=settled, pods=tuple(sorted((kept.seen for kept in pods), key=attrgetter("name"))))
 
 
-def _by_owner(cache: KubeCache[Kept[T]]) -> Mapping[str, list[Kept[T]]]:
-    owned: defaultdict[str, list[Kept[T]]] = defaultdict(list)
+def _by_owner(cache: KubeCache[Stored[T]]) -> Mapping[str, list[Stored[T]]]:
+    owned: defaultdict[str, list[Stored[T]]] = defaultdict(list)
     for kept in cache.snapshot().values():
         owned[kept.owner].append(kept)
     return owned

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from controllers.adapters.kube_api import Json
-from controllers.ports import BudgetSeen, PodPhase, PodSeen, PoolSeen
+from controllers.ports import ObservedBudget, ObservedPod, ObservedPool, PodPhase
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.labels import DELETION_COST
 
@@ -20,7 +20,7 @@ _ONE_WRITE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Generic[T_co]):
+class Stored(Generic[T_co]):
     uid: str
     owner: str  # the uid of what made it
     seen: T_co
@@ -32,25 +32,26 @@ class Lifetime:
     startup: timedelta | None  # from creation to ready; None while it is not
 
 
-def deployment(item: Json) -> Kept[PoolSeen]:
+def deployment(item: Json) -> Stored[ObservedPool]:
     """Without its pods, and settled as far as the Deployment alone can say."""
     metadata, replicas, refusal = item["metadata"], item["spec"].get("replicas", 0), _condition(item, "ReplicaFailure")
-    version, rival, hold = metadata["resourceVersion"], rival_of(metadata), hold_of(_annotations(metadata))
+    version, hold = metadata["resourceVersion"], hold_of(_annotations(metadata))
     # Each refused pod has another name, and the same refusal must read the same.
     refused = refusal.get("message", "refused").rpartition(" is forbidden: ")[2] if refusal else ""
     existing: int = item.get("status", {}).get("replicas", 0)
     settled = _observed(item) and (bool(refusal) or existing == replicas)
-    seen = PoolSeen(replicas=replicas, existing=existing, pods=(), settled=settled, version=version)
-    return _kept(metadata, replace(seen, refused=refused, rival=rival, hold=hold))
+    seen = ObservedPool(replicas=replicas, existing=existing, pods=(), settled=settled, version=version)
+    other = conflicting_manager_of(metadata)
+    return _stored(metadata, replace(seen, refused=refused, conflicting_manager=other, hold=hold))
 
 
-def replica_set(item: Json) -> Kept[int]:
+def replica_set(item: Json) -> Stored[int]:
     """Of a ReplicaSet the pods that it wants or still has; -1 while it has not taken in what it should want."""
     wanted, has = item["spec"].get("replicas", 0), item.get("status", {}).get("replicas", 0)
-    return _kept(item["metadata"], max(wanted, has) if _observed(item) else -1)
+    return _stored(item["metadata"], max(wanted, has) if _observed(item) else -1)
 
 
-def pod(item: Json) -> Kept[PodSeen] | None:
+def pod(item: Json) -> Stored[ObservedPod] | None:
     metadata = item["metadata"]
     phase = _PHASES.get(item.get("status", {}).get("phase", "Pending"), PodPhase.RUNNING)  # an unknown one may work
     if phase is None:
@@ -62,7 +63,7 @@ def pod(item: Json) -> Kept[PodSeen] | None:
     elif _is_failing(item):
         phase = PodPhase.FAILING
     marked = _annotations(metadata).get(DELETION_COST, "").startswith("-")
-    return _kept(metadata, PodSeen(name=metadata["name"], phase=phase, marked=marked))
+    return _stored(metadata, ObservedPod(name=metadata["name"], phase=phase, marked=marked))
 
 
 def _is_unreachable(item: Json) -> bool:
@@ -84,22 +85,22 @@ def _states(containers: Sequence[Json] | None) -> list[Json]:
     return [container.get("state") or {} for container in containers or ()]
 
 
-def budget(item: Json) -> Kept[BudgetSeen]:
+def budget(item: Json) -> Stored[ObservedBudget]:
     """A percentage is open by its number, and so is `minAvailable`; a budget without either allows no disruption."""
     metadata, number = item["metadata"], str(item["spec"].get("maxUnavailable", int("minAvailable" in item["spec"])))
     number, hold, version = number.rstrip("%"), hold_of(_annotations(metadata)), metadata["resourceVersion"]
     most = int(number) if number.isdecimal() else 1
-    return _kept(metadata, BudgetSeen(max_unavailable=most, settled=_observed(item), version=version, hold=hold))
+    return _stored(metadata, ObservedBudget(max_unavailable=most, settled=_observed(item), version=version, hold=hold))
 
 
-def lifetime(item: Json) -> Kept[Lifetime]:
+def lifetime(item: Json) -> Stored[Lifetime]:
     metadata, ready = item["metadata"], _condition(item, "Ready").get("lastTransitionTime")
     created = datetime.fromisoformat(metadata["creationTimestamp"])
     startup = datetime.fromisoformat(ready) - created if ready else None
-    return _kept(metadata, Lifetime("deletionTimestamp" in metadata, startup))
+    return _stored(metadata, Lifetime("deletionTimestamp" in metadata, startup))
 
 
-def rival_of(metadata: Mapping[str, Any]) -> str:
+def conflicting_manager_of(metadata: Mapping[str, Any]) -> str:
     """Who writes the replicas beside us, through `scale` or by applying a number again; empty if nobody does."""
     for entry in metadata.get("managedFields", ()):
         if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}):
@@ -115,9 +116,9 @@ def _is_later(time: str | None, created: str | None) -> bool:
     return not (time and created) or datetime.fromisoformat(time) - datetime.fromisoformat(created) > _ONE_WRITE
 
 
-def _kept(metadata: Mapping[str, Any], seen: T_co) -> Kept[T_co]:
+def _stored(metadata: Mapping[str, Any], seen: T_co) -> Stored[T_co]:
     owners = (owner["uid"] for owner in metadata.get("ownerReferences", ()) if owner.get("controller"))
-    return Kept(metadata["uid"], next(owners, ""), seen)
+    return Stored(metadata["uid"], next(owners, ""), seen)
 
 
 def _annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:

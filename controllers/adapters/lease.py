@@ -84,11 +84,11 @@ class Lease:
         return self._theirs[1] + (spec.get("leaseDurationSeconds") or self._duration) - self._clock()
 
     def _run(self, changed: Callable[[], None]) -> None:
-        wait, told = 0.0, (False, "", "")
+        wait, before = 0.0, (False, "", "")
         while not self._ended.wait(wait):
             wait = self.step()
-            if told != (state := (self.held(), self.holder, self.why)):
-                told = state
+            if before != (state := (self.held(), self.holder, self.why)):
+                before = state
                 changed()
         if self._lease is not None and self._is_ours(self._lease["spec"]):
             free = {**self._lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}

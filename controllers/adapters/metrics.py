@@ -7,10 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TypeAlias
 
-from controllers.ports import Known, PoolName, TurnReport, Untrusted
+from controllers.ports import Known, PoolName, ReconcileReport, Untrusted
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+_FORMER = {  # names that are exposed too, for one release
+    "reconciles_total": "passes_total",
+    "reconcile_seconds_total": "pass_seconds_total",
+    "last_reconcile_timestamp_seconds": "last_turn_timestamp_seconds",
+}
 _PARTS = ("waiting", "in_transit", "running", "stale", "due_soon")
 Sample: TypeAlias = tuple[Mapping[str, str], float | None]
 
@@ -19,12 +24,12 @@ class Meter:
     """Keeps the last report of the process that acts, and adds up what one report cannot say."""
 
     def __init__(self) -> None:
-        self.report: TurnReport | None = None  # None: this process does not act
+        self.report: ReconcileReport | None = None  # None: this process does not act
         self._known_at: dict[PoolName, datetime] = {}
         self._worker_hours: dict[PoolName, float] = {}
-        self._passes, self._pass_seconds = 0, 0.0
+        self._reconciles, self._reconcile_seconds = 0, 0.0
 
-    def turned(self, report: TurnReport) -> None:
+    def reconciled(self, report: ReconcileReport) -> None:
         if (before := self.report) is not None:
             hours = max(0.0, (report.at - before.at).total_seconds() / 3600)
             for pool in before.pools:
@@ -33,33 +38,35 @@ class Meter:
         self._known_at |= {pool.name: report.at for pool in report.pools if isinstance(pool.reading, Known)}
         self.report = report
 
-    def passed(self, seconds: float) -> None:
-        self._passes, self._pass_seconds = self._passes + 1, self._pass_seconds + seconds
+    def timed(self, seconds: float) -> None:
+        self._reconciles, self._reconcile_seconds = self._reconciles + 1, self._reconcile_seconds + seconds
 
     def readings(self, now: datetime) -> dict[PoolName, tuple[str, float | None]]:
         """How each pool's queues were last read, and the seconds since they were last known (None: never)."""
         pools = self.report.pools if self.report else ()
         ages = {name: (now - at).total_seconds() for name, at in self._known_at.items()}
-        return {pool.name: (type(pool.reading).__name__.lower(), ages.get(pool.name)) for pool in pools}
+        return {pool.name: (pool.reading.kind, ages.get(pool.name)) for pool in pools}
 
     def text(self, now: datetime) -> str:
         readings = self.readings(now).items()
         ages = _by("pool", [(name, age) for name, (_, age) in readings])
-        told = [
+        families = [
             family("worker_hours_total", "of pods that ran or were ending", _by("pool", self._worker_hours.items())),
-            family("passes_total", "turns of the loop", [({}, self._passes)]),
-            family("pass_seconds_total", "time spent in turns of the loop", [({}, self._pass_seconds)]),
+            family("reconciles_total", "reconciles of all objects", [({}, self._reconciles)]),
+            family("reconcile_seconds_total", "time spent in reconciles", [({}, self._reconcile_seconds)]),
             family("pool_reading", "how read", [({"pool": name, "state": state}, 1) for name, (state, _) in readings]),
             family("pool_reading_age_seconds", "since the queues were last known", ages),
         ]
-        return "".join([*told, *(_of(self.report) if self.report else ())])
+        return "".join([*families, *(_of(self.report) if self.report else ())])
 
 
 def family(name: str, meaning: str, samples: Iterable[Sample]) -> str:
-    """All samples of one name; nothing at all where nothing is known."""
+    """All samples of one name, and of its former one; nothing at all where nothing is known."""
+    samples = [*samples]
+    former = family(_FORMER[name], f"the former name of ebbtide_{name}", samples) if name in _FORMER else ""
     kind = "counter" if name.endswith("_total") else "gauge"
     lines = [f"ebbtide_{name}{_labels(labels)} {float(value)!r}\n" for labels, value in samples if value is not None]
-    return f"# HELP ebbtide_{name} {meaning}\n# TYPE ebbtide_{name} {kind}\n{''.join(lines)}" if lines else ""
+    return f"# HELP ebbtide_{name} {meaning}\n# TYPE ebbtide_{name} {kind}\n{''.join(lines)}{former}" if lines else ""
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -71,11 +78,11 @@ def _by(label: str, values: Iterable[tuple[str, float | None]]) -> list[Sample]:
     return [({label: name}, value) for name, value in values]
 
 
-def _of(report: TurnReport) -> Iterator[str]:
+def _of(report: ReconcileReport) -> Iterator[str]:
     until = report.window_until.timestamp() if report.window_until else None
     yield family("window_open", "whether flexible pods may be moved", [({}, report.window_open)])
     yield family("window_next_change_timestamp_seconds", "when it opens or closes", [({}, until)])
-    yield family("last_turn_timestamp_seconds", "when the loop last turned", [({}, report.at.timestamp())])
+    yield family("last_reconcile_timestamp_seconds", "when the last reconcile was", [({}, report.at.timestamp())])
     yield family("troubles", "conditions that concern no single object", [({}, len(report.trouble))])
     for kind, things in (("pool", report.pools), ("budget", report.budgets)):
         reasons = [({kind: thing.name, "reason": thing.reason}, 1) for thing in things]
@@ -93,4 +100,4 @@ def _of(report: TurnReport) -> Iterator[str]:
     waits = [(name, known.oldest_wait.total_seconds()) for name, known in seen if known.oldest_wait is not None]
     yield family("pool_oldest_wait_seconds", "how long the head of the queue has waited", _by("pool", waits))
     unused = [(name, not known.seen_before) for name, known in seen]
-    yield family("pool_never_seen", "whether nobody ever used these queues", _by("pool", unused))
+    yield family("pool_never_seen", "1 if these queues were never used", _by("pool", unused))

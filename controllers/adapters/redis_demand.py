@@ -1,7 +1,7 @@
 """Demand read from Redis: each framework's queues by one script, in chunks, over one connection.
 
 Whatever goes wrong becomes an `Unknown` with its reason; then nothing is tried for up to two seconds, so that a frozen
-server does not make every turn wait for a timeout. Commands are packed once, because packing ten thousand names in
+server does not make every reconcile wait for a timeout. Commands are packed once, because packing ten thousand names in
 Python takes longer than Redis takes to answer.
 """
 
@@ -38,7 +38,7 @@ LONGEST_PAUSE = 2.0  # seconds between two tries after trouble
 _NONE = timedelta()
 _EMPTY = Known(waiting=0, in_transit=0, running=0)
 
-Heard: TypeAlias = Callable[[datetime], None]
+OnTime: TypeAlias = Callable[[datetime], None]
 _Chunk: TypeAlias = tuple[Sequence[PoolName], Sequence[bytes]]  # whose each queue of the call is; the call
 _Row: TypeAlias = Sequence[Any]  # a queue's, as `backend` describes it, or the sum of several
 _NOTHING: _Row = (*(0,) * 7, "", ())
@@ -50,14 +50,14 @@ class UnknownSource(ValueError):
 
 @dataclass
 class RedisDemand:
-    """One framework's pools. `heard` is told the server's time at each reading."""
+    """One framework's pools. `on_time` gets the server's time at each reading."""
 
     connection: Redis
     backend: Backend
     queues_of: Mapping[PoolName, Sequence[str]]
     trust: Trust = field(default_factory=Trust)
     monotonic: Callable[[], float] = time.monotonic
-    heard: Heard = lambda _: None
+    on_time: OnTime = lambda _: None
     calls: int = field(default=0, init=False)  # of the script, for the metrics
     _sha: str = field(default="", init=False)
     _command: str = field(default="EVALSHA_RO", init=False)
@@ -127,10 +127,10 @@ class RedisDemand:
         now = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
         if server:
             identity, role, why, size = server
-            self.heard(now)
+            self.on_time(now)
             if role != "master":
                 raise RedisError("this Redis is a replica, which may be stale: wanted the primary")
-            self.trust.see_server(identity, int(size), at)
+            self.trust.observe_server(identity, int(size), at)
             if why:
                 raise RedisError(why)
         readings: dict[PoolName, Reading] = dict.fromkeys(owners, _EMPTY)
@@ -196,12 +196,14 @@ class Demand:
         return sum(source.calls for source in self.sources)
 
 
-def demand_sources(config: ControllerConfig, connect: Callable[[], Redis], *, heard: Heard = lambda _: None) -> Demand:
+def demand_sources(
+    config: ControllerConfig, connect: Callable[[], Redis], *, on_time: OnTime = lambda _: None
+) -> Demand:
     """What reads all the config's pools, over one connection per kind. Raises `UnknownSource`."""
     queues_of: dict[str, dict[PoolName, Sequence[str]]] = {}
     for pool in config.pools:
         queues_of.setdefault(pool.source, {})[pool.name] = pool.queues
-    return Demand([RedisDemand(connect(), backend_of(kind), own, heard=heard) for kind, own in queues_of.items()])
+    return Demand([RedisDemand(connect(), backend_of(kind), own, on_time=on_time) for kind, own in queues_of.items()])
 
 
 def backend_of(kind: str) -> Backend:

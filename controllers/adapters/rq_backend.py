@@ -1,4 +1,4 @@
-"""RQ's keys, read without RQ: its own counters clean up, and may retry or fail jobs, as they count. See docs/queues.md.
+"""RQ's keys, read without RQ, whose counters clean up, retry or fail jobs as they count: docs/reference/queues.md.
 
 Most of ten thousand queues hold nothing: one EXISTS over all of a queue's keys tells, and says when to stop looking.
 """

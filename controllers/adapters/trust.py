@@ -23,7 +23,7 @@ class Trust:
         self._suspects: dict[PoolName, set[str]] = {}
         self._why, self._revealed, self._until = "", -1.0, -1.0  # when a change was seen, and how long it costs trust
 
-    def see_server(self, identity: str, queues_known: int, at: float) -> None:
+    def observe_server(self, identity: str, queues_known: int, at: float) -> None:
         why = ""
         if self._identity not in ("", identity):
             why = "Redis restarted or failed over: waiting for the workers to report idle"

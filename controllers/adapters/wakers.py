@@ -1,6 +1,6 @@
-"""Waking soon after something changed: hints from any thread, and Redis itself telling which keys were written.
+"""Waking soon after something changed: events from any thread, and Redis itself telling which keys were written.
 
-A hint is a reason to read sooner, never a fact: a lost one costs a sweep's time, one too many costs a reading. RESP3
+An event is a reason to read sooner, never a fact: a lost one costs a resync's time, one too many costs a reading. RESP3
 carries answers and news on one connection, so that there is no second one whose end silences the news unnoticed.
 """
 
@@ -17,49 +17,49 @@ from redis import Redis
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError, TimeoutError  # noqa: A004 - the library's own name
 
-LEAST_GAP, MOST_GAP = 0.005, 1.0  # seconds between the end of a turn and the next one that a hint begins
+LEAST_GAP, MOST_GAP = 0.005, 1.0  # seconds between the end of a reconcile and the next one that an event begins
 LOOK = 0.2  # seconds in which a closed listener notices
 SILENCE = 5.0  # seconds, then a ping; as many more without an answer and the connection is dead
-POLL, RETRY = 0.075, 60.0  # seconds between hints while Redis tells nothing, and until it is asked to tell again
+POLL, RETRY = 0.075, 60.0  # seconds between events while Redis tells nothing, and until it is asked to tell again
 MOST_PREFIXES = 100  # the server compares each written key with each of them
 
 
-class HintWaker:
-    """Lives as long as the process. After a turn it rests for three times as long: a storm of hints cannot spin it."""
+class EventWaker:
+    """Lives as long as the process. Rests three times as long as a reconcile took: a storm of events cannot spin it."""
 
     def __init__(self) -> None:
-        self._hints: SimpleQueue[None] = SimpleQueue()  # its put is safe in a signal handler, an Event's set is not
+        self._events: SimpleQueue[None] = SimpleQueue()  # its put is safe in a signal handler, an Event's set is not
         self._began = time.monotonic()
         self._stopped = False
 
-    def hint(self) -> None:
-        self._hints.put(None)
+    def notify(self) -> None:
+        self._events.put(None)
 
     def stop(self) -> None:
         """From a signal handler too."""
         self._stopped = True
-        self.hint()
+        self.notify()
 
     def wait(self, timeout: timedelta) -> bool:
         ended, seconds = time.monotonic(), timeout.total_seconds()
         rest = min(seconds, MOST_GAP, max(LEAST_GAP, 3 * (ended - self._began)))
         with suppress(Empty):
-            self._hints.get(timeout=0 if self._stopped else seconds)
+            self._events.get(timeout=0 if self._stopped else seconds)
             if not self._stopped:
                 time.sleep(max(0.0, ended + rest - time.monotonic()))
-            self._hints = SimpleQueue()  # all that came so far is one hint
+            self._events = SimpleQueue()  # all that came so far is one event
         self._began = time.monotonic()
         return not self._stopped
 
 
 class TrackingListener:
-    """Hints when keys with these prefixes change, and at every connection made or lost: news in between are gone.
+    """Notifies when keys with these prefixes change, and at every connection made or lost: news in between are gone.
 
-    Where Redis refuses to tell (too old, or no right to), it hints on a beat instead, and asks again now and then.
+    Where Redis refuses to tell (too old, or no right to), it notifies on a beat instead, and asks again now and then.
     """
 
-    def __init__(self, connect: Callable[[], Redis], prefixes: Iterable[str], hint: Callable[[], None]) -> None:
-        self._client, self._hint = connect(), hint
+    def __init__(self, connect: Callable[[], Redis], prefixes: Iterable[str], notify: Callable[[], None]) -> None:
+        self._client, self._notify = connect(), notify
         self._options = [word for prefix in _covering(prefixes) for word in ("PREFIX", prefix)]
         self._mode = "down"
         self._closing = threading.Event()
@@ -84,10 +84,10 @@ class TrackingListener:
             except ResponseError:
                 self._mode, until = "polling", time.monotonic() + RETRY
                 while time.monotonic() < until and not self._closing.wait(POLL):
-                    self._hint()
+                    self._notify()
             except RedisError:
                 self._mode = "down"
-                self._hint()
+                self._notify()
                 self._closing.wait(random.uniform(POLL, 2.0))
         self._client.close()
 
@@ -95,12 +95,12 @@ class TrackingListener:
         link.send_command("CLIENT", "TRACKING", "ON", "BCAST", *self._options)
         link.read_response()
         self._mode = "tracking"
-        self._hint()
+        self._notify()
         heard, asked = time.monotonic(), False
         while not self._closing.is_set():
             if link.can_read(timeout=LOOK):
                 if link.read_response(push_request=True) != "PONG":
-                    self._hint()
+                    self._notify()
                 heard, asked = time.monotonic(), False
             elif time.monotonic() > heard + SILENCE:
                 if asked:

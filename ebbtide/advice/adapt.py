@@ -17,13 +17,15 @@ from ebbtide.advice.suggest import (
     pool_text,
     suggested_pools,
 )
+from ebbtide.labels import NodeKind
 from ebbtide.settings import StackInvalid, StackSettings
-from ebbtide.settings.draft import GROUPS, WORKERS
+from ebbtide.settings.checks.draft import GROUPS, WORKERS
 from ebbtide.settings.load import stack_of_text
-from ebbtide.settings.node_groups import NodeGroupSettings
-from ebbtide.simulator.scene import require_node_groups
-from ebbtide.simulator.traces import Trace
-from ebbtide.vocabulary.labels import NodeKind
+from ebbtide.settings.placement import pod_size
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.simulator.replay.setup import require_node_groups
+from ebbtide.simulator.trace.traces import Trace
+from ebbtide.units.quantities import cpu_quantity, memory_quantity
 
 
 def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = None) -> str:
@@ -31,7 +33,7 @@ def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = 
     settings = stack_of_text(text, stack=file, file=file)
     require_node_groups(settings)
     jobs = jobs_up_to(trace, max_job_s)
-    kept = _kept(settings)
+    kept = _remaining_groups(settings)
     pools = suggested_pools(jobs, settings.region, settings.costs.pricing_assumption, kept)
     if not pools:
         raise nothing_fits(trace, len(jobs), settings.region)
@@ -46,8 +48,8 @@ def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = 
     return adapted
 
 
-def _kept(settings: StackSettings) -> dict[str, NodeGroupSettings]:
-    gpus = any(workload.gpu for workload in settings.workloads.values())
+def _remaining_groups(settings: StackSettings) -> dict[str, NodeGroupSettings]:
+    gpus = any(pod_size(workload).gpu for workload in settings.workloads.values())
     stays = {NodeKind.FIXED, NodeKind.FLEXIBLE, *([NodeKind.GPU] if gpus else [])}
     return {name: group for name, group in settings.node_groups.items() if group.kind in stays}
 
@@ -73,6 +75,11 @@ def _keys(name: str, group: NodeGroupSettings) -> Iterator[str]:
     yield f"diskSize: {group.disk_size}"
     if group.priority:
         yield f"priority: {group.priority}"
+    held = group.reserved
+    parts = [f"cpu: {cpu_quantity(held.cpu)}"] if held.cpu else []
+    parts += [f"memory: {memory_quantity(held.memory)}"] if held.memory else []
+    if parts:
+        yield f"reserved: {{ {', '.join(parts)} }}"
 
 
 def _exchanged(text: str, sections: dict[str, str]) -> str:

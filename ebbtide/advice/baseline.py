@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from ebbtide.advice.demand import changes
-from ebbtide.simulator.pools import PooledJob
-from ebbtide.simulator.waits import percentile
+from ebbtide.simulator.world.pools import PooledJob
+from ebbtide.simulator.world.waits import percentile
+from ebbtide.units.durations import ONE_DAY as _DAY
+from ebbtide.units.durations import WEEK_S as WEEK_S
 from ebbtide.vocabulary.windows import BusinessHours, wall_to_instant
 
-WEEK_S = 7 * 86_400.0
 HOUR = timedelta(hours=1)
-_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +32,14 @@ class Calendar:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class DemandHour:
     """An hour of the trace, and the weekday (0 is Monday) it counts for."""
 
     weekday: int
     begins: float  # seconds from the trace's second 0
 
 
-class Demand:
+class PoolDemand:
     """A pool's jobs, wanted at once: each starts when it is submitted."""
 
     def __init__(self, jobs: Sequence[PooledJob]) -> None:
@@ -58,21 +58,21 @@ class Demand:
         return found
 
 
-def morning_slots(calendar: Calendar, weeks: Sequence[int], hour: int) -> list[Slot]:
+def morning_slots(calendar: Calendar, weeks: Sequence[int], hour: int) -> list[DemandHour]:
     """The `hour`-th hour after each opening in these weeks of the trace."""
-    found: list[Slot] = []
+    found: list[DemandHour] = []
     for week in weeks:
         begin = calendar.start.astimezone(UTC) + timedelta(seconds=week * WEEK_S)
         for span in calendar.hours.open_spans(begin, begin + 7 * _DAY):
             if begin <= span.start < begin + 7 * _DAY:
                 local = calendar.hours.local(span.start)
-                found.append(Slot(local.weekday(), calendar.seconds(span.start + hour * HOUR)))
+                found.append(DemandHour(local.weekday(), calendar.seconds(span.start + hour * HOUR)))
     return found
 
 
-def daily_slots(calendar: Calendar, weeks: Sequence[int], hour: int) -> list[Slot]:
+def daily_slots(calendar: Calendar, weeks: Sequence[int], hour: int) -> list[DemandHour]:
     """The hour from `hour` o'clock, local time, on each day of these weeks."""
-    return [Slot(day.weekday(), calendar.seconds(instant)) for day, instant in _clock(calendar, weeks, hour)]
+    return [DemandHour(day.weekday(), calendar.seconds(instant)) for day, instant in _clock(calendar, weeks, hour)]
 
 
 def _clock(calendar: Calendar, weeks: Sequence[int], hour: int) -> Iterator[tuple[datetime, datetime]]:
@@ -86,7 +86,7 @@ def _clock(calendar: Calendar, weeks: Sequence[int], hour: int) -> Iterator[tupl
                 yield day, instant
 
 
-def by_weekday(demand: Demand, slots: Sequence[Slot], quantile: float) -> Mapping[int, int]:
+def by_weekday(demand: PoolDemand, slots: Sequence[DemandHour], quantile: float) -> Mapping[int, int]:
     """The quantile of the peak wanted in these slots, for each weekday that has any."""
     values: dict[int, list[int]] = {}
     for slot in slots:

@@ -17,8 +17,8 @@ from ebbtide.advice.demand import NODE_OVERHEAD_S, Span, spread_node_hours
 from ebbtide.advice.slots import Slot
 from ebbtide.prices import Capacity
 from ebbtide.settings.placement import PodSize, fits
-from ebbtide.simulator.gangs import NODE_GPUS, is_gang
-from ebbtide.simulator.traces import Job
+from ebbtide.simulator.trace.traces import Job
+from ebbtide.simulator.world.gangs import NODE_GPUS, is_gang
 
 MOST_CLASSES = 6  # with and without GPUs each
 ENOUGH = 0.995

@@ -36,7 +36,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CommitmentOutcome:
     """A commitment on some usage, in mean dollars an hour."""
 
     commitment: float
@@ -64,7 +64,7 @@ def in_order(lines: Sequence[Line]) -> list[Line]:
     return sorted((line for line in lines if line.rate < line.price), key=lambda line: -line.saving)
 
 
-def outcome(lines: Sequence[Line], commitment: float, load: float = 1.0) -> Outcome:
+def outcome(lines: Sequence[Line], commitment: float, load: float = 1.0) -> CommitmentOutcome:
     """What the commitment does on these lines, all of them eligible, with `load` times their nodes."""
     hours = len(lines[0].nodes) if lines else 1
     ordered = in_order(lines)
@@ -77,7 +77,7 @@ def outcome(lines: Sequence[Line], commitment: float, load: float = 1.0) -> Outc
             covered += taken / line.rate * line.price
         used += commitment - left
     on_demand = load * sum(line.price * sum(line.nodes) for line in lines) / hours
-    return Outcome(
+    return CommitmentOutcome(
         commitment=commitment,
         usd=commitment + on_demand - covered / hours,
         used=used / hours,

@@ -10,12 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.alignment import shifted_starts
-from ebbtide.simulator.document import as_json
 from ebbtide.simulator.replay import replay
-from ebbtide.simulator.results import Replay, StrategyResult
-from ebbtide.simulator.scene import ReplayOptions
-from ebbtide.simulator.traces import Trace
+from ebbtide.simulator.replay.setup import ReplayOptions
+from ebbtide.simulator.results import Replay, StrategyResult, as_json
+from ebbtide.simulator.trace.alignment import shifted_starts
+from ebbtide.simulator.trace.traces import Trace
 
 SCHEMA = 1
 

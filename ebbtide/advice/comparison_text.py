@@ -7,14 +7,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.advice.comparison import differences
-from ebbtide.simulator.report.sentences import coverage_line, scope_line
-from ebbtide.simulator.report.words import DASH, count, dollars, duration, percent, short
+from ebbtide.report.pages.sentences import coverage_line, scope_line
+from ebbtide.report.words import DASH, count, dollars, duration, percent, short
 from ebbtide.simulator.results import Replay, StrategyResult
-from ebbtide.simulator.strategies import Strategy
+from ebbtide.simulator.strategies.plans import Strategy
 
 _SAME_START = (
-    "All stacks are replayed from one instant, the one that suits the first: a change of hours moves no job of the "
-    "trace."
+    "All stacks are replayed from the same start, aligned with the first stack's hours: a change of hours moves no job."
 )
 
 

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from ebbtide.simulator.strategies import NODE_BOOT_S, UNNEEDED_S
+from ebbtide.simulator.strategies.plans import NODE_BOOT_S, UNNEEDED_S
 
 Span: TypeAlias = tuple[float, float]  # start and end, in seconds
 

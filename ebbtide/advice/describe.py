@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ebbtide.advice.demand import changes
-from ebbtide.simulator.alignment import busiest_half_day
-from ebbtide.simulator.days import DAY_S
-from ebbtide.simulator.traces import Job, Trace
+from ebbtide.simulator.trace.alignment import busiest_half_day
+from ebbtide.simulator.trace.traces import Job, Trace
+from ebbtide.units.durations import DAY_S
+from ebbtide.units.durations import HOUR_S as _HOUR_S
 
 SHORT_S = 8 * 3600.0
 LONG_S = 24 * 3600.0
 BATCH_S = 60.0
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 MIXES = 8
-_HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,25 +249,25 @@ def _findings(arrivals: Arrivals, durations: Durations, wanted: Sequence[Wanted]
     told = wanted[0].resource if wanted else ""  # GPUs where there are any: the other follows from it, as a rule
     for some in (some for some in wanted if some.resource == told):
         yield (
-            f"{some.resource} of {'all jobs' if some.jobs == 'all' else 'jobs up to 8 h'}: wanted at once "
-            f"{some.mean:,.1f} in the mean and {some.peak:,.1f} at most, so no scaling saves more than "
-            f"{some.most_saved:.0%} against a fleet for the peak."
+            f"{some.resource} of {'all jobs' if some.jobs == 'all' else 'jobs up to 8 h'}: demand is "
+            f"{some.mean:,.1f} on average and {some.peak:,.1f} at peak, so no scaling saves more than "
+            f"{some.most_saved:.0%} relative to a fleet sized for the peak."
         )
     if durations.work_over_24h > 1 / 3:
         yield (
             f"{durations.work_over_24h:.0%} of the work is in jobs over 24 h ({durations.jobs_over_24h:.1%} of the "
-            "jobs): they hold their nodes through the night, and no scaler may take those."
+            "jobs): their nodes stay busy overnight and cannot be removed."
         )
     whole = next((some for some in wanted if some.jobs == "all"), None)
     night = whole.busiest_12h_to_rest if whole else None
     if night is not None and night < 4 / 3:
         yield (
-            f"Capacity wanted hardly has a night: the busiest 12 hours want {night:.2f} times what the others do. "
-            "Savings come from the hours between bursts, by day too, more than from closing time."
+            f"Demand hardly drops overnight: in the busiest 12 hours it is {night:.2f} times that of the other 12. "
+            "Savings come from the time between bursts, by day too, more than from the time outside business hours."
         )
     if arrivals.hourly_var_to_mean > 2:
         yield (
             f"Jobs come in bursts: the variance of hourly arrivals is {arrivals.hourly_var_to_mean:.0f} times their "
-            f"mean (1 if they came independently), and {arrivals.in_batches:.0%} of jobs follow one alike within a "
-            "minute. Nodes have to come fast, and averages say little about waits."
+            f"mean (1 for independent arrivals), and {arrivals.in_batches:.0%} of jobs follow a similar one within a "
+            "minute. Nodes have to start fast, and averages say little about waits."
         )

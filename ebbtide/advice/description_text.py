@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ebbtide.advice.describe import Arrivals, Description
-from ebbtide.simulator.report.words import duration, percent, several
+from ebbtide.report.words import duration, percent, several
 
 SCHEMA = 1
 _BAR = 24
@@ -77,7 +77,7 @@ def _sizes(found: Description) -> Iterator[str]:
 
 
 def _wanted(found: Description) -> Iterator[str]:
-    yield f"{'wanted at once':<20}{'mean':>9}{'p95':>9}{'peak':>9}{'12 h/12 h':>11}{'at most saved':>15}"
+    yield f"{'demand':<20}{'mean':>9}{'p95':>9}{'peak':>9}{'12 h/12 h':>11}{'max. saving':>15}"
     for some in found.wanted:
         night = "-" if some.busiest_12h_to_rest is None else f"{some.busiest_12h_to_rest:.2f}"
         yield (

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from ebbtide.advice.baseline import Calendar, Demand, by_weekday, daily_slots, middle, morning_slots
-from ebbtide.settings.business_hours import Overnight
+from ebbtide.advice.baseline import Calendar, PoolDemand, by_weekday, daily_slots, middle, morning_slots
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.workers import Morning
+from ebbtide.settings.sections.business_hours import Overnight
+from ebbtide.settings.sections.workers import Morning
 
 LONGEST_MORNING = 4  # hours after opening that one floor may reach
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -26,18 +26,18 @@ class Means(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FloorRule:
     """How a floor follows from what was wanted."""
 
     means: Means
     quantile: float
 
 
-RULES = tuple(Rule(means, quantile) for means in Means for quantile in (0.25, 0.5, 0.9))
+RULES = tuple(FloorRule(means, quantile) for means in Means for quantile in (0.25, 0.5, 0.9))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
+class LearntFloor:
     """One pool's floor. `at` is an hour of the local day, of `overnight` only; `hours` is 0 for `min`."""
 
     pool: str
@@ -59,18 +59,20 @@ class Floor:
             case Means.MIN:
                 return f"min: {self.workers}"
 
-    def reason(self, rule: Rule, weeks: int) -> str:
+    def reason(self, rule: FloorRule, weeks: int) -> str:
         days = ", ".join(f"{_WEEKDAYS[day]} {count}" for day, count in self.wanted.items())
         when = {
             Means.MORNING: "in the first hour after opening",
             Means.OVERNIGHT: f"in the hour from {self.at:02d}:00",
-            Means.MIN: "in the hour that wants least",
+            Means.MIN: "in the hour with the least demand",
         }[self.means]
         share = f"not exceeded in {rule.quantile:.0%} of {weeks} weeks"
-        return f"workers wanted {when}, {share}: {days}; the middle one is taken"
+        return f"workers wanted {when}, {share}: {days}; the median is taken"
 
 
-def floor_of(rule: Rule, pool: str, demand: Demand, calendar: Calendar, weeks: Sequence[int]) -> Floor | None:
+def floor_of(
+    rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
+) -> LearntFloor | None:
     """What the rule asks of a pool after these weeks; None where nobody was wanted."""
     match rule.means:
         case Means.MORNING:
@@ -81,7 +83,9 @@ def floor_of(rule: Rule, pool: str, demand: Demand, calendar: Calendar, weeks: S
             return _min(rule, pool, demand, calendar, weeks)
 
 
-def _morning(rule: Rule, pool: str, demand: Demand, calendar: Calendar, weeks: Sequence[int]) -> Floor | None:
+def _morning(
+    rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
+) -> LearntFloor | None:
     """As many as the first hour wants, for as long as the hours after it want no fewer."""
     wanted = [
         by_weekday(demand, morning_slots(calendar, weeks, hour), rule.quantile) for hour in range(LONGEST_MORNING)
@@ -92,10 +96,12 @@ def _morning(rule: Rule, pool: str, demand: Demand, calendar: Calendar, weeks: S
     hours = 1
     while hours < LONGEST_MORNING and middle(list(wanted[hours].values())) >= workers:
         hours += 1
-    return Floor(pool=pool, means=rule.means, workers=workers, hours=hours, wanted=wanted[0])
+    return LearntFloor(pool=pool, means=rule.means, workers=workers, hours=hours, wanted=wanted[0])
 
 
-def _overnight(rule: Rule, pool: str, demand: Demand, calendar: Calendar, weeks: Sequence[int]) -> Floor | None:
+def _overnight(
+    rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
+) -> LearntFloor | None:
     """The stretch of the day with most worker-hours wanted without a break; a whole day is `min`'s."""
     wanted = [by_weekday(demand, daily_slots(calendar, weeks, hour), rule.quantile) for hour in range(24)]
     count = [middle(list(of_hour.values())) for of_hour in wanted]
@@ -109,19 +115,21 @@ def _overnight(rule: Rule, pool: str, demand: Demand, calendar: Calendar, weeks:
     if best is None:
         return None
     total, earliness, hours = best
-    return Floor(
+    return LearntFloor(
         pool=pool, means=rule.means, workers=total // hours, hours=hours, at=-earliness, wanted=wanted[-earliness]
     )
 
 
-def _min(rule: Rule, pool: str, demand: Demand, calendar: Calendar, weeks: Sequence[int]) -> Floor | None:
+def _min(
+    rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
+) -> LearntFloor | None:
     wanted = [by_weekday(demand, daily_slots(calendar, weeks, hour), rule.quantile) for hour in range(24)]
     least = min(wanted, key=lambda of_hour: middle(list(of_hour.values())))
     workers = middle(list(least.values()))
-    return Floor(pool=pool, means=rule.means, workers=workers, wanted=least) if workers else None
+    return LearntFloor(pool=pool, means=rule.means, workers=workers, wanted=least) if workers else None
 
 
-def with_floors(settings: StackSettings, floors: Sequence[Floor]) -> StackSettings:
+def with_floors(settings: StackSettings, floors: Sequence[LearntFloor]) -> StackSettings:
     """The stack with these floors beside what it plans already; none above its pool's max, none below what is there."""
     workers = dict(settings.workers)
     overnight = list(settings.business_hours.overnight)

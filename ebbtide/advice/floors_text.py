@@ -5,14 +5,15 @@ from dataclasses import asdict
 from typing import Any
 
 from ebbtide.advice.floors import Means
-from ebbtide.advice.trials import MORNING_HOURS, FloorAdvice, Trial, Verdict
-from ebbtide.simulator.report.words import dollars, duration, percent
+from ebbtide.advice.trials import MORNING_HOURS, FloorAdvice, Trial, TrialOutcome
+from ebbtide.report.words import dollars, duration, percent
 
 SCHEMA = 1
 
 
 def as_json(advice: FloorAdvice) -> dict[str, Any]:
     """Plain values; `advised` are the places of those advised in `trials`."""
+    total = None if advice.total is None else _outcome(advice.total)
     return {
         "schema": SCHEMA,
         "stack": advice.stack,
@@ -21,7 +22,8 @@ def as_json(advice: FloorAdvice) -> dict[str, Any]:
         "spend": advice.spend,
         "trials": [_trial(trial, advice.weeks) for trial in advice.trials],
         "advised": [advice.trials.index(trial) for trial in advice.advised],
-        "together": None if advice.together is None else _verdict(advice.together),
+        "total": total,
+        "together": total,  # its former name
     }
 
 
@@ -32,11 +34,11 @@ def _trial(trial: Trial, weeks: int) -> dict[str, Any]:
         "quantile": trial.rule.quantile,
         "line": trial.floor.line,
         "reason": trial.floor.reason(trial.rule, weeks),
-        **_verdict(trial.verdict),
+        **_outcome(trial.verdict),
     }
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _outcome(verdict: TrialOutcome) -> dict[str, Any]:
     return {
         **asdict(verdict),
         "usd": list(verdict.usd),
@@ -51,7 +53,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 def as_text(advice: FloorAdvice) -> str:
     lines = [
         f"{advice.stack} on {advice.trace}",
-        f"Floors learnt from all weeks but one and replayed on that one, {advice.weeks} weeks in turn.",
+        f"Floors are learnt from all weeks but one and tested on that one, {advice.weeks} weeks in turn.",
         "",
         *_advice(advice),
         "",
@@ -59,15 +61,15 @@ def as_text(advice: FloorAdvice) -> str:
         *(_row(trial, advised=trial in advice.advised) for trial in advice.trials),
         "",
         f"Waiting: of all jobs submitted in the first {MORNING_HOURS} hours after an opening, in all these weeks.",
-        f"* is advised: it cut that in most weeks; all together add at most {percent(advice.spend)} to the bill.",
+        f"* is advised: it cut this in most weeks; in total they add at most {percent(advice.spend)} to the bill.",
         "Each week is replayed from an empty cluster. Dollars are nodes only, at the stack's own pricing assumption.",
     ]
     return "\n".join(lines)
 
 
 def _advice(advice: FloorAdvice) -> Iterator[str]:
-    if advice.together is None:
-        yield "No floor is worth it on this load: none cut the mornings' waits in most weeks within the limit."
+    if advice.total is None:
+        yield "No floor is worth its cost on this load: none cut the mornings' waits in most weeks within the limit."
         return
     for trial in advice.advised:
         above = (
@@ -76,10 +78,10 @@ def _advice(advice: FloorAdvice) -> Iterator[str]:
         yield f"# {trial.floor.reason(trial.rule, advice.weeks)}"
         yield f"{above}:"
         yield f"  {trial.floor.line}"
-    found = advice.together
+    found = advice.total
     yield ""
     yield (
-        f"Together: the p95 wait of {found.jobs} jobs from {duration(found.p95_wait_s[0])} to "
+        f"In total: the p95 wait of {found.jobs} jobs from {duration(found.p95_wait_s[0])} to "
         f"{duration(found.p95_wait_s[1])}, the mean from {duration(found.mean_wait_s[0])} to "
         f"{duration(found.mean_wait_s[1])}, for {dollars(found.usd_a_month)} a month ({percent(found.cost_share)})."
     )

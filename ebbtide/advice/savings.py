@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from ebbtide.advice.commitment import (
+    CommitmentOutcome,
     Line,
-    Outcome,
     best_commitment,
     break_even_load,
     floor_commitment,
@@ -24,11 +24,11 @@ from ebbtide.advice.commitment import (
     regret,
 )
 from ebbtide.advice.usage import Usage
+from ebbtide.labels import NodeKind
 from ebbtide.prices import NoPrice, PricingAssumption, hourly, on_demand, plans_are_derived, price_date
 from ebbtide.settings.model import StackSettings
-from ebbtide.vocabulary.labels import NodeKind
+from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
 
-HOURS_PER_MONTH = 730.0
 LOADS = (0.5, 1.0, 2.0)
 FEWEST_HOURS = 14 * 24
 PLANS = tuple(plan for plan in PricingAssumption if plan is not PricingAssumption.ON_DEMAND)
@@ -36,7 +36,7 @@ PLANS = tuple(plan for plan in PricingAssumption if plan is not PricingAssumptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """A part of the usage, all groups together."""
+    """A part of the usage, of all groups in total."""
 
     name: str
     node_hours: float
@@ -136,7 +136,7 @@ def _offer(
     taken = {scope: best if beyond_floor else min(best, floors[scope]) for scope, best in bests.items()}
     covered = {group for lines in _groups_of(settings, prices, plan).values() for group in lines}
     outside = sum(prices[group] * _mean(usage.nodes[group]) for group in prices if group not in covered)
-    whole = _together([outcome(lines, taken[scope]) for scope, lines in scopes.items()])
+    whole = _total([outcome(lines, taken[scope]) for scope, lines in scopes.items()])
     return Offer(
         plan=plan.value,
         years=3 if "3y" in plan.value else 1,
@@ -192,8 +192,8 @@ def _has_discount(region: str, kind: str, plan: PricingAssumption) -> bool:
         return False
 
 
-def _together(parts: Sequence[Outcome]) -> Outcome:
-    return Outcome(
+def _total(parts: Sequence[CommitmentOutcome]) -> CommitmentOutcome:
+    return CommitmentOutcome(
         commitment=sum(part.commitment for part in parts),
         usd=sum(part.usd for part in parts),
         used=sum(part.used for part in parts),
@@ -269,7 +269,7 @@ def _assumptions(settings: StackSettings, usage: Usage, eligible: Mapping[str, f
     if usage.hours < FEWEST_HOURS:
         yield f"{usage.hours} hours are less than two weeks: a floor over so few nights proves little."
     if usage.missing_hours:
-        yield f"{usage.missing_hours} hours between the first and the last are missing: left out, not taken for idle."
+        yield f"{usage.missing_hours} hours between the first and the last are missing: excluded, not counted as idle."
     spot = [name for name in usage.nodes if settings.node_groups[name].kind is NodeKind.SPOT]
     if spot:
         yield f"Plans never cover spot: {', '.join(spot)} is in the bill here at on-demand prices, and in no plan."

@@ -35,7 +35,7 @@ class Slot:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Jobs go to the smallest pool that fits, compared as `ebbtide.simulator.pools` compares them."""
+        """Jobs go to the smallest pool that fits, compared as `ebbtide.simulator.world.pools` compares them."""
         return (self.size.gpu, self.size.cpu, self.size.memory)
 
 

@@ -13,8 +13,8 @@ from ebbtide.advice.classes import SizeClass, members, size_classes, spans_of
 from ebbtide.advice.demand import peak_at_once
 from ebbtide.advice.slots import slots
 from ebbtide.prices import PricingAssumption
-from ebbtide.settings.placement import cpu_text, memory_text
-from ebbtide.simulator.traces import Job, Trace
+from ebbtide.simulator.trace.traces import Job, Trace
+from ebbtide.units.quantities import cpu_text, memory_text
 
 REGION = "us-east-1"
 ASSUMPTION = PricingAssumption.COMPUTE_1Y

@@ -2,7 +2,7 @@
 
 So no floor is judged on a week it was learnt from. Each week is replayed from an empty cluster, before and after alike.
 What counts is what people feel, the waiting of jobs that were submitted in the first hours after an opening, and what
-it costs. A floor is advised if it cut that waiting on the held-out weeks together and in most of them; of several for a
+it costs. A floor is advised if it cut that waiting on the held-out weeks in total and in most of them; of several for a
 pool the one that cut most within the spending limit; of all pools those that cut most for their money until the limit
 is spent. Those advised are then tried together, since their nodes are shared.
 """
@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from ebbtide.advice.baseline import WEEK_S, Calendar, Demand, morning_slots
-from ebbtide.advice.floors import RULES, Floor, Means, Rule, floor_of, with_floors
+from ebbtide.advice.baseline import WEEK_S, Calendar, PoolDemand, morning_slots
+from ebbtide.advice.floors import RULES, FloorRule, LearntFloor, Means, floor_of, with_floors
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.alignment import shifted_starts
 from ebbtide.simulator.billing import usd_per_day
-from ebbtide.simulator.edges import Tally
-from ebbtide.simulator.replay import controlled, setup_of
-from ebbtide.simulator.scene import ReplayError, ReplayOptions, Scene, scene_of
-from ebbtide.simulator.strategies import Strategy, cluster_plan
-from ebbtide.simulator.traces import Job, Trace
-from ebbtide.simulator.waits import percentile, rank
-from ebbtide.simulator.workers import JobRun, runs_of
-from ebbtide.simulator.world import World
+from ebbtide.simulator.replay.run import controlled, world_setup_of
+from ebbtide.simulator.replay.setup import ReplayError, ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.trace.alignment import shifted_starts
+from ebbtide.simulator.trace.traces import Job, Trace
+from ebbtide.simulator.world.edges import Tally
+from ebbtide.simulator.world.waits import percentile, rank
+from ebbtide.simulator.world.workers import JobRun, runs_of
+from ebbtide.simulator.world.world import World
 
 MORNING_HOURS = 2
 FEWEST_WEEKS = 2
@@ -46,8 +46,8 @@ class Week:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """A set of floors on the held-out weeks together: before and after."""
+class TrialOutcome:
+    """A set of floors on the held-out weeks in total: before and after."""
 
     weeks: int
     weeks_better: int
@@ -74,9 +74,9 @@ class Verdict:
 class Trial:
     """A rule for one pool: the floor it gives after all weeks, and how it did on weeks it had not seen."""
 
-    rule: Rule
-    floor: Floor
-    verdict: Verdict
+    rule: FloorRule
+    floor: LearntFloor
+    verdict: TrialOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class FloorAdvice:
     spend: float  # the most that the floors may add to the bill, a fraction
     trials: tuple[Trial, ...]
     advised: tuple[Trial, ...]
-    together: Verdict | None  # of those advised; None where none is
+    total: TrialOutcome | None  # of those advised; None where none is
 
 
 def floor_advice(
@@ -99,7 +99,7 @@ def floor_advice(
 ) -> FloorAdvice:
     """Try every rule on every pool. Raises `ReplayError`, `ebbtide.prices.NoPrice`."""
     course = _Course(settings, trace, options)
-    asked = [(rule, pool) for pool in course.demands for rule in _told_apart(len(course.weeks) - 1)]
+    asked = [(rule, pool) for pool in course.demands for rule in _distinct_rules(len(course.weeks) - 1)]
     trials: list[Trial] = []
     for done, (rule, pool) in enumerate(asked):
         progress(done, len(asked) + 1)
@@ -115,13 +115,13 @@ def floor_advice(
         spend=spend,
         trials=tuple(trials),
         advised=advised,
-        together=course.judged([(trial.rule, trial.floor.pool) for trial in advised]) if advised else None,
+        total=course.judged([(trial.rule, trial.floor.pool) for trial in advised]) if advised else None,
     )
 
 
-def _told_apart(weeks: int) -> list[Rule]:
+def _distinct_rules(weeks: int) -> list[FloorRule]:
     """The rules that differ after so many weeks: of quantiles that take the same value only the middle-most stays."""
-    kept: dict[tuple[Means, int], Rule] = {}
+    kept: dict[tuple[Means, int], FloorRule] = {}
     for rule in sorted(RULES, key=lambda rule: abs(rule.quantile - 0.5)):
         kept.setdefault((rule.means, rank(weeks, rule.quantile)), rule)
     return [rule for rule in RULES if rule in kept.values()]
@@ -153,11 +153,11 @@ class _Course:
     """The weeks of a trace on one stack, each with its replay as it is."""
 
     def __init__(self, settings: StackSettings, trace: Trace, options: ReplayOptions) -> None:
-        whole = scene_of(settings, trace, options)
+        whole = replay_setup_of(settings, trace, options)
         self._settings, self._trace, self._options = settings, trace, options
         self._calendar = Calendar(hours=whole.config.hours, start=whole.start)
-        self.demands: Mapping[str, Demand] = {
-            pool: Demand([job for job in whole.jobs if job.pool == pool])
+        self.demands: Mapping[str, PoolDemand] = {
+            pool: PoolDemand([job for job in whole.jobs if job.pool == pool])
             for pool in settings.workers
             if any(job.pool == pool for job in whole.jobs)
         }
@@ -168,12 +168,12 @@ class _Course:
                 f"trace {trace.name}: wanted at least {FEWEST_WEEKS} whole weeks with jobs, one to learn from and one "
                 f"to judge by, found {len(self.weeks)} in {whole.end_s / 86400:.0f} days (for example itp2021-a)"
             )
-        self._known: dict[tuple[int, tuple[Floor, ...]], Week] = {}
+        self._known: dict[tuple[int, tuple[LearntFloor, ...]], Week] = {}
 
-    def learnt(self, rule: Rule, pool: str, weeks: Sequence[int]) -> Floor | None:
+    def learnt(self, rule: FloorRule, pool: str, weeks: Sequence[int]) -> LearntFloor | None:
         return floor_of(rule, pool, self.demands[pool], self._calendar, weeks)
 
-    def judged(self, asked: Sequence[tuple[Rule, str]]) -> Verdict:
+    def judged(self, asked: Sequence[tuple[FloorRule, str]]) -> TrialOutcome:
         """Each week with what the others teach."""
         pairs: list[tuple[Week, Week]] = []
         for week in self.weeks:
@@ -186,7 +186,7 @@ class _Course:
         begin = week * WEEK_S
         return [job for job in self._trace.jobs if begin <= job.submitted_at < begin + WEEK_S]
 
-    def _played(self, week: int, floors: tuple[Floor, ...]) -> Week:
+    def _played(self, week: int, floors: tuple[LearntFloor, ...]) -> Week:
         """Two rules often give the same floor: a week is replayed once for each."""
         lines = tuple(replace(floor, wanted={}) for floor in floors)
         found = self._known.get((week, lines))
@@ -199,34 +199,34 @@ class _Course:
         jobs = tuple(replace(job, submitted_at=job.submitted_at - begin) for job in self._jobs_of(week))
         (start,) = shifted_starts(self._calendar.start, [timedelta(seconds=begin)])
         options = replace(self._options, days=None, start=start)
-        return _week(scene_of(settings, Trace(self._trace.name, jobs), options))
+        return _week(replay_setup_of(settings, Trace(self._trace.name, jobs), options))
 
 
-def _week(scene: Scene) -> Week:
+def _week(setup: ReplaySetup) -> Week:
     strategy = Strategy.FIXED_FLEXIBLE
-    plan = cluster_plan(scene.settings, strategy)
-    jobs = runs_of(scene.jobs)
-    world = World(plan, jobs, setup_of(scene, strategy))
-    controlled(scene.config, world, Tally())
+    plan = cluster_plan(setup.settings, strategy)
+    jobs = runs_of(setup.jobs)
+    world = World(plan, jobs, world_setup_of(setup, strategy))
+    controlled(setup.config, world, Tally())
     return Week(
-        usd=sum(usd_per_day(world.recorder.series(), plan.money.assumed, scene.day_ends)),
-        waits_s=tuple(_morning_waits(jobs, scene)),
+        usd=sum(usd_per_day(world.recorder.series(), plan.money.assumed, setup.day_ends)),
+        waits_s=tuple(_morning_waits(jobs, setup)),
     )
 
 
-def _morning_waits(jobs: Sequence[JobRun], scene: Scene) -> Iterator[float]:
-    calendar = Calendar(hours=scene.config.hours, start=scene.start)
+def _morning_waits(jobs: Sequence[JobRun], setup: ReplaySetup) -> Iterator[float]:
+    calendar = Calendar(hours=setup.config.hours, start=setup.start)
     openings = [slot.begins for slot in morning_slots(calendar, [0], 0)]
     for job in jobs:
         if any(0 <= job.submitted_at - opening < MORNING_HOURS * 3600 for opening in openings):
-            yield (scene.end_s if job.started_at is None else job.started_at) - job.submitted_at
+            yield (setup.end_s if job.started_at is None else job.started_at) - job.submitted_at
 
 
-def _verdict(weeks: Sequence[tuple[Week, Week]]) -> Verdict:
+def _verdict(weeks: Sequence[tuple[Week, Week]]) -> TrialOutcome:
     sides = [[pair[side] for pair in weeks] for side in (0, 1)]
     waits = [[wait for week in side for wait in week.waits_s] for side in sides]
     before, after = sides
-    return Verdict(
+    return TrialOutcome(
         weeks=len(weeks),
         weeks_better=sum(new.hours < old.hours for old, new in weeks),
         jobs=len(waits[0]),

@@ -1,4 +1,4 @@
-"""Nodes by hour and group: what a commitment is reckoned on, replayed or recorded.
+"""Nodes by hour and group: what a commitment is calculated from, replayed or recorded.
 
 A recorded file is CSV with the columns hour, group, nodes: an ISO time with a zone, the name of a node group of the
 stack, and the mean number of nodes in that hour (1.5: a second one for half of it). A group that an hour does not name
@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
+from ebbtide.settings.file.problems import one_line, show
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.problems import one_line, show
-from ebbtide.simulator.days import DAY_S
 from ebbtide.simulator.results import Replay, Series
-from ebbtide.simulator.strategies import Strategy
-from ebbtide.simulator.trace_table import header_text
+from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.trace.table import header_text
+from ebbtide.units.durations import DAY_S
 from ebbtide.vocabulary.windows import BusinessHours
 
 COLUMNS = ("hour", "group", "nodes")

@@ -1,8 +1,8 @@
 """The `ebbtide` command. Each subcommand is a module of its own, imported when it is used.
 
-So `ebbtide check` pays neither for Pulumi nor for a simulator. A command module `ebbtide/cli/<name>.py` exposes
-`command = typer.Typer(add_completion=False)` with one `@command.command()` function, or several that are commands of
-its own; its name and its line of help stand in `COMMANDS`.
+So `ebbtide check` loads neither Pulumi nor the simulator. A command module has `command = typer.Typer(…)` with one
+`@command.command()` function; or with several, each a command of `COMMANDS`, or a group (`ebbtide prices show`).
+The name and the line of help of each command stand in `COMMANDS`.
 
 Exit codes: 0 fine, 1 the answer is "no", 2 wrong use, 130 interrupted.
 """
@@ -18,6 +18,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from ebbtide.cli.console import fail
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -28,24 +30,26 @@ class Command:
 
 COMMANDS = {
     "new": Command("ebbtide.cli.new", "", "Write the stack file of a new customer."),
-    "check": Command("ebbtide.cli.check", "", "Check stack files: every fault at once, or a summary."),
+    "check": Command("ebbtide.cli.check", "", "Check stack files: all problems at once, or a summary."),
     "render": Command("ebbtide.cli.render", "provision", "Show what a stack would create and cost, without a cloud."),
     "preview": Command("ebbtide.cli.preview", "provision", "Show what a change does, before it is merged."),
-    "changed": Command("ebbtide.cli.changed", "", "Name the stacks that differ from a git ref."),
+    "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
     "comment": Command("ebbtide.cli.comment", "", "Write a preview into one comment of a pull request."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or get newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "scenario": Command("ebbtide.cli.scenario", "simulate", "Replay scenarios of the cluster autoscaler."),
     "advise": Command("ebbtide.cli.advise", "simulate", "Advise on commitments and floors, from replayed usage."),
-    "demo": Command("ebbtide.cli.demo", "demo", "Watch real workers grow and go to zero on this machine."),
-    "probe": Command("ebbtide.cli.probe", "controller", "Name what a cluster lacks for Ebbtide."),
+    "demo": Command("ebbtide.cli.demo", "demo", "Scale real workers up and to zero on this machine."),
+    "probe": Command("ebbtide.cli.probe", "controller", "List what a cluster lacks for Ebbtide."),
     "status": Command("ebbtide.cli.status", "controller", "Show what the controller sees and wants."),
     "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, or why a node is still there."),
-    "pause": Command("ebbtide.cli.pause", "controller", "Tell the controller to leave pools and budgets alone."),
-    "resume": Command("ebbtide.cli.resume", "controller", "Take a pause back, and what was kept up."),
-    "keep": Command("ebbtide.cli.keep", "controller", "Lower and open nothing until a given time."),
-    "maintenance": Command("ebbtide.cli.maintenance", "controller", "Open fixed budgets for a while, then close them."),
-    "release": Command("ebbtide.cli.release", "controller", "Give the controller's fields back; values stay."),
+    "pause": Command("ebbtide.cli.holds", "controller", "Stop the controller from changing pools and budgets."),
+    "resume": Command("ebbtide.cli.holds", "controller", "End a pause or a keep."),
+    "keep": Command("ebbtide.cli.holds", "controller", "Lower no workers and open no budgets until a given time."),
+    "maintenance": Command(
+        "ebbtide.cli.maintenance", "controller", "Open fixed workloads' budgets, then close them again."
+    ),
+    "release": Command("ebbtide.cli.holds", "controller", "Give up the controller's field ownership; values stay."),
 }
 
 
@@ -64,8 +68,7 @@ class LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
-            raise typer.Exit(130) from None
+            fail("interrupted", code=130)
 
 
 def _prices_first(args: list[str]) -> list[str]:
@@ -83,15 +86,15 @@ def _prices_first(args: list[str]) -> list[str]:
 
 
 def _imported(name: str) -> Any:
-    """The command itself. A package that is not installed is named with what brings it."""
+    """The command itself. A package that is not installed is named with the extra that brings it."""
     wanted = COMMANDS[name]
     try:
         module = import_module(wanted.module)
     except ModuleNotFoundError as missing:
         advice = f"; pip install 'ebbtide[{wanted.extra}]'" if wanted.extra else ""
-        typer.echo(f"ebbtide {name} needs {missing.name}, which is not installed{advice}", err=True)
-        raise typer.Exit(2) from None
-    return get_command(module.command)
+        fail(f"ebbtide {name} needs {missing.name}, which is not installed{advice}", code=2)
+    found = get_command(module.command)
+    return found.commands.get(name, found) if isinstance(found, TyperGroup) else found
 
 
 app = typer.Typer(
@@ -105,7 +108,7 @@ app = typer.Typer(
 )
 
 
-_PRICES_HELP = "A directory of price files that stands in for the shipped ones (ebbtide prices update writes one)."
+_PRICES_HELP = "A directory of price files to use instead of the shipped ones (ebbtide prices update writes one)."
 
 
 @app.callback()
@@ -119,12 +122,11 @@ def every_command(
     from ebbtide.prices.book import PricesInvalid
     from ebbtide.prices.tables import ENVIRONMENT, in_use
 
-    os.environ[ENVIRONMENT] = str(prices.absolute())  # what this process starts reckons alike
+    os.environ[ENVIRONMENT] = str(prices.absolute())  # what this process starts uses them too
     try:
         in_use()
     except PricesInvalid as invalid:
-        typer.echo("\n".join(invalid.problems), err=True)
-        raise typer.Exit(1) from None
+        fail(*invalid.problems)
 
 
 def _listed(name: str) -> Callable[[], None]:

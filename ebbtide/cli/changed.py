@@ -1,6 +1,6 @@
 """`ebbtide changed`: the stacks that a change concerns, as a JSON array for a workflow's matrix.
 
-The array alone is on stdout; why it is what it is goes to stderr, where a job's log shows it.
+stdout has the array and nothing else; the reasons go to stderr, where a job's log shows them.
 """
 
 import json
@@ -9,19 +9,20 @@ from typing import Annotated
 
 import typer
 
+from ebbtide.cli.console import fail
 from ebbtide.pull_requests.changed_stacks import GitFailed, changed_stacks
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_AGAINST_HELP = "The branch, tag or commit to compare with, as of where this one left it."
+_AGAINST_HELP = "The branch, tag or commit to compare with, from the merge base on."
 
 
 @command.command(epilog="Example: ebbtide changed --against origin/main")
 def changed(
     *,
     against: Annotated[str | None, typer.Option(metavar="REF", help=_AGAINST_HELP)] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All stacks in stacks/, compared with nothing.")] = False,
-    gone: Annotated[bool, typer.Option("--gone", help="Print those whose file was taken away instead.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All stacks in stacks/, without a comparison.")] = False,
+    gone: Annotated[bool, typer.Option("--gone", help="Print the stacks whose file was removed instead.")] = False,
 ) -> None:
     """Print the stacks that differ from a git ref, as JSON."""
     if (against is None) is not all_:
@@ -29,13 +30,12 @@ def changed(
     try:
         found = changed_stacks(against, Path())
     except GitFailed as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
-    if found.because:
-        typer.echo(f"all stacks: {found.because}", err=True)
+        fail(error)
+    if found.cause:
+        typer.echo(f"all stacks: {found.cause}", err=True)
     for name in found.gone:
         typer.echo(
-            f"stack {name}: its file is gone; what it made stays until `pulumi destroy` (docs/life.md)", err=True
+            f"stack {name}: its file is gone; its resources stay until `pulumi destroy` (docs/how-to/life.md)", err=True
         )
     for name in found.misnamed:
         typer.echo(f"stacks/Pulumi.{name}.yaml: wanted letters, digits, '-', '_', '.' in the stack's name", err=True)

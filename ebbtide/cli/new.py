@@ -1,24 +1,25 @@
 """`ebbtide new`: the stack file of a new customer, from a few questions or from flags.
 
-Every answer is judged by the settings themselves, put into an otherwise sound file: so a wrong one is refused in the
-same words as in `ebbtide check`, and asked again where somebody is there to answer. An existing file is never touched.
+Every answer is checked by the settings themselves, in an otherwise valid file: so a wrong one is refused in the
+same words as in `ebbtide check`, and asked again on a terminal. An existing file is never touched.
 """
 
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from ebbtide.cli.first_file import Answers, file_text, problems_of
+from ebbtide.cli.console import fail
 from ebbtide.files import Unwritable, write_file
+from ebbtide.settings.first_file import Answers, file_text, problems_of
 from ebbtide.settings.load import stack_path
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_SOUND = Answers(
+_VALID = Answers(
     customer="acme",
     timezone="UTC",
     hours="mon-fri 08:00-18:00",
@@ -28,7 +29,7 @@ _SOUND = Answers(
     longest_job="12h",
     gpu=False,
 )
-"""What stands around an answer while it is judged alone."""
+"""The other answers while one is checked."""
 
 _REGION_NEAR = {
     "Africa": "af-south-1",
@@ -44,7 +45,7 @@ class Question:
     field: str  # of `Answers`
     option: str
     words: str
-    default: Callable[[Mapping[str, str]], str]  # from what was answered so far; "" where guessing would do harm
+    default: Callable[[Mapping[str, str]], str]  # from what was answered so far; "" where a guess could do harm
 
 
 def _none(_: Mapping[str, str]) -> str:
@@ -58,11 +59,11 @@ def _region_near(given: Mapping[str, str]) -> str:
 
 QUESTIONS = (
     Question("timezone", "--timezone", "Time zone of the people who work there (Europe/Berlin)", _none),
-    Question("hours", "--hours", "Business hours; other days are closed", lambda _: _SOUND.hours),
+    Question("hours", "--hours", "Business hours; other days are closed", lambda _: _VALID.hours),
     Question("region", "--region", "AWS region", _region_near),
-    Question("queue", "--queue", "First queue", lambda _: _SOUND.queue),
+    Question("queue", "--queue", "First queue", lambda _: _VALID.queue),
     Question("image", "--image", "Image of its workers (registry.example.com/ml/train:1)", _none),
-    Question("longest_job", "--longest-job", "Longest job; no job is given longer to end (12h)", _none),
+    Question("longest_job", "--longest-job", "Longest job; none gets more time to end (12h)", _none),
 )
 
 
@@ -91,15 +92,16 @@ def new(
     path = stack_path(customer)
     _refuse_existing(path)
     try:
-        answers = _asked(customer, flags, gpu) if on_terminal() and not yes else _told(customer, flags, gpu)
+        answers = (
+            _from_dialogue(customer, flags, gpu) if on_terminal() and not yes else _from_flags(customer, flags, gpu)
+        )
     except typer.Abort:
-        typer.echo("\ninterrupted; nothing was written", err=True)
-        raise typer.Exit(130) from None
+        fail("\ninterrupted; nothing was written", code=130)
     _refuse_existing(path)  # again: questions take their time
     try:
         write_file(path, file_text(answers))
     except Unwritable as error:
-        _fail(str(error), 1)
+        fail(error)
     typer.echo(f"written: {path}")
     typer.echo(f"next: ebbtide check {customer}; ebbtide render {customer}; pulumi stack init {customer}")
 
@@ -108,55 +110,50 @@ def on_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _asked(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
+def _from_dialogue(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
     """Every answer that is not on the command line, and those on it that are wrong."""
     given: dict[str, str] = {}
     for question in QUESTIONS:
         answer = flags.get(question.field)
-        while answer is None or _said_wrong(question.field, answer, question.option):
+        while answer is None or _is_refused(question.field, answer, question.option):
             answer = str(typer.prompt(question.words, default=question.default(given) or None))
         given[question.field] = answer
     needs = typer.confirm("Do its workers need a GPU each?", default=False) if gpu is None else gpu
     return Answers(customer=customer, gpu=needs, **given)
 
 
-def _told(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
-    """Flags and defaults alone; everything that is missing or wrong is told at once."""
+def _from_flags(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
+    """Flags and defaults alone; everything that is missing or wrong is reported at once."""
     given = dict(flags)
     for question in QUESTIONS:
         if question.field not in given and (default := question.default(given)):
             given[question.field] = default
     missing = [question.option for question in QUESTIONS if question.field not in given]
     wrong = [
-        _said_wrong(question.field, given[question.field], question.option)
+        _is_refused(question.field, given[question.field], question.option)
         for question in QUESTIONS
         if question.field in given
     ]
     if missing:
-        typer.echo(f"wanted {', '.join(missing)} too: without a terminal nobody can be asked", err=True)
+        typer.echo(f"wanted {', '.join(missing)} too: without a terminal there are no questions", err=True)
     if missing or any(wrong):
         raise typer.Exit(2)
     return Answers(customer=customer, gpu=bool(gpu), **given)
 
 
-def _said_wrong(field: str, answer: str, option: str) -> bool:
-    """Whether the settings refuse an answer; if so they have said why."""
-    problems = problems_of(replace(_SOUND, **{field: answer}), option)
+def _is_refused(field: str, answer: str, option: str) -> bool:
+    """Whether the settings refuse an answer; if so the reason is printed."""
+    problems = problems_of(replace(_VALID, **{field: answer}), option)
     for problem in problems:
         typer.echo(str(problem), err=True)
     return bool(problems)
 
 
 def _refuse(field: str, answer: str, option: str) -> None:
-    if _said_wrong(field, answer, option):
+    if _is_refused(field, answer, option):
         raise typer.Exit(2)
 
 
 def _refuse_existing(path: Path) -> None:
     if path.exists():
-        _fail(f"{path}: exists already, and is left as it is; edit it, or choose another name", 1)
-
-
-def _fail(text: str, code: int) -> NoReturn:
-    typer.echo(text, err=True)
-    raise typer.Exit(code)
+        fail(f"{path}: already exists and is not changed; edit it, or choose another name")

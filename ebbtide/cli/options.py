@@ -1,15 +1,27 @@
-"""Options that several commands read alike."""
+"""Options that several commands share."""
 
 from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from ebbtide.settings.types import parse_positive_duration
+from ebbtide.settings.sections.types import parse_positive_duration
 
 
-def length(text: str) -> timedelta:
+def duration_option(text: str) -> timedelta:
     """A duration as stack files write it. Raises `typer.BadParameter`."""
     try:
         return parse_positive_duration(text)
     except ValueError:
         raise typer.BadParameter(f"wanted a duration above zero, found {text!r} (for example 8h)") from None
+
+
+Stack = Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")]
+Days = Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")]
+MaxJob = Annotated[
+    timedelta | None, typer.Option(parser=duration_option, metavar="8h", help="Leave longer jobs of the trace out.")
+]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON.")
+]

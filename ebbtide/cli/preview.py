@@ -4,7 +4,7 @@ Offline: stack files, git's own store and the shipped tables; no cloud, no clust
 `--plan` it shows what the engine found instead of what the recordings show.
 
 Ends with 0 for safe and for "needs attention", with 1 when a customer is blocked or when something could not be read,
-so that a check that nobody watches does not pass by saying less.
+so that an unattended check does not pass because it could see less.
 """
 
 from dataclasses import replace
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from ebbtide.cli.preview_text import text_parts
-from ebbtide.preview.as_json import as_json
-from ebbtide.preview.document import PreviewDocument, Verdict
-from ebbtide.preview.markdown import markdown
-from ebbtide.preview.page import Asked, preview
-from ebbtide.preview.plan import Plan, PlanUnusable, read_plan
+from ebbtide.preview.document import PreviewDocument, StackVerdict
+from ebbtide.preview.page import PageRequest, preview
+from ebbtide.preview.plan import EnginePlan, PlanUnusable, read_plan
+from ebbtide.preview.render.as_json import as_json
+from ebbtide.preview.render.markdown import markdown
+from ebbtide.preview.render.text import text_parts
 from ebbtide.settings import stack_names
-from ebbtide.simulator.traces import Trace, TraceError, bundled, find_trace
+from ebbtide.simulator.trace.traces import Trace, TraceError, bundled, find_trace
+from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -37,10 +37,10 @@ class Format(StrEnum):
 
 
 _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths."
-_AGAINST_HELP = "A git ref whose stack files stand for before, such as origin/main; default: nothing, so all is new."
+_AGAINST_HELP = "A git ref whose stack files are the state before, such as origin/main; default: none, so all is new."
 _PLAN_HELP = "Output of `pulumi preview --json` of one stack; may be repeated."
 _TRACE_HELP = f"Replay these jobs before and after: a .csv, a .csv.gz, or {', '.join(bundled())}."
-_DAYS_HELP = "With --simulate: replay so many days, from the trace's first; default: 7, or all that it has."
+_DAYS_HELP = "With --simulate: days to replay, from the trace's first; default: 7, or all that it has."
 
 
 @command.command("preview", epilog="Example: ebbtide preview demo --against origin/main --format markdown")
@@ -55,11 +55,11 @@ def preview_command(
     days: Annotated[int | None, typer.Option(metavar="N", min=1, help=_DAYS_HELP)] = None,
 ) -> None:
     """Show what a change does, before it is merged."""
-    names = _wanted(stacks or [], all_=all_)
+    names = _stack_names(stacks or [], all_=all_)
     if days is not None and simulate is None:
-        raise typer.BadParameter("--days: wanted together with --simulate TRACE")
+        raise typer.BadParameter("--days: wanted --simulate TRACE too")
     problems: list[str] = []
-    asked = Asked(
+    asked = PageRequest(
         now=datetime.now(UTC),
         against=against,
         plans=_plans(plan or [], problems),
@@ -69,11 +69,11 @@ def preview_command(
     found = preview(names, Path(), asked)
     document = replace(found, problems=(*problems, *found.problems))
     _show(document, format_)
-    if _no(document):
+    if _is_refused(document):
         raise typer.Exit(1)
 
 
-def _wanted(stacks: list[str], *, all_: bool) -> tuple[str, ...]:
+def _stack_names(stacks: list[str], *, all_: bool) -> tuple[str, ...]:
     if bool(stacks) == all_:
         raise typer.BadParameter("wanted the names of stacks, or --all (for example: ebbtide preview demo)")
     names = stack_names() if all_ else tuple(dict.fromkeys(stacks))
@@ -82,8 +82,8 @@ def _wanted(stacks: list[str], *, all_: bool) -> tuple[str, ...]:
     return names
 
 
-def _plans(paths: list[Path], problems: list[str]) -> tuple[Plan, ...]:
-    plans: list[Plan] = []
+def _plans(paths: list[Path], problems: list[str]) -> tuple[EnginePlan, ...]:
+    plans: list[EnginePlan] = []
     for path in paths:
         try:
             plans.append(read_plan(path))
@@ -102,16 +102,16 @@ def _trace(name: str | None, problems: list[str]) -> Trace | None:
 
 def _show(document: PreviewDocument, format_: Format) -> None:
     if format_ is Format.TEXT:
-        out = Console(highlight=False, markup=False, emoji=False)
+        out = console(fold=True)
         if not out.is_terminal:
-            out.width = max(out.width, _FILE_WIDTH)
+            out = console(fold=True, min_width=_FILE_WIDTH)
         for part in text_parts(document):
             out.print(part)
     else:
         typer.echo(as_json(document) if format_ is Format.JSON else markdown(document), nl=False)
 
 
-def _no(document: PreviewDocument) -> bool:
+def _is_refused(document: PreviewDocument) -> bool:
     """Blocked, or something that was asked for is not shown."""
-    blocked = any(customer.verdict is Verdict.BLOCKED for customer in document.customers)
+    blocked = any(customer.verdict is StackVerdict.BLOCKED for customer in document.customers)
     return blocked or bool(document.problems) or any(customer.incomplete for customer in document.customers)

@@ -10,13 +10,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ebbtide.cli.cluster_access import Context, Kubeconfig, OperatorApi, connect, console, fail, told
-from ebbtide.cli.probe_facts import facts_of
-from ebbtide.cli.probe_rules import verdicts_of
-from ebbtide.cli.probe_verdicts import Probed, State, Verdict
-from ebbtide.cli.probe_wants import RIGHTS, Wants, wants_of
-from ebbtide.cli.pulumi_secret import fault_of_token
+from ebbtide.cli.cluster import Context, Kubeconfig, cluster
+from ebbtide.cli.console import fail
+from ebbtide.operate.api import OperatorApi
+from ebbtide.operate.probe.facts import facts_of, fault_of_token
+from ebbtide.operate.probe.findings import Finding, Probed, State
+from ebbtide.operate.probe.rules import findings_of
+from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -32,19 +34,18 @@ def probe(
     kubeconfig: Kubeconfig = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON for tools.")] = False,
 ) -> None:
-    """Name what a cluster lacks for Ebbtide."""
+    """List what a cluster lacks for Ebbtide."""
     settings = None if stack is None else _loaded(stack)
     wants = Wants() if settings is None else wants_of(settings)
-    api = connect(kubeconfig, context or (settings and settings.cluster.context))
-    with told(api):
-        facts = facts_of(api, wants.nodes or {}, RIGHTS)
+    with cluster(kubeconfig, context or (settings and settings.cluster.context)) as api:
+        facts = facts_of(api, wants.nodes or {}, wants.rights, wants.objects)
     fault = fault_of_token(settings.stack) if settings and wants.token else None
-    verdicts = verdicts_of(Probed(facts=facts, wants=wants, clock_ahead=api.clock_ahead, token_fault=fault))
+    findings = findings_of(Probed(facts=facts, wants=wants, clock_ahead=api.clock_ahead, token_fault=fault))
     if as_json:
-        print(json.dumps(_document(api, verdicts), indent=2))
+        typer.echo(json.dumps(_document(api, findings), indent=2))
     else:
-        _show(console(), api, verdicts)
-    if any(verdict.state is State.MISSING for verdict in verdicts):
+        _show(console(), api, findings)
+    if any(finding.state is State.MISSING for finding in findings):
         raise typer.Exit(1)
 
 
@@ -52,18 +53,18 @@ def _loaded(stack: str) -> StackSettings:
     try:
         return load_stack(stack)
     except StackInvalid as invalid:
-        fail(str(invalid))
+        fail(invalid)
 
 
-def _document(api: OperatorApi, verdicts: list[Verdict]) -> dict[str, object]:
-    return {"source": api.source, "findings": [verdict._asdict() for verdict in verdicts]}
+def _document(api: OperatorApi, findings: list[Finding]) -> dict[str, object]:
+    return {"source": api.source, "findings": [finding._asdict() for finding in findings]}
 
 
-def _show(out: Console, api: OperatorApi, verdicts: list[Verdict]) -> None:
+def _show(out: Console, api: OperatorApi, findings: list[Finding]) -> None:
     out.print(api.source)
-    width = max(len(verdict.what) for verdict in verdicts)
-    for verdict in verdicts:
-        out.print(f"{verdict.state:7}  ", style=_STYLES[verdict.state], end="")
-        out.print(f"{verdict.what:{width}}  {verdict.said}")
-    missing = sum(verdict.state is State.MISSING for verdict in verdicts)
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        out.print(f"{finding.state:7}  ", style=_STYLES[finding.state], end="")
+        out.print(f"{finding.what:{width}}  {finding.said}")
+    missing = sum(finding.state is State.MISSING for finding in findings)
     out.print(f"{missing} missing" if missing else "nothing is missing")

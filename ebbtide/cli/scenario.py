@@ -3,21 +3,17 @@
 Reads one file, nothing else. The run that is shown is chosen without a look at what was recorded.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from ebbtide.cli.progress import counted
-from ebbtide.files import Unwritable, write_file
-from ebbtide.simulator.scenario import Plateau, Scenario, differences, plateaus, recorded
-from ebbtide.simulator.scenario_draws import Draws, draw
-from ebbtide.simulator.scenario_file import ScenarioInvalid, read_scenarios
+from ebbtide.cli.console import fail, progress_count, write_json
+from ebbtide.simulator.fidelity.draws import Draws, draw
+from ebbtide.simulator.fidelity.file import ScenarioInvalid, read_scenarios
+from ebbtide.simulator.fidelity.scenario import AutoscalerScenario, Plateau, differences, plateaus, recorded
+from ebbtide.terminal import console, table
 
 command = typer.Typer(rich_markup_mode=None)
 
@@ -38,24 +34,20 @@ def scenario(
     try:
         read = read_scenarios(file)
     except ScenarioInvalid as error:
-        _fail(str(error))
+        fail(error)
     for remark in read.remarks:
         typer.echo(remark, err=True)
-    found: list[tuple[Scenario, Draws]] = []
-    with counted(Console(stderr=True), "scenarios") as progress:
+    found: list[tuple[AutoscalerScenario, Draws]] = []
+    with progress_count("scenarios") as progress:
         for one in read.scenarios:
             found.append((one, draw(one, draws)))
             progress(len(found), len(read.scenarios))
     if json_file is not None:
-        document = {"scenarios": [_as_json(one, drawn) for one, drawn in found]}
-        try:
-            write_file(json_file, json.dumps(document, indent=2) + "\n")
-        except Unwritable as error:
-            _fail(str(error))
+        write_json(json_file, {"scenarios": [_as_json(one, drawn) for one, drawn in found]})
     _show(found)
 
 
-def _as_json(one: Scenario, drawn: Draws) -> dict[str, Any]:
+def _as_json(one: AutoscalerScenario, drawn: Draws) -> dict[str, Any]:
     run = drawn.shown
     return {
         "name": one["name"],
@@ -66,21 +58,19 @@ def _as_json(one: Scenario, drawn: Draws) -> dict[str, Any]:
     }
 
 
-def _show(found: Sequence[tuple[Scenario, Draws]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("scenario", overflow="fold")
-    table.add_column("nodes, and since when", overflow="fold")
-    table.add_column("recording holds in", justify="right")
-    table.add_column("worst time", justify="right")
-    for one, drawn in found:
-        told = f"{drawn.holding} of {drawn.of}" if recorded(one) else "not recorded"
-        worst = f"{drawn.apart_s:.1f} s off" if recorded(one) and drawn.holding else ""
-        table.add_row(str(one["name"]), _nodes(plateaus(drawn.shown.nodes, float(one["end_s"]))), told, worst)
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.print(table)
+def _show(found: Sequence[tuple[AutoscalerScenario, Draws]]) -> None:
+    columns = ("scenario", "nodes, and since when", ">recording holds in", ">worst time")
+    out = console(fold=True)
+    out.print(table(columns, (_row(one, drawn) for one, drawn in found), fold=None))
     for one, drawn in found:
         for line in differences(one, drawn.shown):
-            console.print(f"{one['name']}: {line}", soft_wrap=True)
+            out.print(f"{one['name']}: {line}", soft_wrap=True)
+
+
+def _row(one: AutoscalerScenario, drawn: Draws) -> tuple[str, ...]:
+    holds = f"{drawn.holding} of {drawn.of}" if recorded(one) else "not recorded"
+    worst = f"{drawn.apart_s:.1f} s off" if recorded(one) and drawn.holding else ""
+    return (str(one["name"]), _nodes(plateaus(drawn.shown.nodes, float(one["end_s"]))), holds, worst)
 
 
 def _nodes(rows: Sequence[Plateau]) -> str:
@@ -88,8 +78,3 @@ def _nodes(rows: Sequence[Plateau]) -> str:
         f"{', '.join(f'{count} {group}' for group, count in counts.items()) or 'none'} at {t:.1f} s"
         for t, counts in rows
     )
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)

@@ -10,22 +10,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from ebbtide.cli.options import length
-from ebbtide.cli.outputs import fail, finish
-from ebbtide.cli.progress import replay_with_bars
+from ebbtide.cli.console import fail, finish, replay_with_bars, write
+from ebbtide.cli.options import Days, JsonFile, MaxJob, duration_option
 from ebbtide.files import Unwritable
-from ebbtide.prices import NoPrice
+from ebbtide.report import strategy_table
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
-from ebbtide.settings.types import parse_positive_duration
-from ebbtide.simulator.document import as_json
-from ebbtide.simulator.failures import Failures
+from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.report import strategy_table
-from ebbtide.simulator.results import Replay
-from ebbtide.simulator.strategies import DEFAULT_STRATEGIES, Strategy
-from ebbtide.simulator.traces import Trace, TraceError, bundled, find_trace
+from ebbtide.simulator.results import Replay, as_json
+from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy
+from ebbtide.simulator.trace.traces import Trace, TraceError, bundled, find_trace
+from ebbtide.simulator.world.failures import Failures
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -62,19 +58,15 @@ def simulate(
         list[timedelta] | None,
         typer.Option(parser=_shift, metavar="6h", help="Replay again with the start this much later; may be repeated."),
     ] = None,
-    days: Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")] = None,
-    max_job: Annotated[
-        timedelta | None, typer.Option(parser=length, metavar="8h", help="Leave longer jobs out.")
-    ] = None,
+    days: Days = None,
+    max_job: MaxJob = None,
     strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.")] = 0,
     report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML page.")] = None,
     no_rollouts: Annotated[
         bool, typer.Option("--no-rollouts", help="Never deploy the stack's services, to see what that changes.")
     ] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON.")
-    ] = None,
+    json_file: JsonFile = None,
     spot_interruptions: Annotated[
         float,
         typer.Option(metavar="TIMES", help="Take spot nodes back so many times as often as AWS says of the type."),
@@ -86,7 +78,8 @@ def simulate(
         float, typer.Option(metavar="SPREAD", help="Spread of boot times; 0.5: one in 20 takes 2.3 times as long.")
     ] = 0.0,
     image_pull: Annotated[
-        timedelta | None, typer.Option(parser=length, metavar="60s", help="Longer start of a first pod on a node.")
+        timedelta | None,
+        typer.Option(parser=duration_option, metavar="60s", help="Longer start of a first pod on a node."),
     ] = None,
     describe: Annotated[str | None, typer.Option(metavar="TRACE", help=_DESCRIBE)] = None,
     suggest: Annotated[
@@ -102,9 +95,7 @@ def simulate(
     longest = None if max_job is None else max_job.total_seconds()
     if describe is not None:
         like = _only_described(stacks or [], trace, report, suggest)
-        from ebbtide.cli.describing import Suggested, describe_load  # which no replay needs
-
-        describe_load(describe, longest, Suggested(file=suggest, like=like), json_file)
+        _describe(describe, longest, like, _Outputs(suggest, json_file))
         return
     names = _replayable(stacks or [], trace, shift or [], suggest)
     options = ReplayOptions(
@@ -121,7 +112,7 @@ def simulate(
         _compare(settings, jobs, options, shift or [], _Outputs(report, json_file))
         return
     write_page = None if report is None else _page_writer(report)
-    found = _replayed(settings[0], jobs, options)
+    found = replay_with_bars(settings[0], jobs, options)
     if write_page is not None:
         write_page([found])
     finish(json_file, as_json(found), strategy_table(found))
@@ -154,7 +145,7 @@ def _only_described(stacks: Sequence[str], trace: str | None, report: Path | Non
 def _replayable(
     stacks: Sequence[str], trace: str | None, shifts: Sequence[timedelta], suggest: Path | None
 ) -> Sequence[str]:
-    """What belongs together, told before anything is read."""
+    """Options that exclude each other, checked before anything is read."""
     if not stacks or trace is None:
         raise typer.BadParameter(
             "wanted a stack and --trace, or --describe (for example: ebbtide simulate demo --trace openb2023-a)"
@@ -163,7 +154,7 @@ def _replayable(
         raise typer.BadParameter("--shift is for one stack: several are compared at one start")
     if suggest is not None:
         raise typer.BadParameter(
-            "--suggest goes with --describe (for example: --describe openb2023-a --suggest my.yaml)"
+            "--suggest requires --describe (for example: --describe openb2023-a --suggest my.yaml)"
         )
     return stacks
 
@@ -172,8 +163,22 @@ def _replayable(
 class _Outputs:
     """Files to write beside what is printed."""
 
-    report: Path | None
+    main: Path | None  # a report or a stack file
     json: Path | None
+
+
+def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _Outputs) -> None:
+    from ebbtide.advice.described_load import described_load  # which no replay needs
+
+    try:
+        found = described_load(trace, longest_s, outputs.main, like)
+    except (StackInvalid, ReplayError, TraceError) as error:
+        fail(error)
+    if outputs.main is not None:
+        if found.stack is None:
+            fail(found.refusal)
+        write(outputs.main, found.stack)
+    finish(outputs.json, found.document, found.text)
 
 
 def _compare(
@@ -186,12 +191,12 @@ def _compare(
     from ebbtide.advice.comparison import comparison_json, replay_each, replay_shifted, shifts_json
     from ebbtide.advice.comparison_text import comparison_table, shift_table
 
-    write_page = None if outputs.report is None else _page_writer(outputs.report)
+    write_page = None if outputs.main is None else _page_writer(outputs.main)
     if shifts:
-        replays = replay_shifted(stacks[0], trace, options, shifts, _replayed)
+        replays = replay_shifted(stacks[0], trace, options, shifts, replay_with_bars)
         document, shown = shifts_json(replays), shift_table(replays)
     else:
-        replays = replay_each(stacks, trace, options, _replayed)
+        replays = replay_each(stacks, trace, options, replay_with_bars)
         document, shown = comparison_json(replays), comparison_table(replays)
     if write_page is not None:
         write_page(replays)
@@ -199,13 +204,12 @@ def _compare(
 
 
 def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:
-    """Only a page needs Jinja; and whoever wants one hears that it is missing before the replay, not after it."""
+    """Only a page needs Jinja; and the lack of it is reported before the replay, not after it."""
     try:
-        from ebbtide.simulator.report.comparison import write_comparison
-        from ebbtide.simulator.report.page import write_report
+        from ebbtide.report.pages.comparison import write_comparison
+        from ebbtide.report.pages.page import write_report
     except ModuleNotFoundError as missing:
-        typer.echo(f"--report needs {missing.name}, which is not installed; pip install 'ebbtide[simulate]'", err=True)
-        raise typer.Exit(2) from None
+        fail(f"--report needs {missing.name}, which is not installed; pip install 'ebbtide[simulate]'", code=2)
 
     def write(replays: Sequence[Replay]) -> None:
         try:
@@ -214,7 +218,7 @@ def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:
             else:
                 write_report(replays[0], path)
         except Unwritable as error:
-            fail(str(error))
+            fail(error)
 
     return write
 
@@ -223,11 +227,4 @@ def _read(stacks: Sequence[str], trace: str) -> tuple[list[StackSettings], Trace
     try:
         return [load_stack(stack) for stack in stacks], find_trace(trace)
     except (StackInvalid, TraceError) as error:
-        fail(str(error))
-
-
-def _replayed(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Replay:
-    try:
-        return replay_with_bars(Console(stderr=True), settings, trace, options)
-    except (ReplayError, NoPrice) as error:
-        fail(str(error))
+        fail(error)

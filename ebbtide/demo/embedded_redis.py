@@ -150,7 +150,7 @@ class EmbeddedRedis:
         if self._directory is None:
             return "no log"
         lines = (self._directory / "log").read_text(errors="replace").split("\n")
-        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line for line in reversed(lines) if line.strip()), "no output")
 
 
 def _is_taken(port: int) -> bool:

@@ -21,28 +21,28 @@ from rq import Queue
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
-from controllers.adapters.wakers import HintWaker, TrackingListener
-from controllers.loop import run
-from controllers.ports import Action, Outcome, PodName, PoolName, Ports, Scale, TurnReport
+from controllers.adapters.wakers import EventWaker, TrackingListener
+from controllers.ports import Action, Outcome, PodName, PoolName, Ports, ReconcileReport, Scale, Unknown
+from controllers.scaler.loop import run
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.demo.jobs import Records, read_records, work
-from ebbtide.demo.naive import run_naively
 from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint, dump, load
 
-SWEEP = timedelta(seconds=1)
-CALM = timedelta(seconds=2)
+RESYNC = timedelta(seconds=1)
+STABILIZATION_WINDOW = timedelta(seconds=2)
 MAX_WORKERS = (4, 2)  # of the first pool and the second
 JOB_SECONDS = (0.4, 2.5, 0.8, 1.6)  # in turns: short jobs end while long ones still run
 REACTION_LIMIT = 2.0  # seconds: what takes longer is no reaction to this job
-LIMIT = 90.0  # seconds: all of it is over long before
+NAIVE_POLL = 0.1  # seconds
+LIMIT = 90.0  # seconds: usually it takes a third of it
 SAFE_WORKER, STOCK_WORKER = "ebbtide.jobs.rq_worker.SafeWorker", "rq.Worker"
 
 Say = Callable[[str], None]
 
 
 class LiveError(RuntimeError):
-    """The live run did not come to its end; one line says why."""
+    """The live run did not finish; the message says why in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +84,13 @@ class LiveResult:
 
 
 @dataclass
-class _Ledger:
-    """A journal that speaks, and remembers when each pool last grew."""
+class _LiveJournal:
+    """Prints what is done, and remembers when each pool last grew."""
 
     say: Say
     grown: dict[PoolName, float] = field(default_factory=dict[PoolName, float])
 
-    def turned(self, report: TurnReport) -> None:
+    def reconciled(self, report: ReconcileReport) -> None:
         pass
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:  # noqa: ARG002 - the port's signature
@@ -103,7 +103,7 @@ class _Ledger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _LiveOptions:
     say: Say
     jobs: int
     unsafe: bool
@@ -114,8 +114,8 @@ class _Stage:
     config: ControllerConfig
     cluster: ProcessCluster
     connection: Redis
-    ledger: _Ledger
-    plan: _Plan
+    journal: _LiveJournal
+    options: _LiveOptions
 
 
 def run_live(config: ControllerConfig, say: Say, *, jobs: int = 12, unsafe: bool = False) -> LiveResult:
@@ -125,18 +125,18 @@ def run_live(config: ControllerConfig, say: Say, *, jobs: int = 12, unsafe: bool
         with EmbeddedRedis() as server:
             settings = adapted(config, server.port)
             say(f"Redis answers on {server.host}:{server.port}")
-            return _on_stage(settings, server.client(), began, _Plan(say=say, jobs=jobs, unsafe=unsafe))
+            return _on_stage(settings, server.client(), began, _LiveOptions(say=say, jobs=jobs, unsafe=unsafe))
     except RedisError as error:
-        raise LiveError(f"the demo's Redis went away: {error}") from error
+        raise LiveError(f"the demo's Redis is gone: {error}") from error
 
 
-def _on_stage(config: ControllerConfig, connection: Redis, began: float, plan: _Plan) -> LiveResult:
+def _on_stage(config: ControllerConfig, connection: Redis, began: float, options: _LiveOptions) -> LiveResult:
     names = [pool.name for pool in config.pools]
-    with connection, ProcessCluster(names, _commands(config, unsafe=plan.unsafe), blind=plan.unsafe) as cluster:
-        ledger = _Ledger(plan.say)
-        stage = _Stage(config=config, cluster=cluster, connection=connection, ledger=ledger, plan=plan)
+    with connection, ProcessCluster(names, _commands(config, unsafe=options.unsafe), blind=options.unsafe) as cluster:
+        journal = _LiveJournal(options.say)
+        stage = _Stage(config=config, cluster=cluster, connection=connection, journal=journal, options=options)
         with _controlling(stage) as check:
-            plan.say("0 workers: nothing to do, nothing to pay for")
+            options.say("0 workers: nothing to do, nothing to pay for")
             first, reactions = _enqueue_all(stage, check)
             records = _wait_for_the_end(stage, check)
         peak = cluster.peak
@@ -153,16 +153,23 @@ def _on_stage(config: ControllerConfig, connection: Redis, began: float, plan: _
 
 
 def adapted(config: ControllerConfig, port: int) -> ControllerConfig:
-    """The rendered document, read back, with this machine's edges: at most two pools, small and quick to calm."""
+    """The rendered document, read back, with this machine's edges: at most two pools, small and quick to shrink."""
     if not config.pools:
         raise LiveError("the stack has no worker pool: nothing to show live")
     document = load(dump(config))
     pools = tuple(
-        replace(pool, min_workers=0, max_workers=min(pool.max_workers, most), jobs_per_worker=1, calm=CALM, floors=())
+        replace(
+            pool,
+            min_workers=0,
+            max_workers=min(pool.max_workers, most),
+            jobs_per_worker=1,
+            stabilization_window=STABILIZATION_WINDOW,
+            floors=(),
+        )
         for pool, most in zip(document.pools, MAX_WORKERS, strict=False)
     )
     endpoint = RedisEndpoint(host="127.0.0.1", port=port)
-    return replace(document, pools=pools, budgets=(), sweep=SWEEP, redis=endpoint)
+    return replace(document, pools=pools, budgets=(), resync=RESYNC, redis=endpoint)
 
 
 def _commands(config: ControllerConfig, *, unsafe: bool) -> Callable[[PoolName, PodName], list[str]]:
@@ -175,10 +182,10 @@ def _commands(config: ControllerConfig, *, unsafe: bool) -> Callable[[PoolName, 
 @contextmanager
 def _controlling(stage: _Stage) -> Generator[Callable[[], None]]:
     """The controller in a thread; gives a check that raises what the thread raised."""
-    waker = HintWaker()
+    waker = EventWaker()
     over = threading.Event()
     failures: list[BaseException] = []
-    loop = _naive(stage, over) if stage.plan.unsafe else _safe(stage, waker)
+    loop = _naive(stage, over) if stage.options.unsafe else _safe(stage, waker)
 
     def guarded() -> None:
         try:
@@ -201,11 +208,11 @@ def _controlling(stage: _Stage) -> Generator[Callable[[], None]]:
     check()
 
 
-def _safe(stage: _Stage, waker: HintWaker) -> Callable[[], None]:
+def _safe(stage: _Stage, waker: EventWaker) -> Callable[[], None]:
     connection = partial(connect, stage.config.redis, {})
     demand = demand_sources(stage.config, connection)
-    listener = TrackingListener(connection, prefixes_to_watch(stage.config), waker.hint)
-    ports = Ports(demand=demand, cluster=stage.cluster, clock=SystemClock(), waker=waker, journal=stage.ledger)
+    listener = TrackingListener(connection, prefixes_to_watch(stage.config), waker.notify)
+    ports = Ports(demand=demand, cluster=stage.cluster, clock=SystemClock(), waker=waker, journal=stage.journal)
 
     def loop() -> None:
         listener.start()
@@ -218,16 +225,31 @@ def _safe(stage: _Stage, waker: HintWaker) -> Callable[[], None]:
 
 
 def _naive(stage: _Stage, over: threading.Event) -> Callable[[], None]:
-    loop = run_naively(stage.config.pools, stage.connection, stage.cluster, stage.ledger, SystemClock())
-    return lambda: loop(over.is_set)
+    """What a hurried script does: as many workers as jobs *wait*. It shows what the safe controller avoids.
+
+    It forgets the jobs that run, so the moment the queue is empty it removes workers that are busy.
+    """
+
+    def loop() -> None:
+        while not over.is_set():
+            observed = stage.cluster.observe()
+            if not isinstance(observed, Unknown):
+                for pool in stage.config.pools:
+                    wanted = min(_waiting(stage, pool), pool.max_workers)
+                    if wanted != observed.pools[pool.name].replicas:
+                        action = Scale(pool=pool.name, replicas=wanted, version=None, reason="jobs-waiting")
+                        stage.journal.acted(SystemClock().now(), action, stage.cluster.act(action))
+            time.sleep(NAIVE_POLL)
+
+    return loop
 
 
 def _enqueue_all(stage: _Stage, check: Callable[[], None]) -> tuple[float, list[float]]:
     """Enqueue one job after another while that makes a pool grow, then the rest at once."""
-    pools, jobs = stage.config.pools, stage.plan.jobs
+    pools, jobs = stage.config.pools, stage.options.jobs
     first = time.time()
     reactions: list[float] = []
-    stage.plan.say(f"{jobs} jobs come in")
+    stage.options.say(f"{jobs} jobs are enqueued")
     for number in range(jobs):
         pool = pools[number % len(pools)]
         grows = number < sum(min(other.max_workers, jobs // len(pools)) for other in pools)
@@ -247,7 +269,7 @@ def _reaction(stage: _Stage, pool: PoolName, before: float, check: Callable[[], 
     """How long the controller took to act on the job just enqueued, in ms; nothing if it saw no need to."""
     while time.monotonic() < before + REACTION_LIMIT:
         check()
-        at = stage.ledger.grown.get(pool, 0.0)
+        at = stage.journal.grown.get(pool, 0.0)
         if at > before:
             return [(at - before) * 1000]
         time.sleep(0.002)
@@ -256,26 +278,26 @@ def _reaction(stage: _Stage, pool: PoolName, before: float, check: Callable[[], 
 
 def _wait_for_the_end(stage: _Stage, check: Callable[[], None]) -> Records:
     deadline = time.monotonic() + LIMIT
-    jobs = stage.plan.jobs
-    told = -1
+    jobs = stage.options.jobs
+    reported = -1
     while time.monotonic() < deadline:
         check()
         records = read_records(stage.connection)
-        if records.done != told:
-            told = records.done
-            stage.plan.say(f"{told} of {jobs} jobs done, {_workers(stage.cluster.live_workers())}")
-        settled = stage.plan.unsafe or records.done == jobs
-        if settled and not _waiting(stage) and not stage.cluster.pids():
-            stage.plan.say("0 workers again")
+        if records.done != reported:
+            reported = records.done
+            stage.options.say(f"{reported} of {jobs} jobs done, {_workers(stage.cluster.live_workers())}")
+        settled = stage.options.unsafe or records.done == jobs
+        waiting = sum(_waiting(stage, pool) for pool in stage.config.pools)
+        if settled and not waiting and not stage.cluster.pids():
+            stage.options.say("0 workers again")
             return read_records(stage.connection)
         time.sleep(0.1)
     left = _workers(stage.cluster.live_workers())
-    raise LiveError(f"not over after {LIMIT:.0f} s: {told} of {jobs} jobs done, {left}")
+    raise LiveError(f"not finished after {LIMIT:.0f} s: {reported} of {jobs} jobs done, {left}")
 
 
-def _waiting(stage: _Stage) -> int:
-    queues = {queue for pool in stage.config.pools for queue in pool.queues}
-    return sum(int(stage.connection.llen(f"rq:queue:{queue}")) for queue in queues)
+def _waiting(stage: _Stage, pool: PoolPolicy) -> int:
+    return sum(int(stage.connection.llen(f"rq:queue:{queue}")) for queue in pool.queues)
 
 
 def _workers(count: int) -> str:

@@ -20,14 +20,14 @@ from typing import Self
 
 from controllers.ports import (
     Action,
-    ClusterSeen,
     Mark,
+    ObservedCluster,
+    ObservedPod,
+    ObservedPool,
     Outcome,
     PodName,
     PodPhase,
-    PodSeen,
     PoolName,
-    PoolSeen,
     Scale,
     SetBudget,
     Unknown,
@@ -105,10 +105,10 @@ class ProcessCluster:
 
     # --- the port -------------------------------------------------------------------------------------------------
 
-    def observe(self) -> ClusterSeen | Unknown:
+    def observe(self) -> ObservedCluster | Unknown:
         with self._lock:
             self._tend()
-            return ClusterSeen({name: _seen(pool) for name, pool in self._pools.items()})
+            return ObservedCluster({name: _observed(pool) for name, pool in self._pools.items()})
 
     def act(self, action: Action) -> Outcome:
         with self._lock:
@@ -167,9 +167,9 @@ class ProcessCluster:
         return (False, number) if self._blind else (not pod.marked, -number)
 
 
-def _seen(pool: _Pool) -> PoolSeen:
-    pods = tuple(PodSeen(name=pod.name, phase=pod.phase, marked=pod.marked) for pod in pool.pods.values())
-    return PoolSeen(replicas=pool.replicas, existing=len(pool.live()), pods=pods, version=str(pool.version))
+def _observed(pool: _Pool) -> ObservedPool:
+    pods = tuple(ObservedPod(name=pod.name, phase=pod.phase, marked=pod.marked) for pod in pool.pods.values())
+    return ObservedPool(replicas=pool.replicas, existing=len(pool.live()), pods=pods, version=str(pool.version))
 
 
 def _launch(command: Sequence[str]) -> "subprocess.Popen[bytes]":

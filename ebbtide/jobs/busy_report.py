@@ -1,11 +1,11 @@
-"""What a worker says of itself, for frameworks whose Redis keys cannot tell an idle pod from a busy one.
+"""A worker reports whether it is idle, for frameworks whose Redis keys cannot tell an idle pod from a busy one.
 
-Per queue a hash `ebbtide:worker:<queue>:<worker>` (hostname, state, beat and facts of the framework) that expires when
-its worker dies, and the set `ebbtide:workers:<queue>` of those that report. `ebbtide:queues` keeps every queue ever
-served: it only shrinks when the database was flushed.
+Keys: per queue and worker a hash `ebbtide:worker:<queue>:<worker>` (hostname, state, heartbeat, facts of the framework)
+that expires when the worker dies; per queue the set `ebbtide:workers:<queue>` of reporting workers. `ebbtide:queues`
+lists every queue ever served; it only shrinks when the database is flushed.
 
 Any framework's hooks can call this: `busy` is asked on each beat, from a thread, so it must be cheap and safe there.
-A worker that cannot report is taken for busy: silence is never a reason to remove a pod.
+A worker without a report counts as busy: a missing report is never a reason to remove a pod.
 """
 
 import os
@@ -21,8 +21,8 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError
 
-BEAT = 1.0  # seconds
-LIFE = 15  # seconds without a beat until the report is gone
+BEAT = 1.0  # seconds between heartbeats
+LIFE = 15  # seconds without a heartbeat until the report expires
 QUEUES = "ebbtide:queues"
 
 IDLE, BUSY, STOPPING = "idle", "busy", "stopping"
@@ -30,7 +30,7 @@ IDLE, BUSY, STOPPING = "idle", "busy", "stopping"
 
 @dataclass(frozen=True, kw_only=True)
 class Reporter:
-    """Who reports. `hostname` is the pod's name; `worker` tells several workers of one pod apart."""
+    """The worker that reports. `hostname` is the pod's name; `worker` is unique among the workers of one pod."""
 
     queues: Sequence[str]
     hostname: str = field(default_factory=socket.gethostname)
@@ -39,9 +39,9 @@ class Reporter:
 
 
 class BusyReport(threading.Thread):
-    """`connect` gives a client of the database that holds the queues; called in the thread, and again after trouble.
+    """`connect` returns a client of the database that holds the queues; called in the thread, and again after an error.
 
-    `on_stop` is called there as well, once, after `stopping()`: for what a signal handler may not do itself.
+    `on_stop` is called in the thread as well, once, after `stopping()`: for what a signal handler may not do itself.
     """
 
     def __init__(
@@ -56,37 +56,37 @@ class BusyReport(threading.Thread):
         self._connect = connect
         self._busy = busy
         self._on_stop = on_stop
-        # Not an Event: setting one in a signal handler may wait for ever for the code that the signal interrupted.
+        # Not an Event: setting one in a signal handler can deadlock with the code that the signal interrupted.
         self._news: SimpleQueue[None] = SimpleQueue()
         self._stopping = False
         self._over = False
 
     def changed(self) -> None:
-        """Report soon instead of at the next beat."""
+        """Report now instead of at the next heartbeat."""
         self._news.put(None)
 
     def stopping(self) -> None:
-        """From now on the worker takes nothing; it is not idle, for it leaves by itself. Safe in a signal handler."""
+        """The worker takes no more jobs. Not reported as idle: it exits by itself. Safe in a signal handler."""
         self._stopping = True
         self._news.put(None)
 
     def finish(self) -> None:
-        """Take the report back and end the thread."""
+        """Delete the report and end the thread."""
         self._over = True
         self._news.put(None)
         self.join(timeout=5)
 
     def run(self) -> None:
         client: Redis | None = None
-        told = False
+        stop_handled = False
         while not self._over:
-            if self._stopping and not told:
-                told = True
+            if self._stopping and not stop_handled:
+                stop_handled = True
                 self._on_stop()
             try:
                 if client is None:
                     client = self._connect()
-                    self._forget_the_dead(client)
+                    self._remove_dead_workers(client)
                 self._beat(client)
             except (RedisError, OSError):
                 client = None
@@ -100,7 +100,7 @@ class BusyReport(threading.Thread):
 
     def _beat(self, client: Redis) -> None:
         state = STOPPING if self._stopping else BUSY if self._busy() else IDLE
-        words: dict[Any, Any] = {
+        fields: dict[Any, Any] = {
             "hostname": self._reporter.hostname,
             "state": state,
             "beat": time.time(),
@@ -109,7 +109,7 @@ class BusyReport(threading.Thread):
         with client.pipeline() as pipe:
             pipe.sadd(QUEUES, *self._reporter.queues)
             for queue in self._reporter.queues:
-                pipe.hset(self._key(queue), mapping=words)
+                pipe.hset(self._key(queue), mapping=fields)
                 pipe.expire(self._key(queue), LIFE)
                 pipe.sadd(f"ebbtide:workers:{queue}", self._reporter.worker)
             pipe.execute()
@@ -124,7 +124,7 @@ class BusyReport(threading.Thread):
         except (RedisError, OSError):
             return  # it expires by itself
 
-    def _forget_the_dead(self, client: Redis) -> None:
+    def _remove_dead_workers(self, client: Redis) -> None:
         for queue in self._reporter.queues:
             for member in client.smembers(f"ebbtide:workers:{queue}"):
                 worker = member.decode() if isinstance(member, bytes) else str(member)

@@ -1,14 +1,14 @@
 """For a Celery app whose workers are scaled: `ebbtide.jobs.celery_worker.install(app)`, one line where `app` is made.
 
-Four things follow. Messages carry the time they were sent, so that their wait is known. Workers report whether they
-are idle (`busy_report`). A worker that is told to stop stops taking messages at once. And a task is not run again
-because Redis was away or full when it ended, or because the worker's connection broke while it ran.
+It does four things. Messages carry the time they were sent, so that their wait is known. Workers report whether they
+are idle (`busy_report`). On SIGTERM a worker stops taking messages at once. And a task is not run again because Redis
+was unavailable or full when the task ended, or because the worker's connection broke while it ran.
 
-The stock worker notices SIGTERM only when its event loop turns next, up to a second later, and may take one message
-more. With other tasks running it neither runs that message nor gives it back before they have ended: a job waits
-for hours in a pod that is leaving. And a task just sent to a prefork pool is forgotten: it runs, is not acknowledged,
-holds up the stop for 30 s and runs again elsewhere. Here the signal turns the loop, what the last pop brings goes back
-at once, and a task that was sent is seen to begin.
+The stock worker handles SIGTERM only at the next iteration of its event loop, up to a second later, and may take one
+more message. With other tasks running it neither runs that message nor returns it before they have ended: a job waits
+for hours in a pod that is about to exit. And a task just sent to a prefork pool is forgotten: it runs, is not
+acknowledged, delays the exit by 30 s and runs again elsewhere. Here the signal wakes the event loop, a message of the
+last pop is returned at once, and the worker waits until a task that was sent to the pool has begun.
 """
 
 # Celery is installed in the customer's image and in a test environment of its own, so its types are not at hand here.
@@ -22,24 +22,31 @@ from contextlib import suppress
 from queue import Empty
 from typing import Any
 
-from celery import Celery, bootsteps, signals
-from celery.worker import state
-from kombu.asynchronous import get_event_loop
-from kombu.common import ignore_errors
 from redis import Redis
+
+try:
+    from celery import Celery, bootsteps, signals
+    from celery.worker import state
+    from kombu.asynchronous import get_event_loop
+    from kombu.common import ignore_errors
+except ModuleNotFoundError as missing:
+    if missing.name != "celery":
+        raise
+    text = "ebbtide.jobs.celery_worker needs Celery: install ebbtide-jobs[celery]"
+    raise ModuleNotFoundError(text, name="celery") from None
 
 from ebbtide.jobs.busy_report import BusyReport, Reporter
 from ebbtide.jobs.patience import Patience
 
 SENT = "ebbtide_sent"
-BEGIN_WITHIN = 2.0  # seconds; what waits for a busy pool is given back by Celery at the end
+BEGIN_WITHIN = 2.0  # seconds; Celery itself returns the tasks that wait for a busy pool
 VISIBILITY = 3600.0  # seconds: Celery's own default
 
 _log = logging.getLogger(__name__)
 
 
 class StopTaking(bootsteps.StartStopStep):
-    """Before the consumer closes, which forgets what the pool has not accepted yet: takes no more, lets that begin."""
+    """Before the consumer closes and forgets tasks that the pool has not accepted: takes no more, lets those begin."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
@@ -90,11 +97,11 @@ class _Hooks:
     def ready(self, **_: Any) -> None:
         if self._report is not None:
             return  # ready again after the connection was lost
-        for doubt in doubts(self._app):
-            _log.warning("%s", doubt)
+        for problem in unsafe_settings(self._app):
+            _log.warning("%s", problem)
         patience = self._app.conf.broker_transport_options.get("visibility_timeout", VISIBILITY)
         reporter = Reporter(queues=tuple(self._app.amqp.queues.consume_from), facts={"patience": float(patience)})
-        self._report = BusyReport(reporter, self._connect, lambda: bool(state.requests), _turn_event_loop)
+        self._report = BusyReport(reporter, self._connect, lambda: bool(state.requests), _wake_event_loop)
         self._report.start()
 
     def changed(self, **_: Any) -> None:
@@ -102,7 +109,7 @@ class _Hooks:
             self._report.changed()
 
     def stopping(self, **_: Any) -> None:
-        """Runs in the signal handler: only tells the thread, which may touch the event loop's locks."""
+        """Runs in the signal handler: only notifies the thread, which may take the event loop's locks."""
         if self._report is not None:
             self._report.stopping()
 
@@ -115,8 +122,8 @@ class _Hooks:
         return self._app.connection_for_write().channel().client
 
 
-def doubts(app: Celery) -> list[str]:
-    """What makes this app's workers unfit to be scaled, in words."""
+def unsafe_settings(app: Celery) -> list[str]:
+    """One sentence for each setting that makes this app's workers unsafe to scale."""
     found: list[str] = []
     if not app.conf.task_acks_late:
         found.append("task_acks_late is off: a running task is in no key of Redis, and is lost with its worker")
@@ -139,29 +146,29 @@ def _let_tasks_begin(hub: Any) -> None:
 
 
 def _await_redis(channel: Any) -> None:
-    """The stock worker gives up an acknowledgement that Redis does not take, and the task is run again elsewhere.
+    """The stock worker drops an acknowledgement that Redis does not accept, and the task is run again elsewhere.
 
-    Only what is written waits. The pop has another pool: when it fails, Celery connects anew by itself.
+    Only writes wait. The pop has another connection pool: when it fails, Celery reconnects by itself.
     """
     if hasattr(channel, "pool"):  # a transport in memory has none
         channel.pool.set_retry(Patience())
 
 
 def _keep_running_tasks(channel: Any, kept: list[Any]) -> None:
-    """A stock worker whose connection breaks puts the messages of running tasks back as well, and they run twice.
+    """A stock worker whose connection breaks also returns the messages of running tasks, and they run twice.
 
-    They stay in `unacked` instead, and are acknowledged at their end on the connection of then (`kept` has those of the
-    connection before this one); if the worker dies, they are found there.
+    Here they stay in `unacked` and are acknowledged on the new connection when they end (`kept` holds those of the
+    previous connection); if the worker dies, another finds them there.
     """
     qos = channel.qos
     for message in kept:
         message.channel = channel
-        qos._delivered[message.delivery_tag] = message  # noqa: SLF001 - written down already, by the connection before
+        qos._delivered[message.delivery_tag] = message  # noqa: SLF001 - in `unacked` already, by the previous connection
     kept.clear()
     restore = qos.restore_unacked_once
 
     def restore_the_others(*args: Any, **kwargs: Any) -> None:
-        if not state.should_terminate:  # else they are cut short, and must be run again
+        if not state.should_terminate:  # otherwise they are interrupted, and must run again
             running = {request.message.delivery_tag for request in list(state.active_requests)}
             kept.extend(qos._delivered.pop(tag) for tag in running & qos._delivered.keys())  # noqa: SLF001
         restore(*args, **kwargs)
@@ -169,14 +176,14 @@ def _keep_running_tasks(channel: Any, kept: list[Any]) -> None:
     qos.restore_unacked_once = restore_the_others
 
 
-def _turn_event_loop() -> None:
+def _wake_event_loop() -> None:
     loop = get_event_loop()
     if loop is not None:
         loop.call_soon(lambda: None)
 
 
 def _read_last_pop(channel: Any) -> None:
-    """The client has no public way to do this. Without a consumer, what is read is put back where it came from."""
+    """Kombu has no public way to do this. Without a consumer, the message that is read goes back to its queue."""
     if getattr(channel, "_in_poll", None):
         with suppress(Empty):
             channel._brpop_read()  # noqa: SLF001

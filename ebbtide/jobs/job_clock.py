@@ -1,4 +1,4 @@
-"""How long a job itself has run, told by its process to the one that watches it: through shared memory, not Redis."""
+"""How long a job itself has run: its process writes the start, the parent reads it. Shared memory, not Redis."""
 
 import mmap
 import struct
@@ -8,7 +8,7 @@ _SECONDS = struct.Struct("d")
 
 
 class JobClock:
-    """Made before the fork. Monotonic time is the same in both processes; zero is a clock that stands."""
+    """Created before the fork. Monotonic time is the same in both processes; zero means that the clock is stopped."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, _SECONDS.size)

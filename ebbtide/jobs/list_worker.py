@@ -1,14 +1,14 @@
 """A worker for a plain Redis list that can be scaled: `ListWorker(connection, "train", handle).run()`.
 
 Producers `RPUSH` payloads. A worker moves the next one to its own processing list in one command, so at every instant
-it is in exactly one key, and takes it off when `handle` has returned. SIGTERM ends the wait through the server; a
-payload that was moved is handled to its end, then the worker leaves. If `handle` raises, it goes to `<queue>:failed`.
+it is in exactly one key, and removes it when `handle` has returned. SIGTERM ends the wait through the server; a payload
+that was already moved is handled to its end, then the worker exits. If `handle` raises, it goes to `<queue>:failed`.
 
 A worker that dies leaves its list behind and its heartbeat expires: the others put such entries back at the head of the
-queue, so a payload may be handled twice. One that is frozen for longer than its heartbeat lives is taken for dead.
+queue, so a payload may be handled twice. A worker that is frozen for longer than its heartbeat lives counts as dead.
 
-Redis may be away, full or failing over: a worker waits, and takes a payload that it has handled off its list when it
-can, for as long as it lives. Told to stop, it leaves after that, or at once if it has no payload.
+While Redis is unavailable, full or failing over, a worker waits, without a limit, to remove the payload that it has
+handled. Told to stop, it exits after that, or at once if it has no payload.
 """
 
 import logging
@@ -31,17 +31,17 @@ from ebbtide.jobs.unblocking import PopGate, Unblocker
 
 POP_FOR = 5  # seconds
 BEAT = 5.0
-LIFE = 30  # seconds without a beat until a consumer counts as dead
+LIFE = 30  # seconds without a heartbeat until a consumer counts as dead
 CLEAN_EVERY = 15.0
-LAST_CHANCE = 10.0  # seconds that one who seems dead has to beat again: after an outage everybody seems so
-RETRY = 1.0  # after Redis could not be reached
-SAY_AGAIN = 60.0  # seconds between two lines about that
+LAST_CHANCE = 10.0  # seconds that a consumer without a heartbeat has to send one: after an outage none has one
+RETRY = 1.0  # seconds after an error of Redis
+LOG_EVERY = 60.0  # seconds between two log lines about an outage
 ANSWER_WITHIN = 15.0  # seconds; longer than a pop
 
 _log = logging.getLogger(__name__)
 
-# ARGV: queue, the worker's own name, then whose entries are to be put back if they are dead still, or are its own.
-# Reply: how many were put back, then the names of the other dead.
+# ARGV: queue, the worker's own name, then the consumers whose entries go back to the queue if they are still dead, or
+# are this worker itself. Reply: how many entries went back, then the names of the other dead consumers.
 _CLEAN = """
 local queue, given, reply = ARGV[1], {}, {0}
 for i = 3, #ARGV do given[ARGV[i]] = true end
@@ -61,11 +61,11 @@ return reply
 
 
 class _Leave(Exception):
-    """The worker is to take nothing more."""
+    """The worker must take no more payloads."""
 
 
 class ListWorker:
-    """One per pod: its name is the host's. Give a `name` where several share one."""
+    """One per pod: its name is the host name. Give a `name` where several share a host."""
 
     def __init__(
         self, connection: Redis, queue: str, handle: Callable[[bytes], object], *, name: str | None = None
@@ -83,7 +83,7 @@ class ListWorker:
         self._doubt_until = 0.0
         self._clean_at = 0.0
         self._dead: dict[str, float] = {}  # and since when we know
-        self._say_at = 0.0
+        self._log_from = 0.0
 
     def run(self) -> None:
         """Handle payloads until SIGTERM or SIGINT. Call it from the main thread."""
@@ -99,13 +99,13 @@ class ListWorker:
         beating.start()
         while not self._gate.closed:
             try:
-                self._turn()
+                self._handle_next()
             except _Leave:
                 break
             except RedisError as error:
                 self._wait_after(error)
         self._over.set()
-        beating.join()  # a beat after the farewell would announce a worker that is gone
+        beating.join()  # a heartbeat after `_leave` would announce a worker that has exited
         self._leave()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
@@ -113,7 +113,7 @@ class ListWorker:
             self._gate.closed = True
             self._unblocker.ask()
 
-    def _turn(self) -> None:
+    def _handle_next(self) -> None:
         now = time.monotonic()
         if now >= self._clean_at or now < self._doubt_until:
             self._clean(own=now < self._doubt_until)
@@ -129,7 +129,7 @@ class ListWorker:
             try:
                 payload = cast("bytes | None", single.blmove(self._queue, self._taken, POP_FOR, "LEFT", "RIGHT"))
             except RedisError:
-                # The answer may be lost, not the move; and a server that thaws may still serve the old connection.
+                # The reply may be lost after the move; and a server that resumes may still serve the old connection.
                 self._doubt_until = time.monotonic() + 2 * POP_FOR
                 raise
             finally:
@@ -139,7 +139,7 @@ class ListWorker:
     def _do(self, payload: bytes) -> None:
         try:
             self._handle(payload)
-        except Exception:  # whatever a customer's code raises: the worker lives on
+        except Exception:  # any error of a customer's code: the worker continues
             _log.exception("a payload of %s failed; it is in %s:failed", self._queue, self._queue)
             self._until_done(lambda: self._settle(payload, failed=True))
         else:
@@ -154,7 +154,7 @@ class ListWorker:
         if not removed:
             _log.warning("a payload of %s was given to another worker meanwhile: it may be handled twice", self._queue)
 
-    # --- being there ----------------------------------------------------------------------------------------------
+    # --- heartbeat ------------------------------------------------------------------------------------------------
 
     def _joins(self) -> bool:
         while not self._gate.closed:
@@ -200,10 +200,10 @@ class ListWorker:
         except RedisError:
             return  # the heartbeat expires by itself
 
-    # --- trouble --------------------------------------------------------------------------------------------------
+    # --- outages --------------------------------------------------------------------------------------------------
 
     def _until_done(self, task: Callable[[], None]) -> None:
-        """Also when stopping: a payload that was handled must not be handled again because Redis was away."""
+        """Also when stopping: a payload that was handled must not be handled again because Redis was unavailable."""
         while True:
             try:
                 return task()
@@ -211,14 +211,14 @@ class ListWorker:
                 self._wait_after(error)
 
     def _wait_after(self, error: RedisError) -> None:
-        if time.monotonic() >= self._say_at:
+        if time.monotonic() >= self._log_from:
             _log.warning("Redis cannot be used, trying again: %s", error)
-            self._say_at = time.monotonic() + SAY_AGAIN
+            self._log_from = time.monotonic() + LOG_EVERY
         time.sleep(RETRY)
 
 
 def _single_tries(connection: Redis) -> Redis:
-    """Asks once, and not for ever: repeated unseen, a pop takes another payload and cannot be ended."""
+    """Without retries and with a timeout: a retried pop would take another payload, and could not be ended."""
     pool = connection.connection_pool
     settings: dict[str, Any] = {
         **pool.connection_kwargs,

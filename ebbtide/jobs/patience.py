@@ -1,9 +1,9 @@
-"""Commands that wait for Redis. Away, full or failing over for a while, it must not cost a worker its job.
+"""Commands that wait for Redis: while it is unavailable, full or failing over, no worker loses its job.
 
-RQ lets the error of any command end the worker, in a pod the container, and so the job that runs in it. With `Patience`
-as its retry, a connection tries each command again until Redis takes it, or until its owner says that it is time to go.
+In RQ an error of any command ends the worker, and in a pod the container and the running job. With `Patience` as its
+retry policy, a connection repeats each command until Redis accepts it, or until its owner ends the wait.
 
-What was sent and not answered is sent again, so it may be done twice. RQ's writes of a job's start and result bear it.
+A command without a reply is sent again, so it may run twice. RQ's writes of a job's start and result tolerate that.
 """
 
 import logging
@@ -29,21 +29,21 @@ from redis.exceptions import (
 from redis.retry import Retry
 from redis.sentinel import SentinelManagedConnection
 
-PAUSE = 1.0  # seconds between two tries, on average: a thousand workers shall not come back at the same instant
-SAY_AGAIN = 60.0  # seconds between two lines about the same outage
+PAUSE = 1.0  # seconds between two tries, on average: a thousand workers must not return at the same instant
+LOG_EVERY = 60.0  # seconds between two log lines about the same outage
 
 _log = logging.getLogger("rq.worker")  # whose handlers RQ sets up
 _T = TypeVar("_T")
 
-# `OSError` as an older redis-py connects: it gives that its own name only once it is not tried again.
+# `OSError`: an older redis-py turns it into its own error only after the last retry.
 _AWAY = (OSError, ConnectionError, TimeoutError, MasterDownError, OutOfMemoryError, ReadOnlyError)
-# Told in words only: a full disk, too few replicas, a script that hogs the server, a pop ended by a failover; and all
-# of these when a transaction is refused as a whole.
+# Known by its message only: a full disk, too few replicas, a script that blocks the server, a pop ended by a failover;
+# and all of these when a transaction is refused as a whole.
 _REFUSED = re.compile(r"(^|: )(BUSY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|UNBLOCKED) ")
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether the same command may be taken later, with nothing changed on our side."""
+    """Whether Redis may accept the same command later, with nothing changed on our side."""
     return isinstance(error, _AWAY) or (isinstance(error, RedisError) and _REFUSED.search(str(error)) is not None)
 
 
@@ -58,7 +58,7 @@ def make_patient(connection: Redis, patience: "Patience") -> None:
 
 
 class _AskingAgain(SentinelManagedConnection):
-    """redis-py asks a Sentinel for a connection from the pool, but repeats a command at the address it failed at."""
+    """redis-py asks a Sentinel when it takes a connection, but repeats a failed command at the old address."""
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:  # noqa: FBT001, FBT002 - redis-py's signature
         if not self._sock:
@@ -67,17 +67,17 @@ class _AskingAgain(SentinelManagedConnection):
 
 
 class Patience(Retry):
-    """`bear` is asked before each further try, with the error and the seconds waited: it raises what ends the wait."""
+    """`on_outage(error, seconds waited)` is called before each further try; what it raises ends the wait."""
 
-    def __init__(self, bear: Callable[[Exception, float], None] = lambda _error, _waited: None) -> None:
+    def __init__(self, on_outage: Callable[[Exception, float], None] = lambda _error, _waited: None) -> None:
         super().__init__(NoBackoff(), 0)
-        self._bear = bear
-        self._met = False
+        self._on_outage = on_outage
+        self._has_connected = False
         self._away_since: float | None = None
-        self._said_at = 0.0
+        self._logged_at = 0.0
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
-        return self  # each connection makes a copy of its own, and all of them share the outage
+        return self  # each connection copies its retry policy, and all of them share one outage
 
     def call_with_retry(
         self,
@@ -91,38 +91,38 @@ class Patience(Retry):
             try:
                 done = do()
             except (RedisError, OSError) as error:
-                if not self._can_pass(error) or (is_retryable is not None and not is_retryable(error)):
+                if not self._is_temporary(error) or (is_retryable is not None and not is_retryable(error)):
                     raise
                 failures += 1
-                told = (error, failures) if with_failure_count else (error,)
+                arguments = (error, failures) if with_failure_count else (error,)
                 try:
                     self._wait(error, since)
                 except BaseException:
-                    with suppress(WatchError):  # would be an invitation to try the transaction again
-                        fail(*told)
+                    with suppress(WatchError):  # redis-py would try the transaction again
+                        fail(*arguments)
                     raise
-                fail(*told)
+                fail(*arguments)
             else:
-                self._met = True
+                self._has_connected = True
                 if failures:
-                    self._be_back()
+                    self._end_outage()
                 return done
 
-    def _can_pass(self, error: Exception) -> bool:
-        # A password that never worked is a mistake; one that did may just be changed for another.
-        return is_outage(error) and (self._met or not isinstance(error, AuthenticationError))
+    def _is_temporary(self, error: Exception) -> bool:
+        # A password that never worked is a mistake; one that did may be in rotation.
+        return is_outage(error) and (self._has_connected or not isinstance(error, AuthenticationError))
 
     def _wait(self, error: Exception, since: float) -> None:
         now = time.monotonic()
-        self._bear(error, now - since)
+        self._on_outage(error, now - since)
         if self._away_since is None:
-            self._away_since, self._said_at = now, float("-inf")
-        if now - self._said_at >= SAY_AGAIN:
-            self._said_at = now
+            self._away_since, self._logged_at = now, float("-inf")
+        if now - self._logged_at >= LOG_EVERY:
+            self._logged_at = now
             _log.warning("Redis cannot be used, waiting (%d s so far): %s", now - self._away_since, error)
         time.sleep(random.uniform(0.5, 1.5) * PAUSE)
 
-    def _be_back(self) -> None:
+    def _end_outage(self) -> None:
         if self._away_since is not None:
             _log.warning("Redis is back after %d s", time.monotonic() - self._away_since)
             self._away_since = None

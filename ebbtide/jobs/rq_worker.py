@@ -1,15 +1,15 @@
 """A worker for RQ that never loses a job when it is told to stop: `rq worker -w ebbtide.jobs.rq_worker.SafeWorker`.
 
-The stock worker leaves at once when SIGTERM finds it "idle". But a worker that has just popped a job still counts as
+The stock worker exits at once when SIGTERM finds it "idle". But a worker that has just popped a job still counts as
 idle, so the job is stranded (one queue) or lost for good (several queues). Here the signal only sets a flag and asks
-the server to end the blocking pop. Whichever comes first, the end of the wait or a job, wins: a job runs to its end.
+the server to end the blocking pop. The server decides whether the pop ends empty or with a job; a job runs to its end.
 
-A second SIGTERM changes nothing, since no signal may cut a job short; a second SIGINT (Ctrl-C, or a second shutdown
+A second SIGTERM changes nothing, since no signal may interrupt a job; a second SIGINT (Ctrl-C, or a second shutdown
 command) still ends the job at once, as in RQ. Give the pod a grace period longer than the longest job.
 
-Nor does it lose a job when Redis is away, full or failing over, where the stock worker ends at its next heartbeat:
-every command waits (`patience`). The job's own process waits to store the result, for `RESULT_PATIENCE` at most. Told
-to stop meanwhile, the worker leaves when the job is over, or at once if it has none.
+Nor does it lose a job while Redis is unavailable, full or failing over, where the stock worker ends at its next
+heartbeat: every command waits (`patience`). The job's own process waits to store the result, for `RESULT_PATIENCE` at
+most. Told to stop meanwhile, the worker exits when the job is over, or at once if it has none.
 """
 
 import logging
@@ -26,18 +26,24 @@ from typing import Any, NoReturn, cast
 
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
-from rq import Queue, Worker, suspension, worker_registration
-from rq.exceptions import DequeueTimeout, StopRequested
-from rq.job import Job
-from rq.registry import StartedJobRegistry
-from rq.utils import current_timestamp, now
+
+try:
+    from rq import Queue, Worker, suspension, worker_registration
+    from rq.exceptions import DequeueTimeout, StopRequested
+    from rq.job import Job
+    from rq.registry import StartedJobRegistry
+    from rq.utils import current_timestamp, now
+except ModuleNotFoundError as missing:
+    if missing.name != "rq":
+        raise
+    raise ModuleNotFoundError("ebbtide.jobs.rq_worker needs RQ: install ebbtide-jobs[rq]", name="rq") from None
 
 from ebbtide.jobs.job_clock import JobClock
 from ebbtide.jobs.patience import Patience, is_outage, make_patient
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
 RESULT_PATIENCE = 30 * 60.0  # seconds that a finished job waits for Redis to take its result
-LAST_CHANCE = 30  # seconds that a worker has to beat again before its job is given up
+LAST_CHANCE = 30  # seconds that a worker has to send a heartbeat before its job is given up
 SCHEDULER_STOPS_WITHIN = 5.0  # seconds
 
 _RQ_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -61,7 +67,7 @@ class InterruptibleQueue(Queue):
 
     @classmethod
     def _pop(cls, connection: Redis, pop: Callable[[Redis], Any]) -> Any:
-        """An outage ends the pop as if nothing had come: RQ goes on with a heartbeat, which waits for Redis."""
+        """An outage ends the pop as if the queue were empty: RQ continues with a heartbeat, which waits for Redis."""
         with connection.client() as single:
             cls.gate.enter(single)
             popped = None
@@ -77,7 +83,7 @@ class InterruptibleQueue(Queue):
 
 
 class SafeWorker(Worker):
-    """Stops between jobs, never in one; outlives an absence of Redis."""
+    """Stops between jobs, never during one; survives an outage of Redis."""
 
     result_patience = RESULT_PATIENCE
     last_chance = LAST_CHANCE
@@ -88,13 +94,13 @@ class SafeWorker(Worker):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._gate = PopGate(StopRequested)
         self._clock = JobClock()
-        self._overdue: dict[tuple[str, bytes, float], float] = {}  # starts past their deadline, and since when we know
+        self._overdue: dict[tuple[str, bytes, float], float] = {}  # starts past their deadline, and when first seen
         self._given_up = False
         super().__init__(*args, **kwargs)
 
     def _set_ip_address(self, connection: Redis) -> None:
         # The first command of a worker's life. A copy that RQ makes only to look at a worker never comes here.
-        make_patient(connection, Patience(self._bear))
+        make_patient(connection, Patience(self._on_outage))
         super()._set_ip_address(connection)
 
     def work(self, *args: Any, **kwargs: Any) -> bool:
@@ -112,7 +118,7 @@ class SafeWorker(Worker):
         self._install_signal_handlers()
         super().bootstrap(*args, **kwargs)
 
-    # --- being told to stop ---------------------------------------------------------------------------------------
+    # --- stopping -------------------------------------------------------------------------------------------------
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         if self._gate.closed:
@@ -130,16 +136,16 @@ class SafeWorker(Worker):
     def teardown(self) -> None:
         if self.is_horse:
             return
-        self._gate.closed = True  # nothing is waited for any more
+        self._gate.closed = True  # no command waits for Redis any more
         try:
             super().teardown()
         except (RedisError, StopRequested) as error:
             why = error.__cause__ or error
-            _log.warning("Worker %s: left without a word, since Redis cannot be used: %s", self.name, why)
+            _log.warning("Worker %s: left without unregistering, since Redis cannot be used: %s", self.name, why)
         self._unblocker.finish()
 
     def stop_scheduler(self) -> None:
-        """It may wait for Redis. It holds no work: what is due is moved in one transaction, later by another."""
+        """It may be waiting for Redis. It holds no work: another moves the due jobs later, in one transaction."""
         process = self.scheduler and self.scheduler._process  # noqa: SLF001
         if process and process.is_alive():
             process.terminate()
@@ -147,19 +153,19 @@ class SafeWorker(Worker):
             process.kill()
             process.join()
 
-    # --- being patient --------------------------------------------------------------------------------------------
+    # --- waiting for Redis ----------------------------------------------------------------------------------------
 
-    def _bear(self, error: Exception, waited: float) -> None:
+    def _on_outage(self, error: Exception, waited: float) -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # the thread that hears commands must hear them again afterwards; it ends with the process
+            return  # the thread that receives commands must receive them again afterwards; it ends with the process
         if self.is_horse:
-            self._bear_in_horse(error, waited)
+            self._on_outage_in_horse(error, waited)
         elif self._gate.client_id is not None:
             raise error  # repeated on another connection, a pop could not be ended
         elif self._gate.closed and (self._gate.empty_handed or self._horse_has_ended()):
             raise StopRequested from error
 
-    def _bear_in_horse(self, error: Exception, waited: float) -> None:
+    def _on_outage_in_horse(self, error: Exception, waited: float) -> None:
         if waited < self.result_patience and not self._given_up:
             return
         if not self._given_up:
@@ -193,14 +199,14 @@ class SafeWorker(Worker):
         super().handle_execution_ended(job, queue, heartbeat_ttl)
 
     def cleanup_execution(self, job: Job, pipeline: Any) -> None:
-        """RQ forgets the execution before it is told that the transaction went through, and may have to repeat that."""
+        """RQ forgets the execution before the transaction is confirmed, and may have to repeat the transaction."""
         execution = self.execution
         super().cleanup_execution(job, pipeline)
         if self.is_horse:
             self.execution = execution
 
     def set_current_job_working_time(self, current_job_working_time: float, pipeline: Any = None) -> None:
-        """By this RQ kills a job that is over its time. Waiting for Redis, before or after the job, is no such time."""
+        """RQ kills a job by its working time, in which waiting for Redis, before or after the job, must not count."""
         super().set_current_job_working_time(min(current_job_working_time, self._clock.seconds), pipeline)
 
     def monitor_work_horse(self, job: Job, queue: Queue) -> None:
@@ -208,9 +214,9 @@ class SafeWorker(Worker):
             super().monitor_work_horse(job, queue)
         except (StopRequested, SystemExit):
             raise
-        except Exception:  # the worker ends by it, and in a pod everything with it: the job first
+        except Exception:  # it ends the worker, and in a pod the whole container: let the job end first
             if self.horse_pid:
-                _log.exception("Worker %s: cannot go on; leaving when job %s has ended", self.name, job.id)
+                _log.exception("Worker %s: cannot continue; exits when job %s has ended", self.name, job.id)
                 self.wait_for_horse()
             raise
 
@@ -219,14 +225,14 @@ class SafeWorker(Worker):
         self._gate.empty_handed = True
         return ended
 
-    # --- being known ----------------------------------------------------------------------------------------------
+    # --- registration ---------------------------------------------------------------------------------------------
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        # RQ beats at the start of every round of its dequeue loop: the place to leave it, even with Redis away.
+        # RQ sends a heartbeat at each start of its dequeue loop: the place to leave it, even while Redis is away.
         if self._gate.closed and self._gate.empty_handed:
             raise StopRequested
         super().heartbeat(timeout, pipeline)
-        if pipeline is None and self._gate.empty_handed:  # a popped job is to begin first
+        if pipeline is None and self._gate.empty_handed:  # a popped job must begin first
             if not self._is_known():
                 self._register_anew()
             self._listen_again()
@@ -235,14 +241,14 @@ class SafeWorker(Worker):
         with self.connection.pipeline() as pipeline:
             pipeline.hmget(self.key, "state", "hostname")
             pipeline.sismember(self.redis_workers_keys, self.key)
-            told, listed = pipeline.execute()
-        return bool(listed) and None not in told
+            fields, listed = pipeline.execute()
+        return bool(listed) and None not in fields
 
     def _register_anew(self) -> None:
-        """Forgotten with lost data, or in a long outage, its pod would count as busy for ever."""
+        """Without it, after data loss or a long outage, the pod would count as busy for ever."""
         with self.connection.pipeline() as pipeline:
-            told = cast("dict[Any, Any]", self.serialize()) | {"state": self.get_state()}
-            pipeline.hset(self.key, mapping=told)
+            fields = cast("dict[Any, Any]", self.serialize()) | {"state": self.get_state()}
+            pipeline.hset(self.key, mapping=fields)
             worker_registration.register(self, pipeline)
             pipeline.execute()
 
@@ -251,19 +257,19 @@ class SafeWorker(Worker):
         self._listen_again()
 
     def _listen_again(self) -> None:
-        """Commands come on a connection that only listens: one to a server that is gone may seem well for ever."""
-        with suppress(ResponseError):  # a user without the right to ask
-            told: Any = self.connection.pubsub_numsub(self.pubsub_channel_name)
-            if not told[0][1]:
+        """Commands arrive on a connection that only listens: a dead one may look healthy for ever."""
+        with suppress(ResponseError):  # a user without the right to this command
+            subscribers: Any = self.connection.pubsub_numsub(self.pubsub_channel_name)
+            if not subscribers[0][1]:
                 pubsub: Any = self.pubsub
-                with suppress(OSError, AttributeError):  # it has noticed by itself
-                    pubsub.connection._sock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - wakes who reads
+                with suppress(OSError, AttributeError):  # it has reconnected by itself
+                    pubsub.connection._sock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - wakes the reader
 
     def clean_registries(self) -> None:
-        """After an outage the deadlines of running jobs have passed; their workers, if they live, beat at once."""
-        seen = {start: self._overdue.get(start, time.monotonic()) for start in self._starts_past_their_deadline()}
-        self._overdue = seen
-        if all(time.monotonic() - since >= self.last_chance for since in seen.values()):
+        """After an outage the deadlines of running jobs have passed; workers that live send a heartbeat at once."""
+        first_seen = {start: self._overdue.get(start, time.monotonic()) for start in self._starts_past_their_deadline()}
+        self._overdue = first_seen
+        if all(time.monotonic() - since >= self.last_chance for since in first_seen.values()):
             self._overdue = {}
             super().clean_registries()
 
@@ -281,7 +287,7 @@ class SafeWorker(Worker):
 
 
 def _is_suspended(connection: Redis, worker: Any = None) -> Any:
-    """Asked by `rq worker` before it makes the worker: without Redis its pod would crash here in a loop."""
+    """Called by `rq worker` before it creates the worker: without Redis its pod would crash here in a loop."""
     signal.signal(signal.SIGTERM, _leave)
     make_patient(connection, Patience())
     return suspension.is_suspended(connection, worker)

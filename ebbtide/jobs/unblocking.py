@@ -1,7 +1,7 @@
 """Ends a worker's blocking pop from outside, so that a signal handler only has to set a flag.
 
-The server decides what comes first, the end of the wait or a job: a job that was popped is in the reply and is not
-lost. Closing the connection instead would lose it.
+The server decides whether the wait ends empty or with a job: a popped job is in the reply and is not lost. Closing the
+connection instead would lose it.
 """
 
 import threading
@@ -18,7 +18,7 @@ UNBLOCK_EVERY = 0.05  # seconds: the first request may come a moment before the 
 
 
 class PopGate:
-    """Where a worker's blocking pop is, and whether it may go there. `stop` is what it raises when it may not."""
+    """On which connection a worker's blocking pop waits, and whether it may pop at all: `stop` is raised if not."""
 
     def __init__(self, stop: type[Exception]) -> None:
         self._stop = stop
@@ -38,9 +38,9 @@ class PopGate:
 
 
 class Unblocker(threading.Thread):
-    """Has a connection of its own. Started early: a signal handler should start nothing.
+    """Has a connection of its own. Started early: a signal handler should not start a thread.
 
-    `note` is told once, when a stop was asked for.
+    `note` is called once with that connection, when a stop was requested.
     """
 
     def __init__(self, gate: PopGate, pool: ConnectionPool, note: Callable[[Redis], object]) -> None:
@@ -71,5 +71,5 @@ class Unblocker(threading.Thread):
                 if client_id is not None:
                     self._connection.client_unblock(client_id)
             except RedisError:
-                continue  # then the pop fails too, and the worker looks at the flag
+                continue  # then the pop fails too, and the worker checks the flag
         self._connection.close()

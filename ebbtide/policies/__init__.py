@@ -5,7 +5,6 @@ a cluster that was there already, edits by hand. What the settings or a type ref
 `components` for names and paths, never `infra`.
 """
 
-from ebbtide.policies.judging import judge
-from ebbtide.policies.registry import RULES
+from ebbtide.policies.judging import RULES, judge
 
 __all__ = ["RULES", "judge"]

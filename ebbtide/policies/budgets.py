@@ -1,56 +1,101 @@
-"""Budgets: every lasting pod has one, exactly one, and it is born closed."""
+"""Budgets: every long-running pod has exactly one, and it is created closed."""
 
-from ebbtide.policies.pods import described
-from ebbtide.policies.rule import Hits, Rule
-from ebbtide.policies.seen import Seen, covers
-from ebbtide.policies.values import at, whole
-from ebbtide.preview.document import Severity
-from ebbtide.vocabulary.labels import Category
+from collections.abc import Iterable
+
+from components.ownership import MAX_UNAVAILABLE
+from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.recording.pods import Pods
+from ebbtide.recording.resources import Resource, display_name, name_of, namespace_of
+from ebbtide.recording.state import StackState
+from ebbtide.recording.values import value_at, whole
+from ebbtide.settings.sections.pod_kubernetes import own_namespace, started_by
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, Category
 
 _CLOSED_TEXT = "0%"
 
 
-def _opened(seen: Seen) -> Hits:
-    for budget in seen.budgets:
-        declared = at(budget.inputs, "spec.maxUnavailable")
+def _opened(state: StackState) -> Hits:
+    for budget in state.budgets:
+        declared, least = (value_at(budget.inputs, f"spec.{key}") for key in ("maxUnavailable", "minAvailable"))
         closed = whole(declared) == 0 or declared in (None, _CLOSED_TEXT)
-        guarded = sorted({pods.name for pods in seen.pods if pods.category and covers(budget, pods)})
-        if guarded and not closed:
-            yield budget, f"maxUnavailable is declared as {declared}, so {', '.join(guarded)} may be evicted by day"
+        under = [pods for pods in state.pods_under(budget) if pods.category]
+        never_moved = [pods for pods in under if pods.category is not Category.FLEXIBLE]
+        if under and not closed:
+            yield budget, f"maxUnavailable is declared as {declared}, so {_names(under)} may be evicted by day"
+        elif under and _has_its_minimum(state, budget) and not _closed_minimum(least):
+            yield (
+                budget,
+                f"minAvailable is declared as {least}, so what of {_names(under)} is above it may be evicted by day",
+            )
+        elif never_moved and MAX_UNAVAILABLE in budget.ignore_changes:
+            yield budget, f"others may write its maxUnavailable, so {_names(never_moved)} may be evicted by day"
 
 
-def _missing(seen: Seen) -> Hits:
-    for pods in seen.pods:
-        if pods.lasting and not seen.budgets_of(pods):
+def _closed_minimum(least: object) -> bool:
+    number = whole(least)
+    return number is not None and number >= CLOSED_MINIMUM
+
+
+def _has_its_minimum(state: StackState, budget: Resource) -> bool:
+    """Whether `minAvailable` is right there: over pods that nothing counts, none of which moves at night."""
+    if _of_started_pods(state, budget):
+        return True
+    under = state.pods_under(budget)
+    rightly = under and not any(pods.counted or pods.category is Category.FLEXIBLE for pods in under)
+    return bool(rightly) and value_at(budget.inputs, "spec.minAvailable") is not None
+
+
+def _of_started_pods(state: StackState, budget: Resource) -> bool:
+    """Of pods that a workload of the stack starts by itself: no file names them."""
+    starters = [name for name, workload in state.settings.workloads.items() if workload.starts_pods]
+    place = (namespace_of(budget), name_of(budget))
+    return place in {(own_namespace(name), started_by(name)) for name in starters}
+
+
+def _names(pods: Iterable[Pods]) -> str:
+    return ", ".join(sorted({each.name for each in pods}))
+
+
+def _missing(state: StackState) -> Hits:
+    for pods in state.pods:
+        if (pods.lasting or pods.category is Category.WORKER) and not state.budgets_of(pods):
             yield pods.resource, "no budget covers its pods, so nothing keeps the autoscaler from evicting them by day"
 
 
-def _several(seen: Seen) -> Hits:
-    for pods in seen.pods:
-        budgets = seen.budgets_of(pods)
+def _several(state: StackState) -> Hits:
+    for pods in state.pods:
+        budgets = state.budgets_of(pods)
         if len(budgets) > 1:
-            names = ", ".join(described(budget).split(" ", 1)[1] for budget in budgets)
+            names = ", ".join(display_name(budget).split(" ", 1)[1] for budget in budgets)
             yield pods.resource, f"{len(budgets)} budgets cover its pods ({names}), and every eviction fails"
 
 
-def _kept_available(seen: Seen) -> Hits:
-    for budget in seen.budgets:
-        if at(budget.inputs, "spec.minAvailable") is not None:
-            yield budget, "it says minAvailable, which cannot be flipped to maxUnavailable in place"
-        elif at(budget.inputs, "spec.maxUnavailable") is None:
-            yield budget, "it says neither maxUnavailable nor minAvailable, which allows nothing until somebody writes"
+def _wrong_number(state: StackState) -> Hits:
+    for budget in state.budgets:
+        most, least = (value_at(budget.inputs, f"spec.{key}") for key in ("maxUnavailable", "minAvailable"))
+        uncounted = [pods for pods in state.pods_under(budget) if not pods.counted]
+        if least is not None and not _has_its_minimum(state, budget):
+            yield budget, "it sets minAvailable, which cannot be changed to maxUnavailable in place"
+        elif least is None and most is None:
+            yield budget, "it sets neither maxUnavailable nor minAvailable, so no eviction is allowed until one is set"
+        elif most is not None and uncounted:
+            why = "of a Job it cannot be counted, and a bare pod stands in for one that is evicted by day"
+            yield (
+                budget,
+                f"it sets maxUnavailable, and nothing says how many pods {_names(uncounted)} should have: {why}",
+            )
 
 
-def _idle(seen: Seen) -> Hits:
-    for budget in seen.budgets:
-        if not any(covers(budget, pods) for pods in seen.pods):
+def _idle(state: StackState) -> Hits:
+    for budget in state.budgets:
+        if not state.pods_under(budget) and not _of_started_pods(state, budget):
             yield budget, "its selector takes no pods of this stack, so it protects nothing"
 
 
-def _stuck(seen: Seen) -> Hits:
-    for budget in seen.budgets:
-        flexible = [p for p in seen.pods if p.category is Category.FLEXIBLE and covers(budget, p)]
-        if flexible and at(budget.inputs, "spec.unhealthyPodEvictionPolicy") != "AlwaysAllow":
+def _stuck(state: StackState) -> Hits:
+    for budget in state.budgets:
+        flexible = [pods for pods in state.pods_under(budget) if pods.category is Category.FLEXIBLE]
+        if flexible and value_at(budget.inputs, "spec.unhealthyPodEvictionPolicy") != "AlwaysAllow":
             yield budget, f"a pod of {flexible[0].name} that never becomes ready would keep its node day and night"
 
 
@@ -59,15 +104,17 @@ RULES = (
         id="EB001",
         severity=Severity.BLOCKING,
         law="a budget of a fixed, flexible or worker pod is declared closed",
-        fix="declare maxUnavailable: 0; the controller opens the budgets of flexible pods at night",
+        fix="declare maxUnavailable: 0; the controller opens the budgets of flexible pods at night. For Jobs and bare "
+        "pods: minAvailable: 1000000",
         source="2i2c-org/infrastructure#3461",
         check=_opened,
     ),
     Rule(
         id="EB002",
         severity=Severity.BLOCKING,
-        law="every pod that lasts has a budget",
-        fix="give it a PodDisruptionBudget of its own in its namespace, with maxUnavailable: 0",
+        law="every long-running pod has a budget, and so has every worker and job",
+        fix="give it a PodDisruptionBudget of its own in its namespace, with maxUnavailable: 0, or for Jobs and bare "
+        "pods with minAvailable: 1000000",
         source="2i2c-org/infrastructure#3363; reliability/application, disruption budgets",
         check=_missing,
     ),
@@ -82,10 +129,10 @@ RULES = (
     Rule(
         id="EB004",
         severity=Severity.BLOCKING,
-        law="a budget says maxUnavailable, and never minAvailable",
-        fix="replace minAvailable by maxUnavailable: 0",
+        law="a budget says maxUnavailable; of Jobs' pods and bare ones it says minAvailable, as a whole number",
+        fix="declare maxUnavailable: 0; for Jobs and bare pods a budget of their own with minAvailable: 1000000",
         source="cloudnative-pg/cloudnative-pg#7346",
-        check=_kept_available,
+        check=_wrong_number,
     ),
     Rule(
         id="EB005",

@@ -1,16 +1,15 @@
-"""AWS: nothing public that the stack file does not name; everything tagged, encrypted and not kept for ever."""
+"""AWS: nothing public that the stack file does not name; everything tagged, encrypted, and logs with a retention."""
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network, ip_network
 
-from ebbtide.policies.pods import kind_of
-from ebbtide.policies.rule import Hits, Rule
-from ebbtide.policies.seen import Seen
-from ebbtide.policies.taggable import TAGGABLE
-from ebbtide.policies.values import at, mappings, texts, whole, words
-from ebbtide.preview.document import Severity
-from ebbtide.preview.resources import Resource
-from ebbtide.vocabulary.labels import CUSTOMER
+from ebbtide.labels import CUSTOMER
+from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.recording.resources import Resource, kind_of
+from ebbtide.recording.state import StackState
+from ebbtide.recording.values import mappings, texts, value_at, whole, words
+from ebbtide.settings.sections.entrance import load_balancer_name
+from ebbtide.units.addresses import SHARED
 
 _CLUSTER = "aws:eks/cluster:Cluster"
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -24,15 +23,65 @@ _SERVICE_ANNOTATION = "service.beta.kubernetes.io/aws-load-balancer-"
 _INGRESS_SCHEME = "alb.ingress.kubernetes.io/scheme"
 _PUBLIC = "internet-facing"
 
+TAGGABLE = frozenset(
+    f"aws:{name}"
+    for name in (
+        "cloudwatch/logGroup:LogGroup",
+        "cloudwatch/metricAlarm:MetricAlarm",
+        "dlm/lifecyclePolicy:LifecyclePolicy",
+        "dynamodb/table:Table",
+        "ebs/volume:Volume",
+        "ec2/defaultSecurityGroup:DefaultSecurityGroup",
+        "ec2/eip:Eip",
+        "ec2/flowLog:FlowLog",
+        "ec2/instance:Instance",
+        "ec2/internetGateway:InternetGateway",
+        "ec2/launchTemplate:LaunchTemplate",
+        "ec2/natGateway:NatGateway",
+        "ec2/routeTable:RouteTable",
+        "ec2/securityGroup:SecurityGroup",
+        "ec2/subnet:Subnet",
+        "ec2/vpc:Vpc",
+        "ec2/vpcEndpoint:VpcEndpoint",
+        "ecr/repository:Repository",
+        "efs/fileSystem:FileSystem",
+        "eks/accessEntry:AccessEntry",
+        "eks/addon:Addon",
+        "eks/cluster:Cluster",
+        "eks/nodeGroup:NodeGroup",
+        "eks/podIdentityAssociation:PodIdentityAssociation",
+        "elasticache/parameterGroup:ParameterGroup",
+        "elasticache/replicationGroup:ReplicationGroup",
+        "elasticache/subnetGroup:SubnetGroup",
+        "iam/role:Role",
+        "kms/key:Key",
+        "lb/loadBalancer:LoadBalancer",
+        "rds/cluster:Cluster",
+        "rds/instance:Instance",
+        "s3/bucket:Bucket",
+        "secretsmanager/secret:Secret",
+        "sns/topic:Topic",
+        "sqs/queue:Queue",
+        "vpc/securityGroupEgressRule:SecurityGroupEgressRule",
+        "vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+    )
+)
+"""The AWS types that take tags, of those that a stack has or that a program beside it is likely to add.
 
-def _open_api(seen: Seen) -> Hits:
-    declared = set(seen.settings.cluster.public_access)
-    for cluster in seen.of_type(_CLUSTER):
-        access = at(cluster.inputs, "vpcConfig")
-        ranges = words(at(access, "publicAccessCidrs")) or ("0.0.0.0/0",)  # what EKS takes where nothing is said
-        if at(access, "endpointPublicAccess") is not False and (open_to := [r for r in ranges if r not in declared]):
+A list, since asking the SDK's classes would load all of its packages. A test asks them.
+"""
+
+
+def _open_api(state: StackState) -> Hits:
+    declared = set(state.settings.cluster.public_access)
+    for cluster in state.of_type(_CLUSTER):
+        access = value_at(cluster.inputs, "vpcConfig")
+        ranges = words(value_at(access, "publicAccessCidrs")) or ("0.0.0.0/0",)  # what EKS takes where nothing is said
+        if value_at(access, "endpointPublicAccess") is not False and (
+            open_to := [r for r in ranges if r not in declared]
+        ):
             yield cluster, f"its API is open to {', '.join(open_to)}, which cluster.publicAccess does not name"
-    for rule, ranges in _ingress(seen):
+    for rule, ranges in _ingress(state):
         for found in ranges:
             if _is_public(found) and found not in declared:
                 yield rule, f"it lets {found} in, which cluster.publicAccess does not name"
@@ -41,9 +90,9 @@ def _open_api(seen: Seen) -> Hits:
 _GROUPS = ("aws:ec2/securityGroup:SecurityGroup", "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup")
 
 
-def _ingress(seen: Seen) -> list[tuple[Resource, list[str]]]:
+def _ingress(state: StackState) -> list[tuple[Resource, list[str]]]:
     found: list[tuple[Resource, list[str]]] = []
-    for resource in seen.resources:
+    for resource in state.resources:
         inputs = resource.inputs
         if resource.type == "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule":
             found.append((resource, [texts(inputs)[key] for key in ("cidrIpv4", "cidrIpv6") if key in texts(inputs)]))
@@ -63,40 +112,51 @@ def _is_public(text: str) -> bool:
         network = ip_network(text, strict=False)
     except ValueError:  # not known before the update
         return False
-    shared = isinstance(network, IPv4Network) and network.subnet_of(IPv4Network("100.64.0.0/10"))
+    shared = isinstance(network, IPv4Network) and network.subnet_of(IPv4Network(SHARED))
     return not (network.is_private or shared)
 
 
-def _public_balancer(seen: Seen) -> Hits:
-    for resource in seen.of_kind("Service", "Ingress"):
-        said = texts(at(resource.inputs, "metadata.annotations"))
+def _public_balancer(state: StackState) -> Hits:
+    declared = _declared_public(state)
+    for resource in state.of_kind("Service", "Ingress"):
+        annotations = texts(value_at(resource.inputs, "metadata.annotations"))
         if kind_of(resource) == "Ingress":
-            if said.get(_INGRESS_SCHEME) == _PUBLIC:
+            if annotations.get(_INGRESS_SCHEME) == _PUBLIC:
                 yield resource, "it makes a load balancer that the whole internet reaches"
             continue
-        scheme = said.get(f"{_SERVICE_ANNOTATION}scheme")
-        internal = scheme == "internal" or said.get(f"{_SERVICE_ANNOTATION}internal") == "true"
-        balanced = at(resource.inputs, "spec.type") == "LoadBalancer"
-        if balanced and (scheme == _PUBLIC or not (internal or seen.existing)):
+        scheme = annotations.get(f"{_SERVICE_ANNOTATION}scheme")
+        internal = scheme == "internal" or annotations.get(f"{_SERVICE_ANNOTATION}internal") == "true"
+        balanced = value_at(resource.inputs, "spec.type") == "LoadBalancer"
+        if (
+            balanced
+            and value_at(resource.inputs, "metadata.name") not in declared
+            and (scheme == _PUBLIC or not (internal or state.existing))
+        ):
             yield resource, "it makes a load balancer that the whole internet may reach"
 
 
-def _public_nodes(seen: Seen) -> Hits:
-    for subnet in seen.of_type(_SUBNET):
+def _declared_public(state: StackState) -> set[object]:
+    """The Services of workloads whose `expose` says `public: true`, by name."""
+    given = {name: workload.expose for name, workload in state.settings.workloads.items()}
+    return {load_balancer_name(name, it) for name, it in given.items() if it is not None and it.public}
+
+
+def _public_nodes(state: StackState) -> Hits:
+    for subnet in state.of_type(_SUBNET):
         if subnet.inputs.get("mapPublicIpOnLaunch") is True:
             yield subnet, "what starts in it gets a public address, which costs money and is reachable"
 
 
-def _untagged(seen: Seen) -> Hits:
-    wanted = {CUSTOMER: seen.settings.customer, **seen.settings.costs.tags}
-    for resource in seen.resources:
+def _untagged(state: StackState) -> Hits:
+    wanted = {CUSTOMER: state.settings.customer, **state.settings.costs.tags}
+    for resource in state.resources:
         if resource.type in TAGGABLE and not resource.read:
             missing = _missing(wanted, resource.inputs.get("tags"))
             if missing:
                 yield resource, f"without the cost tags {', '.join(missing)}"
         if resource.type == _TEMPLATE:
             specified = {str(it.get("resourceType")): it for it in mappings(resource.inputs.get("tagSpecifications"))}
-            bare = sorted(kind for kind in _BILLED if _missing(wanted, at(specified.get(kind), "tags")))
+            bare = sorted(kind for kind in _BILLED if _missing(wanted, value_at(specified.get(kind), "tags")))
             if bare:
                 yield resource, f"what it starts carries no cost tags: {', '.join(bare)}"
 
@@ -106,26 +166,26 @@ def _missing(wanted: Mapping[str, str], tags: object) -> list[str]:
     return [key for key, value in wanted.items() if given.get(key) != value]
 
 
-def _metadata_open(seen: Seen) -> Hits:
-    for template in seen.of_type(_TEMPLATE):
-        options = at(template.inputs, "metadataOptions")
-        if at(options, "httpTokens") != "required":
+def _metadata_open(state: StackState) -> Hits:
+    for template in state.of_type(_TEMPLATE):
+        options = value_at(template.inputs, "metadataOptions")
+        if value_at(options, "httpTokens") != "required":
             yield template, "instance metadata answers without a token, so a pod can take the node's role"
-        elif (whole(at(options, "httpPutResponseHopLimit")) or 0) != 1:
+        elif (whole(value_at(options, "httpPutResponseHopLimit")) or 0) != 1:
             yield template, "instance metadata answers pods too: its hop limit is not 1"
 
 
-def _unencrypted(seen: Seen) -> Hits:
-    for template in seen.of_type(_TEMPLATE):
-        disks = [at(device, "ebs.encrypted") for device in mappings(template.inputs.get("blockDeviceMappings"))]
+def _unencrypted(state: StackState) -> Hits:
+    for template in state.of_type(_TEMPLATE):
+        disks = [value_at(device, "ebs.encrypted") for device in mappings(template.inputs.get("blockDeviceMappings"))]
         if not disks or not all(_true(encrypted) for encrypted in disks):
             yield template, "the disks of its nodes are not encrypted"
-    for volume_class in seen.of_kind("StorageClass"):
+    for volume_class in state.of_kind("StorageClass"):
         of_ebs = volume_class.inputs.get("provisioner") in _EBS
-        if of_ebs and not _true(at(volume_class.inputs, "parameters.encrypted")):
+        if of_ebs and not _true(value_at(volume_class.inputs, "parameters.encrypted")):
             yield volume_class, "volumes of this class are not encrypted"
     for resource, path in ((_VOLUME, "encrypted"), (_CACHE, "atRestEncryptionEnabled")):
-        for kept in seen.of_type(resource):
+        for kept in state.of_type(resource):
             if not _true(kept.inputs.get(path)):
                 yield kept, "what it keeps is not encrypted"
 
@@ -134,23 +194,23 @@ def _true(value: object) -> bool:
     return value is True or value == "true"
 
 
-def _kept_for_ever(seen: Seen) -> Hits:
-    groups = seen.of_type(_LOG_GROUP)
+def _without_retention(state: StackState) -> Hits:
+    groups = state.of_type(_LOG_GROUP)
     for group in groups:
         if not whole(group.inputs.get("retentionInDays")):
-            yield group, "its logs are kept, and paid for, for ever"
+            yield group, "its logs are kept and billed forever"
     names = {group.inputs.get("name") for group in groups}
-    for cluster in seen.of_type(_CLUSTER):
+    for cluster in state.of_type(_CLUSTER):
         expected = f"/aws/eks/{cluster.inputs.get('name')}/cluster"
         if words(cluster.inputs.get("enabledClusterLogTypes")) and expected not in names:
-            yield cluster, f"EKS makes the log group {expected} by itself, and keeps its logs for ever"
+            yield cluster, f"EKS creates the log group {expected} itself, and keeps its logs forever"
 
 
 RULES = (
     Rule(
         id="EB032",
         severity=Severity.BLOCKING,
-        law="no address of the internet gets in that the stack file does not name",
+        law="only public address ranges that the stack file names may connect",
         fix="name the range in cluster.publicAccess, or close it",
         source="security/iam, cluster endpoint",
         check=_open_api,
@@ -158,15 +218,15 @@ RULES = (
     Rule(
         id="EB033",
         severity=Severity.BLOCKING,
-        law="no load balancer faces the internet undeclared",
-        fix="set the scheme to internal, or write an exception that says who may reach it",
+        law="no load balancer is internet-facing without being declared",
+        fix="set the scheme to internal, write expose.public in the stack file, or an exception that says who may come",
         source="security/network; networking/loadbalancing",
         check=_public_balancer,
     ),
     Rule(
         id="EB034",
         severity=Severity.BLOCKING,
-        law="nothing gets a public address by itself",
+        law="no subnet assigns public addresses automatically",
         fix="set mapPublicIpOnLaunch: false on the subnet",
         source="security/hosts, private subnets",
         check=_public_nodes,
@@ -175,7 +235,7 @@ RULES = (
         id="EB035",
         severity=Severity.WARNING,
         law="every AWS resource that takes tags carries the cost tags",
-        fix="pass the tags of components.savings.cost_tags to it",
+        fix="pass the tags of components.aws.savings.cost_tags to it",
         source="cost/awareness, tagging",
         check=_untagged,
     ),
@@ -198,9 +258,9 @@ RULES = (
     Rule(
         id="EB038",
         severity=Severity.WARNING,
-        law="every log group says how long it keeps",
+        law="every log group has a retention time",
         fix="set retentionInDays, and make the cluster's log group before the cluster",
         source="mitodl/ol-infrastructure#5929; hashicorp/terraform-provider-aws#8562",
-        check=_kept_for_ever,
+        check=_without_retention,
     ),
 )

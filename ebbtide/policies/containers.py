@@ -3,22 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.policies.pods import SYSTEM_NAMESPACE, Pods, name_of
-from ebbtide.policies.rule import Hits, Rule
-from ebbtide.policies.seen import Seen
-from ebbtide.policies.values import at, texts
-from ebbtide.preview.document import Severity
-from ebbtide.preview.recording import UNKNOWN
-from ebbtide.settings.images import DIGEST
-from ebbtide.vocabulary.labels import NAMESPACE, WORKER_NAMESPACE
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.recording.drainable import SYSTEM_NAMESPACE
+from ebbtide.recording.pods import Pods
+from ebbtide.recording.record import UNKNOWN
+from ebbtide.recording.resources import name_of
+from ebbtide.recording.state import StackState
+from ebbtide.recording.values import texts, value_at
+from ebbtide.settings.sections.images import DIGEST
+from ebbtide.settings.sections.pod_kubernetes import own_namespace
+from ebbtide.vocabulary.labels import NAMESPACE
 
 _ENFORCED = "pod-security.kubernetes.io/enforce"
 _RESTRICTED = "restricted"
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 
 
-def _on_the_host(seen: Seen) -> Hits:
-    for pods in seen.pods:
+def _on_the_host(state: StackState) -> Hits:
+    for pods in state.pods:
         found = [field for field in _HOST_FIELDS if pods.spec.get(field) is True]
         found += [f"privileged in {c.get('name')}" for c in pods.all_containers if _privileged(c)]
         if not (pods.kind == "DaemonSet" and pods.namespace == SYSTEM_NAMESPACE):
@@ -28,30 +31,31 @@ def _on_the_host(seen: Seen) -> Hits:
 
 
 def _privileged(container: object) -> bool:
-    return at(container, "securityContext.privileged") is True
+    return value_at(container, "securityContext.privileged") is True
 
 
-def _unguarded(seen: Seen) -> Hits:
-    for namespace in seen.of_kind("Namespace"):
-        level = texts(at(namespace.inputs, "metadata.labels")).get(_ENFORCED, "nothing")
-        if name_of(namespace) in (NAMESPACE, WORKER_NAMESPACE) and level != _RESTRICTED:
+def _unguarded(state: StackState) -> Hits:
+    own = {own_namespace(name) for name, workload in state.settings.workloads.items() if workload.starts_pods}
+    for namespace in state.of_kind("Namespace"):
+        level = texts(value_at(namespace.inputs, "metadata.labels")).get(_ENFORCED, "nothing")
+        if name_of(namespace) in {NAMESPACE, WORKER_NAMESPACE, *own} and level != _RESTRICTED:
             yield namespace, f"the API server lets pods of level {level} in, not of level {_RESTRICTED} alone"
 
 
-def _holds_token(seen: Seen) -> Hits:
-    for pods in seen.pods:
+def _holds_token(state: StackState) -> Hits:
+    for pods in state.pods:
         account = pods.spec.get("serviceAccountName")
         if account in (None, "default") and pods.spec.get("automountServiceAccountToken") is not False:
             yield pods.resource, "its pods hold a token of the default account, which they need for nothing"
 
 
-def _without_limit(seen: Seen) -> Hits:
-    for pods in seen.pods:
-        free = [str(c.get("name")) for c in _long_lived(pods) if at(c, "resources.limits.memory") is None]
+def _without_limit(state: StackState) -> Hits:
+    for pods in state.pods:
+        free = [str(c.get("name")) for c in _long_lived(pods) if value_at(c, "resources.limits.memory") is None]
         if free:
             yield (
                 pods.resource,
-                f"without a memory limit {', '.join(free)} may fill the node and end a busy worker",
+                f"without a memory limit {', '.join(free)} may use up the node's memory and kill a busy worker",
             )
 
 
@@ -59,12 +63,14 @@ def _long_lived(pods: Pods) -> list[Mapping[str, Any]]:
     return [c for c in pods.all_containers if c in pods.containers or c.get("restartPolicy") == "Always"]
 
 
-def _without_version(seen: Seen) -> Hits:
-    """`check` warns of those that the stack file names itself."""
-    told = {entry.image for entry in (*seen.settings.workloads.values(), *seen.settings.workers.values())}
-    for pods in seen.pods:
+def _without_version(state: StackState) -> Hits:
+    """Images without a version; `check` warns of those that the stack file names itself."""
+    it = state.settings
+    sections = (it.workloads, it.workers, it.jobs, it.cron_jobs)
+    in_file = {entry.image for section in sections for entry in section.values()}
+    for pods in state.pods:
         named = {str(c.get("name")): str(c.get("image", "")) for c in pods.all_containers}
-        loose = [name for name, image in named.items() if _floats(image) and image not in told]
+        loose = [name for name, image in named.items() if _floats(image) and image not in in_file]
         if loose:
             yield (
                 pods.resource,

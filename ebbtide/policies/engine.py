@@ -18,11 +18,9 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from components.ownership import MAX_UNAVAILABLE
-from ebbtide.policies.pods import name_of
-from ebbtide.policies.values import at, mapping
-from ebbtide.preview.masked import masked_inputs
-from ebbtide.preview.recording import UNKNOWN
-from ebbtide.preview.resources import Resource
+from ebbtide.recording.record import UNKNOWN
+from ebbtide.recording.resources import Resource, masked_inputs, name_of
+from ebbtide.recording.values import mapping, value_at
 
 _COMPONENT = "ebbtide:components:"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
@@ -91,7 +89,7 @@ def _resource(one: EngineResource, inputs: Mapping[str, Any]) -> Resource:
 
 def _placed(resource: Resource, one: EngineResource, found: Mapping[str, Resource]) -> Resource:
     """With its namespace, where that is made in the same run and so has no name yet."""
-    if at(resource.inputs, "metadata.namespace") != UNKNOWN:
+    if value_at(resource.inputs, "metadata.namespace") != UNKNOWN:
         return resource
     needed = [it.urn for it in one.property_dependencies.get("metadata", ()) if it.resource_type == _NAMESPACE]
     if len(needed) != 1:

@@ -3,14 +3,20 @@
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from ebbtide.policies.pods import described, name_of
-from ebbtide.policies.registry import RULES
-from ebbtide.policies.rule import Rule
-from ebbtide.policies.seen import Seen
-from ebbtide.preview.document import PolicyResult, Severity
-from ebbtide.preview.resources import Resource
-from ebbtide.settings.exceptions import PolicyException, ended
+from ebbtide.policies import budgets, cloud, containers, owners, places, rollouts
+from ebbtide.policies.rule import PolicyResult, Rule, Severity
+from ebbtide.recording.resources import Resource, display_name, name_of
+from ebbtide.recording.state import StackState
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.exceptions import PolicyException, ended
+
+RULES: tuple[Rule, ...] = tuple(
+    sorted(
+        (*budgets.RULES, *owners.RULES, *places.RULES, *rollouts.RULES, *containers.RULES, *cloud.RULES),
+        key=lambda rule: rule.id,
+    )
+)
+"""All rules, in the order of their ids."""
 
 _FAULTS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What code raises that meets an input it did not expect. One rule's fault must not hide what the others found."""
@@ -21,24 +27,24 @@ _ORDER = (Severity.BLOCKING, Severity.WARNING, Severity.NOTE)
 def judge(
     settings: StackSettings, resources: Sequence[Resource], today: date, rules: Sequence[Rule] = RULES
 ) -> tuple[PolicyResult, ...]:
-    """What breaks a rule, the gravest first, each order otherwise that of the rules and of the resources."""
-    seen = Seen(settings, tuple(resources))
-    results = [result for rule in rules for result in _judged(rule, seen, today)]
+    """What breaks a rule, the most severe first, then in the order of the rules and of the resources."""
+    state = StackState(settings, tuple(resources))
+    results = [result for rule in rules for result in _judged(rule, state, today)]
     results += _unneeded(settings.exceptions, results, today, {rule.id for rule in rules})
     return tuple(sorted(results, key=lambda result: _ORDER.index(result.severity)))
 
 
-def _judged(rule: Rule, seen: Seen, today: date) -> Iterator[PolicyResult]:
+def _judged(rule: Rule, state: StackState, today: date) -> Iterator[PolicyResult]:
     try:
-        for resource, detail in rule.check(seen):  # what was found before a fault stays
-            yield _result(rule, resource, detail, seen.settings.exceptions, today)
+        for resource, detail in rule.check(state):  # what was found before a fault stays
+            yield _result(rule, resource, detail, state.settings.exceptions, today)
     except _FAULTS as error:
         yield PolicyResult(
             id=rule.id,
             severity=Severity.WARNING,
             resource="the whole stack",
             reason=f"the rule could not be judged ({type(error).__name__}: {error}): {rule.law}",
-            fix="look by hand, and report this: it is a fault of Ebbtide's, not of the stack's",
+            fix="check by hand, and report this: it is a bug of Ebbtide, not of the stack",
             source=rule.source,
         )
 
@@ -51,7 +57,7 @@ def _result(
     return PolicyResult(
         id=rule.id,
         severity=rule.severity,
-        resource=described(resource),
+        resource=display_name(resource),
         reason=f"{detail} (its exception ended on {given.until})" if given and over else detail,
         fix=rule.fix,
         source=rule.source,
@@ -61,7 +67,7 @@ def _result(
 
 def names_of(resource: Resource) -> tuple[str, ...]:
     """What an exception may call it: what Pulumi and Kubernetes call it, or what the preview shows."""
-    shown = described(resource)
+    shown = display_name(resource)
     return resource.name, name_of(resource), shown, shown.split(" ", 1)[1]
 
 

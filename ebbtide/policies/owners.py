@@ -4,13 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from components.ownership import DESIRED_SIZE, MAX_UNAVAILABLE, REPLICAS, REPLICAS_OWNER
-from ebbtide.policies.pods import described, kind_of, namespace_of
-from ebbtide.policies.rule import Hits, Rule
-from ebbtide.policies.seen import NODE_GROUP_TYPE, Seen, covers
-from ebbtide.policies.values import at, texts
-from ebbtide.preview.document import Severity
-from ebbtide.preview.resources import Resource
-from ebbtide.vocabulary.labels import Category, ReplicasOwner
+from ebbtide.labels import ReplicasOwner
+from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.recording.resources import Resource, display_name, kind_of, namespace_of
+from ebbtide.recording.state import NODE_GROUP_TYPE, StackState
+from ebbtide.recording.values import texts, value_at
+from ebbtide.vocabulary.labels import Category
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 _FORCE = "pulumi.com/patchForce"
@@ -21,74 +20,74 @@ _NODE_SCALERS = (
 )
 
 
-def _misspelt(seen: Seen) -> Hits:
-    for resource in seen.resources:
+def _misspelt(state: StackState) -> Hits:
+    for resource in state.resources:
         for path in resource.ignore_changes:
             if "_" in path:
                 yield resource, f"it ignores {path}, which matches nothing: the provider's own names are camelCase"
-            elif not {"*", "["} & set(path) and at(resource.inputs, path) is None:
+            elif not {"*", "["} & set(path) and value_at(resource.inputs, path) is None:
                 yield resource, f"it ignores {path}, which it does not declare"
 
 
-def _not_handed_over(seen: Seen) -> Hits:
-    for resource, path, owner in _handed_over(seen):
+def _not_handed_over(state: StackState) -> Hits:
+    for resource, path, owner in _handed_over(state):
         if path not in resource.ignore_changes:
             yield resource, f"{path} belongs to {owner} and is not ignored, so the next update takes it back"
 
 
-def _handed_over(seen: Seen) -> Iterator[tuple[Resource, str, str]]:
+def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
     """Resource, field and owner of all that somebody else writes after us."""
-    scaled = _scalers(seen)
-    for pods in seen.pods:
+    scaled = _scalers(state)
+    for pods in state.pods:
         owner = _declared_owner(pods.resource)
         if pods.is_worker or owner is ReplicasOwner.CONTROLLER:
             yield pods.resource, REPLICAS, "the controller"
         elif owner is ReplicasOwner.HPA or (pods.namespace, pods.kind, pods.name) in scaled:
             yield pods.resource, REPLICAS, "an autoscaler"
-    for budget in seen.budgets:
-        if any(pods.category is Category.FLEXIBLE and covers(budget, pods) for pods in seen.pods):
+    for budget in state.budgets:
+        if any(pods.category is Category.FLEXIBLE for pods in state.pods_under(budget)):
             yield budget, MAX_UNAVAILABLE, "the controller"
-    for group in seen.of_type(NODE_GROUP_TYPE):
+    for group in state.of_type(NODE_GROUP_TYPE):
         yield group, DESIRED_SIZE, "the cluster autoscaler"
 
 
-def _second_owner(seen: Seen) -> Hits:
-    scalers = _scalers(seen)
-    for pods in seen.pods:
+def _second_owner(state: StackState) -> Hits:
+    scalers = _scalers(state)
+    for pods in state.pods:
         others = scalers.get((pods.namespace, pods.kind, pods.name), [])
-        names = " and ".join(described(other) for other in others)
+        names = " and ".join(display_name(other) for other in others)
         owner = _declared_owner(pods.resource)
         if others and (pods.is_worker or owner is ReplicasOwner.CONTROLLER):
-            yield pods.resource, f"the controller sizes it, and so does {names}"
+            yield pods.resource, f"the controller scales it, and so does {names}"
         elif len(others) > 1:
-            yield pods.resource, f"{names} size it at once, each against the other"
+            yield pods.resource, f"{names} all scale it, and work against each other"
         elif others and owner is not ReplicasOwner.HPA:
-            yield pods.resource, f"{names} sizes it, while its replicas are Pulumi's"
+            yield pods.resource, f"{names} scales it, while Pulumi writes its replicas"
 
 
-def _forced(seen: Seen) -> Hits:
-    for resource in seen.resources:
-        if kind_of(resource) and texts(at(resource.inputs, "metadata.annotations")).get(_FORCE) == "true":
-            yield resource, f"the annotation {_FORCE} takes every field back from its owner, and says nothing"
+def _forced(state: StackState) -> Hits:
+    for resource in state.resources:
+        if kind_of(resource) and texts(value_at(resource.inputs, "metadata.annotations")).get(_FORCE) == "true":
+            yield resource, f"the annotation {_FORCE} takes every field back from its owner without a warning"
 
 
-def _scaled_nodes(seen: Seen) -> Hits:
-    for resource in seen.of_type(*_NODE_SCALERS):
+def _scaled_nodes(state: StackState) -> Hits:
+    for resource in state.of_type(*_NODE_SCALERS):
         yield resource, "it changes how many nodes a group has, and so does the cluster autoscaler"
 
 
-def _scalers(seen: Seen) -> Mapping[tuple[str, str, str], list[Resource]]:
+def _scalers(state: StackState) -> Mapping[tuple[str, str, str], list[Resource]]:
     """Autoscalers of pods by namespace, kind and name of what they size."""
     found: dict[tuple[str, str, str], list[Resource]] = defaultdict(list)
-    for scaler in seen.of_kind(*_SCALERS):
-        target = texts(at(scaler.inputs, "spec.scaleTargetRef"))
+    for scaler in state.of_kind(*_SCALERS):
+        target = texts(value_at(scaler.inputs, "spec.scaleTargetRef"))
         found[namespace_of(scaler), target.get("kind", "Deployment"), target.get("name", "")].append(scaler)
     return found
 
 
 def _declared_owner(resource: Resource) -> ReplicasOwner | None:
-    said = texts(at(resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER, "")
-    return ReplicasOwner(said) if said in set(ReplicasOwner) else None
+    declared = texts(value_at(resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER, "")
+    return ReplicasOwner(declared) if declared in set(ReplicasOwner) else None
 
 
 RULES = (

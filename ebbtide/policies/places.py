@@ -1,33 +1,42 @@
-"""Places: every pod has a category and a node that it fits, and nothing keeps a flexible node by accident."""
+"""Placement: every pod has a category and a node that it fits, and nothing keeps a flexible node by accident."""
+
+import json
+from collections.abc import Mapping
 
 from components.ownership import REPLICAS_OWNER
-from components.pod_rules import ZONE
-from ebbtide.policies.pods import Pods
-from ebbtide.policies.rule import Hits, Rule
-from ebbtide.policies.seen import NODE_GROUP_TYPE, Group, Seen
-from ebbtide.policies.values import at, mappings, texts, whole
-from ebbtide.preview.document import Severity
-from ebbtide.preview.eviction_rules import SAFE_TO_EVICT, SAFE_VOLUMES, local_volumes
+from components.pods.rules import ZONE
+from ebbtide.labels import NODE_GROUP, NODE_KIND, POOL, NodeKind, ReplicasOwner
+from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.recording.drainable import SAFE_TO_EVICT, SAFE_VOLUMES, SYSTEM_NAMESPACE, Pin, local_volumes, pins
+from ebbtide.recording.pods import Pods
+from ebbtide.recording.record import UNKNOWN
+from ebbtide.recording.state import NODE_GROUP_TYPE, GroupInZone, StackState
+from ebbtide.recording.values import mappings, texts, value_at, whole
 from ebbtide.settings.placement import fits, room_text
-from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category, NodeKind, ReplicasOwner
+from ebbtide.vocabulary.labels import CATEGORY, Category
 
-_SKIPS_LOCAL_STORAGE = "skip-nodes-with-local-storage"
 _ON_DEMAND = "ON_DEMAND"
+_PLACED_ADD_ONS: Mapping[str, str] = {
+    "aws-ebs-csi-driver": "controller.nodeSelector",
+    "coredns": "nodeSelector",
+    "metrics-server": "nodeSelector",
+}
+"""Add-ons with pods beside their DaemonSets, and where their configuration places them: `components.aws.add_ons`."""
 
 
-def _without_category(seen: Seen) -> Hits:
-    for pods in seen.pods:
+def _without_category(state: StackState) -> Hits:
+    for pods in state.pods:
         if pods.lasting and pods.ours and pods.category is None:
             label = pods.labels.get(CATEGORY)
             found = "without the label" if label is None else f"with the value {label!r} in the label"
             yield pods.resource, f"its pods are {found} {CATEGORY}, so nothing keeps them apart from fixed ones"
 
 
-def _without_node(seen: Seen) -> Hits:
-    for pods in seen.pods if seen.groups else ():
+def _without_node(state: StackState) -> Hits:
+    for pods in state.pods if state.groups else ():
         if pods.kind == "DaemonSet":
             continue
-        homes = seen.homes(pods)
+        homes = state.homes(pods)
         if not homes:
             wanted = ", ".join(f"{key}={value}" for key, value in pods.node_selector.items())
             yield pods.resource, f"no node group has the labels that it wants and only taints it tolerates ({wanted})"
@@ -37,57 +46,63 @@ def _without_node(seen: Seen) -> Hits:
             yield pods.resource, f"a pod asks for {pods.size}, and its nodes have room for {room}"
 
 
-def _has_room(group: Group, pods: Pods) -> bool:
+def _has_room(group: GroupInZone, pods: Pods) -> bool:
     return group.room is None or fits(pods.size, group.room)
 
 
-def _pinned(seen: Seen) -> Hits:
-    for pods in seen.pods:
-        if pods.kind == "DaemonSet" or not seen.moves_at_night(pods):
+def _pinned(state: StackState) -> Hits:
+    for pods in state.pods:
+        if pods.kind == "DaemonSet" or not state.moves_at_night(pods):
             continue
-        if pods.annotations.get(SAFE_TO_EVICT) == "false":
+        found = _pins(state, pods)
+        if Pin.ANNOTATED in found:
             yield pods.resource, f"the annotation {SAFE_TO_EVICT} keeps its nodes all night, whatever its budget allows"
-        elif pods.kind == "Pod":
-            yield pods.resource, "a bare pod: nobody would make it anew, so the autoscaler never removes its node"
+        elif Pin.BARE in found:
+            yield (
+                pods.resource,
+                "a bare pod: no controller would create it again, so the autoscaler never removes its node",
+            )
 
 
-def _pinned_by_volumes(seen: Seen) -> Hits:
-    if seen.autoscaler_flags.get(_SKIPS_LOCAL_STORAGE) == "false":
-        return
-    for pods in seen.pods:
-        if pods.kind == "DaemonSet" or pods.annotations.get(SAFE_TO_EVICT) == "true" or not seen.moves_at_night(pods):
-            continue
-        left = local_volumes({"spec": pods.spec}, pods.annotations.get(SAFE_VOLUMES, ""))
-        if left:
-            yield pods.resource, f"the local volumes {', '.join(left)} keep its nodes all night"
+def _pinned_by_volumes(state: StackState) -> Hits:
+    for pods in state.pods:
+        moves = pods.kind != "DaemonSet" and state.moves_at_night(pods)
+        if moves and Pin.LOCAL_VOLUMES in _pins(state, pods):
+            volumes = ", ".join(local_volumes(pods.as_pod))
+            yield pods.resource, f"the local volumes {volumes} keep its nodes all night"
 
 
-def _preempting(seen: Seen) -> Hits:
+def _pins(state: StackState, pods: Pods) -> list[Pin]:
+    has_budget = bool(state.budgets_of(pods))
+    return list(pins(pods.as_pod, state.autoscaler_rules, bare=pods.kind == "Pod", has_budget=has_budget))
+
+
+def _preempting(state: StackState) -> Hits:
     polite = {
-        at(it.inputs, "metadata.name")
-        for it in seen.of_kind("PriorityClass")
+        value_at(it.inputs, "metadata.name")
+        for it in state.of_kind("PriorityClass")
         if it.inputs.get("preemptionPolicy") == "Never" or (whole(it.inputs.get("value")) or 0) < 0
     }
-    for pods in seen.pods:
+    for pods in state.pods:
         name = pods.spec.get("priorityClassName")
-        if name and name not in polite and pods.kind != "DaemonSet" and seen.moves_at_night(pods):
-            yield pods.resource, f"with the priority class {name} it drives workers off their nodes, budget or not"
+        if name and name not in polite and pods.kind != "DaemonSet" and state.moves_at_night(pods):
+            yield pods.resource, f"with the priority class {name} it preempts workers, whatever their budgets allow"
 
 
-def _on_spot(seen: Seen) -> Hits:
-    for group in seen.of_type(NODE_GROUP_TYPE):
+def _on_spot(state: StackState) -> Hits:
+    for group in state.of_type(NODE_GROUP_TYPE):
         kind = texts(group.inputs.get("labels")).get(NODE_KIND)
         capacity = group.inputs.get("capacityType", _ON_DEMAND)
         if kind != NodeKind.SPOT and capacity != _ON_DEMAND:
             yield group, f"a group of kind {kind} buys {capacity} nodes, which AWS takes back with two minutes' notice"
-    for pods in seen.pods:
+    for pods in state.pods:
         keeps_state = pods.category is Category.FIXED or pods.kind == "StatefulSet"
-        if keeps_state and any(group.kind == NodeKind.SPOT for group in seen.homes(pods)):
+        if keeps_state and any(group.kind == NodeKind.SPOT for group in state.homes(pods)):
             yield pods.resource, "it keeps state and may land on spot nodes"
 
 
-def _in_one_zone(seen: Seen) -> Hits:
-    for pods in seen.pods:
+def _in_one_zone(state: StackState) -> Hits:
+    for pods in state.pods:
         if not pods.lasting or pods.is_worker or pods.replicas < 2:
             continue
         if ZONE in pods.node_selector:
@@ -98,28 +113,68 @@ def _in_one_zone(seen: Seen) -> Hits:
 
 def _spread_over(pods: Pods) -> set[str]:
     anti = "affinity.podAntiAffinity"
-    soft = mappings(at(pods.spec, f"{anti}.preferredDuringSchedulingIgnoredDuringExecution"))
+    soft = mappings(value_at(pods.spec, f"{anti}.preferredDuringSchedulingIgnoredDuringExecution"))
     terms = [
         *mappings(pods.spec.get("topologySpreadConstraints")),
-        *mappings(at(pods.spec, f"{anti}.requiredDuringSchedulingIgnoredDuringExecution")),
+        *mappings(value_at(pods.spec, f"{anti}.requiredDuringSchedulingIgnoredDuringExecution")),
         *(texts(term.get("podAffinityTerm")) for term in soft),
     ]
     return {str(term.get("topologyKey")) for term in terms}
 
 
-def _alone(seen: Seen) -> Hits:
-    for pods in seen.pods:
-        owner = texts(at(pods.resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER)
+def _alone(state: StackState) -> Hits:
+    for pods in state.pods:
+        owner = texts(value_at(pods.resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER)
         one = pods.kind != "Pod" and pods.replicas == 1
         if pods.category is Category.FLEXIBLE and one and owner != ReplicasOwner.HPA:
             yield pods.resource, "flexible with one replica: each night that its node goes is an outage"
+
+
+def _fixed_elsewhere(state: StackState) -> Hits:
+    for pods in state.pods if state.groups else ():
+        if pods.lasting and pods.category is Category.FIXED and state.moves_at_night(pods):
+            yield (
+                pods.resource,
+                "fixed, and may run on nodes that are not: its budget never opens, so they stay all night",
+            )
+
+
+def _system_elsewhere(state: StackState) -> Hits:
+    if not state.groups:
+        return
+    for pods in state.pods:
+        system = pods.lasting and pods.category is None and pods.namespace == SYSTEM_NAMESPACE
+        if system and state.moves_at_night(pods):
+            yield pods.resource, "a system pod that may run on nodes that are not fixed, which then stay all night"
+    for add_on in state.of_type("aws:eks/addon:Addon"):
+        path = _PLACED_ADD_ONS.get(str(add_on.inputs.get("addonName")))
+        given = add_on.inputs.get("configurationValues")
+        if path and given != UNKNOWN and _selector(given, path).get(NODE_KIND) != NodeKind.FIXED:
+            yield add_on, f"its pods may run on nodes that are not fixed, which then stay all night: {path} is not set"
+
+
+def _selector(configuration: object, path: str) -> Mapping[str, str]:
+    try:
+        return texts(value_at(json.loads(configuration), path)) if isinstance(configuration, str) else {}
+    except ValueError:
+        return {}
+
+
+def _least_numbers(state: StackState) -> Hits:
+    for pods in state.pods:
+        pool = state.settings.workers.get(pods.labels.get(POOL, ""))
+        if pool is not None and pool.min:
+            yield pods.resource, f"its minimum is {pool.min}, and workers are never moved: their nodes stay all night"
+    for group in state.groups_over_zones.values():
+        if group.kind != NodeKind.FIXED and group.least:
+            yield group.zones[0].resource, f"the minimum of group {group.name} is {group.least}: they stay all night"
 
 
 RULES = (
     Rule(
         id="EB012",
         severity=Severity.BLOCKING,
-        law="every lasting pod in Ebbtide's namespaces has a category",
+        law="every long-running pod in Ebbtide's namespaces has a category",
         fix=f"set the label {CATEGORY} on the pod template: fixed, flexible or worker",
         source="2i2c-org/infrastructure#202",
         check=_without_category,
@@ -145,7 +200,7 @@ RULES = (
         severity=Severity.WARNING,
         law="no local volume keeps a node that is not fixed",
         fix=f"name the volumes in the annotation {SAFE_VOLUMES}, or run the autoscaler with "
-        f"--{_SKIPS_LOCAL_STORAGE}=false",
+        "--skip-nodes-with-local-storage=false",
         source="kubernetes/autoscaler#2048; alphagov/gsp#1005",
         check=_pinned_by_volumes,
     ),
@@ -180,5 +235,29 @@ RULES = (
         fix="set replicas: 2, or make it fixed",
         source="kubernetes/kubernetes#93476",
         check=_alone,
+    ),
+    Rule(
+        id="EB041",
+        severity=Severity.WARNING,
+        law="what is fixed runs on fixed nodes",
+        fix="select the fixed nodes, or make it flexible",
+        source="autoscaling/cluster-autoscaler",
+        check=_fixed_elsewhere,
+    ),
+    Rule(
+        id="EB042",
+        severity=Severity.WARNING,
+        law="system pods and add-ons run on fixed nodes",
+        fix=f"set nodeSelector {NODE_KIND}: {NodeKind.FIXED.value}, for an add-on in its configurationValues",
+        source="kubernetes/autoscaler#64",
+        check=_system_elsewhere,
+    ),
+    Rule(
+        id="EB043",
+        severity=Severity.NOTE,
+        law="no declared minimum keeps nodes at night that are not fixed",
+        fix="set min: 0; `morning` of a pool has workers ready when people come",
+        source="autoscaling/cluster-autoscaler",
+        check=_least_numbers,
     ),
 )

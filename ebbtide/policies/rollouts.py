@@ -1,52 +1,55 @@
-"""Change and drain: a rollout ends, an update does not wait for ever, and no job is cut off on the way."""
+"""Rollouts and drains: each ends, no update waits forever, and no job is killed on the way."""
 
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from components.pod_rules import HOST, ZONE
-from components.workload import SKIP_AWAIT
-from ebbtide.policies.pods import Pods, namespace_of
-from ebbtide.policies.rule import Hits, Rule
-from ebbtide.policies.seen import Seen
-from ebbtide.policies.values import at, mappings, selects, texts, whole
-from ebbtide.preview.document import Severity
+from components.pods.rules import HOST, ZONE
+from components.pods.workload import SKIP_AWAIT
+from ebbtide.labels import POOL
+from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.recording.pods import Pods
+from ebbtide.recording.resources import namespace_of
+from ebbtide.recording.state import StackState, kubernetes_minor
+from ebbtide.recording.values import mappings, selects, texts, value_at, whole
+from ebbtide.units.durations import format_duration
 
 _DEFAULT_SHARE = "25%"  # of a rolling update that says nothing
 _DEFAULT_GRACE = 30  # seconds that a pod gets, unless it says more
 _AUTOSCALER_GRACE = 600  # seconds, unless it is told more. Source: kubernetes/autoscaler, config/flags/flags.go
+OLDEST_KUBELET = 3  # minor versions behind the API server
 _GRACE_FLAG = "max-graceful-termination-sec"
 _MINOR = re.compile(r":v?([0-9]+\.[0-9]+)\.")
 _TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 
-def _probed(seen: Seen) -> Hits:
-    for pods in seen.pods:
+def _probed(state: StackState) -> Hits:
+    for pods in state.pods:
         if pods.is_worker and any(container.get("readinessProbe") for container in pods.all_containers):
             yield pods.resource, "a worker that fails its readiness probe for a moment is removed first, busy or not"
 
 
-def _deadlocked(seen: Seen) -> Hits:
-    for pods in seen.pods:
+def _deadlocked(state: StackState) -> Hits:
+    for pods in state.pods:
         if pods.kind != "Deployment" or not _keeps_all(pods):
             continue
         for key in _apart_from_itself(pods):
-            places = _places(seen, pods, key)
+            places = _places(state, pods, key)
             if pods.replicas >= places:
                 yield (
                     pods.resource,
-                    f"its replicas refuse each other per {key}: {places} places for {pods.replicas} and one more",
+                    f"its replicas exclude each other per {key}: {places} places, an update needs {pods.replicas + 1}",
                 )
 
 
 def _keeps_all(pods: Pods) -> bool:
     """Whether an update takes no old pod away before a new one is ready."""
-    strategy = at(pods.resource.inputs, "spec.strategy")
-    if at(strategy, "type") == "Recreate":
+    strategy = value_at(pods.resource.inputs, "spec.strategy")
+    if value_at(strategy, "type") == "Recreate":
         return False
-    share = at(strategy, "rollingUpdate.maxUnavailable")
+    share = value_at(strategy, "rollingUpdate.maxUnavailable")
     text = _DEFAULT_SHARE if share is None else str(share)
     if text.endswith("%") and text[:-1].isdecimal():
         return math.floor(pods.replicas * int(text[:-1]) / 100) == 0
@@ -54,28 +57,31 @@ def _keeps_all(pods: Pods) -> bool:
 
 
 def _apart_from_itself(pods: Pods) -> list[str]:
-    terms = mappings(at(pods.spec, "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"))
+    terms = mappings(value_at(pods.spec, "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"))
     return [str(t.get("topologyKey")) for t in terms if selects(t.get("labelSelector"), pods.labels)]
 
 
-def _places(seen: Seen, pods: Pods, key: str) -> float:
+def _places(state: StackState, pods: Pods, key: str) -> float:
     """How many of a topology there may be; nobody knows on a cluster that was there already."""
-    if key == ZONE and not seen.existing:
-        return len(seen.settings.cluster.zones)
-    if key == HOST and seen.groups:
-        return sum(whole(at(group.resource.inputs, "scalingConfig.maxSize")) or 0 for group in seen.homes(pods))
+    if key == ZONE and not state.existing:
+        return len(state.settings.cluster.zones)
+    if key == HOST and state.groups:
+        return sum(whole(value_at(group.resource.inputs, "scalingConfig.maxSize")) or 0 for group in state.homes(pods))
     return math.inf
 
 
-def _awaited(seen: Seen) -> Hits:
-    workers = [pods for pods in seen.pods if pods.is_worker]
+def _awaited(state: StackState) -> Hits:
+    workers = [pods for pods in state.pods if pods.is_worker]
     for pods in workers:
         if not _skips_await(pods.resource.inputs):
             yield pods.resource, "an update waits ten minutes for workers that come when jobs do"
-    for service in seen.of_kind("Service"):
-        spec = at(service.inputs, "spec")
-        selector = texts(at(spec, "selector"))
-        headless = at(spec, "clusterIP") == "None"
+    for pods in state.pods:
+        if pods.kind == "Job" and not _skips_await(pods.resource.inputs):
+            yield pods.resource, "an update waits for the job to end"
+    for service in state.of_kind("Service"):
+        spec = value_at(service.inputs, "spec")
+        selector = texts(value_at(spec, "selector"))
+        headless = value_at(spec, "clusterIP") == "None"
         if selector and not headless and not _skips_await(service.inputs):
             behind = [p.name for p in workers if p.namespace == namespace_of(service) and _takes(selector, p)]
             if behind:
@@ -87,48 +93,69 @@ def _takes(selector: Mapping[str, str], pods: Pods) -> bool:
 
 
 def _skips_await(inputs: Mapping[str, Any]) -> bool:
-    return texts(at(inputs, "metadata.annotations")).get(SKIP_AWAIT) == "true"
+    return texts(value_at(inputs, "metadata.annotations")).get(SKIP_AWAIT) == "true"
 
 
-def _accompanied(seen: Seen) -> Hits:
-    for pods in seen.pods:
+def _accompanied(state: StackState) -> Hits:
+    for pods in state.pods:
         if pods.is_worker and len(pods.containers) > 1:
             names = ", ".join(str(container.get("name")) for container in pods.containers[1:])
-            yield pods.resource, f"{names} gets SIGTERM together with the worker, and is gone while the job still runs"
+            yield pods.resource, f"{names} gets SIGTERM with the worker, and exits while the job still runs"
 
 
-def _cut_off(seen: Seen) -> Hits:
-    if seen.autoscaler is None:
+def _cut_off(state: StackState) -> Hits:
+    if state.autoscaler is None:
         return
-    given = seen.autoscaler_flags.get(_GRACE_FLAG, "")
+    given = state.autoscaler_flags.get(_GRACE_FLAG, "")
     grace = int(given) if given.isdecimal() else _AUTOSCALER_GRACE
-    for pods in seen.pods:
+    for pods in state.pods:
         asked = whole(pods.spec.get("terminationGracePeriodSeconds"))
         wanted = _DEFAULT_GRACE if asked is None else asked
-        if wanted > grace and pods.kind != "DaemonSet" and seen.moves_at_night(pods):
-            yield pods.resource, f"its pods may take {wanted} s to end, and the autoscaler ends them after {grace} s"
+        if wanted > grace and pods.kind != "DaemonSet" and state.moves_at_night(pods):
+            yield (
+                pods.resource,
+                f"its pods may take {wanted} s to shut down, and the autoscaler kills them after {grace} s",
+            )
 
 
-def _other_version(seen: Seen) -> Hits:
-    if seen.autoscaler is None or seen.existing:
+def _killed_early(state: StackState) -> Hits:
+    for pods in state.pods:
+        pool = state.settings.workers.get(pods.labels.get(POOL, ""))
+        asked = whole(pods.spec.get("terminationGracePeriodSeconds"))
+        grace = _DEFAULT_GRACE if asked is None else asked
+        if pool is not None and grace < pool.longest_job.total_seconds():
+            longest = format_duration(pool.longest_job)
+            yield pods.resource, f"its jobs take up to {longest}, and its workers are killed {grace} s after SIGTERM"
+
+
+def _skewed(state: StackState) -> Hits:
+    api = state.control_plane_minor
+    for group in state.groups:
+        nodes = kubernetes_minor(group.resource.inputs.get("version"))
+        if api is not None and nodes is not None and not 0 <= api - nodes <= OLDEST_KUBELET:
+            yield group.resource, f"nodes of version 1.{nodes} may not join a control plane of 1.{api}"
+
+
+def _other_version(state: StackState) -> Hits:
+    if state.autoscaler is None or state.existing:
         return
-    for container in seen.autoscaler.containers:
+    for container in state.autoscaler.containers:
         found = _MINOR.search(str(container.get("image", "")))
-        if found and found[1] != seen.settings.cluster.version:
-            wanted = seen.settings.cluster.version
-            yield seen.autoscaler.resource, f"the autoscaler is of {found[1]}, and the cluster is of {wanted}"
+        if found and found[1] != state.settings.cluster.version:
+            wanted = state.settings.cluster.version
+            yield state.autoscaler.resource, f"the autoscaler is of {found[1]}, and the cluster is of {wanted}"
 
 
-def _unknown_when_empty(seen: Seen) -> Hits:
-    for group in seen.groups:
-        if whole(at(group.resource.inputs, "scalingConfig.minSize")) != 0:
+def _unknown_when_empty(state: StackState) -> Hits:
+    for group in state.groups:
+        if whole(value_at(group.resource.inputs, "scalingConfig.minSize")) != 0:
             continue
         wanted = {f"{_TEMPLATE}/label/{key}": value for key, value in group.labels.items()}
         for taint in group.taints:
             effect = _EFFECTS.get(str(taint.get("effect")), "")
             wanted[f"{_TEMPLATE}/taint/{taint.get('key')}"] = f"{taint.get('value', '')}:{effect}"
-        tags = [it.inputs.get("tag") for it in seen.of_type(_TAG) if it.parent == group.resource.parent]
-        given = {str(at(tag, "key")): at(tag, "value") for tag in tags}
+        tags = [it.inputs.get("tag") for it in state.of_type(_TAG) if it.parent == group.resource.parent]
+        given = {str(value_at(tag, "key")): value_at(tag, "value") for tag in tags}
         missing = [key.removeprefix(f"{_TEMPLATE}/") for key, value in wanted.items() if given.get(key) != value]
         if missing:
             yield group.resource, f"at zero nodes the autoscaler does not know its {', '.join(missing)}"
@@ -156,7 +183,7 @@ RULES = (
     Rule(
         id="EB022",
         severity=Severity.WARNING,
-        law="no update waits for a worker pool",
+        law="no update waits for a worker pool, or for a job to end",
         fix=f'set the annotation {SKIP_AWAIT}: "true"',
         source="pulumi/pulumi-kubernetes#605",
         check=_awaited,
@@ -172,7 +199,7 @@ RULES = (
     Rule(
         id="EB024",
         severity=Severity.BLOCKING,
-        law="the autoscaler waits as long as the slowest pod may take to end",
+        law="the autoscaler waits as long as the slowest pod may take to shut down",
         fix=f"raise --{_GRACE_FLAG} of the autoscaler above the longest job",
         source="kubernetes/kubernetes#94435; zalando-incubator/kubernetes-on-aws#4572",
         check=_cut_off,
@@ -192,5 +219,21 @@ RULES = (
         fix="give the Auto Scaling group a tag for each of them: the group's own tags do not reach it",
         source="aws/containers-roadmap#724",
         check=_unknown_when_empty,
+    ),
+    Rule(
+        id="EB039",
+        severity=Severity.BLOCKING,
+        law=f"nodes are not newer than the control plane, and at most {OLDEST_KUBELET} minor versions older",
+        fix="give the control plane and its node groups the version of cluster.version",
+        source="upgrades/index, version skew",
+        check=_skewed,
+    ),
+    Rule(
+        id="EB040",
+        severity=Severity.BLOCKING,
+        law="the grace period of a worker covers its longest job",
+        fix="set terminationGracePeriodSeconds to longestJob of the pool at least",
+        source="reliability/application, graceful shutdown",
+        check=_killed_early,
     ),
 )

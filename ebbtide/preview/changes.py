@@ -14,13 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ebbtide.preview.answers import identifier
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
-from ebbtide.preview.masked import MASK, masked_inputs
-from ebbtide.preview.replacing import forcing_paths, goes_first, mutable_kinds, replacing_paths, value_at
-from ebbtide.preview.resources import Resource
-from ebbtide.preview.tree import is_part, short_type
-from ebbtide.settings.problems import show
+from ebbtide.preview.replacing import forcing_paths, goes_first, mutable_kinds, replacing_paths
+from ebbtide.recording.answers import identifier
+from ebbtide.recording.resources import MASK, Resource, is_part, masked_inputs, short_type
+from ebbtide.recording.values import value_at
+from ebbtide.settings.file.problems import show
 
 FOLLOWS = " follows "
 """In a reason, between a path and the replaced resource that it names."""

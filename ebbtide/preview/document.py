@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
+from ebbtide.policies.rule import PolicyResult, Severity
 
-class Verdict(StrEnum):
+
+class StackVerdict(StrEnum):
     SAFE = "safe"
     ATTENTION = "needs attention"
     BLOCKED = "blocked"
@@ -17,12 +19,6 @@ class ChangeKind(StrEnum):
     UPDATE = "update"
     REPLACE = "replace"
     DELETE = "delete"
-
-
-class Severity(StrEnum):
-    BLOCKING = "blocking"
-    WARNING = "warning"
-    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +43,49 @@ class ResourceChange:
     protected: bool = False  # Pulumi stops at it, where it would go
 
 
+class DangerCode(StrEnum):
+    """What a change does; stable, so that tools and tests need not read the sentence."""
+
+    STACK_MOVES = "stack-moves"
+    CONTEXT_CHANGES = "context-changes"
+    STACK_FILE_REMOVED = "stack-file-removed"
+    EVERYTHING_LOST = "everything-lost"
+    PROTECTED_LOST = "protected-lost"
+    NAMESPACE_LOST = "namespace-lost"
+    NODE_GROUP_LOST = "node-group-lost"
+    WORKLOAD_LOST = "workload-lost"
+    QUEUES_LOST = "queues-lost"
+    BUDGET_LOST = "budget-lost"
+    RESOURCE_LOST = "resource-lost"
+    MINOR_LOSSES = "minor-losses"
+    UNDECLARED_LOST = "undeclared-lost"  # only the engine knows of it
+    GROUP_RESIZED = "group-resized"
+    KUBERNETES_UPDATED = "kubernetes-updated"
+    KUBERNETES_REFUSED = "kubernetes-refused"
+    NODES_REPLACED = "nodes-replaced"
+    WORKLOAD_MOVED = "workload-moved"
+    WORKLOAD_RESTARTED = "workload-restarted"
+    PODS_ROLLED = "pods-rolled"
+    DISKS_OUT_OF_REACH = "disks-out-of-reach"
+    PROTECTION_REMOVED = "protection-removed"
+    LONGEST_JOB_LOWERED = "longest-job-lowered"
+    POOL_MINIMUM_RAISED = "pool-minimum-raised"
+    BUSINESS_HOURS_CHANGED = "business-hours-changed"
+    ENTRANCE_OPENED = "entrance-opened"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Danger:
+    code: DangerCode
     severity: Severity
+    subjects: tuple[str, ...] = ()  # names of the groups, pools, workloads or resources that it is about
     what: str  # "replaces node group flexible-a: instanceTypes changes"
-    blast: str  # "up to 20 nodes; 4 services, 2 pools, 3 closed budgets"; "" where nothing runs on it
-    fix: str  # what to do instead, or before
+    impact: str = ""  # "up to 20 nodes; 4 services, 2 pools, 3 closed budgets"; "" where nothing runs on it
+    fix: str = ""  # what to do instead, or before
+    blast: str = field(init=False, default="")  # the former name of `impact`, for one release
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blast", self.impact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +141,6 @@ class ComingNights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyResult:
-    id: str  # "EB012"
-    severity: Severity
-    resource: str
-    reason: str
-    fix: str
-    source: str  # the incident, issue or chapter behind it
-    excepted: str = ""  # the exception's reason and its last day, from the stack file
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedRow:
     object: str
     field: str
@@ -149,7 +171,7 @@ class Simulated:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomerPreview:
     stack: str
-    verdict: Verdict
+    verdict: StackVerdict
     counts: Mapping[ChangeKind, int]
     dangers: tuple[Danger, ...] = ()
     cost: CostComparison | None = None

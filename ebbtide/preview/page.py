@@ -17,41 +17,41 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from ebbtide.policies import judge
-from ebbtide.preview.cautions import eviction_cautions
+from ebbtide.policies.rule import PolicyResult, Severity
 from ebbtide.preview.changes import changes_between, identity
-from ebbtide.preview.comparison import compare_costs
+from ebbtide.preview.cost.comparison import compare_costs
 from ebbtide.preview.dangers import dangers_of
 from ebbtide.preview.document import (
     ChangeKind,
     CustomerPreview,
     Danger,
+    DangerCode,
     OwnedRow,
-    PolicyResult,
     PreviewDocument,
     ResourceChange,
-    Severity,
     Simulated,
-    Verdict,
+    StackVerdict,
 )
-from ebbtide.preview.nights import coming_nights
-from ebbtide.preview.ownership import ownership_rows
-from ebbtide.preview.plan import Plan, PlanUnusable, planned_changes
+from ebbtide.preview.nights.coming import coming_nights, eviction_cautions
+from ebbtide.preview.plan import EnginePlan, PlanUnusable, planned_changes
 from ebbtide.preview.sides import NoSuchRef, Side, code_note, side_at, side_now
+from ebbtide.recording.ownership import ownership_rows
+from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import name_of, stack_path
-from ebbtide.simulator.traces import Trace
+from ebbtide.simulator.trace.traces import Trace
 
 PROCESSES = 2
 _ALONE = 3  # up to so many customers, a second process costs more time than it saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PageRequest:
     """What a page is made of beside the stacks. `against` None: there is nothing to compare with, so all is new."""
 
     now: datetime
     against: str | None = None
-    plans: tuple[Plan, ...] = ()
+    plans: tuple[EnginePlan, ...] = ()
     trace: Trace | None = None
     days: int | None = None  # of the trace; None: as many as a preview takes by itself
 
@@ -64,9 +64,9 @@ class _Sides:
     blind: bool  # what was before is not known
 
 
-def preview(stacks: Sequence[str], root: Path, asked: Asked, *, processes: int = PROCESSES) -> PreviewDocument:
+def preview(stacks: Sequence[str], root: Path, request: PageRequest, *, processes: int = PROCESSES) -> PreviewDocument:
     """One document for all stacks, in their order."""
-    one = partial(customer_preview, root=root, asked=asked)
+    one = partial(customer_preview, root=root, request=request)
     if processes == 1 or len(stacks) <= _ALONE:
         customers = [one(stack) for stack in stacks]
     else:
@@ -76,12 +76,12 @@ def preview(stacks: Sequence[str], root: Path, asked: Asked, *, processes: int =
         with ProcessPoolExecutor(processes, spawned, initializer=signal.signal, initargs=quiet) as pool:
             customers = list(pool.map(one, stacks))
     known = {customer.stack for customer in customers}
-    strange = [plan for plan in asked.plans if plan.stack not in known]
+    strange = [plan for plan in request.plans if plan.stack not in known]
     problems = [f"{plan.file}: a plan of stack {plan.stack}, which is not previewed here; ignored" for plan in strange]
     return PreviewDocument(
-        against=asked.against or "",
+        against=request.against or "",
         customers=tuple(customers),
-        notes=_code_note(asked.against, root),
+        notes=_code_note(request.against, root),
         problems=tuple(problems),
     )
 
@@ -94,13 +94,13 @@ def _code_note(against: str | None, root: Path) -> tuple[str, ...]:
     return (note,) if note else ()
 
 
-def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
-    sides = _sides(stack, root, asked.against)
+def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPreview:
+    sides = _sides(stack, root, request.against)
     before, after = sides.before, sides.after
     registered = () if after is None else after.resources
     settings = None if after is None else after.settings
     past = None if before is None else before.settings
-    planned, plan_problems = _planned(name_of(stack_path(stack, root)), after, asked.plans)
+    planned, plan_problems = _planned(name_of(stack_path(stack, root)), after, request.plans)
     # Against a side that nobody could read, everything would be shown as new, or as deleted.
     readable = settings is not None and not sides.blind
     old = () if before is None else before.resources
@@ -109,15 +109,15 @@ def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
     if settings is None:
         return CustomerPreview(
             stack=name_of(stack_path(stack, root)),
-            verdict=Verdict.ATTENTION if after is None else Verdict.BLOCKED,
+            verdict=StackVerdict.ATTENTION if after is None else StackVerdict.BLOCKED,
             counts=_counts(changes),
             dangers=dangers,
             changes=changes,
             problems=(*sides.problems, *plan_problems),
             incomplete=after is not None,
         )
-    policies = judge(settings, registered, asked.now.date())
-    replayed, replay_problems = _simulated(past, settings, asked)
+    policies = judge(settings, registered, request.now.date())
+    replayed, replay_problems = _simulated(past, settings, request)
     problems = (*sides.problems, *plan_problems, *replay_problems)
     incomplete = sides.blind or bool(plan_problems or replay_problems)
     return CustomerPreview(
@@ -126,7 +126,7 @@ def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
         counts=_counts(changes),
         dangers=dangers,
         cost=compare_costs(past, settings),
-        nights=coming_nights(past, settings, asked.now, cautions=eviction_cautions(settings, registered)),
+        nights=coming_nights(past, settings, request.now, cautions=eviction_cautions(StackState(settings, registered))),
         ownership=tuple(
             OwnedRow(object=row.object, field=row.field, owner=row.owner, initial=row.initial)
             for row in ownership_rows(registered)
@@ -136,7 +136,9 @@ def customer_preview(stack: str, root: Path, asked: Asked) -> CustomerPreview:
         changes=changes,
         problems=problems,
         incomplete=incomplete,
-        new=before is None and not sides.blind and not (planned is not None and _is_known(settings.stack, asked.plans)),
+        new=before is None
+        and not sides.blind
+        and not (planned is not None and _is_known(settings.stack, request.plans)),
     )
 
 
@@ -159,7 +161,7 @@ def _sides(stack: str, root: Path, against: str | None) -> _Sides:
 
 
 def _planned(
-    stack: str, after: Side | None, plans: Sequence[Plan]
+    stack: str, after: Side | None, plans: Sequence[EnginePlan]
 ) -> tuple[tuple[ResourceChange, ...] | None, list[str]]:
     """The engine's changes, None without a plan of this stack; and what was wrong with such plans."""
     found: tuple[ResourceChange, ...] | None = None
@@ -173,7 +175,7 @@ def _planned(
     return found, problems
 
 
-def _is_known(stack: str, plans: Sequence[Plan]) -> bool:
+def _is_known(stack: str, plans: Sequence[EnginePlan]) -> bool:
     return any(plan.stack == stack and plan.stack_exists for plan in plans)
 
 
@@ -182,10 +184,10 @@ def _planned_dangers(before: Side | None, after: Side | None, changes: Sequence[
     there = after if before is None or before.settings is None else before
     known = {identity(resource.urn) for resource in there.resources} if there is not None else set[str]()
     parts = [change for change in changes if not _is_component(change)]
-    told = [change for change in parts if change.kind is ChangeKind.CREATE or identity(change.urn) in known]
+    known_changes = [change for change in parts if change.kind is ChangeKind.CREATE or identity(change.urn) in known]
     going = [change for change in parts if change.kind in {ChangeKind.REPLACE, ChangeKind.DELETE}]
-    strange = [_undeclared(change) for change in going if identity(change.urn) not in known]
-    return (*strange, *dangers_of(there, after, told))
+    undeclared = [_undeclared(change) for change in going if identity(change.urn) not in known]
+    return (*undeclared, *dangers_of(there, after, known_changes, planned=True))
 
 
 def _is_component(change: ResourceChange) -> bool:
@@ -195,20 +197,24 @@ def _is_component(change: ResourceChange) -> bool:
 
 def _undeclared(change: ResourceChange) -> Danger:
     return Danger(
+        code=DangerCode.UNDECLARED_LOST,
         severity=Severity.BLOCKING if change.protected else Severity.WARNING,
+        subjects=(change.name,),
         what=f"{change.kind}s {change.type} {change.name}, which the files compared here do not declare",
-        blast="not known: only the engine knows of it",
+        impact="not known: only the engine knows of it",
         fix="see where it comes from (pulumi stack --show-urns) before it goes",
     )
 
 
-def _simulated(before: StackSettings | None, after: StackSettings, asked: Asked) -> tuple[Simulated | None, list[str]]:
-    if asked.trace is None:
+def _simulated(
+    before: StackSettings | None, after: StackSettings, request: PageRequest
+) -> tuple[Simulated | None, list[str]]:
+    if request.trace is None:
         return None, []
-    from ebbtide.preview.simulated import DAYS, Unreplayable, simulated  # the simulator, which few pages need
+    from ebbtide.preview.cost.simulated import DAYS, Unreplayable, simulated  # the simulator, which few pages need
 
     try:
-        return simulated(before, after, asked.trace, asked.days or DAYS), []
+        return simulated(before, after, request.trace, request.days or DAYS), []
     except Unreplayable as reason:
         return None, [f"{after.stack}: not simulated: {reason}"]
 
@@ -221,14 +227,14 @@ def _counts(changes: Sequence[ResourceChange]) -> dict[ChangeKind, int]:
 
 def _verdict(
     dangers: Sequence[Danger], policies: Sequence[PolicyResult], changes: Sequence[ResourceChange], *, doubted: bool
-) -> Verdict:
+) -> StackVerdict:
     """What is excepted in the stack file neither blocks nor asks for attention."""
     severities = {danger.severity for danger in dangers}
     severities |= {policy.severity for policy in policies if not policy.excepted}
     if Severity.BLOCKING in severities:
-        return Verdict.BLOCKED
+        return StackVerdict.BLOCKED
     heeded = Severity.WARNING in severities or doubted or _loses(changes)
-    return Verdict.ATTENTION if heeded else Verdict.SAFE
+    return StackVerdict.ATTENTION if heeded else StackVerdict.SAFE
 
 
 def _loses(changes: Sequence[ResourceChange]) -> bool:

@@ -21,13 +21,13 @@ from typing import Any, TypeAlias, cast
 from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.preview.changes import FOLLOWS, GOES_WITH, changes_between
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
-from ebbtide.preview.recording import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATURE
 from ebbtide.preview.replacing import goes_first
-from ebbtide.preview.resources import Resource, mapping
-from ebbtide.preview.tree import short_type
+from ebbtide.recording.record import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATURE
+from ebbtide.recording.resources import Resource, short_type
+from ebbtide.recording.values import mapping
 from ebbtide.settings import StackInvalid, StackSettings
-from ebbtide.settings.handed_over import settings_of_texts
-from ebbtide.settings.problems import one_line
+from ebbtide.settings.file.problems import one_line
+from ebbtide.settings.load import settings_of_texts
 
 Step: TypeAlias = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ class PlanUnusable(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EnginePlan:
     """`steps` are the engine's, of one stack, in its order; `config` is what it ran with, values as texts."""
 
     file: str
@@ -68,7 +68,7 @@ class Plan:
         return any(step["op"] != "create" and _type(str(step["urn"])) == _STACK_TYPE for step in self.steps)
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> EnginePlan:
     """Raises: `PlanUnusable`."""
     try:
         found: object = json.loads(read_file(path, MOST_OF_A_DOCUMENT).decode("utf-8"))
@@ -79,7 +79,7 @@ def read_plan(path: Path) -> Plan:
     return plan_of(found, str(path))
 
 
-def plan_of(found: object, file: str) -> Plan:
+def plan_of(found: object, file: str) -> EnginePlan:
     """Raises: `PlanUnusable`."""
     steps = mapping(found).get("steps")
     if not isinstance(steps, list):
@@ -99,10 +99,12 @@ def plan_of(found: object, file: str) -> Plan:
     if failed or not mapping(mapping(found).get("changeSummary")):
         raise PlanUnusable(f"{file}: the preview that wrote it failed, so it holds half of a plan; ignored")
     config = mapping(mapping(found).get("config"))
-    return Plan(file=file, stack=stack, project=project, steps=tuple(known), config=config)
+    return EnginePlan(file=file, stack=stack, project=project, steps=tuple(known), config=config)
 
 
-def planned_changes(plan: Plan, settings: StackSettings, registered: Sequence[Resource]) -> tuple[ResourceChange, ...]:
+def planned_changes(
+    plan: EnginePlan, settings: StackSettings, registered: Sequence[Resource]
+) -> tuple[ResourceChange, ...]:
     """The changes that the engine plans. `registered` is what this program registers for the stack.
 
     Raises: `PlanUnusable` for a plan of another stack, project or version.
@@ -118,7 +120,7 @@ def planned_changes(plan: Plan, settings: StackSettings, registered: Sequence[Re
     return tuple(change for change in found if change is not None)
 
 
-def _same_program(plan: Plan, stack: str, registered: Sequence[Resource]) -> None:
+def _same_program(plan: EnginePlan, stack: str, registered: Sequence[Resource]) -> None:
     if plan.project != PROJECT:
         raise PlanUnusable(f"{plan.file}: a plan of project {plan.project}, wanted {PROJECT}; ignored")
     if plan.stack != stack:
@@ -137,7 +139,7 @@ def _same_program(plan: Plan, stack: str, registered: Sequence[Resource]) -> Non
         )
 
 
-def _same_settings(plan: Plan, settings: StackSettings) -> None:
+def _same_settings(plan: EnginePlan, settings: StackSettings) -> None:
     """A plan that names no config is taken as it is."""
     if not plan.config:
         return

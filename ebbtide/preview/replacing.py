@@ -16,9 +16,9 @@ registers.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
-from ebbtide.preview.resources import Resource
+from ebbtide.recording.resources import Resource
+from ebbtide.recording.values import value_at
 
 _METADATA = ("metadata.name", "metadata.namespace")
 _KUBERNETES: Mapping[str, tuple[str, ...]] = {
@@ -31,6 +31,7 @@ _KUBERNETES: Mapping[str, tuple[str, ...]] = {
         "spec.podManagementPolicy",
         "spec.revisionHistoryLimit",
     ),
+    "Job": ("spec.completions", "spec.parallelism", "spec.selector", "spec.template"),
     "Service": ("spec.clusterIP",),
     "Secret": ("type", "data", "stringData"),
     "ConfigMap": ("data", "binaryData"),
@@ -44,6 +45,7 @@ _MUTABLE = {"Secret": "enableSecretMutable", "ConfigMap": "enableConfigMapMutabl
 _AWS: Mapping[str, tuple[str, ...]] = {
     "autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key"),
     "cloudwatch/logGroup:LogGroup": ("name", "namePrefix"),
+    "dlm/lifecyclePolicy:LifecyclePolicy": (),
     "ec2/eip:Eip": ("domain",),
     "ec2/flowLog:FlowLog": (
         "vpcId",
@@ -151,10 +153,3 @@ def goes_first(before: Resource, after: Resource) -> bool:
         names = [[value_at(side.inputs, path) for path in _METADATA] for side in (before, after)]
         return names[0][0] is not None and names[0] == names[1]
     return after.type.startswith("aws:") and bool(after.inputs.get("name"))
-
-
-def value_at(inputs: object, path: str) -> Any:
-    """What stands at a path of names, or None where the way there ends."""
-    for part in path.split("."):
-        inputs = cast("Mapping[str, Any]", inputs).get(part) if isinstance(inputs, Mapping) else None
-    return inputs

@@ -12,15 +12,19 @@ variables (`GIT_DIR`, as a hook has it) are not passed on: they would lead to an
 
 import os
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ebbtide.files import read_file
-from ebbtide.preview.recording import record
-from ebbtide.preview.resources import Resource
+from ebbtide.recording.record import record
+from ebbtide.recording.resources import Resource
+from ebbtide.recording.state import StackState
 from ebbtide.settings import Problem, StackInvalid, StackSettings, load_stack
+from ebbtide.settings.file.contents import Beside, files_in, no_files
+from ebbtide.settings.file.document import encrypted_values
+from ebbtide.settings.file.problems import Location
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
 
 _CODE = ("components", "ebbtide", "infra")
@@ -40,6 +44,11 @@ class Side:
     settings: StackSettings | None
     resources: tuple[Resource, ...]
     problems: tuple[str, ...] = ()
+    encrypted: Mapping[Location, str] = field(default_factory=dict[Location, str])  # as the file has it; never shown
+
+    @property
+    def state(self) -> StackState | None:
+        return None if self.settings is None else StackState(self.settings, self.resources)
 
 
 def side_now(stack: str, root: Path) -> Side:
@@ -49,7 +58,7 @@ def side_now(stack: str, root: Path) -> Side:
         text = read_file(path, MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return _unreadable(stack, root)
-    return _side_of(text, stack=name_of(path), file=_inside(path, root))
+    return _side_of(text, stack=name_of(path), file=_inside(path, root), beside=files_in(path.parent))
 
 
 def side_at(stack: str, ref: str, root: Path) -> Side | None:
@@ -62,7 +71,8 @@ def side_at(stack: str, ref: str, root: Path) -> Side | None:
     there = _inside(path, root)
     text = _text_at(commit, there, root)
     if text is not None:
-        return _side_of(text, stack=name_of(path), file=f"{there} at {ref}")
+        beside = _files_beside(there, commit, root)
+        return _side_of(text, stack=name_of(path), file=f"{there} at {ref}", beside=beside)
     try:
         customer = load_stack(stack, root).customer
     except StackInvalid:
@@ -88,22 +98,35 @@ def _unreadable(stack: str, root: Path) -> Side:
     return Side(stack=settings.stack, settings=settings, resources=record(settings))
 
 
-def _side_of(text: str, *, stack: str, file: str) -> Side:
+def _side_of(text: str, *, stack: str, file: str, beside: Beside) -> Side:
     try:
-        return _sound(text, stack)
+        return _sound(text, stack, beside if "file:" in text else no_files)
     except StackInvalid as invalid:
         return _invalid(stack, [replace(problem, file=file) for problem in invalid.problems])
 
 
 @lru_cache(maxsize=2)
-def _sound(text: str, stack: str) -> Side:
+def _sound(text: str, stack: str, beside: Beside) -> Side:
     """Kept for the other side: where only the code changes, the file is the same on both."""
-    settings = stack_of_text(text, stack=stack, file="")
-    return Side(stack=stack, settings=settings, resources=record(settings))
+    settings = stack_of_text(text, stack=stack, file="", beside=beside)
+    encrypted = encrypted_values(text) if "secure:" in text else {}
+    return Side(stack=stack, settings=settings, resources=record(settings), encrypted=encrypted)
 
 
 def _invalid(stack: str, problems: Sequence[Problem]) -> Side:
     return Side(stack=stack, settings=None, resources=(), problems=tuple(str(problem) for problem in problems))
+
+
+def _files_beside(stack_file: str, commit: str, root: Path) -> Beside:
+    """The files of the commit that stand beside that stack file."""
+
+    def read(path: str) -> bytes:
+        text = _text_at(commit, str(PurePosixPath(stack_file).parent / path), root)
+        if text is None:
+            raise FileNotFoundError(path)
+        return text.encode()
+
+    return read
 
 
 def _renamed(customer: str, commit: str, ref: str, root: Path) -> Side | None:
@@ -112,7 +135,8 @@ def _renamed(customer: str, commit: str, ref: str, root: Path) -> Side | None:
         text = None if (root / path).exists() else _text_at(commit, path, root)
         if text is None:
             continue
-        side = _side_of(text, stack=name_of(Path(path)), file=f"{path} at {ref}")
+        beside = _files_beside(path, commit, root)
+        side = _side_of(text, stack=name_of(Path(path)), file=f"{path} at {ref}", beside=beside)
         if side.settings is not None and side.settings.customer == customer:
             line = (
                 f"{path} at {ref} has the same customer, {customer}: the stack was renamed, so it is compared with "
@@ -128,7 +152,7 @@ def _commit_of(ref: str, root: Path) -> str:
         return _merge_base(ref, root)
     found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if found.returncode != 0:
-        raise NoSuchRef(_one_line(f"{ref!r} is no commit of this repository{_why_missing(ref, root)}"))
+        raise NoSuchRef(_one_line(f"{ref!r} is not a commit of this repository{_why_missing(ref, root)}"))
     return found.stdout.strip()
 
 
@@ -168,7 +192,7 @@ def _text_at(commit: str, path: str, root: Path) -> str | None:
         return None
     mode, kind, blob = listed.split("\t", 1)[0].split()
     if kind != "blob" or mode == "120000":
-        raise NoSuchRef(_one_line(f"{path} is no plain file at that commit"))
+        raise NoSuchRef(_one_line(f"{path} is not a plain file at that commit"))
     found = _git(root, "cat-file", "blob", blob)
     if found.returncode != 0:
         raise NoSuchRef(_one_line(f"{path} at that commit is not in this clone: {_first_line(found.stderr)}"))
@@ -202,12 +226,12 @@ def _git(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return done
 
 
-def _no_repository(said: str) -> bool:
-    return "not a git repository" in said or "dubious ownership" in said
+def _no_repository(stderr: str) -> bool:
+    return "not a git repository" in stderr or "dubious ownership" in stderr
 
 
-def _first_line(said: str) -> str:
-    return next(iter(said.strip().splitlines()), "git says nothing more").removeprefix("fatal: ")
+def _first_line(stderr: str) -> str:
+    return next(iter(stderr.strip().splitlines()), "git says nothing more").removeprefix("fatal: ")
 
 
 def _one_line(text: str) -> str:

@@ -133,7 +133,7 @@ def _parsed(question: Question, text: str) -> Mapping[str, object]:
 
 def _failure(question: Question, stderr: str) -> NoAws | AwsRefused:
     """What the command said, as what to do about it."""
-    words = " ".join(stderr.split())[:_WORDS_KEPT] or "it said nothing"
+    words = " ".join(stderr.split())[:_WORDS_KEPT] or "no output"
     if _LAPSED.search(stderr):
         return NoAws(f"the login of aws is not valid (any more); log in again, for example: aws sso login ({words})")
     if _NO_LOGIN.search(stderr):

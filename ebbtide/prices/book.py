@@ -1,6 +1,6 @@
 """The price tables as typed rows: one class per file, whose fields are the file's columns, in order.
 
-A book is what every cost is reckoned from. Its five files stand in one directory, the shipped one or a replacement
+A book is what every cost is calculated from. Its five files stand in one directory, the shipped one or a replacement
 (`ebbtide.prices.tables`). Instance sizes are no part of it: they decide what is built, and two people with different
 price files must build the same.
 """

@@ -37,6 +37,7 @@ class InstanceType:
     memory_mib: int
     gpu: int
     gpu_model: str  # "" without a GPU
+    gpu_memory_mib: int  # of each GPU; 0 without one
     arch: str  # amd64 or arm64
     allocatable_cpu: int
     allocatable_memory: int
@@ -78,6 +79,7 @@ def _catalog() -> dict[str, InstanceType]:
             memory_mib=int(row["memory_mib"]),
             gpu=int(row["gpu"]),
             gpu_model=row["gpu_model"],
+            gpu_memory_mib=int(row["gpu_memory_mib"] or 0),
             arch=row["arch"],
             allocatable_cpu=int(row["allocatable_cpu_millicores"]),
             allocatable_memory=int(row["allocatable_memory_mib"]),

@@ -1,4 +1,4 @@
-"""What a node group costs an hour when a plan covers the nodes that always run: the one place where plans are reckoned.
+"""What a node group costs an hour when a plan covers the nodes that always run: the one home of plans.
 
 A Savings Plan is paid for every hour of its term, used or not. Nodes that come and go would pay for hours in which
 they are not there, so only a group's floor, its `min`, can sensibly be covered. The rule: nodes up to the floor cost

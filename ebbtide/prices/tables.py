@@ -1,7 +1,7 @@
 """Where the tables come from: shipped with the package, or a directory of the same files that stands in for the prices.
 
 The directory is named by the environment variable EBBTIDE_PRICES, which `ebbtide --prices DIR` sets, so that processes
-started for a part of the work reckon alike. Read once, and only what is asked for.
+started for a part of the work calculate alike. Read once, and only what is asked for.
 """
 
 import csv
@@ -26,7 +26,7 @@ def rows(table: str) -> tuple[Mapping[str, str], ...]:
 
 
 def in_use() -> Book:
-    """The prices that every cost is reckoned from. Raises `PricesInvalid`."""
+    """The prices that every cost is calculated from. Raises `PricesInvalid`."""
     named = os.environ.get(ENVIRONMENT)
     return _replacement(named) if named else shipped()
 

@@ -43,15 +43,15 @@ def updated(book: Book, figures: Iterable[Figures], today: date) -> Book:
     services = [row for region in read.values() for row in _services(region)]
     dates = [row for region in read for row in _dates(region, today)]
     return Book(
-        list_prices=(*_kept(book.list_prices, read), *prices),
-        discounts=(*_kept(book.discounts, read), *discounts),
-        spot=(*_kept(book.spot, read), *spot),
-        services=(*_kept(book.services, read), *services),
-        dates=(*_kept(book.dates, read), *dates),
+        list_prices=(*_unchanged(book.list_prices, read), *prices),
+        discounts=(*_unchanged(book.discounts, read), *discounts),
+        spot=(*_unchanged(book.spot, read), *spot),
+        services=(*_unchanged(book.services, read), *services),
+        dates=(*_unchanged(book.dates, read), *dates),
     )
 
 
-def _kept(table: tuple[R, ...], read: Mapping[str, Figures]) -> Iterator[R]:
+def _unchanged(table: tuple[R, ...], read: Mapping[str, Figures]) -> Iterator[R]:
     return (row for row in table if row.region not in read)
 
 

@@ -21,7 +21,16 @@ NOTHING = "0" * 40
 """What GitHub gives as the commit before the first push of a branch."""
 
 _OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-_HARMLESS = (".ci/", ".github/", "benchmarks/", "docs/", "tests/", "tools/control-plane/", "tools/workflows/")
+_HARMLESS = (
+    ".ci/",
+    ".github/",
+    "benchmarks/",
+    "docs/",
+    "tests/",
+    "tools/control-plane/",
+    "tools/docs/",
+    "tools/workflows/",
+)
 _HARMLESS_FILES = {".dockerignore", ".gitignore", "LICENSE", "Makefile"}
 _STACK_FILE = re.compile(rf"{STACKS}/Pulumi\.[^/]+\.yaml")
 # Pulumi's own rule for the name of a stack; the first character keeps a name from being read as an option.
@@ -35,7 +44,7 @@ class GitFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class ChangedStacks:
     stacks: tuple[str, ...]  # sorted
-    because: str  # the file that makes it all stacks; "" otherwise
+    cause: str  # the file that makes it all stacks; "" otherwise
     gone: tuple[str, ...]  # stacks whose file was taken away
     misnamed: tuple[str, ...]  # files whose stack Pulumi would not take
 
@@ -43,16 +52,16 @@ class ChangedStacks:
 def concerned(paths: Iterable[str], existing: Sequence[str]) -> ChangedStacks:
     """From the changed files, relative to the repository, and the stacks that have a file now."""
     named: set[str] = set()
-    because = ""
+    cause = ""
     for path in sorted(paths):
         if _STACK_FILE.fullmatch(path):
             named.add(name_of(Path(path)))
-        elif not because and not _is_harmless(path):
-            because = path
+        elif not cause and not _is_harmless(path):
+            cause = path
     sound = {name for name in existing if _NAME.fullmatch(name)}
-    wanted = sound if because else named & sound
-    misnamed = tuple(sorted(set(existing) - sound if because else (named & set(existing)) - sound))
-    return ChangedStacks(tuple(sorted(wanted)), because, tuple(sorted(named - set(existing))), misnamed)
+    wanted = sound if cause else named & sound
+    misnamed = tuple(sorted(set(existing) - sound if cause else (named & set(existing)) - sound))
+    return ChangedStacks(tuple(sorted(wanted)), cause, tuple(sorted(named - set(existing))), misnamed)
 
 
 def changed_stacks(against: str | None, root: Path) -> ChangedStacks:

@@ -20,7 +20,7 @@ _ROUNDS = 4
 class Done(StrEnum):
     CREATED = "created"
     EDITED = "edited"
-    UNCHANGED = "left as it is: it says the same"
+    UNCHANGED = "unchanged: the text is the same"
     ABSENT = "not created: there is none to edit"
 
 

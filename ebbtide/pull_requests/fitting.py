@@ -1,4 +1,4 @@
-"""A text that is too long for where it goes, cut between two lines, and still sound Markdown.
+"""A text that is too long for a comment or a job summary, cut between two lines, and still sound Markdown.
 
 What stays open at the cut (a block of code, a folded part) is closed, or the line that says where the rest is would be
 hidden inside it.
@@ -6,12 +6,14 @@ hidden inside it.
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 COMMENT = 65_536
 """Characters of a comment; GitHub refuses more with 422, "Body is too long"."""
 SUMMARY = 1_048_576
 """Bytes of a job summary, for each step (GitHub's page "Workflow commands", "Step isolation and limits")."""
 
+_REST = "**The rest is left out here**: a summary holds 1 MiB. All of it is in the file that the job wrote."
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _FOLD = re.compile(r"</?details\b", re.IGNORECASE)
 
@@ -41,6 +43,13 @@ def fitted(text: str, limit: int, rest: str, size: Callable[[str], int] = utf16)
         if used + size(closing) <= limit:
             kept, ending = number, closing
     return "".join(lines[:kept]) + ending
+
+
+def append_summary(path: Path, text: str) -> None:
+    """Add the text to the summary of a job's step, a file that GitHub names in GITHUB_STEP_SUMMARY. Raises: OSError."""
+    so_far = path.stat().st_size if path.exists() else 0
+    with path.open("a", encoding="utf-8") as file:
+        file.write(fitted(f"{text.rstrip()}\n", max(SUMMARY - so_far, 0), _REST, utf8))
 
 
 def _open_after(line: str, fence: str, folds: int) -> tuple[str, int]:

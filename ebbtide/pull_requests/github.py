@@ -207,9 +207,9 @@ class GithubApi:
         }.get(answer.status, "not accepted")
         if 300 <= answer.status < 400:
             why = "redirected, which is not followed with a token: has the repository another name now?"
-        said = f" (GitHub: {answer.words})" if answer.words else ""
+        answer_text = f" (GitHub: {answer.words})" if answer.words else ""
         error = Gone if answer.status in (404, 410) else Refused
-        raise error(self._masked(f"{method} {path}: {answer.status}, {why}{said}"))
+        raise error(self._masked(f"{method} {path}: {answer.status}, {why}{answer_text}"))
 
     def _masked(self, words: str) -> str:
         return words.replace(self._token, "***")

@@ -3,14 +3,15 @@
 May import `ebbtide.vocabulary` and `ebbtide.prices`; never Pulumi, so that `ebbtide check` is quick.
 """
 
-from ebbtide.settings.cautions import warnings_of
+from ebbtide.settings.checks.cautions import Caution, warnings_of
 from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.file.problems import Problem, StackInvalid
 from ebbtide.settings.json_schema import json_schema
 from ebbtide.settings.load import load_stack, parse_stack, stack_names
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.problems import Problem, StackInvalid
 
 __all__ = [
+    "Caution",
     "Problem",
     "StackInvalid",
     "StackSettings",

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.redis import IN_CLUSTER_REDIS, RedisKind
-from ebbtide.settings.workers import WorkerSettings
+from ebbtide.settings.sections.pod_kubernetes import own_namespace, started_by
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.vocabulary.controller_config import (
     BudgetPolicy,
     ControllerConfig,
@@ -14,10 +16,10 @@ from ebbtide.vocabulary.controller_config import (
     PoolPolicy,
     RedisEndpoint,
 )
-from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKER_NAMESPACE, Category
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, Category
 
-SWEEP = timedelta(seconds=2)
-"""Events wake the controller sooner; the sweep is for the ones that got lost."""
+RESYNC = timedelta(seconds=2)
+"""Events wake the controller sooner; the resync is for the ones that got lost."""
 
 
 def controller_config(
@@ -34,7 +36,7 @@ def controller_config(
         hours=settings.business_hours.hours(years),
         closing_guard=settings.controller.closing_guard,
         node_startup=settings.controller.node_startup,
-        sweep=SWEEP,
+        resync=RESYNC,
         redis=redis,
         pools=tuple(_pool(name, pool, settings) for name, pool in sorted(settings.workers.items())),
         budgets=_budgets(settings, Category.FLEXIBLE),
@@ -43,8 +45,11 @@ def controller_config(
 
 
 def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy, ...]:
-    names = sorted(name for name, workload in settings.workloads.items() if workload.category is category)
-    return tuple(BudgetPolicy(name=name, namespace=NAMESPACE) for name in names)
+    found = {name: it for name, it in sorted(settings.workloads.items()) if it.category is category}
+    spaces = {name: own_namespace(name) for name, it in found.items() if it.starts_pods}
+    own = [BudgetPolicy(name=name, namespace=spaces.get(name, NAMESPACE)) for name in found]
+    started = [BudgetPolicy(name=started_by(name), namespace=space) for name, space in spaces.items()]
+    return (*own, *started)
 
 
 def _own_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:
@@ -62,7 +67,7 @@ def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolic
         jobs_per_worker=pool.jobs_per_worker,
         min_workers=pool.min,
         max_workers=pool.max,
-        calm=pool.calm,
+        stabilization_window=pool.stabilization_window,
         longest_job=pool.longest_job,
         safe_stop=pool.safe_stop,
         floors=tuple(

@@ -9,13 +9,15 @@ from typing import Any, cast
 
 import yaml
 
-from ebbtide.settings.document import OURS, PULUMI_KEYS
-from ebbtide.settings.draft import HOURS
+from ebbtide.settings.checks.draft import HOURS
+from ebbtide.settings.file.document import OURS, PULUMI_KEYS
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.node_groups import NodeGroupSettings
-from ebbtide.settings.sections import REDIS_PASSWORD
+from ebbtide.settings.reading import REDIS_PASSWORD
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.secrets import DIGEST_KEY, SET_DIGEST_KEY
+from ebbtide.settings.sections.workers import WorkerSettings
 
-_NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet")
+_NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet", "renamedKeys")
 _REQUIRED = (OURS + "customer", HOURS, OURS + "workers")
 _SECRET: dict[str, Any] = {
     "type": "object",
@@ -31,6 +33,7 @@ def json_schema() -> dict[str, Any]:
     definitions = cast("dict[str, dict[str, Any]]", generated["$defs"])
     fields = cast("dict[str, dict[str, Any]]", generated["properties"])
     sections = {OURS + name: field for name, field in fields.items() if name not in _NOT_IN_THE_FILE}
+    _take_old_names(definitions[WorkerSettings.__name__]["properties"], WorkerSettings.renamed)
     definitions[NodeGroupSettings.__name__]["required"] = []  # every key has a default by kind
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -44,7 +47,10 @@ def json_schema() -> dict[str, Any]:
                 "required": list(_REQUIRED),
                 "additionalProperties": False,
                 "properties": _tidy(sections)
-                | {REDIS_PASSWORD: {"description": "set with: pulumi config set --secret"} | _SECRET},
+                | {
+                    REDIS_PASSWORD: {"description": "set with: pulumi config set --secret"} | _SECRET,
+                    DIGEST_KEY: {"description": f"set with: {SET_DIGEST_KEY}"} | _SECRET,
+                },
                 "patternProperties": {"^(aws|pulumi):": {}, "^(?!ebbtide:|aws:|pulumi:)[^:]+:": _SECRET},
             },
             **{key: {"type": "string"} for key in PULUMI_KEYS},
@@ -56,6 +62,11 @@ def json_schema() -> dict[str, Any]:
 def schema_text() -> str:
     """The text of docs/stack.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _take_old_names(keys: dict[str, Any], renamed: Mapping[str, str]) -> None:
+    for old, new in renamed.items():
+        keys[old] = {**keys[new], "deprecated": True, "description": f"the old name of {new}, for one release"}
 
 
 def _tidy(node: Any) -> Any:

@@ -1,14 +1,21 @@
-"""From a stack's name, file or config mapping to its settings, with every fault at once."""
+"""From a stack's name, file or config mapping to its settings, with every fault at once.
 
+Pulumi hands a config over as texts, with objects and lists as JSON; text stays text, even where it could be a number:
+a version is written "1.35".
+"""
+
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from ebbtide.files import read_file
-from ebbtide.settings.document import DEEPEST, Lines, read_document
+from ebbtide.settings.file.contents import Beside, files_in, no_files
+from ebbtide.settings.file.document import DEEPEST, OURS, REGION, Lines, read_document
+from ebbtide.settings.file.problems import SECRET, Finding, Location, Problem, StackInvalid, path_text
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.problems import SECRET, Finding, Location, Problem, StackInvalid, path_text
-from ebbtide.settings.sections import REDIS_PASSWORD, Sections
+from ebbtide.settings.reading import REDIS_PASSWORD, Sections
+from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
 STACKS = "stacks"
 MOST_BYTES = 2 * 2**20
@@ -27,15 +34,17 @@ def load_stack(stack: str, root: Path | None = None) -> StackSettings:
         raise StackInvalid([_missing(stack, shown, root)]) from None
     except UnicodeDecodeError:
         raise StackInvalid(
-            [Problem(file=shown, line=None, path="", found="other bytes", wanted="UTF-8 text")]
+            [Problem(code="file.not-utf-8", file=shown, line=None, path="", found="other bytes", wanted="UTF-8 text")]
         ) from None
     except OSError as error:
         reason = error.strerror or "an error"
-        raise StackInvalid([Problem(file=shown, line=None, path="", found=reason, wanted=_READABLE)]) from None
-    return stack_of_text(text, stack=name_of(path), file=shown)
+        raise StackInvalid(
+            [Problem(code="file.unreadable", file=shown, line=None, path="", found=reason, wanted=_READABLE)]
+        ) from None
+    return stack_of_text(text, stack=name_of(path), file=shown, beside=files_in(path.parent))
 
 
-def stack_of_text(text: str, *, stack: str, file: str) -> StackSettings:
+def stack_of_text(text: str, *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
     """The settings in the text of a stack file; `file` is what messages call it. Raises `StackInvalid`."""
     document = read_document(text, file)
     if document.problems and not document.config:
@@ -44,10 +53,10 @@ def stack_of_text(text: str, *, stack: str, file: str) -> StackSettings:
     faults = document.problems
     if REDIS_PASSWORD in config and config[REDIS_PASSWORD] is not SECRET:
         faults.append(_plain_password(file, document.lines))
-    return _parse(config, stack=stack, file=file, lines=document.lines, faults=faults)
+    return _parse(config, stack=stack, file=file, lines=document.lines, faults=faults, beside=beside)
 
 
-def parse_stack(config: Mapping[str, object], *, stack: str, file: str) -> StackSettings:
+def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
     """The settings in a mapping as under `config:`, values parsed. Raises `StackInvalid`, without line numbers.
 
     `ebbtide:redisPassword` may have any value, since Pulumi hands secrets out in the clear; it is never read.
@@ -55,8 +64,10 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str) -> Stack
     wanted, found = f"at most {DEEPEST} levels", "a value nested too deeply"
     deep = [key for key, value in config.items() if _is_deep(value, DEEPEST)]
     if deep:
-        raise StackInvalid([Problem(file=file, line=None, path=key, found=found, wanted=wanted) for key in deep])
-    return _parse(config, stack=stack, file=file, lines={}, faults=[])
+        raise StackInvalid(
+            [Problem(code="file.too-deep", file=file, line=None, path=key, found=found, wanted=wanted) for key in deep]
+        )
+    return _parse(config, stack=stack, file=file, lines={}, faults=[], beside=beside)
 
 
 def stack_path(stack: str, root: Path | None = None) -> Path:
@@ -77,9 +88,15 @@ def name_of(path: Path) -> str:
 
 
 def _parse(
-    config: Mapping[str, object], *, stack: str, file: str, lines: Lines, faults: Sequence[Problem]
+    config: Mapping[str, object],
+    *,
+    stack: str,
+    file: str,
+    lines: Lines,
+    faults: Sequence[Problem],
+    beside: Beside,
 ) -> StackSettings:
-    sections = Sections(config)
+    sections = Sections(config, beside)
     settings = sections.settings(stack)
     doubted = {problem.path for problem in faults}
     further = [problem for f in sections.findings if (problem := _problem(f, file, lines)).path not in doubted]
@@ -101,6 +118,7 @@ def _is_deep(value: object, levels: int) -> bool:
 
 def _problem(finding: Finding, file: str, lines: Lines) -> Problem:
     return Problem(
+        code=finding.code,
         file=file,
         line=_line(finding.at, lines),
         path=path_text(finding.at),
@@ -120,11 +138,20 @@ def _line(at: Location, lines: Lines) -> int | None:
 def _missing(stack: str, shown: str, root: Path | None) -> Problem:
     names = stack_names(root)
     hint = f"stacks here: {', '.join(names)}" if names else f"there are no stacks in {STACKS}/"
-    return Problem(file=shown, line=None, path="", found="no such file", wanted=f"the stack {stack!r}", hint=hint)
+    return Problem(
+        code="stack.unknown",
+        file=shown,
+        line=None,
+        path="",
+        found="no such file",
+        wanted=f"the stack {stack!r}",
+        hint=hint,
+    )
 
 
 def _plain_password(shown: str, lines: Lines) -> Problem:
     return Problem(
+        code="secret.in-the-clear",
         file=shown,
         line=lines.get((REDIS_PASSWORD,)),
         path=REDIS_PASSWORD,
@@ -140,3 +167,40 @@ def _shown(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str) -> StackSettings:
+    """Only our keys and the region count: what else is there says how to reach the cloud, not what to build.
+
+    Raises `StackInvalid`; `file` is what messages call the place that the texts are from.
+    """
+    ours = {key: value_of(text) for key, text in texts.items() if key.startswith(OURS)}
+    region = {REGION: texts[REGION]} if REGION in texts else {}
+    hidden: dict[str, object] = {DIGEST_KEY: SECRET} if DIGEST_KEY in texts else {}
+    if SECRETS in texts:
+        hidden[SECRETS] = encrypted(texts[SECRETS])
+    return parse_stack({**ours, **region, **hidden}, stack=stack, file=file)
+
+
+def encrypted(text: object) -> object:
+    """The section of secrets as Pulumi hands it over: names and keys, and `SECRET` in place of every text.
+
+    Only a text can have been encrypted: any other value was in the clear, and stays to be refused.
+    """
+    read = value_of(text)
+    return SECRET if isinstance(read, str) else _texts_hidden(read)
+
+
+def _texts_hidden(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _texts_hidden(inner) for key, inner in cast("Mapping[str, object]", value).items()}
+    return SECRET if isinstance(value, str) else value
+
+
+def value_of(text: object) -> Any:
+    if not isinstance(text, str) or not text.startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # a text of brackets alone ends in the second
+        return text

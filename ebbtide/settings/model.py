@@ -7,20 +7,22 @@ what takes two sections is in `crosschecks`.
 
 from pydantic import Field
 
-from ebbtide.settings.business_hours import BusinessHoursSettings
-from ebbtide.settings.checked import Settings
-from ebbtide.settings.cluster import ClusterSettings
-from ebbtide.settings.controller import ControllerSettings
-from ebbtide.settings.costs import CostSettings
-from ebbtide.settings.egress import EgressSettings
-from ebbtide.settings.exceptions import PolicyException
-from ebbtide.settings.images import ImageSettings
-from ebbtide.settings.network import NetworkSettings
-from ebbtide.settings.node_groups import NodeGroupSettings
-from ebbtide.settings.redis import RedisSettings
-from ebbtide.settings.types import Name, ShortName
-from ebbtide.settings.workers import WorkerSettings
-from ebbtide.settings.workloads import WorkloadSettings
+from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.settings.sections.checked import Settings
+from ebbtide.settings.sections.cluster import ClusterSettings
+from ebbtide.settings.sections.controller import ControllerSettings
+from ebbtide.settings.sections.costs import CostSettings
+from ebbtide.settings.sections.egress import EgressSettings
+from ebbtide.settings.sections.exceptions import PolicyException
+from ebbtide.settings.sections.images import ImageSettings
+from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
+from ebbtide.settings.sections.network import NetworkSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.redis import RedisSettings
+from ebbtide.settings.sections.secrets import SecretKeys
+from ebbtide.settings.sections.types import Name, ShortName
+from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
 
 
 class StackSettings(Settings):
@@ -38,13 +40,22 @@ class StackSettings(Settings):
     images: ImageSettings = ImageSettings()
     egress: EgressSettings = EgressSettings()
     redis: RedisSettings = RedisSettings()
+    secrets: dict[Name, SecretKeys] = Field(
+        default={},
+        description="Secrets of the stack by name, each with its keys and an encrypted value for each of them; set "
+        "with: pulumi config set --secret --path 'ebbtide:secrets.NAME.KEY'",
+        examples=['{ api: { TOKEN: { secure: "v1:…" } } }'],
+    )
     controller: ControllerSettings = ControllerSettings()
     workloads: dict[Name, WorkloadSettings] = Field(default={})
     workers: dict[Name, WorkerSettings]
+    jobs: dict[Name, JobSettings] = Field(default={})
+    cron_jobs: dict[Name, CronJobSettings] = Field(default={})
     costs: CostSettings = CostSettings()
     exceptions: tuple[PolicyException, ...] = Field(
         default=(), description="policies that do not count for a resource, each with a reason and a last day"
     )
+    renamed_keys: tuple[tuple[str, str], ...] = ()  # paths that use a former name of a key, and the name to use
     redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here
 
     @property

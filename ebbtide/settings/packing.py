@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ebbtide.prices import Capacity
-from ebbtide.settings.placement import PodSize, fits
+from ebbtide.settings.placement import PodSize, copies, fits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +48,13 @@ class _Packing:
 
     def _open(self, name: str, size: PodSize, left: int, *, most: int) -> int:
         empty = self.groups[name].each
-        count = min(most, -(-left // _copies(empty, size)))
+        count = min(most, -(-left // copies(size, empty)))
         self.opened[name] += count
         return self._fill(_Alike(empty, count), size, left)
 
     def _fill(self, alike: _Alike, size: PodSize, left: int) -> int:
         """Put up to `left` pods on these nodes, one node after the other; what is left over."""
-        each = _copies(alike.room, size)
+        each = copies(size, alike.room)
         full = min(alike.count, left // each) if each else 0
         rest = min(left - full * each, each) if full < alike.count else 0
         split = ((full, each), (1 if rest else 0, rest), (alike.count - full - (1 if rest else 0), 0))
@@ -77,10 +77,6 @@ def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes
     for size, replicas in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
         packing.place(size, replicas)
     return packing.opened
-
-
-def _copies(room: Capacity, size: PodSize) -> int:
-    return room.copies(cpu=size.cpu, memory=size.memory, gpu=size.gpu)
 
 
 def _less(room: Capacity, size: PodSize, pods: int) -> Capacity:

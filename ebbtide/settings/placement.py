@@ -4,25 +4,51 @@ A pod that fits no node of its group stays pending for ever and nothing says why
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
+from ebbtide.labels import NodeKind
 from ebbtide.prices import Capacity, instance_type, shipped_on_demand, usable
-from ebbtide.settings.node_groups import NodeGroupSettings
-from ebbtide.vocabulary.labels import Category, NodeKind
+from ebbtide.settings.fragment.size import PodSize, whole_size
+from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
+from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.units.quantities import cpu_text
+from ebbtide.vocabulary.labels import Category
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSize:
-    """What one pod asks for: millicores, MiB, GPUs."""
+def pod_size(settings: PodSettings) -> PodSize:
+    """Of a whole pod, with the containers that its fragment adds."""
+    return whole_size(PodSize(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu.count), settings.pod)
 
-    cpu: int
-    memory: int
-    gpu: int
 
-    def __str__(self) -> str:
-        parts = [f"{cpu_text(self.cpu)} CPU"] if self.cpu else []
-        parts += [memory_text(self.memory)] if self.memory else []
-        return ", ".join(parts) + (f" and {self.gpu} GPU" if self.gpu else "")
+def copies(size: PodSize, node: Capacity) -> int:
+    """How many of these pods fit on one empty node."""
+    return node.copies(cpu=size.cpu, memory=size.memory, gpu=size.gpu)
+
+
+def room_on_disk(gib: int) -> int:
+    """GiB that pods may ask of a node's disk: the kubelet keeps 1 GiB and a tenth, the file system a little."""
+    return (9 * gib - 11) // 10
+
+
+def disk_holds(group: NodeGroupSettings, mebibytes: int | None) -> bool:
+    """Whether a node of the group has the room on its disk that a pod asks for."""
+    return mebibytes is None or mebibytes <= room_on_disk(group.disk_size) * 1024
+
+
+def gpu_memory(types: Sequence[str]) -> int:
+    """MiB that a GPU of a node of these types, at least one, has for certain."""
+    return min(instance_type(name).gpu_memory_mib for name in types)
+
+
+def gpus_suffice(group: NodeGroupSettings, pod: PodSettings) -> bool:
+    """Whether every node of the group has GPUs with the memory that the pod asks for; one that asks for none may go."""
+    return pod.gpu.memory is None or pod.gpu.memory <= gpu_memory(group.instance_types)
+
+
+def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
+    """Whether a workload's pods may come to nodes of the group: its kind decides, and the memory of its GPUs."""
+    return group.kind is home_kind(workload.category, pod_size(workload).gpu) and gpus_suffice(group, workload)
 
 
 def home_kind(category: Category, gpu: int) -> NodeKind:
@@ -30,6 +56,18 @@ def home_kind(category: Category, gpu: int) -> NodeKind:
     if gpu:
         return NodeKind.GPU
     return NodeKind.FIXED if category is Category.FIXED else NodeKind.FLEXIBLE
+
+
+def offered(node: Capacity, reserved: Reserved) -> Capacity:
+    """What is left of a node once the team's own DaemonSets run there, as they do on every node."""
+    return replace(
+        node, cpu=max(0, node.cpu - (reserved.cpu or 0)), memory=max(0, node.memory - (reserved.memory or 0))
+    )
+
+
+def node_of(group: NodeGroupSettings) -> Capacity:
+    """What every node of the group offers to the pods that come and go."""
+    return offered(smallest_node(group.instance_types), group.reserved)
 
 
 def smallest_node(types: Sequence[str]) -> Capacity:
@@ -52,7 +90,7 @@ def cheapest_group(size: PodSize, groups: Mapping[str, NodeGroupSettings], regio
 
     Where a region has no price the node's CPU stands in for it. Ties go to the name that sorts first.
     """
-    nodes = {name: smallest_node(group.instance_types) for name, group in groups.items()}
+    nodes = {name: node_of(group) for name, group in groups.items()}
     offers = {name: node for name, node in nodes.items() if fits(size, node)}
     if not offers:
         return None
@@ -61,7 +99,7 @@ def cheapest_group(size: PodSize, groups: Mapping[str, NodeGroupSettings], regio
         costs = {name: float(node.cpu) for name, node in offers.items()}
 
     def per_pod(name: str) -> tuple[float, str]:
-        return (costs[name] or 0.0) / offers[name].copies(cpu=size.cpu, memory=size.memory, gpu=size.gpu), name
+        return (costs[name] or 0.0) / copies(size, offers[name]), name
 
     return min(offers, key=per_pod)
 
@@ -71,14 +109,6 @@ def _node_price(group: NodeGroupSettings, region: str) -> float | None:
     prices = [shipped_on_demand(region, name) for name in group.instance_types]
     known = [price for price in prices if price is not None]
     return max(known) if len(known) == len(prices) else None
-
-
-def cpu_text(millicores: int) -> str:
-    return f"{millicores / 1000:g}" if millicores % 10 == 0 else f"{millicores}m"
-
-
-def memory_text(mebibytes: int) -> str:
-    return f"{mebibytes / 1024:g}Gi" if mebibytes % 256 == 0 else f"{mebibytes}Mi"
 
 
 def room_text(node: Capacity) -> str:

@@ -1,28 +1,29 @@
 """Pydantic's errors in the words of the stack file: what is wanted, what was found, an example, a way out."""
 
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from ebbtide.settings.checked import Settings
-from ebbtide.settings.problems import Finding, Location, Secret, did_you_mean, show, value_at
-from ebbtide.settings.wanted import WANTED
+from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show, value_at
+from ebbtide.settings.file.wanted import WANTED
+from ebbtide.settings.sections.checked import Settings
 
 _PLAIN_TYPES = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "tuple_type": "a list",
-    "too_short": "at least one entry",
+    "string_type": ("type.text", "text"),
+    "int_type": ("type.whole-number", "a whole number"),
+    "int_from_float": ("type.whole-number", "a whole number"),
+    "float_type": ("type.number", "a number"),
+    "finite_number": ("type.finite-number", "a finite number"),
+    "bool_type": ("type.boolean", "true or false"),
+    "dict_type": ("type.mapping", "a mapping"),
+    "model_type": ("type.mapping", "a mapping"),
+    "tuple_type": ("type.list", "a list"),
+    "too_short": ("list.empty", "at least one entry"),
 }
+"""By pydantic's name of the error: the code, and what is wanted."""
 
 
 def findings_of(error: ValidationError, model: type[BaseModel], raw: object, at: Location) -> list[Finding]:
@@ -53,15 +54,13 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: object, at: Loc
     context = cast("Mapping[str, Any]", details.get("ctx", {}))
     inner: Location = tuple(part for part in details["loc"] if part != "[key]")
     if details["type"] == WANTED and context["at"]:
-        inner = (*inner, context["at"])
+        inner = (*inner, *context["at"])
     found = value_at(raw, inner)
     field = _field_at(model, inner)
     example = " or ".join(str(example) for example in (field.examples or ())) if field else ""
-    if isinstance(found, Secret):
-        hint = "only ebbtide:redisPassword may be a secret: the rest is checked before anything is built"
-        return Finding(at=at + inner, wanted="a plain value", found=show(found), example=example, hint=hint)
     if details["type"] == WANTED:
         return Finding(
+            code=context["code"],
             at=at + inner,
             wanted=context["wanted"],
             found=context["found"] or show(found),
@@ -70,12 +69,12 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: object, at: Loc
         )
     if details["type"] == "missing":
         what = f"this key ({field.description})" if field and field.description else "this key"
-        return Finding(at=at + inner, wanted=what, found="nothing", example=example)
+        return Finding(code="key.missing", at=at + inner, wanted=what, found="nothing", example=example)
     if details["type"] == "extra_forbidden":
         return _unknown_key(model, inner, at)
-    return Finding(
-        at=at + inner, wanted=_wanted(details, context), found=show(found), example=example, hint=_hint(details, found)
-    )
+    code, what = _code_and_wanted(details, context)
+    hint = _hint(details, found)
+    return Finding(code=code, at=at + inner, wanted=what, found=show(found), example=example, hint=hint)
 
 
 def _unknown_key(model: type[BaseModel], inner: Location, at: Location) -> Finding:
@@ -85,21 +84,27 @@ def _unknown_key(model: type[BaseModel], inner: Location, at: Location) -> Findi
     keys = [] if owner is None else [field.alias or name for name, field in owner.model_fields.items()]
     instead = owner.instead_of if owner is not None and issubclass(owner, Settings) else {}
     hint = instead.get(key) or did_you_mean(key, keys)
-    return Finding(at=at + inner, wanted="a known key", found=f"the key {key!r}", hint=hint)
+    return Finding(
+        code="key.elsewhere" if key in instead else "key.unknown",
+        at=at + inner,
+        wanted="a known key",
+        found=f"the key {key!r}",
+        hint=hint,
+    )
 
 
-def _wanted(details: ErrorDetails, context: Mapping[str, Any]) -> str:
+def _code_and_wanted(details: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
     match details["type"]:
         case "greater_than_equal":
-            return f"a number of at least {context['ge']}"
+            return "number.too-small", f"a number of at least {context['ge']}"
         case "less_than_equal":
-            return f"a number of at most {context['le']}"
+            return "number.too-large", f"a number of at most {context['le']}"
         case "enum":
-            return f"one of {str(context['expected']).replace(' or ', ', ')}"
+            return "choice.unknown", f"one of {str(context['expected']).replace(' or ', ', ')}"
         case "string_pattern_mismatch":
-            return f"text of the form {context['pattern']}"
+            return "text.form", f"text of the form {context['pattern']}"
         case other:
-            return _PLAIN_TYPES.get(other, details["msg"])
+            return _PLAIN_TYPES.get(other, ("value.refused", details["msg"]))
 
 
 def _hint(details: ErrorDetails, found: object) -> str:
@@ -119,14 +124,24 @@ def _field_at(model: type[BaseModel], inner: Location) -> FieldInfo | None:
     """The field that a location lies in, looking through lists and mappings; None for the model itself."""
     field: FieldInfo | None = None
     owner: type[BaseModel] | None = model
+    is_name = False  # of an entry in a mapping of models
     for part in inner:
         if owner is None or not isinstance(part, str):
+            continue
+        if is_name:
+            is_name = False
             continue
         field = next((f for name, f in owner.model_fields.items() if (f.alias or name) == part), None)
         if field is None:
             return None
         owner = _model_inside(field.annotation)
+        is_name = _holds_mapping(field.annotation)
     return field
+
+
+def _holds_mapping(annotation: object) -> bool:
+    """Whether it is `dict[…]`, or one of several that may be."""
+    return get_origin(annotation) is dict or any(get_origin(inner) is dict for inner in get_args(annotation))
 
 
 def _model_at(model: type[BaseModel], inner: Location) -> type[BaseModel] | None:

@@ -1,5 +1,6 @@
 """What a stack would cost: a trace of jobs, a modelled cluster, and the production controller in virtual time.
 
 May import the controller's loop, ports and decisions, the settings, the prices and the vocabulary; never an adapter and
-never Pulumi. `replay.replay` is the way in, `results.Replay` the way out.
+never Pulumi. Each room imports only those after it:
+replay and fidelity, strategies, world, cluster and trace.
 """

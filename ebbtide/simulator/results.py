@@ -1,11 +1,14 @@
 """What a replay found: plain data, written as JSON and drawn by the report.
 
 Units: seconds, node-hours, US dollars, fractions from 0 to 1. Later versions only add fields.
+
+A replay as a JSON document: the figures, without the series that only the report draws.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import Any
 
 SCHEMA = 1
 
@@ -79,3 +82,75 @@ class Replay:
     attainable: float | None = None  # fraction of the fixed fleet's dollars that the zero-wait bound would save
     price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # when each kind of price was current
     jobs: int = 0  # submitted in the replayed days and run by a pool: done and unfinished ones of each strategy
+
+
+def as_json(replay: Replay) -> dict[str, Any]:
+    """Plain values, keys in reading order. Equal replays give equal documents, except for `replay_seconds`."""
+    return {
+        "schema": SCHEMA,
+        "seed": replay.seed,
+        "stack": replay.stack,
+        "trace": replay.trace,
+        "start": replay.start.isoformat(),
+        "days": replay.days,
+        "max_job_s": replay.max_job_s,
+        "rollouts": replay.rollouts,
+        "failures": dict(replay.failures),
+        "assumptions": list(replay.assumptions),
+        "coverage": {"jobs": replay.coverage.jobs, "cpu_hours": replay.coverage.cpu_hours},
+        "attainable": replay.attainable,
+        "jobs": replay.jobs,
+        "jobs_unfit": dict(replay.jobs_unfit),
+        "strategies": {name: _strategy(result) for name, result in replay.strategies.items()},
+        "replay_seconds": replay.replay_seconds,
+    }
+
+
+def _strategy(result: StrategyResult) -> dict[str, Any]:
+    return {
+        "node_hours": result.node_hours,
+        "node_hours_by_group": dict(result.node_hours_by_group),
+        "usd": result.usd,
+        "usd_per_day": list(result.usd_per_day),
+        "usd_on_demand": result.usd_on_demand,
+        "usd_with_spot": result.usd_with_spot,
+        "saving_vs_fixed_fleet": result.saving_vs_fixed_fleet,
+        "jobs_done": result.jobs_done,
+        "jobs_interrupted": result.jobs_interrupted,
+        "jobs_unfinished": result.jobs_unfinished,
+        "wait_p50_s": result.wait_p50_s,
+        "wait_p95_s": result.wait_p95_s,
+        "wait_p99_s": result.wait_p99_s,
+        "lost_work_s": result.lost_work_s,
+        "evictions_in_window": result.evictions_in_window,
+        "evictions_in_business_hours": result.evictions_in_business_hours,
+        "budget_openings": result.budget_openings,
+        "scale_downs_to_zero": result.scale_downs_to_zero,
+        "survivors": dict(result.survivors),
+    }
+
+
+@dataclass(slots=True)
+class SeriesRecorder:
+    """Builds a `Series`. Of the samples at one instant the last counts; a sample that changes nothing is dropped."""
+
+    groups: tuple[str, ...]
+    _at: list[float] = field(default_factory=list[float])
+    _samples: list[tuple[tuple[int, ...], int, int]] = field(default_factory=list[tuple[tuple[int, ...], int, int]])
+
+    def sample(self, at: float, nodes: Mapping[str, int], waiting: int, running: int) -> None:
+        sample = (tuple(nodes.get(group, 0) for group in self.groups), waiting, running)
+        if self._at and self._at[-1] == at:
+            self._at.pop()
+            self._samples.pop()
+        if not self._samples or self._samples[-1] != sample:
+            self._at.append(at)
+            self._samples.append(sample)
+
+    def series(self) -> Series:
+        return Series(
+            at=tuple(self._at),
+            nodes={group: tuple(nodes[i] for nodes, _, _ in self._samples) for i, group in enumerate(self.groups)},
+            waiting=tuple(waiting for _, waiting, _ in self._samples),
+            running=tuple(running for _, _, running in self._samples),
+        )

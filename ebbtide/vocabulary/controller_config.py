@@ -2,7 +2,8 @@
 
 One JSON object whose keys are the fields below in camelCase. Durations are seconds, times of day are minutes from local
 midnight, dates are ISO 8601. `load()` reads the current `SCHEMA` and the one before it, so that a controller may be
-newer than the document it is given; what an older document lacks has its default.
+newer than the document it is given; what an older document lacks has its default. `stabilizationWindow` and `resync`
+are read, and for one release still written as `calm` and `sweep`, the only keys that the release before knows.
 
 Schema 2: pools may have floors (planned overnight work). Schema 3: growth limits, drain targets, morning floors,
 Sentinels, a certificate authority, and the budgets that are never opened.
@@ -21,7 +22,9 @@ from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 SCHEMA = 3
 
 _T = TypeVar("_T")
-_KEY = "key"  # of a field's metadata: its name in the document where that is not the camelCase of its own
+_KEY = (
+    "key"  # of a field's metadata: the key that is written where that is not its name in camelCase, which is read too
+)
 
 
 class UnreadableConfig(ValueError):
@@ -57,7 +60,8 @@ class PoolPolicy:
     jobs_per_worker: int
     min_workers: int = field(metadata={_KEY: "min"})
     max_workers: int = field(metadata={_KEY: "max"})
-    calm: timedelta  # demand must stay low this long before replicas fall, and be empty this long before zero
+    # Demand must stay low this long before replicas fall, and be empty this long before zero.
+    stabilization_window: timedelta = field(metadata={_KEY: "calm"})
     longest_job: timedelta
     safe_stop: bool  # SIGTERM to a worker never loses a job: the declared net under every scale-in
     floors: tuple[Floor, ...] = ()
@@ -98,7 +102,7 @@ class ControllerConfig:
     hours: BusinessHours
     closing_guard: timedelta
     node_startup: timedelta
-    sweep: timedelta  # the longest time between two readings, whatever events say
+    resync: timedelta = field(metadata={_KEY: "sweep"})  # the longest time between two readings, whatever events say
     redis: RedisEndpoint
     pools: tuple[PoolPolicy, ...]
     budgets: tuple[BudgetPolicy, ...]
@@ -144,10 +148,12 @@ def encoded(value: Any) -> Any:
 
 
 def _record(kind: type[_T], document: Mapping[str, Any]) -> _T:
-    shape = _shape(kind)
-    return kind(
-        **{name: _decoded(hint, document[key]) for name, key, hint, needed in shape if needed or key in document}
-    )
+    given: dict[str, Any] = {}
+    for name, key, hint, needed in _shape(kind):
+        found = key if key in document else _camel_case(name)
+        if needed or found in document:
+            given[name] = _decoded(hint, document[found])
+    return kind(**given)
 
 
 def _decoded(hint: Any, value: Any) -> Any:

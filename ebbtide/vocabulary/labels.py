@@ -1,8 +1,7 @@
-"""Label keys, annotations, taints and manager names: each has its one home here.
+"""Label keys, annotations and manager names that the controller reads or writes: each has its one home here.
 
-`category` says how a pod may be moved and is set on pods; `node-group` says which group a node belongs to and
-`node-kind` which kind that group is, and both are set on nodes. A Deployment selects by `workload` alone, since
-selectors cannot change and a workload may move from fixed to flexible.
+`category` says how a pod may be moved. A Deployment selects by `workload` alone, since selectors cannot change and a
+workload may move from fixed to flexible. What only the provisioning side needs is in `ebbtide/labels.py`.
 """
 
 from enum import StrEnum
@@ -11,16 +10,9 @@ PREFIX = "ebbtide.dev/"
 
 WORKLOAD = PREFIX + "workload"
 CATEGORY = PREFIX + "category"
-CUSTOMER = PREFIX + "customer"
-POOL = PREFIX + "pool"
-NODE_GROUP = PREFIX + "node-group"
-NODE_KIND = PREFIX + "node-kind"
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """Annotation that ranks the pods of one ReplicaSet for removal: lowest first. Set on pods marked idle."""
-
-SECRET_KEYS = PREFIX + "secret-keys"
-"""Annotation on a Secret: the names of its values, comma-separated, for whoever must make it by hand."""
 
 KEEP_UNTIL = PREFIX + "keep-until"
 """Annotation on a worker Deployment or a budget: an instant (RFC 3339) until which nothing is lowered or opened."""
@@ -39,11 +31,9 @@ CLOSER = "ebbtide-closer"
 """Name of the closer's CronJobs and account, and its field manager."""
 
 NAMESPACE = "ebbtide"
-WORKER_NAMESPACE = "ebbtide-workers"
 
-GPU_RESOURCE = "nvidia.com/gpu"
-GPU_TAINT_KEY = "nvidia.com/gpu"
-GPU_TAINT_VALUE = "true"
+CLOSED_MINIMUM = 1_000_000
+"""`minAvailable` of a closed budget of pods that have no scale: more than a cluster can hold (decision 24)."""
 
 
 class Category(StrEnum):
@@ -52,20 +42,3 @@ class Category(StrEnum):
     FIXED = "fixed"  # never: in-memory state, orchestrators
     FLEXIBLE = "flexible"  # outside business hours
     WORKER = "worker"  # never while it lives, but it scales to zero
-
-
-class NodeKind(StrEnum):
-    """What a node group is for."""
-
-    FIXED = "fixed"
-    FLEXIBLE = "flexible"
-    GPU = "gpu"
-    SPOT = "spot"
-
-
-class ReplicasOwner(StrEnum):
-    """Who writes `spec.replicas` of a workload; exactly one."""
-
-    PULUMI = "pulumi"
-    CONTROLLER = "controller"
-    HPA = "hpa"

@@ -7,8 +7,8 @@ from redis import Redis
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from tests.backends.environments import NoEnvironment
-from tests.builders_backends import Framework, Scene
-from tests.builders_redis import client, server, shared_server
+from tests.backends.frameworks import Framework, Scene
+from tests.builders.redis import client, server, shared_server
 
 __all__ = ["client", "scene", "server", "shared_server"]
 

@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
+
 NAMES = ("rq", "celery", "list")
 
 
@@ -19,10 +20,10 @@ class NoEnvironment(RuntimeError):
     """The environment of a framework cannot be built here; the message is one line."""
 
 
-def environment(name: str) -> Path:
-    """The folder of the framework's programs, built if it is not there yet."""
+def environment(name: str, home: Path | None = None) -> Path:
+    """The folder of the framework's programs, built in `home` (default: `.venvs`) if it is not there yet."""
     lock = ROOT / "tools" / "locks" / f"backend-{name}.txt"
-    home = ROOT / ".venvs" / name
+    home = home or ROOT / ".venvs" / name
     stamp = home / "built-from"
     wanted = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
     if not (stamp.exists() and stamp.read_text() == wanted):
@@ -39,7 +40,7 @@ def _run(name: str, *command: str) -> None:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or str(error)
-        last = str(said).strip().splitlines()[-1:] or ["it said nothing"]
+        last = str(said).strip().splitlines()[-1:] or ["no output"]
         raise NoEnvironment(f"the environment of {name} could not be built: {last[0]}") from error
 
 

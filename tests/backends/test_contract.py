@@ -2,11 +2,14 @@
 
 import os
 import signal
+import subprocess
 
 import pytest
 
-from tests.builders_backends import FRAMEWORKS, MISSPELT, POD, QUEUE, Scene
-from tests.builders_redis import wait_until
+from tests.backends.frameworks import FRAMEWORKS, MISSPELT, POD, QUEUE, Scene
+from tests.builders.redis import wait_until
+
+LISTS = (QUEUE, f"rq:queue:{QUEUE}")  # one framework's name of the queue or the other's
 
 pytestmark = pytest.mark.backends
 
@@ -71,12 +74,23 @@ def test_a_worker_that_left_is_no_longer_idle(scene: Scene) -> None:
     assert scene.read().idle == frozenset()
 
 
+def frozen_with_a_job_in_its_pop(scene: Scene) -> "subprocess.Popen[bytes]":
+    """Celery pops for a second at a time: one that was over at the moment of the signal takes no job, so try again."""
+    worker = scene.worker()
+    while True:
+        wait_until(scene.somebody_pops, "the worker to wait in its pop")
+        os.killpg(worker.pid, signal.SIGSTOP)
+        if scene.somebody_pops():
+            scene.enqueue(("a", 0))
+            if not scene.client.exists(*LISTS):
+                return worker
+            scene.client.delete(*LISTS)
+        os.killpg(worker.pid, signal.SIGCONT)
+
+
 @every
 def test_a_job_popped_by_a_worker_that_stands_still_is_seen_unless_the_framework_hides_it(scene: Scene) -> None:
-    worker = scene.worker()
-    os.killpg(worker.pid, signal.SIGSTOP)
-    wait_until(scene.somebody_pops, "the pop to go on")
-    scene.enqueue(("a", 0))
+    worker = frozen_with_a_job_in_its_pop(scene)
 
     seen = scene.read()
 
@@ -87,11 +101,7 @@ def test_a_job_popped_by_a_worker_that_stands_still_is_seen_unless_the_framework
 
 @stopping
 def test_a_job_popped_a_moment_before_the_signal_is_not_lost(scene: Scene) -> None:
-    worker = scene.worker()
-    os.killpg(worker.pid, signal.SIGSTOP)
-    wait_until(scene.somebody_pops, "the pop to go on")
-    scene.enqueue(("a", 0))
-    assert scene.client.llen(QUEUE) == 0
+    worker = frozen_with_a_job_in_its_pop(scene)
 
     worker.send_signal(signal.SIGTERM)
     os.killpg(worker.pid, signal.SIGCONT)

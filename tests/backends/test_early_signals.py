@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_backends import BACKENDS, CELERY_PREFORK, LIST_WORKER, QUEUE, RQ_SAFE, Scene
-from tests.builders_redis import wait_until
+from tests.backends.frameworks import BACKENDS, CELERY_PREFORK, LIST_WORKER, QUEUE, RQ_SAFE, Scene
+from tests.builders.redis import wait_until
 from tests.processes import lives
 
 pytestmark = pytest.mark.backends

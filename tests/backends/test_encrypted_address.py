@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from components.redis_access import python_url
+from components.pods.redis_access import python_url
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.backends.environments import NoEnvironment, environment
-from tests.builders_encrypted_redis import PASSWORD, encrypted_server, endpoint
-from tests.builders_redis_server import certificates, missing_parts
+from tests.redis_faults.encrypted_redis import PASSWORD, encrypted_server, endpoint
+from tests.redis_faults.redis_server import certificates, missing_parts
 
 pytestmark = pytest.mark.backends
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from rq import Queue
 
-from tests.builders_backends import (
+from tests.backends.frameworks import (
     CELERY_BARE,
     CELERY_PREFORK,
     CELERY_SOLO,
@@ -21,7 +21,7 @@ from tests.builders_backends import (
     RQ_STOCK,
     Scene,
 )
-from tests.builders_redis import wait_until
+from tests.builders.redis import wait_until
 
 pytestmark = pytest.mark.backends
 

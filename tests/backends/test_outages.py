@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.backends.environments import NoEnvironment
-from tests.builders_backends import CELERY_PREFORK, CELERY_SOLO, LIST_WORKER, RQ_SAFE, Framework, OutageScene
-from tests.builders_redis import wait_until
+from tests.backends.frameworks import CELERY_PREFORK, CELERY_SOLO, LIST_WORKER, RQ_SAFE, Framework, OutageScene
+from tests.builders.redis import wait_until
 from tests.counts import count
 
 pytestmark = pytest.mark.backends
@@ -79,7 +79,7 @@ def test_told_to_stop_while_redis_is_away_a_worker_without_a_job_leaves(scene: O
         worker.wait(30)
 
 
-# Celery's prefork pool is busy connecting anew then, and leaves its task to be run a second time: docs/backends.md.
+# Celery's prefork pool is busy connecting anew then, and leaves its task to run again: docs/reference/backends.md.
 @pytest.mark.parametrize("framework", [RQ_SAFE, LIST_WORKER, CELERY_SOLO], ids=lambda framework: framework.name)
 def test_told_to_stop_while_redis_is_away_a_worker_settles_its_job_first(scene: OutageScene) -> None:
     worker = scene.worker()

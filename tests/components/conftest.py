@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.preview.recording import RecordingMonitor, record
-from tests.builders_stack import Recorded, stack_settings
+from ebbtide.recording.record import RecordingMonitor, record
+from tests.builders.stack import Recorded, stack_settings
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from ebbtide.preview.recording import record
+from ebbtide.recording.record import record
 from ebbtide.settings import load_stack, parse_stack
-from tests.builders_mutants import bases
-from tests.builders_replacement import one_of_each
+from tests.builders.mutants import bases
+from tests.unit.preview.replacement import one_of_each
 
 NAMES = ("name", "namePrefix", "replicationGroupId", "clusterIdentifier")  # a node group's is the cluster's own affair
 

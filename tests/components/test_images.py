@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.images import UPSTREAM, ImageSource
-from ebbtide.preview.recording import record
-from ebbtide.settings.controller import ControllerSettings
-from ebbtide.settings.images import ImageSettings
-from tests.builders_stack import Recorded, stack_settings
+from ebbtide.recording.record import record
+from ebbtide.settings.sections.controller import ControllerSettings
+from ebbtide.settings.sections.images import ImageSettings
+from tests.builders.stack import Recorded, stack_settings
 
 MIRROR = ImageSource(registry="mirror.example.com/hub")
 DIGEST = "@sha256:" + "a" * 64

@@ -6,8 +6,8 @@ import pulumi
 import pytest
 
 import infra
-from ebbtide.preview.recording import record_directory
-from tests.builders_mutants import CANARY, Mutant, as_pulumi_passes, mutants, sound_config
+from ebbtide.recording.record import record_directory
+from tests.builders.mutants import CANARY, Mutant, as_pulumi_passes, mutants, sound_config
 
 PROGRAM = Path(infra.__file__).parent
 MUTANTS = [mutant for mutant in mutants(150) if mutant.config is not None]

@@ -11,12 +11,12 @@ import pulumi
 import pytest
 
 import infra
-from ebbtide.preview.recording import SECRET, Recording, record, record_directory
-from ebbtide.settings.cluster import ClusterSettings
+from ebbtide.labels import NodeKind
+from ebbtide.recording.record import SECRET, Recording, record, record_directory
+from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.vocabulary.controller_config import load
-from ebbtide.vocabulary.labels import NodeKind
-from tests.builders_components import pod_of
-from tests.builders_stack import COST_TAGS, Recorded, group_settings, stack_settings
+from tests.builders.components import pod_of
+from tests.builders.stack import COST_TAGS, Recorded, group_settings, stack_settings
 
 PROGRAM = Path(infra.__file__).parent
 

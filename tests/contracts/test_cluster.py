@@ -8,10 +8,10 @@ from typing import Protocol
 
 import pytest
 
-from controllers.ports import Cluster, Mark, Outcome, PodPhase, PoolSeen, Scale, SetBudget, Unknown
+from controllers.ports import Cluster, Mark, ObservedPool, Outcome, PodPhase, Scale, SetBudget, Unknown
 from ebbtide.demo.process_cluster import ProcessCluster
-from tests.builders_controllers import NOON
-from tests.builders_redis import wait_until
+from tests.builders.controllers import NOON
+from tests.builders.redis import wait_until
 from tests.fakes import FakeCluster, ManualClock
 from tests.processes import lives
 
@@ -65,7 +65,7 @@ def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
         yield ProcessRig(cluster)
 
 
-def pool(rig: Rig) -> PoolSeen:
+def pool(rig: Rig) -> ObservedPool:
     seen = rig.cluster.observe()
     assert not isinstance(seen, Unknown)
     return seen.pools["train"]

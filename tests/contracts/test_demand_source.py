@@ -11,7 +11,7 @@ from controllers.adapters.redis_demand import RedisDemand
 from controllers.adapters.rq_backend import RQ
 from controllers.ports import DemandSource, Known
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from tests.builders_redis import endpoint
+from tests.builders.redis import endpoint
 from tests.fakes import FakeDemand, FakeQueue
 
 

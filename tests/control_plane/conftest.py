@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from control_plane.binaries import build, how_to_get, missing
-from control_plane.driver import ControlPlane
-from control_plane.errors import ControlPlaneError, Ended, NotStarted
+from control_plane.plane.binaries import build, how_to_get, missing
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.errors import ControlPlaneError, Ended, NotStarted
 
-from tests.builders_control_plane import Fresh
+from tests.builders.control_plane import Fresh
 
 _LAST_BREATH = 2.0  # seconds
 _PLANE = pytest.StashKey[ControlPlane]()

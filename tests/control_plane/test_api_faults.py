@@ -7,20 +7,20 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import KubeApi
-from controllers.loop import Loop
 from controllers.ports import PodPhase, Ports
-from controllers.workers import refusals
-from tests.builders_control_plane import Fresh, eventually
-from tests.builders_kube import Pool, config_of, watching
+from controllers.scaler.loop import Loop
+from controllers.scaler.workers import refusals
+from tests.builders.control_plane import Fresh, eventually
+from tests.control_plane.support.kube import Pool, config_of, watching
 from tests.fakes import FakeDemand, FakeQueue, ListJournal, ManualClock, ScriptedWaker
 from tests.harness.api_proxy import ApiFault, ApiProxy
 
 pytestmark = pytest.mark.control_plane
-SWEEP = timedelta(seconds=15)  # so that two of them are long enough on a busy machine
-TWO_SWEEPS = 2 * SWEEP.total_seconds()
+RESYNC = timedelta(seconds=15)  # so that two of them are long enough on a busy machine
+TWO_SWEEPS = 2 * RESYNC.total_seconds()
 FAULT_LASTS = 1.5  # seconds
 UNSEEN, REFUSED = 2, 2  # pods that a silent watch hides, and that a quota refuses
 FAULTS = [fault for fault in ApiFault if fault is not ApiFault.NONE]
@@ -64,12 +64,12 @@ def _staged(pool: Pool, proxy: ApiProxy) -> Stage:
     )
     config = config_of(["train"], ["api"], pool.namespace)
     pools = tuple(replace(policy, max_workers=2 + len(FAULTS) + UNSEEN + REFUSED) for policy in config.pools)
-    loop = Loop(replace(config, sweep=SWEEP, pools=pools), ports)
+    loop = Loop(replace(config, resync=RESYNC, pools=pools), ports)
     started = time.monotonic()
 
     def turn() -> None:
         clock.advance(timedelta(seconds=time.monotonic() - started) - (clock.now() - begun))
-        loop.turn(clock.now())
+        loop.reconcile(clock.now())
 
     begun = clock.now()
     stage = Stage(pool, proxy, queue, doubts, turn)
@@ -110,7 +110,7 @@ def test_the_loop_recovers_within_two_sweeps_and_no_busy_worker_goes(stage: Stag
     busy, before = set(stage.queue.running), len(running_names(stage))
     stage.proxy.begin(fault)
     stage.queue.enqueue()  # one more worker is wanted, and the budget has to close
-    stage.doubts.append("the clocks disagree")
+    stage.doubts.append("clock skew")
     ends = time.monotonic() + FAULT_LASTS
     while time.monotonic() < ends:
         stage.turn()

@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from control_plane.autoscaler import RealAutoscaler
-from control_plane.driver import ControlPlane
-from control_plane.scaled import ScaledClock
+from control_plane.night.autoscaler import RealAutoscaler
+from control_plane.night.scaled import ScaledClock
+from control_plane.plane.driver import ControlPlane
 
+from ebbtide.labels import NODE_GROUP
 from ebbtide.simulator.cluster.model import GroupModel, Taint
-from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, WORKLOAD
-from tests.builders_cluster import quick
-from tests.builders_control_plane import Fresh, eventually
+from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD
+from tests.builders.cluster import quick
+from tests.builders.control_plane import Fresh, eventually
 
 pytestmark = pytest.mark.control_plane
 

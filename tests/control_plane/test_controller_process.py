@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.controller_config import dump
-from tests.builders_control_plane import Fresh, eventually
-from tests.builders_operation import Scene, make_scene
-from tests.builders_redis import server, shared_server
+from tests.builders.control_plane import Fresh, eventually
+from tests.builders.operation import Scene, make_scene
+from tests.builders.redis import server, shared_server
 
 __all__ = ["server", "shared_server"]  # fixtures
 

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError
-from tests.builders_control_plane import Fresh, eventually
+from tests.builders.control_plane import Fresh, eventually
 from tests.processes import lives
 
 pytestmark = pytest.mark.control_plane
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.control_plane
 # Starts a control plane, says which processes it has, and waits to be killed.
 HOLDER = """
 import sys
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 with ControlPlane(with_nodes=False) as plane:
     print(plane.folder, *[plane.processes.pid(name) for name in plane.processes.names()], flush=True)
     sys.stdin.read()

@@ -12,22 +12,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from control_plane import driver
-from control_plane.driver import Component, ControlPlane
-from control_plane.errors import Ended, NotStarted
-from control_plane.probes import HOST, free_ports
+from control_plane.plane import driver
+from control_plane.plane.driver import Component, ControlPlane
+from control_plane.plane.errors import Ended, NotStarted
+from control_plane.plane.probes import HOST, free_ports
 
 from controllers.adapters.kube_api import ApiError
-from tests.builders_components import ROOT
-from tests.builders_control_plane import eventually
+from tests.builders.components import ROOT
+from tests.builders.control_plane import eventually
 
 pytestmark = pytest.mark.control_plane
 
 # A limit on the size of files stands in for a full disk: the same calls fail, in Python and in etcd.
 ON_A_FULL_DISK = """
 import resource, sys
-from control_plane.driver import ControlPlane
-from control_plane.errors import NotStarted
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.errors import NotStarted
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 try:
     with ControlPlane(with_nodes=False):
@@ -89,9 +89,9 @@ def hand_out(monkeypatch: pytest.MonkeyPatch, port: int, *, place: int, times: i
     """The driver is given a port that is taken between its choice and its use, so many times."""
     attempts: list[int] = []
 
-    def ports(number: int) -> list[int]:
+    def ports(number: int, host: str) -> list[int]:
         attempts.append(number)
-        found = free_ports(number)
+        found = free_ports(number, host)
         return [*found[:place], port, *found[place + 1 :]] if len(attempts) <= times else found
 
     monkeypatch.setattr(driver, "free_ports", ports)

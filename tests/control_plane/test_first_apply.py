@@ -5,18 +5,18 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import APPLY, ApiError, Json
-from controllers.adapters.kube_objects import rival_of
+from controllers.adapters.kube_objects import conflicting_manager_of
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.controller_config import dump
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
-from tests.builders_control_plane import Fresh, eventually
-from tests.builders_kube import deployment
-from tests.builders_operation import Scene, make_scene
-from tests.builders_ownership import Program, Provisioner
-from tests.builders_redis import server, shared_server
+from tests.builders.control_plane import Fresh, eventually
+from tests.builders.operation import Scene, make_scene
+from tests.builders.redis import server, shared_server
+from tests.control_plane.support.kube import deployment
+from tests.control_plane.support.ownership import Program, Provisioner
 
 __all__ = ["server", "shared_server"]  # fixtures
 
@@ -105,7 +105,7 @@ def test_pools_that_nobody_sent_home_go_home_after_their_calm(scene: Scene) -> N
     by_kubectl(scene, NEW)
     assert scene.replicas() == 1
     config = scene.config()
-    scene.write(dump(replace(config, pools=(replace(config.pools[0], calm=timedelta(seconds=1)),))))
+    scene.write(dump(replace(config, pools=(replace(config.pools[0], stabilization_window=timedelta(seconds=1)),))))
 
     with scene.leader():
         eventually(lambda: scene.replicas() == 0, what="the pool to be at zero")
@@ -123,7 +123,7 @@ def test_files_are_applied_again_while_the_controller_acts_and_it_sees_no_rival_
         pool = scene.plane.api.get(pool_of(scene))
         assert pool["spec"]["template"]["spec"]["containers"][0]["image"] == "worker:3"
         assert values(scene) == (2, 1)
-        assert rival_of(pool["metadata"]) == ""
+        assert conflicting_manager_of(pool["metadata"]) == ""
         scene.enqueue("three")
         eventually(lambda: scene.replicas() == 3, what="the controller to go on")
 

@@ -7,17 +7,20 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
-from control_plane.driver import ControlPlane
-from control_plane.stack import APPLY
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.stack import APPLY
 from typer.testing import CliRunner
 
 from components.ownership import REPLICAS_OWNER
 from controllers.adapters.kube_api import Json
 from ebbtide.cli.__main__ import app
+from ebbtide.labels import WORKER_NAMESPACE, ReplicasOwner
 from ebbtide.settings import stack_names
 from ebbtide.vocabulary.controller_config import ControllerConfig, load
-from ebbtide.vocabulary.labels import NAMESPACE, WORKER_NAMESPACE, ReplicasOwner
-from tests.builders_applying import (
+from ebbtide.vocabulary.labels import NAMESPACE
+from tests.builders.components import ROOT
+from tests.builders.generated import stack_text
+from tests.control_plane.support.applying import (
     Applying,
     State,
     controller_of,
@@ -27,8 +30,6 @@ from tests.builders_applying import (
     state_of,
     write_all,
 )
-from tests.builders_components import ROOT
-from tests.builders_generated import stack_text
 from tests.counts import count
 
 pytestmark = pytest.mark.control_plane
@@ -42,6 +43,7 @@ KINDS = {
     "CronJob",
     "DaemonSet",
     "Deployment",
+    "Job",
     "Lease",
     "Namespace",
     "NetworkPolicy",

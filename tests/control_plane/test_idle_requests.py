@@ -4,15 +4,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from control_plane.binaries import how_to_get, missing
-from control_plane.driver import ControlPlane
+from control_plane.plane.binaries import how_to_get, missing
+from control_plane.plane.driver import ControlPlane
 
-from benchmarks.control_plane_requests import RENEWAL, Request, asked
-from benchmarks.control_plane_rest import come_to_rest, night_of_demo
+from benchmarks.control_plane_rest import RENEWAL, Request, come_to_rest, night_of_demo, request_counts
 from controllers.adapters.kube_api import ApiError
+from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.controller_config import dump
-from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKER_NAMESPACE
-from tests.builders_operation import Scene
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+from tests.builders.operation import Scene
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.timeout(400)]
 
@@ -35,9 +35,9 @@ def at_rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def test_at_rest_it_asks_for_nothing_but_its_lease(at_rest: Scene) -> None:
-    began, before = time.monotonic(), asked(at_rest.plane)
+    began, before = time.monotonic(), request_counts(at_rest.plane)
     time.sleep(WATCHED)
-    made = asked(at_rest.plane).since(before)
+    made = request_counts(at_rest.plane).since(before)
     took = time.monotonic() - began
 
     assert made.beside_the_servers_own == {}
@@ -48,13 +48,13 @@ def test_at_rest_it_asks_for_nothing_but_its_lease(at_rest: Scene) -> None:
 def test_what_it_must_not_do_would_have_been_counted(at_rest: Scene) -> None:
     """A read by its verb; a write that its Role refuses as one more request of an account."""
     api, pods = at_rest.plane.api_as(NAMESPACE, CONTROLLER), f"/api/v1/namespaces/{NAMESPACE}/pods"
-    before = asked(at_rest.plane)
+    before = request_counts(at_rest.plane)
     for _ in range(10):
         api.get(pods)
         with pytest.raises(ApiError, match="forbidden"):
             api.delete(f"{pods}/any")
 
-    made = asked(at_rest.plane).since(before)
+    made = request_counts(at_rest.plane).since(before)
 
     assert made.beside_the_servers_own == {Request("LIST", "pods", "200"): 10}
     assert made.by_accounts >= 20

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from control_plane.binaries import how_to_get, missing
-from control_plane.driver import ControlPlane
+from control_plane.plane.binaries import how_to_get, missing
+from control_plane.plane.driver import ControlPlane
 
-from tests.builders_bursts import HANDS_OFF, Bursts, Platform, platform
+from tests.control_plane.support.bursts import HANDS_OFF, Bursts, Platform, platform
 from tests.counts import count
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.redis]

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters import kube_cache
 from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cache import KubeCache
-from tests.builders_control_plane import Fresh, eventually
+from tests.builders.control_plane import Fresh, eventually
 
 pytestmark = pytest.mark.control_plane
 
@@ -123,7 +123,7 @@ def test_a_version_that_the_server_has_forgotten_is_answered_by_a_new_list(maps:
         maps.put("found", "2")
         holds(cache, found="2")
         assert maps.api.calls["GET"] > listed
-        assert maps.told > told
+        eventually(lambda: maps.told > told, what="the change to be told")
 
 
 def cut(cache: KubeCache[str]) -> None:
@@ -214,9 +214,15 @@ def test_a_watch_that_is_opened_anew_goes_on_where_it_was_and_that_is_no_failure
 
         monkeypatch.setattr(cache._closed, "wait", noted)
         for number in range(5):
+            watch = cache._watch
             cache.reconnect()
             maps.put("a", str(number))
             holds(cache, a=str(number))
+            opened_anew(cache, watch)  # whichever of the two told it
 
     assert len(pauses) >= 5
     assert not any(pauses), "it waited before it watched again"
+
+
+def opened_anew(cache: KubeCache[str], before: object) -> None:
+    eventually(lambda: cache._watch is not before, what="another watch")

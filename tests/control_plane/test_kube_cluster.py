@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError
-from controllers.ports import BudgetSeen, Mark, Outcome, PodPhase, PoolSeen, Scale, SetBudget
+from controllers.ports import Mark, ObservedBudget, ObservedPool, Outcome, PodPhase, Scale, SetBudget
 from ebbtide.vocabulary.holds import Hold
-from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, KEEP_UNTIL, PAUSED, Category
-from tests.builders_control_plane import Fresh, eventually
-from tests.builders_kube import PULUMI, Pool, alive, deployment, watching
+from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, KEEP_UNTIL, PAUSED, WORKLOAD, Category
+from tests.builders.control_plane import Fresh, eventually
+from tests.control_plane.support.kube import PULUMI, Pool, alive, deployment, watching
 
 pytestmark = pytest.mark.control_plane
 
@@ -43,8 +43,8 @@ def flip(pool: Pool, value: int, version: str | None = None) -> Outcome:
     return pool.cluster.act(SetBudget(budget="api", max_unavailable=value, version=version, reason="test"))
 
 
-def until_budget(pool: Pool, holds: Callable[[BudgetSeen], bool]) -> BudgetSeen:
-    def look() -> BudgetSeen | None:
+def until_budget(pool: Pool, holds: Callable[[ObservedBudget], bool]) -> ObservedBudget:
+    def look() -> ObservedBudget | None:
         seen = pool.budget()
         return seen if seen is not None and holds(seen) else None
 
@@ -69,6 +69,28 @@ def scaled(pool: Pool, replicas: int) -> None:
         return outcome is Outcome.DONE
 
     eventually(done, what=f"{replicas} replicas to be written")
+
+
+def test_a_jobs_pods_and_bare_ones_beside_a_pool_are_none_of_it(pool: Pool) -> None:
+    """Even with its label, and while it shrinks, when the pods that the watch reported are listed again."""
+    labels = {WORKLOAD: "train", CATEGORY: Category.WORKER.value}
+    spec = {
+        "restartPolicy": "Never",
+        "nodeSelector": {"none": "such"},
+        "containers": [{"name": "main", "image": "any"}],
+    }
+    job = {"completions": 2, "parallelism": 2, "template": {"metadata": {"labels": labels}, "spec": spec}}
+    jobs = f"/apis/batch/v1/namespaces/{pool.namespace}/jobs"
+    pool.api.create(jobs, {"metadata": {"name": "migrate"}, "spec": job})
+    pool.api.create(pool.pods_path, {"metadata": {"name": "notebook-ada", "labels": labels}, "spec": spec})
+
+    scaled(pool, 2)
+    pool.settled(2)
+    eventually(lambda: len(pool.api.get(pool.pods_path)["items"]) == 5, what="the pods of all three")
+    scaled(pool, 1)
+
+    assert len(pool.settled(1).pods) == 1
+    assert len(pool.api.get(pool.pods_path, labelSelector=f"{WORKLOAD}=train")["items"]) == 4
 
 
 def test_a_write_decided_on_an_older_version_changes_nothing(pool: Pool) -> None:
@@ -155,7 +177,7 @@ def version(pool: Pool) -> str:
     return pool.api.get(pool.path)["metadata"]["resourceVersion"]
 
 
-def phases(seen: PoolSeen) -> Counter[PodPhase]:
+def phases(seen: ObservedPool) -> Counter[PodPhase]:
     return Counter(pod.phase for pod in alive(seen))
 
 
@@ -171,7 +193,7 @@ def test_what_a_person_sets_by_hand_is_no_rival(control_plane: ControlPlane, poo
     pool.scale(1)
     control_plane.kubectl("-n", pool.namespace, *arguments)
 
-    assert pool.until(lambda seen: seen.replicas == 2, "the change by hand").rival == ""
+    assert pool.until(lambda seen: seen.replicas == 2, "the change by hand").conflicting_manager == ""
 
 
 def test_an_autoscaler_is_a_rival(pool: Pool) -> None:
@@ -182,8 +204,8 @@ def test_an_autoscaler_is_a_rival(pool: Pool) -> None:
     body = {"metadata": {"name": "train"}, "spec": spec}
     pool.api.create(f"/apis/autoscaling/v2/namespaces/{pool.namespace}/horizontalpodautoscalers", body)
 
-    seen = pool.until(lambda seen: seen.rival, "the autoscaler to write")
-    assert (seen.rival, seen.replicas) == ("kube-controller-manager (through scale)", 3)
+    seen = pool.until(lambda seen: seen.conflicting_manager, "the autoscaler to write")
+    assert (seen.conflicting_manager, seen.replicas) == ("kube-controller-manager (through scale)", 3)
 
 
 def test_whoever_created_the_pool_is_no_rival(pool: Pool) -> None:
@@ -191,7 +213,7 @@ def test_whoever_created_the_pool_is_no_rival(pool: Pool) -> None:
     pool.until_gone()
     pool.api.apply(pool.path, deployment("train", pool.namespace, 1), manager="gitops")
 
-    assert pool.settled(1).rival == ""
+    assert pool.settled(1).conflicting_manager == ""
 
 
 def test_a_hold_on_pool_or_budget_is_seen(pool: Pool) -> None:
@@ -254,7 +276,7 @@ def test_what_the_account_may_not_do_is_refused_in_the_servers_words(control_pla
     control_plane.api.create(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings", binding)
     with watching(control_plane, namespace, api=control_plane.api_as(namespace, "reader")) as pool:
         assert pool.scale(2) is Outcome.REFUSED
-        assert f"{namespace}:reader" in pool.cluster.said
+        assert f"{namespace}:reader" in pool.cluster.last_error
         assert pool.cluster.act(Scale(pool="ghost", replicas=1, version=None, reason="")) is Outcome.REFUSED
 
 
@@ -292,13 +314,13 @@ def test_a_tool_that_applies_its_own_number_again_is_a_rival(control_plane: Cont
     with watching(control_plane, older) as pool:
         assert eventually(lambda: rival_after_apply(pool, 5), what="a write later than the creation") == "gitops"
         eventually(lambda: pool.seen() and pool.scale(2) is Outcome.DONE, what="the lowering, once its pods are seen")
-        assert pool.until(lambda seen: seen.replicas == 2, "our number").rival == ""
+        assert pool.until(lambda seen: seen.replicas == 2, "our number").conflicting_manager == ""
 
 
 def rival_after_apply(pool: Pool, replicas: int) -> str:
     pool.scale(1)
     pool.api.apply(pool.path, deployment("train", pool.namespace, replicas), manager="gitops")
-    return pool.until(lambda seen: seen.replicas == replicas, "the other tool's number").rival
+    return pool.until(lambda seen: seen.replicas == replicas, "the other tool's number").conflicting_manager
 
 
 @pytest.mark.long
@@ -320,7 +342,7 @@ def test_the_workers_of_silent_nodes_are_out_of_reach_and_back_with_them() -> No
     assert silent.existing == len(silent.pods) == 2
 
 
-def unreachable(pool: Pool) -> PoolSeen | None:
+def unreachable(pool: Pool) -> ObservedPool | None:
     seen = pool.seen()
     return seen if seen is not None and phases(seen) == {PodPhase.UNREACHABLE: 2} else None
 

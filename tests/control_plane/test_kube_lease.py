@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.lease import Lease
-from tests.builders_control_plane import Fresh, eventually
+from tests.builders.control_plane import Fresh, eventually
 
 pytestmark = pytest.mark.control_plane
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from control_plane.binaries import how_to_get, missing
-from control_plane.driver import ControlPlane
-from control_plane.kubelet import Kubelet, What
+from control_plane.plane.binaries import how_to_get, missing
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.kubelet import Kubelet, What
 
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.vocabulary.labels import CATEGORY
-from tests.builders_control_plane import Fresh, eventually
+from tests.builders.control_plane import Fresh, eventually
 from tests.processes import lives
 
 pytestmark = pytest.mark.control_plane

@@ -13,17 +13,18 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from control_plane.binaries import how_to_get, missing
-from control_plane.driver import ControlPlane
-from control_plane.night import Course, Latencies, Night, RealNight, demo_night, simulated
+from control_plane.night.night import Course, Latencies, Night, RealNight, demo_night, simulated
+from control_plane.plane.binaries import how_to_get, missing
+from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.labels import NODE_KIND, NodeKind
 from ebbtide.settings import load_stack
-from ebbtide.simulator.outcome import EvictionCounts, count_evictions, waits_of
-from ebbtide.simulator.waits import percentile
-from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, NODE_KIND, Category, NodeKind
-from tests.builders_components import ROOT
-from tests.builders_control_plane import eventually
+from ebbtide.simulator.replay.outcome import EvictionCounts, count_evictions, waits_of
+from ebbtide.simulator.world.waits import percentile
+from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, Category
+from tests.builders.components import ROOT
+from tests.builders.control_plane import eventually
 from tests.counts import count
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.long, pytest.mark.redis, pytest.mark.timeout(4800)]
@@ -32,7 +33,7 @@ SPEED = count(120, 260)
 HOURS = count(26, 13)  # to 07:40, five minutes before the budgets close
 MORNING = datetime(2026, 6, 3, 7, 40)  # noqa: DTZ001 - of the customer's zone; a Wednesday, and no holiday near
 FLEXIBLE = 5  # nodes on which the evening's services lie scattered; two would do
-SWEEP = timedelta(minutes=5)  # at 5 s, as in production, no turn would be in time
+RESYNC = timedelta(minutes=5)  # at 5 s, as in production, no turn would be in time
 AGREEMENT = 0.05
 AGE = "old, and after a node was added"  # true of every node, by the real clock
 
@@ -57,7 +58,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     if lacking := missing():
         pytest.skip(how_to_get(lacking))
     length = timedelta(hours=HOURS)
-    night = demo_night(load_stack("demo", ROOT), MORNING - length, length, sweep=SWEEP, flexible=FLEXIBLE)
+    night = demo_night(load_stack("demo", ROOT), MORNING - length, length, resync=RESYNC, flexible=FLEXIBLE)
     speed = float(SPEED)
     result = play(night, speed, tmp_path_factory.mktemp("night"))
     while not result.took.tolerable and speed > SPEED / 4:

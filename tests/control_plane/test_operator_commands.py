@@ -5,25 +5,24 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 from typer.testing import CliRunner, Result
 
 from controllers.adapters.kube_api import APPLY, ApiError, KubeApi
 from ebbtide.cli.__main__ import app
-from ebbtide.cli.cluster_access import rfc3339
-from ebbtide.cli.managed_fields import MAX_UNAVAILABLE, REPLICAS, owners_of
+from ebbtide.operate.objects import rfc3339
+from ebbtide.operate.release import MAX_UNAVAILABLE, REPLICAS, owners_of
 from ebbtide.vocabulary.controller_config import BudgetPolicy, dump
-from ebbtide.vocabulary.labels import FIELD_MANAGER, KEEP_UNTIL, MAINTENANCE_UNTIL, PAUSED
-from tests.builders_components import controller_config, pool_policy
-from tests.builders_control_plane import Fresh, eventually
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, FIELD_MANAGER, KEEP_UNTIL, MAINTENANCE_UNTIL, PAUSED
+from tests.builders.components import controller_config, pool_policy
+from tests.builders.control_plane import Fresh, eventually
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.control_plane
 
-ROOT = Path(__file__).parents[2]
 MERGE_LISTS = "application/strategic-merge-patch+json"
 
 
@@ -201,6 +200,25 @@ def test_a_maintenance_closes_and_uncordons_however_it_ends(site: Site, fresh: F
     assert site.api.get(f"/api/v1/nodes/{cordoned}")["spec"]["unschedulable"] is True
 
 
+def test_a_maintenance_opens_and_closes_a_budget_without_scale_by_its_minimum(site: Site) -> None:
+    site.api.delete(site.budget("hub"))
+    body = budget("hub", 0)
+    body["spec"] = {"selector": body["spec"]["selector"], "minAvailable": CLOSED_MINIMUM}
+    applied_by_pulumi(site, site.budget("hub"), body)
+    process = site.start("maintenance", "--for", "1h", "--why", "disks")
+    try:
+        eventually(lambda: site.api.get(site.budget("hub"))["spec"]["minAvailable"] == 0, what="the budget opened")
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert process.returncode == 0, output
+    assert "budget hub is of pods without a scale: it opens for all of them at once" in output
+    assert site.api.get(site.budget("hub"))["spec"] == body["spec"]
+
+
 def test_a_maintenance_ends_by_itself_and_never_touches_flexible_budgets(site: Site) -> None:
     result = site.run("maintenance", "--for", "1s", "--why", "a look")
 
@@ -237,7 +255,7 @@ def test_without_a_controller_status_shows_what_the_server_knows(site: Site) -> 
 
     assert result.exit_code == 1
     assert "no controller pod runs" in result.output
-    assert "nobody holds the Lease" in result.output
+    assert "no process holds the Lease" in result.output
     assert [line.split()[:2] for line in result.output.splitlines() if line.startswith(("api ", "hub "))] == [
         ["api", "closed"],
         ["hub", "open"],
@@ -272,7 +290,7 @@ def test_why_node_names_the_pod_and_the_closed_budget(site: Site, fresh: Fresh) 
 
     assert result.exit_code == 0, result.output
     assert result.output.startswith(f"{node} (fixed) is still here: 1 pod pins it.")
-    assert "its budget hub is closed: fixed workloads never move" in result.output
+    assert "its budget hub is closed: fixed workloads are never evicted outside a maintenance" in result.output
 
 
 @pytest.mark.parametrize(("policy", "leaves"), [("AlwaysAllow", True), ("IfHealthyBudget", False)])

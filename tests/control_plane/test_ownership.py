@@ -1,6 +1,6 @@
 """Who owns replicas and budgets after each of them has written: the program, the controller, an operator.
 
-The letters are those of docs/ownership.md. The program is a stand-in that sends what Pulumi's provider sends.
+The letters are those of docs/explanation/ownership.md. The program is a stand-in: it sends what the provider sends.
 """
 
 import secrets
@@ -10,20 +10,19 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
-from control_plane.driver import ControlPlane
-from rich.console import Console
+from control_plane.plane.driver import ControlPlane
 
 from components.ownership import MAX_UNAVAILABLE, REPLICAS
 from controllers.adapters.kube_api import APPLY, ApiError
-from controllers.budgets.decision import window_at
-from ebbtide.cli.cluster_access import MANAGER as OPERATOR
-from ebbtide.cli.cluster_access import Target
-from ebbtide.cli.release import release_one
+from controllers.scaler.budgets.decision import window_at
+from ebbtide.operate.api import MANAGER as OPERATOR
+from ebbtide.operate.api import Target
+from ebbtide.operate.release import release_one
 from ebbtide.vocabulary.labels import FIELD_MANAGER, PAUSED
 from ebbtide.vocabulary.windows import DisruptionWindow
-from tests.builders_applying import quiet_plane
-from tests.builders_controllers import OFFICE
-from tests.builders_ownership import APPLY_MANAGER, Program, Provisioner, Site
+from tests.builders.controllers import OFFICE
+from tests.control_plane.support.applying import quiet_plane
+from tests.control_plane.support.ownership import APPLY_MANAGER, Program, Provisioner, Site
 from tests.counts import count
 
 pytestmark = pytest.mark.control_plane
@@ -365,7 +364,7 @@ def told(plane: ControlPlane, seed: int) -> None:
 def released(site: Site) -> None:
     """By `ebbtide release`."""
     for target in (Target("pool", "train", site.pool), Target("budget", "api", site.budget)):
-        assert release_one(site.api, target, Console(quiet=True))
+        assert release_one(site.api, target).done
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from control_plane.binaries import how_to_get, missing
+from control_plane.plane.binaries import how_to_get, missing
 
 from ebbtide.vocabulary.labels import CLOSER, NAMESPACE, Category
-from tests.builders_control_plane import eventually
-from tests.builders_placement import (
+from tests.builders.control_plane import eventually
+from tests.control_plane.support.placement import (
     PATIENCE,
     Placement,
     add_plain_nodes,

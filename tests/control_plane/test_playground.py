@@ -12,13 +12,13 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from control_plane.binaries import binaries, how_to_get, missing
+from control_plane.plane.binaries import binaries, how_to_get, missing
 
+from tests.paths import ROOT
 from tests.processes import lives
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.timeout(400)]
 
-ROOT = Path(__file__).parents[2]
 PATIENCE = 100.0  # seconds, for what takes ten on a quiet machine
 
 

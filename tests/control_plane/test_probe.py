@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
-from ebbtide.cli.probe_wants import RIGHTS
-from ebbtide.cli.render import output_files
 from ebbtide.files import write_directory
-from ebbtide.preview.recording import record
-from tests.builders_applying import Applying, objects_in
-from tests.builders_control_plane import Fresh, eventually
-from tests.builders_existing import onprem, twins, written
+from ebbtide.operate.probe.wants import RIGHTS, wants_of
+from ebbtide.recording.output import output_files
+from ebbtide.recording.record import record
+from ebbtide.settings import StackSettings, load_stack
+from tests.builders.control_plane import Fresh, eventually
+from tests.builders.existing import onprem, twins, with_everything, written
+from tests.control_plane.support.applying import Applying, objects_in
 
 pytestmark = pytest.mark.control_plane
 
@@ -103,14 +104,21 @@ def test_an_account_that_may_nothing_is_told_what_it_lacks(
     assert code == 1
     assert said["rights"].startswith("missing: you may not ")
     assert f"and {len(RIGHTS) - 3} more" in said["rights"]
-    assert said["nodes fixed"].startswith("note: nodes cannot be seen")
-    assert said["ebbtide"].startswith("note: whether one is installed cannot be seen")
+    assert said["nodes fixed"].startswith("note: nodes cannot be read")
+    assert said["ebbtide"].startswith("note: whether it is installed cannot be read")
 
 
 @pytest.fixture
-def deployer(control_plane: ControlPlane, fresh: Fresh) -> tuple[str, str]:
+def settings(request: pytest.FixtureRequest) -> StackSettings:
+    """Of a plain stack, or of one with each kind of object that a stack can have."""
+    return with_everything() if getattr(request, "param", "") == "everything" else twins("demo", {})[1]
+
+
+@pytest.fixture
+def deployer(control_plane: ControlPlane, fresh: Fresh, settings: StackSettings) -> tuple[str, str]:
     """With the rights that the probe asks for, one rule each, and no other."""
-    rules = [{"verbs": [r.verb], "apiGroups": [r.group], "resources": [r.resource]} for r in RIGHTS]
+    rights = wants_of(settings).rights
+    rules = [{"verbs": [r.verb], "apiGroups": [r.group], "resources": [r.resource]} for r in rights]
     made = account(control_plane, fresh, rules)
     may = control_plane.api_as(*made)
     eventually(lambda: may.get("/api/v1/namespaces/kube-system"), what="the rights to be known")
@@ -124,10 +132,11 @@ def admin(control_plane: ControlPlane) -> Iterator[Applying]:
     applying.delete()
 
 
+@pytest.mark.parametrize("settings", ["plain", "everything"], indirect=True)
 def test_the_rights_that_it_asks_for_are_enough_to_bring_a_stack_up(
-    control_plane: ControlPlane, deployer: tuple[str, str], admin: Applying, tmp_path: Path
+    control_plane: ControlPlane, deployer: tuple[str, str], admin: Applying, settings: StackSettings, tmp_path: Path
 ) -> None:
-    write_directory(tmp_path, output_files(record(twins("demo", {})[1])))
+    write_directory(tmp_path, output_files(record(settings)))
     objects = objects_in(tmp_path)
     admin.know(objects)
 
@@ -136,3 +145,40 @@ def test_the_rights_that_it_asks_for_are_enough_to_bring_a_stack_up(
 
     assert len(states) == len(objects) > 40
     assert said["rights"].startswith("ok: ")
+
+
+def test_a_claim_of_one_node_and_a_config_map_without_the_key_are_told(
+    control_plane: ControlPlane, admin: Applying, tmp_path: Path
+) -> None:
+    more = "volumes: { models: { claim: models, at: /m } }, env: { A: { configMap: flags, key: beta } }"
+    stack = written(onprem(train=more), tmp_path)
+    write_directory(tmp_path / "out", output_files(record(load_stack(stack))))
+    admin.apply([each for each in objects_in(tmp_path / "out") if each["kind"] == "Namespace"])
+    here = {"namespace": "ebbtide-workers"}
+    disk = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models", **here}, "spec": disk}
+    flags = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags", **here}, "data": {"alpha": "1"}}
+    admin.apply([claim, flags])
+
+    code, said = probed(control_plane.kubeconfig, stack)
+
+    assert code == 1
+    assert said["PersistentVolumeClaim ebbtide-workers/models"] == (
+        "missing: ReadWriteOnce, which one node has at a time, while 4 pods mount it at once for workers.train; "
+        "make it ReadWriteMany, or run one pod"
+    )
+    assert said["ConfigMap ebbtide-workers/flags"] == (
+        "missing: lacks the key beta for workers.train, found alpha; add it"
+    )
+
+
+def test_gpus_by_the_memory_that_their_nodes_tell(control_plane: ControlPlane, fresh: Fresh, tmp_path: Path) -> None:
+    pool = secrets.token_hex(4)
+    ready_node(control_plane, fresh, labels={"pool": pool, "nvidia.com/gpu.memory": "23028"}, gpu=1)
+    text = onprem(f'nodeSelectors: {{ gpu: {{ pool: "{pool}" }} }}', train="gpu: { memory: MEMORY }")
+
+    _, enough = probed(control_plane.kubeconfig, written(text.replace("MEMORY", "22Gi"), tmp_path))
+    _, little = probed(control_plane.kubeconfig, written(text.replace("MEMORY", "40Gi"), tmp_path))
+
+    assert enough["nodes gpu"] == f"ok: 1 with pool={pool}"
+    assert little["nodes gpu"].startswith("missing: train wants GPUs of 40Gi; the largest of a node")

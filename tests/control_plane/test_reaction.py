@@ -6,18 +6,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from control_plane.driver import ControlPlane
-from control_plane.stack import InstalledStack, add_group_node, install
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.stack import InstalledStack, add_group_node, install
 
 from controllers.adapters.kube_api import Json
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.labels import NODE_GROUP, POOL, WORKER_NAMESPACE
 from ebbtide.settings import load_stack
 from ebbtide.vocabulary.controller_config import dump
-from ebbtide.vocabulary.labels import NAMESPACE, NODE_GROUP, POOL, WORKER_NAMESPACE
-from tests.builders_components import ROOT
-from tests.builders_control_plane import Fresh, eventually
-from tests.builders_operation import ALWAYS_NIGHT, Scene
-from tests.builders_redis import endpoint, server, shared_server
+from ebbtide.vocabulary.labels import NAMESPACE
+from tests.builders.components import ROOT
+from tests.builders.control_plane import Fresh, eventually
+from tests.builders.operation import ALWAYS_NIGHT, Scene
+from tests.builders.redis import endpoint, server, shared_server
 
 __all__ = ["server", "shared_server"]  # fixtures
 
@@ -43,7 +44,7 @@ def stack(control_plane: ControlPlane, fresh: Fresh, tmp_path: Path) -> Iterator
 @pytest.fixture
 def scene(stack: InstalledStack, control_plane: ControlPlane, server: EmbeddedRedis, tmp_path: Path) -> Scene:
     scene = Scene(plane=control_plane, redis=server, apps=NAMESPACE, workers=WORKER_NAMESPACE, folder=tmp_path)
-    pools = tuple(replace(pool, calm=timedelta(seconds=2)) for pool in stack.config.pools)
+    pools = tuple(replace(pool, stabilization_window=timedelta(seconds=2)) for pool in stack.config.pools)
     scene.write(dump(replace(stack.config_with(endpoint(server)), pools=pools, hours=ALWAYS_NIGHT)))
     return scene
 

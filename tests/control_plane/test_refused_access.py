@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.labels import CONTROLLER
-from tests.builders_control_plane import Fresh, eventually
-from tests.builders_operation import Process, Scene, make_scene
-from tests.builders_redis import server, shared_server
+from tests.builders.control_plane import Fresh, eventually
+from tests.builders.operation import Process, Scene, make_scene
+from tests.builders.redis import server, shared_server
 
 __all__ = ["server", "shared_server"]  # fixtures
 
@@ -55,7 +55,7 @@ def test_status_names_what_the_server_refused(control_plane: ControlPlane, fresh
     assert "Unauthorized (HTTP 401): the login is refused; wanted a valid one" in unknown
     assert "wanted a login, and this kubeconfig gave none" in anonymous
     assert 'cannot get resource "configmaps"' in powerless
-    assert "(HTTP 403): ask whoever grants rights" in powerless
+    assert "(HTTP 403): ask an administrator of the cluster" in powerless
 
 
 @pytest.fixture

@@ -12,28 +12,29 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
-from ebbtide.cli.render import output_files
 from ebbtide.files import write_directory
-from ebbtide.preview.recording import record
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.recording.output import output_files
+from ebbtide.recording.record import record
 from ebbtide.settings import load_stack
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump, load
 from ebbtide.vocabulary.labels import (
+    CLOSED_MINIMUM,
     CLOSER,
     CONTROLLER,
     DELETION_COST,
     FIELD_MANAGER,
     MAINTENANCE_UNTIL,
     NAMESPACE,
-    WORKER_NAMESPACE,
 )
 from ebbtide.vocabulary.windows import WeeklyInterval
-from tests.builders_authority import AUTHORITY
-from tests.builders_components import ROOT
-from tests.builders_control_plane import eventually
-from tests.builders_settings import loaded, shortest
+from tests.builders.authority import AUTHORITY
+from tests.builders.components import ROOT
+from tests.builders.control_plane import eventually
+from tests.builders.settings import loaded, shortest
 
 pytestmark = pytest.mark.control_plane
 
@@ -159,6 +160,23 @@ def test_a_closed_networks_stack_is_accepted_too(control_plane: ControlPlane, st
 
     assert len(accepted.split()) == objects_in(files)
     assert accepted.count("configmap/ebbtide-ca-bundle") == 3
+
+
+def test_entrances_are_accepted_too(control_plane: ControlPlane, stack: Stack, tmp_path: Path) -> None:
+    pod = "category: flexible, image: api:1, cpu: 1, memory: 1Gi, ports: { http: 8080 }"
+    certificate = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d"
+    entries = f"""
+        ebbtide:workloads:
+          web: {{ {pod}, ingress: {{ host: "*.example.com", path: /v1/, tls: web-tls, class: nginx }} }}
+          hub: {{ {pod}, expose: {{ public: true, certificate: "{certificate}", sources: [203.0.113.0/24] }} }}
+          store: {{ {pod}, kind: stateful-set, expose: {{}} }}
+    """
+    write_directory(tmp_path / "rendered", output_files(record(loaded(shortest(more=entries), tmp_path))))
+    files = tmp_path / "rendered" / "kubernetes"
+    accepted = control_plane.kubectl(*APPLY, "--dry-run=server", "-f", str(files)).split()
+
+    assert len(accepted) == objects_in(files)
+    assert {"ingress.networking.k8s.io/web", "service/hub-public", "service/store-entrance"} <= set(accepted)
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------
@@ -363,6 +381,29 @@ def test_by_day_it_closes_flexible_and_fixed_budgets_and_says_which(stack: Stack
     assert (done.returncode, done.stderr, values(stack)) == (0, "", (0, 0))
     lines = {f"closer: {NAMESPACE}/{name} closed" for name in (stack.flexible, stack.fixed)}
     assert set(done.stdout.splitlines()) == lines
+
+
+def test_a_budget_without_scale_is_closed_by_its_minimum_and_opened_by_none_of_ours(
+    stack: Stack, closer: Closer
+) -> None:
+    path, minimum = f"{BUDGETS}/{stack.fixed}", {"minAvailable": 0}
+    kept = stack.admin.get(path)
+    stack.admin.delete(path)
+    spec = {"selector": kept["spec"]["selector"], **minimum}
+    stack.admin.create(BUDGETS, {"metadata": {"name": stack.fixed}, "spec": spec})
+    try:
+        with pytest.raises(ApiError, match="or be 1000000"):
+            applied_budget(stack.closer, stack.fixed, {"minAvailable": 1})
+        done = closer(always_open(stack.config))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert stack.admin.get(path)["spec"] == {**spec, "minAvailable": CLOSED_MINIMUM}
+        for opening in ({"minAvailable": 0}, {"minAvailable": CLOSED_MINIMUM - 1}, {"minAvailable": "0%"}):
+            with pytest.raises(ApiError, match="or be 1000000"):
+                applied_budget(stack.closer, stack.fixed, opening)
+    finally:
+        stack.admin.delete(path)
+        labels = {"name": stack.fixed, "labels": kept["metadata"]["labels"]}
+        stack.admin.create(BUDGETS, {"metadata": labels, "spec": kept["spec"]})
 
 
 def test_on_a_holiday_it_leaves_flexible_budgets_open(stack: Stack, closer: Closer) -> None:

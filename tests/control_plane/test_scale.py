@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from control_plane.binaries import how_to_get, missing
-from control_plane.driver import ControlPlane
-from control_plane.stack import add_group_node, install
+from control_plane.plane.binaries import how_to_get, missing
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.stack import add_group_node, install
 
 from benchmarks.scale_stack import large_stack
 from controllers.adapters.kube_api import Json
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.labels import POOL, WORKER_NAMESPACE
 from ebbtide.vocabulary.controller_config import PoolPolicy, dump
-from ebbtide.vocabulary.labels import NAMESPACE, POOL, WORKER_NAMESPACE
-from tests.builders_control_plane import eventually
-from tests.builders_operation import Scene
-from tests.builders_redis import endpoint
+from ebbtide.vocabulary.labels import NAMESPACE
+from tests.builders.control_plane import eventually
+from tests.builders.operation import Scene
+from tests.builders.redis import endpoint
 from tests.counts import count
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.long, pytest.mark.timeout(600)]

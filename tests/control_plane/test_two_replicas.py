@@ -7,13 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
 from ebbtide.vocabulary.controller_config import dump
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
-from tests.builders_control_plane import Fresh, eventually
-from tests.builders_two_replicas import QUICK, Cause, Gate, Pair, hand_overs, scenes, spread
-from tests.control_plane.quick_controller import DURATION
+from tests.builders.control_plane import Fresh, eventually
+from tests.control_plane.support.quick_controller import DURATION
+from tests.control_plane.support.two_replicas import QUICK, Cause, Gate, Pair, hand_overs, scenes, spread
 from tests.counts import count
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.redis]
@@ -69,17 +69,25 @@ def pair(control_plane: ControlPlane, fresh: Fresh, tmp_path: Path) -> Iterator[
         yield pair
 
 
-def frozen_with_a_write_under_way(pair: Pair, what: str) -> tuple[str, Gate]:
-    """The leader, once it has sent a PATCH of such a path; the gate holds it."""
-    leader = pair.scene.lease_holder()
-    gate = pair.gate(leader)
-    eventually(lambda: any(what in request for request in gate.held), what=f"the leader's write of {what}")
-    pair.freeze(leader)
-    return leader, gate
-
-
 def hold_writes(pair: Pair, what: str) -> None:
-    pair.gate(pair.scene.lease_holder()).hold(lambda method, path: method == "PATCH" and what in path)
+    """Of both: on a busy machine the Lease may change hands before the write is sent."""
+    for gate in pair.gates.values():
+        gate.hold(lambda method, path: method == "PATCH" and what in path)
+
+
+def frozen_with_a_write_under_way(pair: Pair, what: str) -> tuple[str, Gate]:
+    """The leader, once it has sent a PATCH of such a path; its gate holds it, the other lets all through again."""
+
+    def writing() -> str:
+        leader = pair.scene.lease_holder()
+        return leader if leader and any(what in request for request in pair.gates[leader].held) else ""
+
+    leader = eventually(writing, what=f"the leader's write of {what}")
+    pair.freeze(leader)
+    for name, gate in pair.gates.items():
+        if name != leader:
+            gate.release()
+    return leader, pair.gates[leader]
 
 
 def answers_to_the_late_writes(gate: Gate) -> set[int]:
@@ -106,7 +114,7 @@ def test_a_late_growth_does_not_lower_what_the_successor_asked_for(pair: Pair) -
 
 def test_a_late_shrink_does_not_take_the_successors_workers(pair: Pair) -> None:
     config = pair.scene.config()
-    pools = tuple(replace(pool, calm=timedelta(seconds=1)) for pool in config.pools)
+    pools = tuple(replace(pool, stabilization_window=timedelta(seconds=1)) for pool in config.pools)
     pair.scene.write(dump(replace(config, pools=pools)))
     pair.scene.enqueue("one")
     eventually(lambda: pair.scene.replicas() == 1, what="the first worker")
@@ -130,6 +138,8 @@ def by_day(pair: Pair) -> None:
 
 def frozen_while_opening(pair: Pair) -> tuple[str, Gate]:
     """The leader, once it has sent the opening of a budget that was closed until now."""
+    # The budget is created closed: without this wait the first opening might still be on its way when the gate falls.
+    eventually(lambda: pair.scene.max_unavailable() == 1, what="the first opening")
     by_day(pair)
     eventually(lambda: pair.scene.max_unavailable() == 0, what="the closing")
     hold_writes(pair, "/poddisruptionbudgets/")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pulumi.automation import CommandError
 
-from tests.builders_engine import STACKS, Project
+from tests.engine.project import STACKS, Project
 from tests.engine.stand_in.cloud import CLUSTER, Thing
 from tests.engine.stand_in.sdk import Json
 

@@ -1,19 +1,20 @@
 """The whole of a customer's stack on a real API server, by the real engine and the real Kubernetes provider, at night.
 
 The cluster is one that is there already, so nothing here is a stand-in but the pods. The letters are those of
-docs/ownership.md: what a stand-in shows there (tests/control_plane/test_ownership.py) the provider itself shows here.
+docs/explanation/ownership.md: what a stand-in shows in tests/control_plane/test_ownership.py the provider shows here.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 
+from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.controller_config import load
-from ebbtide.vocabulary.labels import FIELD_MANAGER, NAMESPACE, WORKER_NAMESPACE
-from tests.builders_applying import controller_of, write_all
-from tests.builders_engine import Project
+from ebbtide.vocabulary.labels import FIELD_MANAGER, NAMESPACE
+from tests.control_plane.support.applying import controller_of, write_all
+from tests.engine.project import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 

@@ -1,4 +1,4 @@
-"""The cases of docs/ownership.md that an update decides, by Pulumi's own Kubernetes provider on a real API server.
+"""The cases of docs/explanation/ownership.md that an update decides, by Pulumi's Kubernetes provider on an API server.
 
 `tests/control_plane/test_ownership.py` has all of them, with a stand-in for the provider: here is the proof that the
 stand-in does as the provider does.
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from control_plane.driver import ControlPlane
+from control_plane.plane.driver import ControlPlane
 from pulumi.automation import CommandError
 
 from components.ownership import MAX_UNAVAILABLE, REPLICAS
 from controllers.adapters.kube_api import Json
 from ebbtide.vocabulary.labels import FIELD_MANAGER
-from tests.builders_applying import quiet_plane
-from tests.builders_components import ROOT
-from tests.builders_engine import Project
-from tests.builders_ownership import IGNORED, Program, Site
+from tests.builders.components import ROOT
+from tests.control_plane.support.applying import quiet_plane
+from tests.control_plane.support.ownership import IGNORED, Program, Site
+from tests.engine.project import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 

@@ -11,7 +11,7 @@ from pulumi.automation import ConfigValue
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
-from tests.builders_engine import Project
+from tests.engine.project import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 

@@ -12,7 +12,7 @@ from pulumi.runtime.proto import provider_pb2 as rpc
 from pulumi.runtime.proto.provider_pb2_grpc import ResourceProviderStub
 from pulumi.runtime.rpc import UNKNOWN
 
-from tests.builders_components import ROOT
+from tests.builders.components import ROOT
 from tests.engine.stand_in.__main__ import start
 from tests.engine.stand_in.cloud import CLUSTER, NODE_GROUP
 from tests.engine.stand_in.sdk import Json

@@ -10,9 +10,20 @@ from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
-from controllers import pool_turn
-from controllers.ports import Action, Known, PodPhase, PodSeen, PoolName, PoolSeen, Reading, Scale, SetBudget, Unknown
-from controllers.workers.victims import VictimPlan
+from controllers.ports import (
+    Action,
+    Known,
+    ObservedPod,
+    ObservedPool,
+    PodPhase,
+    PoolName,
+    Reading,
+    Scale,
+    SetBudget,
+    Unknown,
+)
+from controllers.scaler.workers import reconcile as pool_turn
+from controllers.scaler.workers.victims import VictimPlan
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from tests.harness.habits import Habits
 
@@ -55,19 +66,19 @@ def _without_marks() -> AbstractContextManager[Any]:
 
 
 def _hasty(config: ControllerConfig) -> ControllerConfig:
-    return replace(config, pools=tuple(replace(pool, calm=timedelta()) for pool in config.pools))
+    return replace(config, pools=tuple(replace(pool, stabilization_window=timedelta()) for pool in config.pools))
 
 
 def _forgets_to_close(action: Action) -> bool:
     return isinstance(action, SetBudget) and action.max_unavailable == 0
 
 
-def _by_the_cache_alone(seen: PoolSeen) -> PoolSeen:
+def _by_the_cache_alone(seen: ObservedPool) -> ObservedPool:
     return replace(seen, existing=sum(pod.phase is not PodPhase.TERMINATING for pod in seen.pods))
 
 
-def _by_phase_alone(seen: PoolSeen) -> PoolSeen:
-    def phase(pod: PodSeen) -> PodPhase:
+def _by_phase_alone(seen: ObservedPool) -> ObservedPool:
+    def phase(pod: ObservedPod) -> PodPhase:
         return PodPhase.RUNNING if pod.phase is PodPhase.UNREACHABLE else pod.phase
 
     return replace(seen, pods=tuple(replace(pod, phase=phase(pod)) for pod in seen.pods))

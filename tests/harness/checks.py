@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Callable
 
 from controllers.ports import Scale, SetBudget
-from controllers.workers.decision import Reason
+from controllers.scaler.workers.decision import Reason
 from ebbtide.vocabulary.controller_config import PoolPolicy
 from tests.harness.cluster import Deployment, Pod
 from tests.harness.queues import Redis
-from tests.harness.scenario import SWEEP, Scenario
+from tests.harness.scenario import RESYNC, Scenario
 from tests.harness.words import Violation, Write
 
-ONE_PASS = SWEEP + 3.0  # a sweep, a second's retry, and the time that a write may take
+ONE_PASS = RESYNC + 3.0  # a sweep, a second's retry, and the time that a write may take
 WINDOW_LIMIT = 5.0
 POP_WINDOW = 5.0
-TWO_SWEEPS = 2 * SWEEP + 1.0
+TWO_SWEEPS = 2 * RESYNC + 1.0
 SLACK = 1e-3  # instants are rounded to microseconds on their way through a datetime
 MARK_UNSEEN = 0.5  # seconds that a cache may be behind without any fault
 READ_SPREAD = 0.7  # a pass is dated before its reading, which may take this long
@@ -37,7 +37,7 @@ class Checks:
         self._scenario = scenario
         self._redis = redis
         self._now = now
-        self._calm = {pool.name: pool.calm.total_seconds() for pool in scenario.config.pools}
+        self._calm = {pool.name: pool.stabilization_window.total_seconds() for pool in scenario.config.pools}
         self._policy = {pool.name: pool for pool in scenario.config.pools}
         self.checked: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
@@ -148,7 +148,7 @@ class Checks:
 
     def zero_in_time(self, pool: Deployment, quiet_for: float) -> None:
         policy = self._policy[pool.name]
-        bound = self._calm[pool.name] + POP_WINDOW + 3 * SWEEP
+        bound = self._calm[pool.name] + POP_WINDOW + 3 * RESYNC
         self.hold(
             "a proven-empty pool reaches its minimum",
             pool.replicas <= policy.min_workers or quiet_for <= bound,

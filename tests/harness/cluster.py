@@ -12,14 +12,14 @@ from random import Random
 from typing import Generic, TypeVar
 
 from controllers.ports import (
-    BudgetSeen,
     Mark,
+    ObservedBudget,
+    ObservedPod,
+    ObservedPool,
     Outcome,
     PodName,
     PodPhase,
-    PodSeen,
     PoolName,
-    PoolSeen,
     Scale,
     SetBudget,
 )
@@ -66,7 +66,7 @@ class Pod:
     safe: bool = True  # told to stop, its worker ends the job first
     late_mark_at: float = -1e9
     job: Job | None = None
-    seen: PodSeen | None = None
+    seen: ObservedPod | None = None
 
     @property
     def phase(self) -> PodPhase:
@@ -76,10 +76,10 @@ class Pod:
             return PodPhase.UNREACHABLE
         return PodPhase.PENDING if self.running_at < 0 else PodPhase.RUNNING
 
-    def as_seen(self) -> PodSeen:
+    def as_seen(self) -> ObservedPod:
         now = (self.phase, self.marks.at(float("inf")))
         if self.seen is None or (self.seen.phase, self.seen.marked) != now:
-            self.seen = PodSeen(name=self.name, phase=now[0], marked=now[1])
+            self.seen = ObservedPod(name=self.name, phase=now[0], marked=now[1])
         return self.seen
 
 
@@ -87,8 +87,8 @@ class Pod:
 class Deployment:
     name: PoolName
     safe_stop: bool
-    objects: History[PoolSeen | None]  # without pods
-    pod_lists: History[tuple[PodSeen, ...]]
+    objects: History[ObservedPool | None]  # without pods
+    pod_lists: History[tuple[ObservedPod, ...]]
     exists: bool = True
     replicas: int = 0
     version: int = 1
@@ -116,7 +116,7 @@ class Deployment:
 class Budget:
     name: str
     fixed: bool
-    seen: History[BudgetSeen]
+    seen: History[ObservedBudget]
     value: int = 0
     version: int = 1
     settled: bool = True
@@ -146,11 +146,11 @@ class Cluster:
         self.kubelet_lag = 0.0  # of the ReplicaSet controller's cache of pods
 
     def add_pool(self, name: PoolName, *, safe_stop: bool) -> None:
-        seen = PoolSeen(replicas=0, existing=0, pods=(), version="1")
+        seen = ObservedPool(replicas=0, existing=0, pods=(), version="1")
         self.pools[name] = Deployment(name, safe_stop, History(0.0, seen), History(0.0, ()))
 
     def add_budget(self, name: str, *, fixed: bool) -> None:
-        self.budgets[name] = Budget(name, fixed, History(0.0, BudgetSeen(max_unavailable=0, version="1")))
+        self.budgets[name] = Budget(name, fixed, History(0.0, ObservedBudget(max_unavailable=0, version="1")))
 
     # --- writes ---------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Cluster:
     def _budget_changed(self, budget: Budget) -> None:
         self._versions += 1
         budget.version = self._versions
-        seen = BudgetSeen(max_unavailable=budget.value, settled=budget.settled, version=str(budget.version))
+        seen = ObservedBudget(max_unavailable=budget.value, settled=budget.settled, version=str(budget.version))
         budget.seen.put(self._agenda.now, seen)
         self.tell.changed()
 
@@ -221,7 +221,7 @@ class Cluster:
     def object_changed(self, pool: Deployment) -> None:
         self._versions += 1
         pool.version = self._versions
-        seen = PoolSeen(
+        seen = ObservedPool(
             replicas=pool.replicas,
             existing=len(pool.live()),
             pods=(),

@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 from controllers.adapters.trust import Trust
 from controllers.ports import (
     Action,
-    ClusterSeen,
     Mark,
+    ObservedCluster,
+    ObservedPool,
     Outcome,
     PoolName,
-    PoolSeen,
     Ports,
     Reading,
+    ReconcileReport,
     Scale,
     SetBudget,
-    TurnReport,
     Unknown,
     Untrusted,
 )
@@ -45,8 +45,8 @@ class Edges:
         self._habits = habits
         self._trust = Trust(DISTRUST)
         self._objects_at = self._pods_at = world.agenda.now
-        self._combined: dict[PoolName, tuple[object, object, PoolSeen]] = {}
-        self._seen = ClusterSeen()
+        self._combined: dict[PoolName, tuple[object, object, ObservedPool]] = {}
+        self._seen = ObservedCluster()
         self._fenced = False
         self.read_at = -1.0
         self.turn_at = 0.0
@@ -71,7 +71,7 @@ class Edges:
     def wait(self, timeout: timedelta) -> bool:  # noqa: ARG002 - the port's signature
         raise AssertionError("the harness turns the loop itself")
 
-    def turned(self, report: TurnReport) -> None:
+    def reconciled(self, report: ReconcileReport) -> None:
         """The harness looks at the cluster, and not at what the controller says of it."""
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:  # noqa: ARG002 - the port's signature
@@ -95,7 +95,7 @@ class Edges:
             readings: dict[PoolName, Reading] = dict.fromkeys(pools, Unknown(f"redis is {world.redis.state}"))
         else:
             self.read_at = world.agenda.now
-            self._trust.see_server(world.redis.identity, world.redis.queues_known, world.agenda.now)
+            self._trust.observe_server(world.redis.identity, world.redis.queues_known, world.agenda.now)
             readings = {pool: self._reading(pool) for pool in pools}
         self.could_read = world.redis.readable
         self.trusted = {pool: not isinstance(reading, Unknown | Untrusted) for pool, reading in readings.items()}
@@ -109,7 +109,7 @@ class Edges:
 
     # --- cluster --------------------------------------------------------------------------------------------------
 
-    def observe(self) -> ClusterSeen | Unknown:
+    def observe(self) -> ObservedCluster | Unknown:
         self._live()
         now = self._world.agenda.now
         dropped = self._faults.standing.get(Fault.API_DROPPED)
@@ -131,10 +131,10 @@ class Edges:
         cluster = self._world.cluster
         pools = {name: seen for name in cluster.pools if (seen := self._pool(name)) is not None}
         budgets = {name: budget.seen.at(self._objects_at) for name, budget in cluster.budgets.items()}
-        self._seen = ClusterSeen(pools, budgets)
+        self._seen = ObservedCluster(pools, budgets)
         return self._seen
 
-    def _pool(self, name: PoolName) -> PoolSeen | None:
+    def _pool(self, name: PoolName) -> ObservedPool | None:
         pool = self._world.cluster.pools[name]
         base, pods = pool.objects.at(self._objects_at), pool.pod_lists.at(self._pods_at)
         if base is None:

@@ -27,26 +27,27 @@ from unittest.mock import patch
 from redis.exceptions import RedisError
 from rq import Queue
 
-from controllers import loop as loop_module
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.redis_connection import connect as controller_connection
 from controllers.adapters.redis_demand import RedisDemand
 from controllers.adapters.rq_backend import RQ
 from controllers.adapters.trust import Trust
-from controllers.loop import Loop
 from controllers.ports import (
     Action,
-    ClusterSeen,
+    ObservedCluster,
     Outcome,
     PodName,
     PoolName,
     Ports,
     Reading,
+    ReconcileReport,
     Scale,
-    TurnReport,
     Unknown,
 )
-from controllers.workers import victims, watch
+from controllers.scaler import loop as loop_module
+from controllers.scaler.loop import Loop
+from controllers.scaler.workers import history as watch
+from controllers.scaler.workers import victims
 from ebbtide.demo.embedded_redis import HOST, connect, find_server, free_port
 from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint
@@ -159,7 +160,7 @@ class Watched:
         self.read_at = time.monotonic()
         return self.demand.read(pools)
 
-    def observe(self) -> ClusterSeen | Unknown:
+    def observe(self) -> ObservedCluster | Unknown:
         return self._cluster.observe()
 
     def act(self, action: Action) -> Outcome:
@@ -175,7 +176,7 @@ class Watched:
             raise Crash
         return outcome
 
-    def turned(self, report: TurnReport) -> None: ...
+    def reconciled(self, report: ReconcileReport) -> None: ...
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
 
@@ -238,7 +239,7 @@ class RealRun:
                 fault_at = float("inf")
             if now >= turn_at:
                 try:
-                    pause = loop.turn(SystemClock().now()).total_seconds()
+                    pause = loop.reconcile(SystemClock().now()).total_seconds()
                 except Crash:
                     self._watched.crash_at = None
                     loop, pause = self._controller(), self._random.uniform(0, 0.5)
@@ -343,7 +344,7 @@ def _config(names: Sequence[PoolName], port: int) -> ControllerConfig:
         hours=BusinessHours(timezone="UTC", week=()),
         closing_guard=timedelta(minutes=15),
         node_startup=timedelta(minutes=5),
-        sweep=timedelta(seconds=0.5),
+        resync=timedelta(seconds=0.5),
         redis=RedisEndpoint(host=HOST, port=port),
         pools=tuple(
             PoolPolicy(
@@ -355,7 +356,7 @@ def _config(names: Sequence[PoolName], port: int) -> ControllerConfig:
                 jobs_per_worker=2,
                 min_workers=0,
                 max_workers=2,
-                calm=CALM,
+                stabilization_window=CALM,
                 longest_job=timedelta(hours=1),
                 safe_stop=True,
             )

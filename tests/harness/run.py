@@ -8,8 +8,8 @@ from math import inf
 from typing import Any
 from unittest.mock import patch
 
-from controllers.loop import Loop
-from controllers.workers import refusals
+from controllers.scaler.loop import Loop
+from controllers.scaler.workers import refusals
 from tests.harness.bugs import NO_BUG, Bug
 from tests.harness.checks import TWO_SWEEPS, WINDOW_LIMIT, Broken
 from tests.harness.cluster import Deployment
@@ -118,7 +118,7 @@ class Run:
         edges.doubt_then, edges.skew_then = self.world.faults.doubt(), self.world.faults.skew
         self._due = inf  # hints that come while it turns count
         try:
-            pause = loop.turn(self.world.wall_time()).total_seconds()
+            pause = loop.reconcile(self.world.wall_time()).total_seconds()
         except Crash:
             self.world.say(f"controller {self._number} is gone")
             if self._edges is edges:

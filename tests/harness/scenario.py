@@ -9,7 +9,7 @@ from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig,
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.harness.words import CELLS, Fault, Gap
 
-SWEEP = 5.0
+RESYNC = 5.0
 GUARD = 50.0
 FLEXIBLE, FIXED = ("api", "web"), "ray-head"
 _DAY = datetime(2026, 3, 4, tzinfo=UTC)  # a Wednesday
@@ -63,7 +63,7 @@ def scenario(seed: int) -> Scenario:
         hours=hours,
         closing_guard=timedelta(seconds=GUARD),
         node_startup=timedelta(seconds=30),
-        sweep=timedelta(seconds=SWEEP),
+        resync=timedelta(seconds=RESYNC),
         redis=RedisEndpoint(host="redis"),
         pools=tuple(_pool(random, name) for name in ("train", "embed")),
         budgets=tuple(BudgetPolicy(name=name, namespace="apps") for name in FLEXIBLE),
@@ -109,7 +109,7 @@ def _pool(random: Random, name: str) -> PoolPolicy:
         jobs_per_worker=random.choice([1, 1, 2, 3]),
         min_workers=random.choice([0, 0, 0, 0, 1]),
         max_workers=random.randint(2, 6),
-        calm=timedelta(seconds=random.choice([6, 9, 15])),
+        stabilization_window=timedelta(seconds=random.choice([6, 9, 15])),
         longest_job=timedelta(hours=1),
         safe_stop=name == "train" or random.random() < 0.85,
     )

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from tests.harness.habits import Habits
 from tests.harness.run import run
 from tests.harness.scenario import scenario
 from tests.harness.words import CELLS, Fault
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PART = 100  # runs
 RUNS = count(15_000, 3_000)
 HIT_AT_LEAST = RUNS // 300

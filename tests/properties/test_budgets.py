@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.budgets.decision import BudgetDecision, Reason, decide_budget, window_at
-from controllers.ports import BudgetSeen
+from controllers.ports import ObservedBudget
+from controllers.scaler.budgets.decision import BudgetDecision, Reason, decide_budget, window_at
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, WeeklyInterval
 
 INSTANTS = st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001
@@ -43,7 +43,7 @@ def test_what_the_window_says_holds_until_it_says(window: DisruptionWindow, now:
 
 @given(st.integers(0, 5), st.booleans())
 def test_an_opening_needs_a_settled_budget_and_a_close_needs_nothing(present: int, settled: bool) -> None:
-    seen = BudgetSeen(max_unavailable=present, settled=settled)
+    seen = ObservedBudget(max_unavailable=present, settled=settled)
 
     opened = decide_budget(BudgetDecision(1, Reason.NIGHT), seen).max_unavailable
     closed = decide_budget(BudgetDecision(0, Reason.GUARD), seen).max_unavailable

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.simulator.cluster import ClusterModel, Node, WorkloadModel
-from tests.builders_cluster import Played, group, quick, workload
+from tests.builders.cluster import Played, group, quick, workload
 
 FLAGS = quick(max_drain_parallelism=2)
 GROUPS = [

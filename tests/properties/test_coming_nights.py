@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.budgets.decision import OPEN, window_at
-from controllers.workers.floors import floor_at
+from controllers.scaler.budgets.decision import OPEN, window_at
+from controllers.scaler.workers.floors import floor_at
 from ebbtide.preview.document import ComingNights
-from ebbtide.preview.nights import coming_nights
-from ebbtide.preview.windows import held_during, nights_between, window_of
+from ebbtide.preview.nights.coming import coming_nights
+from ebbtide.preview.nights.windows import held_during, nights_between, window_of
 from ebbtide.settings import controller_config
-from ebbtide.settings.business_hours import Overnight
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.vocabulary.controller_config import RedisEndpoint, dump, load
 from ebbtide.vocabulary.windows import DisruptionWindow, WeeklyInterval
-from tests.builders_nights import at, stack_with, with_morning
+from tests.builders.nights import at, stack_with, with_morning
 from tests.wall_clock import distinct_zones
 
 MINUTE = timedelta(minutes=1)

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.ports import SetBudget
-from controllers.workers.decision import Reason
-from tests.builders_controllers import NOON, OFFICE, Bench, RandomWorld, budgets, config, pool_policy, seconds
+from controllers.scaler.workers.decision import Reason
+from tests.builders.controllers import NOON, OFFICE, Bench, RandomWorld, budgets, config, pool_policy, seconds
 
 
 def random_bench(seed: int) -> tuple[Bench, RandomWorld]:
-    slow = pool_policy(name="train", calm=seconds(8))
-    quick = pool_policy(name="embed", calm=seconds(3), jobs_per_worker=3)
+    slow = pool_policy(name="train", stabilization_window=seconds(8))
+    quick = pool_policy(name="embed", stabilization_window=seconds(3), jobs_per_worker=3)
     bench = Bench(config(slow, quick))
     bench.queues["embed"].names_idle = seed % 4 > 0
     world = RandomWorld(bench, seed)
@@ -33,7 +33,7 @@ def test_a_thousand_random_runs_never_remove_a_busy_worker(block: int) -> None:
             if world.random.random() < 0.02:
                 bench.restart()
             if world.random.random() < 0.8:
-                bench.turn()
+                bench.reconcile()
             lowered += bench.cluster.replicas("embed") < before
         assert bench.cluster.removed_busy == [], f"seed {seed}"
 
@@ -50,7 +50,7 @@ def test_a_restart_at_any_instant_wants_the_same_in_the_end(seed: int) -> None:
         bench.cluster.pods_lag = bench.cluster.objects_lag = seconds(0)
         for _ in range(30):
             world.step()
-            bench.turn()
+            bench.reconcile()
         if restarts:
             bench.restart()
         bench.pass_time(seconds(30))
@@ -62,12 +62,12 @@ def test_a_restart_at_any_instant_wants_the_same_in_the_end(seed: int) -> None:
 @given(st.lists(st.integers(1, 5 * 3600), min_size=1, max_size=60), st.integers(0, 100))
 @settings(max_examples=60, deadline=None)
 def test_budgets_never_open_in_business_hours_and_fixed_ones_are_never_named(pauses: list[int], seed: int) -> None:
-    bench = Bench(config(budgets=budgets("api"), sweep=timedelta(hours=6)), start=NOON + timedelta(hours=seed))
+    bench = Bench(config(budgets=budgets("api"), resync=timedelta(hours=6)), start=NOON + timedelta(hours=seed))
     bench.cluster.add_budget("api")
     bench.cluster.add_budget("ray-head")
     for pause in pauses:
         bench.clock.advance(seconds(pause))
-        bench.turn()
+        bench.reconcile()
 
     for at, action, _ in bench.journal.actions:
         assert isinstance(action, SetBudget)
@@ -85,7 +85,7 @@ def test_a_growth_limit_holds_in_every_sliding_minute(arrivals: list[tuple[float
         bench.clock.advance(seconds(pause))
         bench.queues["train"].enqueue(jobs)
         before = bench.cluster.replicas("train")
-        bench.turn()
+        bench.reconcile()
         raised.append((bench.clock.now(), bench.cluster.replicas("train") - before))
 
     for now, _ in raised:
@@ -106,7 +106,7 @@ def test_a_refused_pool_never_loses_a_pod_by_asking_for_less(block: int) -> None
             if world.random.random() < 0.01:
                 bench.cluster.set_quota("train", world.random.choice([1, 3, 6, None]))
             gone, told = len(bench.cluster.removed), len(bench.journal.actions)
-            bench.turn()
+            bench.reconcile()
             if any(action.reason == Reason.REFUSED for _, action, _ in bench.journal.actions[told:]):
                 lowered += 1
                 assert not [pod for pod in bench.cluster.removed[gone:] if pod.startswith("train")], f"seed {seed}"

@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.workers.floors import floor_at
+from controllers.scaler.workers.floors import floor_at
 from ebbtide.vocabulary.controller_config import ControllerConfig, Morning, PoolPolicy
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
-from tests.builders_controllers import config, pool_policy
+from tests.builders.controllers import config, pool_policy
 
 MINUTE = timedelta(minutes=1)
 CHANGES = [  # of clocks: the zone, and noon (UTC) of the day

@@ -6,10 +6,10 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.workers.decision import PoolReading, Reason, decide_workers
-from controllers.workers.victims import POP_WINDOW, WorkerPod, plan_victims, spare_pods
+from controllers.scaler.workers.decision import PoolReading, Reason, decide_workers
+from controllers.scaler.workers.victims import POP_WINDOW, WorkerPod, plan_victims, spare_pods
 from ebbtide.vocabulary.controller_config import PoolPolicy
-from tests.builders_controllers import pool_policy
+from tests.builders.controllers import pool_policy
 
 COUNTS = st.integers(0, 60)
 SPELLS = st.sampled_from([timedelta(), timedelta(seconds=30), timedelta(minutes=10)])
@@ -22,7 +22,7 @@ def policies(draw: st.DrawFn) -> PoolPolicy:
         jobs_per_worker=draw(st.integers(1, 5)),
         min_workers=least,
         max_workers=draw(st.integers(max(1, least), 40)),
-        calm=timedelta(minutes=2),
+        stabilization_window=timedelta(minutes=2),
         safe_stop=draw(st.booleans()),
     )
 
@@ -74,7 +74,7 @@ def test_zero_means_that_nothing_was_seen_for_the_calm_window(seen: PoolReading,
     if seen.workers > 0 and decide_workers(seen, policy).workers == 0:
         assert seen.trusted
         assert (seen.jobs, seen.peak_jobs, seen.chores, seen.busy, seen.floor) == (0, 0, False, 0, 0)
-        assert seen.watched_for >= policy.calm
+        assert seen.watched_for >= policy.stabilization_window
 
 
 @given(readings(), COUNTS, policies())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.builders_redis_server import missing_parts
+from tests.redis_faults.redis_server import missing_parts
 
 
 @pytest.fixture(autouse=True, scope="session")

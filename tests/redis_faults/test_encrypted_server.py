@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from redis import Redis, exceptions
 
-from components.redis_access import CA_FILE, python_url, redis_endpoint, redis_url
+from components.pods.redis_access import CA_FILE, python_url, redis_endpoint, redis_url
 from controllers.adapters.redis_connection import connect
-from tests.builders_encrypted_redis import PASSWORD, SETTINGS, encrypted_server, endpoint
-from tests.builders_redis_server import Certificates, certificates
+from tests.redis_faults.encrypted_redis import PASSWORD, SETTINGS, encrypted_server, endpoint
+from tests.redis_faults.redis_server import Certificates, certificates
 
 pytestmark = pytest.mark.redis_server
 

@@ -16,8 +16,8 @@ from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Known, Reading, Unknown, Untrusted
 from ebbtide.demo.embedded_redis import HOST
 from ebbtide.vocabulary.controller_config import RedisEndpoint
-from tests.builders_redis import wait_until
-from tests.builders_redis_server import Server, certificates, config_for, redis_server, sentinel
+from tests.builders.redis import wait_until
+from tests.redis_faults.redis_server import Server, certificates, config_for, redis_server, sentinel
 
 pytestmark = pytest.mark.redis_server
 

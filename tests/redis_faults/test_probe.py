@@ -10,7 +10,7 @@ from redis import Redis
 from controllers.adapters.probe import probe
 from ebbtide.demo.embedded_redis import free_port
 from ebbtide.vocabulary.controller_config import RedisEndpoint
-from tests.builders_redis_server import Certificates, Server, certificates, config_for, redis_server
+from tests.redis_faults.redis_server import Certificates, Server, certificates, config_for, redis_server
 
 pytestmark = pytest.mark.redis_server
 

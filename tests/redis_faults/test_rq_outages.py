@@ -11,9 +11,9 @@ from typing import cast
 import pytest
 from rq import Retry
 
-from tests.builders_outages import Stage, StageWithSentinel, a_job_outlives
-from tests.builders_redis import wait_until
+from tests.builders.redis import wait_until
 from tests.counts import count
+from tests.redis_faults.outages import Stage, StageWithSentinel, a_job_outlives
 
 pytestmark = pytest.mark.redis_server
 
@@ -85,7 +85,7 @@ def test_a_fresh_worker_does_not_wait_for_another_password(stage: Stage) -> None
 
 
 def test_told_to_stop_a_worker_does_not_outstay_a_result_that_was_given_up(stage: Stage) -> None:
-    worker = stage.ready_worker(kind="tests.builders_jobs.ImpatientSafeWorker")
+    worker = stage.ready_worker(kind="tests.builders.jobs.ImpatientSafeWorker")
     stage.enqueue(1, 2.0)
     wait_until(lambda: stage.begun(1), "the job to begin")
 
@@ -130,7 +130,7 @@ def test_a_job_outlives_its_primary_which_a_sentinel_replaces(tmp_path: Path, fr
 
 def test_a_job_past_its_deadline_gets_a_last_chance_before_another_worker_gives_it_up(stage: Stage) -> None:
     """After an outage longer than RQ's patience that is every running job, at the moment that Redis is back."""
-    impatient = "tests.builders_jobs.ImpatientSafeWorker"
+    impatient = "tests.builders.jobs.ImpatientSafeWorker"
     stage.ready_worker("--maintenance-interval", "1", kind=impatient)
     late = stage.enqueue(1, 6.0, retry=Retry(max=1))
     wait_until(lambda: stage.begun(1), "the job to begin")

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from control_plane import binaries
-from control_plane.binaries import PACKAGES, MissingBinaries
+from control_plane.plane import binaries
+from control_plane.plane.binaries import PACKAGES, MissingBinaries
 
-from tests.builders_components import ROOT
+from tests.builders.components import ROOT
 
 VERSIONS = {"etcd": "etcd Version: 3.6.9", "kwok": "kwok version v0.7.1 go1.26.8 (linux/amd64)"}
 KUBERNETES = "Kubernetes v1.35.9"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from control_plane.containers import Container, Containers, What
+from control_plane.plane.containers import Container, Containers, What
 
 from tests.processes import lives
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_started_says_why_and_may_be_tried_again(containers: Cont
 OWNER = """
 import os, time
 from pathlib import Path
-from control_plane.containers import Containers
+from control_plane.plane.containers import Containers
 
 container = Containers(None).new("one")
 container.start(["sleep", "1000"], os.environ)

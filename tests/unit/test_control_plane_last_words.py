@@ -1,7 +1,7 @@
 """Which line of a program's log is shown when it has ended."""
 
 import pytest
-from control_plane.last_words import last_words
+from control_plane.plane.last_words import last_words
 
 ETCD = '{"level":"fatal","caller":"etcdmain/etcd.go:183","msg":"discovery failed","error":"listen tcp: in use"}'
 PANIC = """{"level":"info","msg":"starting"}
@@ -20,7 +20,7 @@ I1121 14:39:25.4 27356 server.go:2] ending
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        ("", "it said nothing"),
+        ("", "no output"),
         ("one\n\ntwo\n\n", "two"),
         (ETCD, "discovery failed: listen tcp: in use"),
         (ETCD[:69], "discovery fai"),  # the disk was full

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders_components import ROOT
-from tests.builders_damage import as_json, damaged
+from tests.builders.components import ROOT
+from tests.builders.damage import as_json, damaged
 from tests.counts import count
 from tests.reading_damaged import KINDS
 

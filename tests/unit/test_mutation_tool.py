@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_components import ROOT
+from tests.builders.components import ROOT
 from tests.counts import count
 from tools.mutation.given import GivenWrong, Target, explained, hand_made, targets
 from tools.mutation.operators import mutants_of
@@ -218,21 +218,21 @@ def test_a_mutant_made_by_hand_that_no_longer_fits_is_told(tree: Path) -> None:
 
 
 SETTLED = (
-    "controllers/asked.py",
+    "controllers/scaler/writes.py",
     "controllers/closer.py",
-    "controllers/loop.py",
-    "controllers/pool_shape.py",
-    "controllers/pool_turn.py",
+    "controllers/scaler/loop.py",
+    "controllers/scaler/workers/pods.py",
+    "controllers/scaler/workers/reconcile.py",
     "controllers/adapters/kube_cache.py",
     "controllers/adapters/kube_cluster.py",
     "controllers/adapters/kube_objects.py",
     "controllers/adapters/lease.py",
-    "controllers/budgets/decision.py",
-    "controllers/workers/decision.py",
-    "controllers/workers/floors.py",
-    "controllers/workers/refusals.py",
-    "controllers/workers/victims.py",
-    "controllers/workers/watch.py",
+    "controllers/scaler/budgets/decision.py",
+    "controllers/scaler/workers/decision.py",
+    "controllers/scaler/workers/floors.py",
+    "controllers/scaler/workers/refusals.py",
+    "controllers/scaler/workers/victims.py",
+    "controllers/scaler/workers/history.py",
     "ebbtide/vocabulary/windows.py",
 )
 """Whose tests take seconds. Those of the real workers take up to a minute each."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_components import ROOT
+from tests.builders.components import ROOT
 
-FEATURES = ROOT / "docs" / "features.md"
-PROOFS = ROOT / "docs" / "proofs.md"
-FAULTS = ROOT / "docs" / "faults.md"
+FEATURES = ROOT / "docs" / "reference" / "features.md"
+PROOFS = ROOT / "docs" / "reference" / "proofs.md"
+FAULTS = ROOT / "docs" / "reference" / "faults.md"
 NAMED = [(FEATURES, "tests/components"), (PROOFS, "tests/control_plane"), (FAULTS, "tests/unit/controllers")]
 
 

@@ -6,13 +6,14 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.builders_components import ROOT
+from tests.builders.components import ROOT
 
 pytestmark = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("bash")), reason="needs bash and jq")
 
@@ -30,9 +31,14 @@ class Ran:
     asked: list[str]  # what `ebbtide` was asked
 
 
-def script(workflow: str, job: str, command: str) -> str:
+def steps_of(workflow: str, job: str) -> list[str]:
+    """The scripts of a job; "" for a step that runs an action."""
     read: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / f"{workflow}.yml").read_text())
-    [found] = [step["run"] for step in read["jobs"][job]["steps"] if f"ebbtide {command}" in step.get("run", "")]
+    return [step.get("run", "") for step in read["jobs"][job]["steps"]]
+
+
+def script(workflow: str, job: str, command: str) -> str:
+    [found] = [text for text in steps_of(workflow, job) if f"ebbtide {command}" in text]
     return found
 
 
@@ -191,3 +197,48 @@ def test_the_nightly_check_looks_at_the_stacks_that_it_may_read() -> None:
     ran = run(script("drift", "stacks", "changed"), {"READ": '{"demo": {"backend": "s3://state"}, "gone": {}}'})
 
     assert ran.outputs == {"stacks": '["demo"]'}
+
+
+def on_path(monkeypatch: pytest.MonkeyPatch, **programs: str) -> None:
+    """Stand-ins that note what they are asked, too, and then run a script of their own."""
+    Path("bin").mkdir()
+    for name, more in programs.items():
+        Path(f"bin/{name}").write_text(f'#!/bin/sh\necho "{name} $*" >> asked\n{more}\n')
+        Path(f"bin/{name}").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{Path.cwd()}/bin:{os.environ['PATH']}")
+
+
+def test_the_engines_tier_gets_the_provider_that_the_lock_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    [text] = [step for step in steps_of("ci", "tier") if "pulumi plugin install" in step]
+    on_path(monkeypatch, pulumi="")
+    Path("tools/locks").mkdir(parents=True)
+    shutil.copy(ROOT / "tools/locks/dev.txt", "tools/locks")
+
+    ran = run(text, {"GITHUB_PATH": "path", "HOME": "/home/runner"})
+
+    version = metadata.version("pulumi-kubernetes")
+    assert (ran.status, ran.asked) == (0, [f"pulumi plugin install resource kubernetes {version}"])
+    assert Path("path").read_text() == f"/home/runner/.pulumi/plugins/resource-kubernetes-v{version}\n"
+
+
+@pytest.mark.parametrize(("open_ones", "made"), [(1, False), (0, True)])
+def test_new_dependencies_are_proposed_in_one_pull_request(
+    open_ones: int, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [text] = [step for step in steps_of("dependencies", "propose") if step]
+    on_path(monkeypatch, git='[ "$1" != diff ]', gh=f'[ "$2" != list ] || echo {open_ones}')
+
+    ran = run(text, {"BRANCH": "dependencies/locks"})
+
+    assert ran.status == 0
+    assert "git push --force origin dependencies/locks" in ran.asked
+    assert any(line.startswith("gh pr create") for line in ran.asked) is made
+
+
+def test_locks_that_did_not_change_are_not_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    [text] = [step for step in steps_of("dependencies", "propose") if step]
+    on_path(monkeypatch, git="")
+
+    ran = run(text, {"BRANCH": "dependencies/locks"})
+
+    assert (ran.status, ran.asked) == (0, ["git diff --quiet -- tools/locks"])

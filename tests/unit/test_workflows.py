@@ -1,6 +1,6 @@
 """The workflows keep the rules that a linter of their syntax does not know: who runs with which rights, how long.
 
-Sources: GitHub's pages "Secure use reference" and "Securely using pull_request_target", and docs/pull-requests.md.
+Sources: GitHub's pages "Secure use reference" and "Securely using pull_request_target"; docs/how-to/pull-requests.md.
 """
 
 import re
@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ebbtide.cli.__main__ import COMMANDS
-from tests.builders_components import ROOT
+from tests.builders.components import ROOT
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
 ALL = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -48,7 +48,7 @@ def rights(permissions: dict[str, str]) -> set[str]:
 
 
 def test_there_is_a_workflow_for_each_part_of_a_change() -> None:
-    assert {"ci", "preview", "up", "drift", "release"} <= {file.stem for file in FILES}
+    assert {"ci", "preview", "up", "drift", "release", "dependencies"} <= {file.stem for file in FILES}
 
 
 @ALL
@@ -135,10 +135,36 @@ def test_a_job_has_the_rights_that_its_work_needs(name: str, job: str, more: set
 
 
 def test_no_other_job_of_a_change_has_rights_of_its_own() -> None:
-    own = {f"{name}.{job}" for name in ("ci", "preview", "up", "drift") for job, it in named(name)["jobs"].items()
-           if "permissions" in it}  # fmt: skip
+    names = ("ci", "preview", "up", "drift", "dependencies")
+    own = {f"{name}.{job}" for name in names for job, it in named(name)["jobs"].items() if "permissions" in it}
 
-    assert own == {"preview.plan", "preview.comment", "up.up", "drift.drift"}
+    assert own == {"preview.plan", "preview.comment", "up.up", "drift.drift", "dependencies.propose"}
+
+
+def test_what_proposes_new_dependencies_runs_none_of_them() -> None:
+    """Building a package may run its code, which must not meet a token that writes."""
+    propose = named("dependencies")["jobs"]["propose"]
+    text = "\n".join(step.get("run", "") for step in propose["steps"])
+
+    assert propose["needs"] == "lock"
+    assert rights(propose["permissions"]) == {"contents: write", "pull-requests: write"}
+    assert not re.search(r"\b(make|pip|uv|python)\b", text.replace("`make lock LOCK=--upgrade`", ""))
+
+
+def test_one_check_stands_for_all_tiers() -> None:
+    """A branch's protection names it. A job that is skipped would count as passed, so this one always runs."""
+    gate = named("ci")["jobs"]["everything"]
+
+    assert (gate["needs"], gate["if"]) == ("tier", "always()")
+    assert gate["env"] == {"TIERS": "${{ needs.tier.result }}"}
+    assert gate["steps"] == [{"run": 'test "$TIERS" = success'}]
+
+
+def test_the_engines_tier_has_the_pulumi_cli() -> None:
+    """The tier `long` runs the engine's big counts."""
+    [step] = [step for step in named("ci")["jobs"]["tier"]["steps"] if "pulumi/actions" in step.get("uses", "")]
+
+    assert step["if"] == """contains(fromJSON('["engine", "long"]'), matrix.tier)"""
 
 
 def test_a_newer_preview_ends_the_older_one_of_its_pull_request() -> None:
@@ -176,7 +202,7 @@ def test_the_pulumi_cli_is_the_one_that_the_program_is_locked_to() -> None:
     [locked] = re.findall(r"^pulumi==([\d.]+)", SETUP_LOCK.read_text(), re.MULTILINE)
     installed = [step["with"] for file in FILES for step in steps(file) if "pulumi/actions" in step.get("uses", "")]
 
-    assert installed == [{"pulumi-version": locked}] * 3
+    assert installed == [{"pulumi-version": locked}] * 4
 
 
 @ALL

@@ -1,16 +1,26 @@
-"""Build the control plane's programs into the cache: `python tools/control-plane/build.py`. Needs Go, once."""
+"""Build the control plane's programs into the cache: `python tools/control-plane/build.py`. Needs Go, once.
+
+With `--nodes` also what real nodes need: kubelet, kube-proxy and images. Where nodes cannot run, one line says why.
+"""
 
 import sys
 
-from control_plane.binaries import binaries, build
-from control_plane.errors import ControlPlaneError
+from control_plane.plane.binaries import PACKAGES, WITH_NODES, binaries, build
+from control_plane.plane.errors import ControlPlaneError
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    with_nodes = "--nodes" in arguments
+    programs = tuple(WITH_NODES if with_nodes else PACKAGES)
     try:
-        build(lambda line: print(line, flush=True))
-        for program, path in binaries().items():
+        if with_nodes and (why := _why_no_nodes()):
+            print(why)  # the tests say so too, and skip
+            return 0
+        build(_tell, programs)
+        for program, path in binaries(programs).items():
             print(f"{program:24} {path}")
+        if with_nodes:
+            _build_images()
     except ControlPlaneError as error:
         print(error, file=sys.stderr)
         return 1
@@ -20,5 +30,27 @@ def main() -> int:
     return 0
 
 
+def _why_no_nodes() -> str:
+    from control_plane.nodes.host import missing, one_line
+
+    lacking = missing()
+    return one_line(lacking) if lacking else ""
+
+
+def _build_images() -> None:
+    """Imported here: Ebbtide's settings say what the images are called, and the programs need none of that."""
+    from control_plane.nodes.images import building, store
+
+    building.build(_tell)
+    archives = building.archives()
+    store.prepare(_tell, archives)
+    for name, archive in archives.items():
+        print(f"{name:24} {archive}")
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

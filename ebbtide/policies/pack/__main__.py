@@ -18,19 +18,12 @@ from importlib import import_module
 from typing import Any, Protocol, TypeAlias, cast
 
 from ebbtide.policies import RULES, judge
-from ebbtide.policies.engine import (
-    EngineInputs,
-    EngineResource,
-    inputs_of,
-    resources_of,
-    stack_named_in,
-)
-from ebbtide.policies.pods import described
-from ebbtide.policies.rule import Rule
-from ebbtide.preview.document import PolicyResult, Severity
-from ebbtide.preview.resources import mapping
+from ebbtide.policies.engine import EngineInputs, EngineResource, inputs_of, resources_of, stack_named_in
+from ebbtide.policies.rule import PolicyResult, Rule, Severity
+from ebbtide.recording.resources import display_name
+from ebbtide.recording.values import mapping
 from ebbtide.settings import StackInvalid
-from ebbtide.settings.handed_over import settings_of_texts
+from ebbtide.settings.load import settings_of_texts
 
 Report: TypeAlias = Callable[[str, str | None], None]
 """Takes a message and, where there is one, the URN of the resource."""
@@ -119,7 +112,7 @@ class Judgement:
             self._trouble = str(invalid)
             return
         resources = resources_of(shown, self._inputs, self._unknown)
-        self._urns = {described(resource): resource.urn for resource in resources}
+        self._urns = {display_name(resource): resource.urn for resource in resources}
         today = datetime.now(UTC).date()  # noqa: TID251 - the edge, where the real clock is read
         self._results = judge(settings, resources, today, RULES)
 

@@ -25,7 +25,7 @@ NOTICE_S = 120.0
 class Machinery(Protocol):
     """What an interruption does to machines."""
 
-    def launch(self, group: GroupModel) -> Node: ...
+    def launch(self, group: GroupModel, *, zone: str = "") -> Node: ...
 
     def close(self, node: Node) -> None: ...
 
@@ -83,4 +83,4 @@ class Interruptions:
     def _take_back(self, node: Node) -> None:
         if self.machines is not None and node.name in self._state.nodes:
             self.machines.terminate(node)
-            self.machines.launch(node.shape)
+            self.machines.launch(node.shape, zone=node.zone)

@@ -4,13 +4,13 @@ import random
 from collections.abc import Mapping, Sequence
 
 from ebbtide.simulator.cluster.accidents import Boots, Interruptions
-from ebbtide.simulator.cluster.autoscaler import Autoscaler, Kept, Reach
+from ebbtide.simulator.cluster.autoscaler import ModelledAutoscaler, Reach, RetainedNode
 from ebbtide.simulator.cluster.lifecycle import Lifecycle, Watchers
-from ebbtide.simulator.cluster.model import Accidents, AutoscalerFlags, Eviction, GroupModel, Listener, WorkloadModel
+from ebbtide.simulator.cluster.model import Accidents, AutoscalerFlags, Eviction, GroupModel, StopReason, WorkloadModel
 from ebbtide.simulator.cluster.nodes import Machines
 from ebbtide.simulator.cluster.replicasets import ReplicaSets
 from ebbtide.simulator.cluster.scheduler import Placement, Scheduler
-from ebbtide.simulator.cluster.state import ClusterState, Deployment, Node, Pod
+from ebbtide.simulator.cluster.state import ClusterState, Deployment, Listener, Node, Pod
 from ebbtide.simulator.timeline import Timeline
 
 
@@ -42,7 +42,9 @@ class ClusterModel:
         reach = Reach(machines=self._machines, lifecycle=self._lifecycle, placement=placement)
         self._autoscaler = None
         if flags is not None:
-            self._autoscaler = Autoscaler(timeline, self._state, reach, flags, rng, clock_second=self._scheduler.tick)
+            self._autoscaler = ModelledAutoscaler(
+                timeline, self._state, reach, flags, rng, clock_second=self._scheduler.tick
+            )
         self._machines.on_open = self._scheduler.room_freed
         self._machines.on_change = self._changed
         if self._autoscaler:
@@ -79,6 +81,17 @@ class ClusterModel:
         deployment.wanted = replicas
         self._replicasets.count_again(deployment)
         self._changed()
+
+    def complete(self, pod: Pod) -> None:
+        """A pod ends by itself, as a job's does: one fewer is asked for, so none takes its place."""
+        self._state.deployments[pod.workload].wanted -= 1
+        self._lifecycle.complete(pod)
+
+    def withdraw(self, pod: Pod) -> None:
+        """A pod is deleted, and none takes its place. One that is stopping already is no error."""
+        if not pod.stopping:
+            self._state.deployments[pod.workload].wanted -= 1
+            self._lifecycle.stop(pod, StopReason.SCALED_IN, pod.spec.grace_s)
 
     def replicas(self, workload: str) -> int:
         """What is asked for, whatever exists."""
@@ -128,9 +141,9 @@ class ClusterModel:
     def evictions(self) -> list[Eviction]:
         return self._autoscaler.evictions if self._autoscaler else []
 
-    def kept_seconds(self) -> Mapping[Kept, float]:
+    def retained_seconds(self) -> Mapping[RetainedNode, float]:
         """Why nodes were there so far, in node-seconds by reason: for a span of time, take what it added."""
-        return self._autoscaler.kept_seconds() if self._autoscaler else {}
+        return self._autoscaler.retained_seconds() if self._autoscaler else {}
 
     def unremovable_reasons(self) -> tuple[str, ...]:
         """Distinct reasons for which the autoscaler kept a node so far, sorted."""

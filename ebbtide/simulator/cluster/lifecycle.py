@@ -1,14 +1,16 @@
 """A pod's way through the cluster: created, bound, running, stopping, gone. The kubelet's and the API server's part.
 
 A stopping pod keeps its place on the node until it is gone, and a pod that never ran goes at once: it has no process
-to ask. Everyone who must know is told through `Watchers`, in a fixed order.
+to ask. A pod with a disk of its own gets the first one that no other pod of its set has, and the disk is made where
+that pod first runs. Everyone who must know is told through `Watchers`, in a fixed order.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ebbtide.simulator.cluster.model import Listener, StopReason
-from ebbtide.simulator.cluster.state import ClusterState, Deployment, Node, Pod, count
+from ebbtide.simulator.cluster.model import StopReason
+from ebbtide.simulator.cluster.state import ClusterState, Deployment, Listener, Node, Pod, count
 from ebbtide.simulator.timeline import Handle, Timeline
 
 PROCESS_EXIT_S = 0.5
@@ -41,6 +43,10 @@ class Lifecycle:
         deployment.born += 1
         spec = deployment.spec
         pod = Pod(f"{spec.name}-{deployment.born}", spec.name, self._timeline.now, spec)
+        if spec.disks:
+            taken = {other.slot for other in deployment.pods.values()}
+            pod.slot = next(slot for slot in itertools.count() if slot not in taken)
+            pod.zone = deployment.disks.get(pod.slot, "")
         deployment.pods[pod.name] = deployment.changed[pod.name] = pod
         deployment.staying += 1
         self._tell.created(pod)
@@ -48,6 +54,8 @@ class Lifecycle:
 
     def bind(self, pod: Pod, node: Node) -> None:
         pod.node = node
+        if pod.slot is not None:
+            pod.zone = self._state.deployments[pod.workload].disks.setdefault(pod.slot, node.zone)
         node.pods[pod.name] = pod
         node.room.take(pod.spec)
         self._state.touch(node)
@@ -83,6 +91,13 @@ class Lifecycle:
             self._gone(pod, killed=False)
         self._tell.lacking(deployment)
         self._tell.changed()
+
+    def complete(self, pod: Pod) -> None:
+        """A running pod's work is done. Nobody asked it to stop, and its place on the node is free at once."""
+        deployment = self._state.deployments[pod.workload]
+        deployment.healthy -= 1
+        deployment.staying -= 1
+        self._gone(pod, killed=False)
 
     def evict(self, pod: Pod, grace_s: float) -> bool:
         """As the Eviction API: only a healthy pod needs its budget's leave."""
@@ -135,6 +150,8 @@ class Lifecycle:
                 count(pod.node.stopping, pod.workload, -1)
             self._state.touch(pod.node)
             self._tell.room_freed(pod.node)
+        if pod.slot is not None:
+            self._tell.lacking(deployment)  # which had to wait for its disk
         self._tell.changed()
         if self._listener:
             self._listener.pod_gone(pod, killed)

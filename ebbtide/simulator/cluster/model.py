@@ -1,4 +1,4 @@
-"""What a modelled cluster is made of, as plain values, and what it tells its listener.
+"""What a modelled cluster is made of, as plain values.
 
 Units: seconds, millicores, MiB, whole GPUs. A group's sizes are what pods may use: DaemonSets are taken off before.
 """
@@ -6,12 +6,8 @@ Units: seconds, millicores, MiB, whole GPUs. A group's sizes are what pods may u
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
 
-from ebbtide.vocabulary.labels import NODE_GROUP
-
-if TYPE_CHECKING:
-    from ebbtide.simulator.cluster.state import Pod
+from ebbtide.labels import NODE_GROUP
 
 NO_SCHEDULE = "NoSchedule"
 
@@ -49,7 +45,13 @@ class GroupModel:
     # As the tags of an Auto Scaling group say; None: the flag for all groups.
     scale_down_unneeded_s: float | None = None
     utilization_threshold: float | None = None
+    zones: tuple[str, ...] = ()  # where its nodes are, in turn; empty: nobody asks
     template_less_cpu_m: int = 0  # the made-up node that stands for the group until one was seen has so much less
+
+    def most_in(self, zone: str) -> int:
+        """Its part of `max`: shared evenly, and what is left over goes to the first zones."""
+        share, left_over = divmod(self.max, len(self.zones))
+        return share + (self.zones.index(zone) < left_over)
 
 
 LABELS_IGNORED_ANYWHERE = frozenset(
@@ -105,6 +107,7 @@ class WorkloadModel:
     memory_mib: int
     gpu: int = 0
     node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
+    groups: frozenset[str] | None = None  # those that it may go to, of what its selector leads to; None for all
     one_per_node: bool = False
     anti_affinity_with: tuple[str, ...] = ()  # categories
     pdb_max_unavailable: int | None = None  # None: no budget at all
@@ -114,6 +117,7 @@ class WorkloadModel:
     tolerations: tuple[Taint, ...] = ()
     startup_s: float = 0.0  # from bound to running and ready
     gathers: bool = False  # preferred affinity, by host, with pods of its own category
+    disks: bool = False  # a StatefulSet whose pods have a disk each, which stays in the zone of its first node
     spreads: bool = True  # over hosts, softly, as the scheduler does unless a pod brings a constraint of its own
 
 
@@ -132,23 +136,3 @@ class StopReason(StrEnum):
     SCALED_IN = "scaled-in"  # its ReplicaSet chose it
     EVICTED = "evicted"  # the autoscaler drains its node
     INTERRUPTED = "interrupted"  # its spot node is taken back
-
-
-class Listener(Protocol):
-    """Told by the model at the virtual instant. Calls back into the model are fine: they take effect as events."""
-
-    def pod_running(self, pod: "Pod") -> None: ...
-
-    def pod_stopping(self, pod: "Pod", why: StopReason) -> float | None:
-        """SIGTERM to a running pod: seconds until its process exits by itself, or None, which promises a later
-        `ClusterModel.pod_exited`. When the grace period is over it is killed in any case.
-        """
-        ...
-
-    def pod_gone(self, pod: "Pod", killed: bool) -> None:  # noqa: FBT001 - one fact about the pod, always named
-        """The pod no longer exists; also told of pods that never ran (they were not asked to stop)."""
-        ...
-
-    def nodes_changed(self) -> None:
-        """A node was launched, became ready, began to leave or is gone."""
-        ...

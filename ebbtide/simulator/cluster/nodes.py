@@ -2,17 +2,18 @@
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.simulator.cluster.accidents import Boots
-from ebbtide.simulator.cluster.model import GroupModel, Listener
-from ebbtide.simulator.cluster.state import ClusterState, Node, Room
+from ebbtide.simulator.cluster.model import GroupModel
+from ebbtide.simulator.cluster.state import ClusterState, Listener, Node, Room
 from ebbtide.simulator.timeline import Timeline
 
 
 @dataclass(slots=True)
-class Bill:
+class BilledSeconds:
     """Node-seconds of one group: those that ended, and what is still running."""
 
     ended_s: float = 0.0
@@ -29,7 +30,7 @@ class Machines:
         self._state = state
         self._listener = listener
         self._rng = rng
-        self._bills = {name: Bill() for name in state.groups}
+        self._bills = {name: BilledSeconds() for name in state.groups}
         self._born = dict.fromkeys(state.groups, 0)
         self.counts = dict.fromkeys(state.groups, 0)  # launched and not gone
         self._latest: dict[str, tuple[float, int]] = {}
@@ -38,7 +39,8 @@ class Machines:
         self.on_launch: Callable[[Node], None] | None = None
         self.boots: Boots | None = None  # None: every launch takes its group's time
 
-    def launch(self, group: GroupModel, boot_s: float | None = None) -> Node:
+    def launch(self, group: GroupModel, boot_s: float | None = None, *, zone: str = "") -> Node:
+        """`zone`: empty for the one with the fewest nodes of the group."""
         now = self._timeline.now
         self._born[group.name] += 1
         drawn = boot_s is None and self.boots is not None and self.boots.may_be_late
@@ -48,6 +50,7 @@ class Machines:
             if group.boot_spread_s:
                 boot_s += self._rng.uniform(-group.boot_spread_s, group.boot_spread_s)
         node = Node(f"{group.name}-{self._born[group.name]}", group, now, now + boot_s, Room(group))
+        node.zone = zone or self._next_zone(group)
         self._state.nodes[node.name] = node
         self.counts[group.name] += 1
         bill = self._bills[group.name]
@@ -61,6 +64,12 @@ class Machines:
             self.on_launch(node)
         self._changed()
         return node
+
+    def _next_zone(self, group: GroupModel) -> str:
+        if not group.zones:
+            return ""
+        here = Counter(node.zone for node in self._state.nodes.values() if node.shape is group)
+        return min(group.zones, key=lambda zone: here[zone])  # the first of several, so none exceeds its part
 
     def _launched_with(self, group: str) -> int:
         """How many nodes of the group were launched before in this instant."""

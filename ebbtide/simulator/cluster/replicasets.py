@@ -39,7 +39,9 @@ class ReplicaSets:
 
     def _reconcile(self, deployment: Deployment) -> None:
         self._due.discard(deployment.spec.name)
-        for _ in range(deployment.wanted - deployment.staying):
+        # A disk has one pod at a time: where pods have disks, the next one comes when the last one is gone.
+        there = len(deployment.pods) if deployment.spec.disks else deployment.staying
+        for _ in range(deployment.wanted - there):
             self._lifecycle.create(deployment)
         if deployment.staying > deployment.wanted:
             staying = [pod for pod in deployment.pods.values() if not pod.stopping]

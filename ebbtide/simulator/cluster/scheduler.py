@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ebbtide.simulator.cluster.model import NO_SCHEDULE, GroupModel, WorkloadModel
 from ebbtide.simulator.cluster.scoring import OpenNodes
-from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
+from ebbtide.simulator.cluster.state import ClusterState, Node, Pod, PodKind
 from ebbtide.simulator.timeline import Timeline
 
 AFTER_THE_CONTROLLERS = 2
@@ -25,8 +25,10 @@ LONGEST_BACKOFF_S = 10.0
 
 
 def group_takes(group: GroupModel, workload: WorkloadModel) -> bool:
-    """Node selector and taints: what all nodes of a group answer alike."""
+    """Node selector, groups and taints: what all nodes of a group answer alike."""
     if any(group.labels.get(key) != value for key, value in workload.node_selector.items()):
+        return False
+    if workload.groups is not None and group.name not in workload.groups:
         return False
     return all(
         any(toleration.tolerates(taint) for toleration in workload.tolerations)
@@ -54,9 +56,9 @@ class Scheduler:
         self._state = state
         self._placement = placement
         self._rng = rng
-        self._open: dict[str, OpenNodes] = {}  # by workload
+        self._open: dict[PodKind, OpenNodes] = {}
         self._active: deque[Pod] = deque()
-        self._parked: dict[str, dict[str, Pod]] = {}  # by workload, then name: fit nowhere, wait for an event
+        self._parked: dict[PodKind, dict[str, Pod]] = {}  # then by name: fit nowhere, wait for an event
         self._attempts = 0  # that failed so far
         self._failures: dict[str, int] = {}  # attempts of a pod while there was no node at all
         self._pass_planned = False
@@ -88,7 +90,7 @@ class Scheduler:
         self._plan_pass()
 
     def withdrawn(self, pod: Pod) -> None:
-        self._parked.get(pod.workload, {}).pop(pod.name, None)
+        self._parked.get(pod.kind, {}).pop(pod.name, None)
         self._failures.pop(pod.name, None)
         self._state.unschedulable.pop(pod.name, None)
 
@@ -98,8 +100,10 @@ class Scheduler:
             return
         again: list[Pod] = []
         sets = 0
-        for name, pods in self._parked.items():
+        for (name, zone), pods in self._parked.items():
             workload = self._state.deployments[name].spec
+            if zone and zone != node.zone:
+                continue
             if pods and self._placement.takes(node.shape, workload) and node.room.fits(workload):
                 again += pods.values()
                 sets += 1
@@ -116,24 +120,24 @@ class Scheduler:
 
     def _pass(self) -> None:
         self._pass_planned = False
-        hopeless: set[str] = set()  # binding only takes room: what failed once in this pass fails again
+        hopeless: set[PodKind] = set()  # binding only takes room: what failed once in this pass fails again
         soon = self._timeline.now + REGISTERED_BEFORE_READY_S
         registered = any(node.ready or node.ready_at <= soon for node in self._state.nodes.values())
         while self._active:
             pod = self._active.popleft()
             if pod.stopping:
                 continue
-            node = None if pod.workload in hopeless else self._choose(pod.spec)
+            node = None if pod.kind in hopeless else self._choose(pod)
             if node is not None and self.bind is not None:
                 self._failures.pop(pod.name, None)
                 self._state.unschedulable.pop(pod.name, None)
                 self.bind(pod, node)
                 continue
-            hopeless.add(pod.workload)
+            hopeless.add(pod.kind)
             self._attempts += 1
             pod.failed_last = self._attempts
             if registered:
-                self._parked.setdefault(pod.workload, {})[pod.name] = pod
+                self._parked.setdefault(pod.kind, {})[pod.name] = pod
             else:
                 self._back_off(pod)
             if pod.name not in self._state.unschedulable:
@@ -148,8 +152,8 @@ class Scheduler:
         tick = math.floor(over - self.tick + 1e-6) + 1 + self.tick  # the first tick after it is over
         self._timeline.at(tick, self._retrier(pod))
 
-    def _choose(self, workload: WorkloadModel) -> Node | None:
-        nodes = self._open.get(workload.name)
+    def _choose(self, pod: Pod) -> Node | None:
+        nodes = self._open.get(pod.kind)
         if nodes is None:
-            nodes = self._open[workload.name] = OpenNodes(workload, self._state, self._placement.takes)
+            nodes = self._open[pod.kind] = OpenNodes(pod.spec, self._state, self._placement.takes, pod.zone)
         return nodes.best(self._rng)

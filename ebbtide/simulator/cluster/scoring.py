@@ -23,7 +23,7 @@ SPREAD, GATHER, SOFT_TAINT = 2, 2, 3
 Takes = Callable[[GroupModel, WorkloadModel], bool]
 
 
-class Kind(NamedTuple):
+class NodeKindScore(NamedTuple):
     """What nodes that score alike have in common; free sizes before the pod."""
 
     shape: str
@@ -35,16 +35,17 @@ class Kind(NamedTuple):
 
 
 class OpenNodes:
-    """The nodes that take a pod of one workload."""
+    """The nodes that take a pod of one workload; `zone`: of those whose disk is there, empty for any."""
 
-    def __init__(self, workload: WorkloadModel, state: ClusterState, takes: Takes) -> None:
+    def __init__(self, workload: WorkloadModel, state: ClusterState, takes: Takes, zone: str = "") -> None:
         self._workload = workload
         self._state = state
         self._takes = takes
+        self._zone = zone
         self._changed = dict(state.nodes)
         state.watchers.append(self._changed)
-        self._kind_of: dict[str, Kind] = {}
-        self._alike: dict[Kind, dict[str, Node]] = {}
+        self._kind_of: dict[str, NodeKindScore] = {}
+        self._alike: dict[NodeKindScore, dict[str, Node]] = {}
         self.looked_at = 0  # nodes so far
 
     def best(self, rng: random.Random) -> Node | None:
@@ -74,9 +75,11 @@ class OpenNodes:
                 self._alike.setdefault(now, {})[name] = node
         self._changed.clear()
 
-    def _kind(self, node: Node) -> Kind | None:
+    def _kind(self, node: Node) -> NodeKindScore | None:
         workload, room = self._workload, node.room
         open_ = node.ready and not node.leaving and node.name in self._state.nodes
+        if self._zone and node.zone != self._zone:
+            return None
         if not open_ or not room.fits(workload) or not self._takes(node.shape, workload):
             return None
         together = company = 0
@@ -84,10 +87,10 @@ class OpenNodes:
             together = room.by_workload.get(workload.name, 0) - node.stopping.get(workload.name, 0)
         if workload.gathers:
             company = room.by_category.get(workload.category, 0)
-        return Kind(node.shape.name, room.cpu_m, room.memory_mib, together, company, node.unwanted)
+        return NodeKindScore(node.shape.name, room.cpu_m, room.memory_mib, together, company, node.unwanted)
 
 
-def _scores(kinds: list[Kind], nodes: int, workload: WorkloadModel, state: ClusterState) -> list[int]:
+def _scores(kinds: list[NodeKindScore], nodes: int, workload: WorkloadModel, state: ClusterState) -> list[int]:
     """The default plugins that tell nodes of one cluster apart, in whole points as the real ones count."""
     weight = math.log(nodes + 2)
     raw = [round(kind.together * weight) + 2 for kind in kinds]
@@ -103,7 +106,7 @@ def _scores(kinds: list[Kind], nodes: int, workload: WorkloadModel, state: Clust
     ]
 
 
-def _resource_score(kind: Kind, workload: WorkloadModel, shape: GroupModel) -> int:
+def _resource_score(kind: NodeKindScore, workload: WorkloadModel, shape: GroupModel) -> int:
     """Least allocated (mean of the free shares after placement) plus balance of the two."""
     free_cpu, free_memory = kind.cpu_m - workload.cpu_m, kind.memory_mib - workload.memory_mib
     cpu, memory = free_cpu * 100 // shape.cpu_m, free_memory * 100 // shape.memory_mib

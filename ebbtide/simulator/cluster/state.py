@@ -1,11 +1,12 @@
-"""What exists in the modelled cluster: nodes and the room on them, Deployments and their pods.
+"""What exists in the modelled cluster: nodes and the room on them, Deployments, their pods, and who is told of both.
 
 Every index is kept by the pod or node that changes, so no event costs a walk over all pods.
 """
 
 from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
-from ebbtide.simulator.cluster.model import GroupModel, WorkloadModel
+from ebbtide.simulator.cluster.model import GroupModel, StopReason, WorkloadModel
 
 
 class Room:
@@ -70,6 +71,10 @@ def count(counts: dict[str, int], key: str, by: int) -> None:
         del counts[key]
 
 
+PodKind: TypeAlias = tuple[str, str]
+"""Workload and zone: pods that any node answers alike."""
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     name: str
@@ -83,6 +88,7 @@ class Node:
     images: set[str] = field(default_factory=set[str])  # workloads whose image is here, where that matters
     unwanted: bool = False  # marked by the autoscaler as likely to go: the scheduler prefers others
     stopping: dict[str, int] = field(default_factory=dict[str, int])  # of its pods those that stop, by workload
+    zone: str = ""  # empty: nobody asks
 
     @property
     def group(self) -> str:
@@ -101,6 +107,16 @@ class Pod:
     cost_seen: int = 0  # its deletion cost in the ReplicaSet controller's cache, which may lag
     stopping: bool = False
     failed_last: int = 0  # the number of the scheduler's last attempt that found no node
+    slot: int | None = None  # which of its set's disks is its own
+    zone: str = ""  # where its disk is, and so the pod; empty: it may go anywhere
+
+    @property
+    def kind(self) -> "PodKind":
+        return self.workload, self.zone
+
+    def may_run_on(self, node: Node) -> bool:
+        """As far as its disk goes."""
+        return not self.zone or self.zone == node.zone
 
     @property
     def healthy(self) -> bool:
@@ -117,6 +133,7 @@ class Deployment:
     staying: int = 0  # pods that are not terminating
     healthy: int = 0
     born: int = 0  # pods ever created, for their names
+    disks: dict[int, str] = field(default_factory=dict[int, str])  # their zones, by slot; they outlive their pods
     changed: dict[str, Pod | None] = field(default_factory=dict[str, Pod | None])  # since somebody asked; None: gone
 
     @property
@@ -127,6 +144,26 @@ class Deployment:
         if self.wanted <= 0 or (self.max_unavailable == 0 and self.healthy <= self.wanted):
             return 0
         return max(0, self.healthy - max(0, self.wanted - self.max_unavailable))
+
+
+class Listener(Protocol):
+    """Told by the model at the virtual instant. Calls back into the model are fine: they take effect as events."""
+
+    def pod_running(self, pod: Pod) -> None: ...
+
+    def pod_stopping(self, pod: Pod, why: StopReason) -> float | None:
+        """SIGTERM to a running pod: seconds until its process exits by itself, or None, which promises a later
+        `ClusterModel.pod_exited`. When the grace period is over it is killed in any case.
+        """
+        ...
+
+    def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: FBT001 - one fact about the pod, always named
+        """The pod no longer exists; also told of pods that never ran (they were not asked to stop)."""
+        ...
+
+    def nodes_changed(self) -> None:
+        """A node was launched, became ready, began to leave or is gone."""
+        ...
 
 
 @dataclass(slots=True)

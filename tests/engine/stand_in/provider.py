@@ -21,7 +21,7 @@ from pulumi.runtime.proto import provider_pb2 as rpc
 from pulumi.runtime.proto.provider_pb2_grpc import ResourceProviderServicer
 from pulumi.runtime.rpc import UNKNOWN
 
-from ebbtide.preview.answers import ACCOUNT, answer_call
+from ebbtide.recording.answers import ACCOUNT, answer_call
 from tests.engine.stand_in.cloud import NODE_GROUP, Cloud, Refused, Thing, at, refused_inputs, replacing
 from tests.engine.stand_in.sdk import Json, believable, classes, problems
 

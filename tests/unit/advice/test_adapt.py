@@ -6,8 +6,8 @@ from ebbtide.advice.adapt import adapted_stack
 from ebbtide.advice.suggest import NoSuggestion
 from ebbtide.settings import StackInvalid
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.scene import ReplayError
-from tests.builders_simulator import HOUR, a_job, a_trace
+from ebbtide.simulator.replay.setup import ReplayError
+from tests.builders.simulator import HOUR, a_job, a_trace
 
 JOBS = a_trace([a_job(0, HOUR, cpu=6, memory=20), a_job(60, HOUR, cpu=6, memory=20, gpu=1)])
 FILE = """\
@@ -21,6 +21,7 @@ config:
       instanceTypes: [m7i.2xlarge]
       max: 9
       priority: 3
+      reserved: { cpu: 500m }
     gpu: { instanceTypes: [g5.xlarge], max: 2 }
     spot: { max: 4 }
 
@@ -59,7 +60,7 @@ def test_groups_for_services_stay_and_the_others_are_made_for_the_jobs() -> None
     assert after.node_groups["flexible"] == before.node_groups["flexible"]
     assert after.node_groups["gpu"].instance_types != ("g5.xlarge",)
     assert "spot" not in after.node_groups
-    assert {pool.gpu for pool in after.workers.values()} == {0, 1}
+    assert {pool.gpu.count for pool in after.workers.values()} == {0, 1}
     assert "flexible" not in {pool.node_group for pool in after.workers.values()}
 
 

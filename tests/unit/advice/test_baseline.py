@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.advice.baseline import Calendar, Demand, Slot, by_weekday, daily_slots, middle, morning_slots
-from ebbtide.simulator.pools import PooledJob
+from ebbtide.advice.baseline import Calendar, DemandHour, PoolDemand, by_weekday, daily_slots, middle, morning_slots
+from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.vocabulary.windows import zone_of
-from tests.builders_simulator import HOUR, a_stack
+from tests.builders.simulator import HOUR, a_stack
 
 DAY = 24 * HOUR
 NEW_YORK = zone_of("America/New_York")
@@ -22,26 +22,26 @@ def a_pooled(at: float, lasts: float = HOUR, members: int = 1) -> PooledJob:
 
 
 def test_a_slot_holds_what_was_running_when_it_began() -> None:
-    demand = Demand([a_pooled(0, 3 * HOUR), a_pooled(HOUR, HOUR, members=4)])
+    demand = PoolDemand([a_pooled(0, 3 * HOUR), a_pooled(HOUR, HOUR, members=4)])
 
     assert [demand.peak(hour * HOUR, (hour + 1) * HOUR) for hour in range(4)] == [1, 5, 1, 0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=12), st.integers(0, 50), st.integers(1, 10))
 def test_the_peak_is_that_of_the_busiest_moment(spans: list[tuple[int, int]], start: int, length: int) -> None:
-    demand = Demand([a_pooled(float(at), float(lasts)) for at, lasts in spans])
+    demand = PoolDemand([a_pooled(float(at), float(lasts)) for at, lasts in spans])
 
     busiest = max(sum(at <= moment < at + lasts for at, lasts in spans) for moment in range(start, start + length))
     assert demand.peak(start, start + length) == busiest
 
 
 def test_mornings_are_the_openings_of_working_days() -> None:
-    assert morning_slots(FROM_MONDAY, [0], 0) == [Slot(day, day * DAY + 8 * HOUR) for day in range(5)]
-    assert morning_slots(FROM_MONDAY, [1], 1)[0] == Slot(0, 7 * DAY + 9 * HOUR)
+    assert morning_slots(FROM_MONDAY, [0], 0) == [DemandHour(day, day * DAY + 8 * HOUR) for day in range(5)]
+    assert morning_slots(FROM_MONDAY, [1], 1)[0] == DemandHour(0, 7 * DAY + 9 * HOUR)
 
 
 def test_hours_of_the_clock_come_every_day() -> None:
-    assert daily_slots(FROM_MONDAY, [0], 2) == [Slot(day, day * DAY + 2 * HOUR) for day in range(7)]
+    assert daily_slots(FROM_MONDAY, [0], 2) == [DemandHour(day, day * DAY + 2 * HOUR) for day in range(7)]
 
 
 def test_an_hour_of_the_clock_stays_so_when_the_clocks_change() -> None:
@@ -53,7 +53,7 @@ def test_an_hour_of_the_clock_stays_so_when_the_clocks_change() -> None:
 def test_a_trace_that_begins_at_noon_has_its_first_morning_on_the_next_day() -> None:
     calendar = Calendar(hours=HOURS, start=datetime(2026, 6, 1, 12, tzinfo=NEW_YORK))
 
-    assert morning_slots(calendar, [0], 0)[0] == Slot(1, 20 * HOUR)
+    assert morning_slots(calendar, [0], 0)[0] == DemandHour(1, 20 * HOUR)
     assert len(morning_slots(calendar, [0], 0)) == 5
 
 
@@ -63,7 +63,7 @@ def test_a_quantile_is_taken_over_the_same_weekday_of_all_weeks(quantile: float,
     mondays = [a_pooled(week * 7 * DAY + 8 * HOUR, members=n) for week, n in enumerate((4, 1, 3, 2))]
     tuesdays = [a_pooled(week * 7 * DAY + 32 * HOUR, members=7) for week in range(4)]
 
-    found = by_weekday(Demand([*mondays, *tuesdays]), morning_slots(FROM_MONDAY, range(4), 0), quantile)
+    found = by_weekday(PoolDemand([*mondays, *tuesdays]), morning_slots(FROM_MONDAY, range(4), 0), quantile)
 
     assert found == {0: count, 1: 7, 2: 0, 3: 0, 4: 0}
 

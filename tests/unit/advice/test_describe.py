@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ebbtide.advice.describe import Description, Wanted, describe
 from ebbtide.advice.description_text import as_text
-from ebbtide.simulator.traces import Job, find_trace
-from tests.builders_simulator import HOUR, a_job, a_trace
+from ebbtide.simulator.trace.traces import Job, find_trace
+from tests.builders.simulator import HOUR, a_job, a_trace
 
 DAY = 24 * HOUR
 
@@ -98,7 +98,7 @@ def test_work_is_counted_in_gpus_where_there_are_any() -> None:
 def test_long_jobs_that_hold_the_work_are_named() -> None:
     found = described(a_job(0, 3 * DAY, cpu=8), *(a_job(at * HOUR, 60) for at in range(48)))
 
-    assert any("jobs over 24 h" in said and "no scaler may take those" in said for said in found.findings)
+    assert any("jobs over 24 h" in said and "cannot be removed" in said for said in found.findings)
 
 
 def test_a_real_trace_is_described_as_its_source_counts_it() -> None:

@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ebbtide.advice.baseline import Calendar, Demand
-from ebbtide.advice.floors import Floor, Means, Rule, floor_of, with_floors
+from ebbtide.advice.baseline import Calendar, PoolDemand
+from ebbtide.advice.floors import FloorRule, LearntFloor, Means, floor_of, with_floors
 from ebbtide.advice.floors_text import as_json, as_text
-from ebbtide.advice.trials import FloorAdvice, Trial, Verdict, floor_advice, within
+from ebbtide.advice.trials import FloorAdvice, Trial, TrialOutcome, floor_advice, within
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.pools import PooledJob
-from ebbtide.simulator.scene import ReplayError, ReplayOptions
-from ebbtide.simulator.traces import Job
+from ebbtide.simulator.replay.setup import ReplayError, ReplayOptions
+from ebbtide.simulator.trace.traces import Job
+from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.vocabulary.windows import zone_of
-from tests.builders_simulator import HOUR, a_job, a_pool, a_stack, a_trace
+from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace
 
 DAY = 24 * HOUR
 MONDAY = datetime(2026, 6, 1, tzinfo=zone_of("America/New_York"))
@@ -24,8 +24,8 @@ CALENDAR = Calendar(hours=a_stack().business_hours.hours([2026]), start=MONDAY)
 OPTIONS = ReplayOptions(start=MONDAY)
 
 
-def learnt(means: Means, jobs: Sequence[PooledJob], weeks: int = 2, quantile: float = 0.5) -> Floor | None:
-    return floor_of(Rule(means, quantile), "train", Demand(jobs), CALENDAR, range(weeks))
+def learnt(means: Means, jobs: Sequence[PooledJob], weeks: int = 2, quantile: float = 0.5) -> LearntFloor | None:
+    return floor_of(FloorRule(means, quantile), "train", PoolDemand(jobs), CALENDAR, range(weeks))
 
 
 def every_day(*, at: float, lasts: float, members: int, days: Sequence[int] = range(14)) -> list[PooledJob]:
@@ -67,14 +67,14 @@ def test_the_reason_can_be_recounted() -> None:
     floor = learnt(Means.MORNING, every_day(at=8 * HOUR, lasts=HOUR, members=2, days=[0, 1, 2, 3, 7, 8, 9]))
 
     assert floor is not None
-    assert floor.reason(Rule(Means.MORNING, 0.5), 2) == (
+    assert floor.reason(FloorRule(Means.MORNING, 0.5), 2) == (
         "workers wanted in the first hour after opening, not exceeded in 50% of 2 weeks: "
-        "Mon 2, Tue 2, Wed 2, Thu 0, Fri 0; the middle one is taken"
+        "Mon 2, Tue 2, Wed 2, Thu 0, Fri 0; the median is taken"
     )
 
 
-def a_floor(means: Means, workers: int, hours: int = 2) -> Floor:
-    return Floor(pool="train", means=means, workers=workers, hours=hours, at=6, wanted={})
+def a_floor(means: Means, workers: int, hours: int = 2) -> LearntFloor:
+    return LearntFloor(pool="train", means=means, workers=workers, hours=hours, at=6, wanted={})
 
 
 def test_floors_enter_the_stack_and_never_pass_the_pool_s_max() -> None:
@@ -151,11 +151,11 @@ def test_a_habit_of_every_week_gets_a_morning_that_cuts_the_waits_of_weeks_it_ha
 
     (trial,) = advice.advised
     assert trial.floor.line == "morning: { workers: 4, for: 1h }"
-    assert advice.together is not None
-    before, after = advice.together.p95_wait_s
+    assert advice.total is not None
+    before, after = advice.total.p95_wait_s
     assert before > 100  # a node's start
     assert after < 10
-    assert advice.together.usd_a_month > 0
+    assert advice.total.usd_a_month > 0
 
 
 def test_what_happened_in_one_week_only_is_no_habit() -> None:
@@ -172,7 +172,7 @@ def test_no_floor_is_tried_on_the_week_that_taught_it() -> None:
 
 def a_trial(pool: str, saved_hours: float, cost: float, better: int = 3) -> Trial:
     """On three weeks of 100 dollars."""
-    verdict = Verdict(
+    verdict = TrialOutcome(
         weeks=3,
         weeks_better=better,
         jobs=10,
@@ -182,7 +182,7 @@ def a_trial(pool: str, saved_hours: float, cost: float, better: int = 3) -> Tria
         p95_wait_s=(0.0, 0.0),
     )
     floor = replace(a_floor(Means.MORNING, 1), pool=pool)
-    return Trial(rule=Rule(Means.MORNING, 0.5), floor=floor, verdict=verdict)
+    return Trial(rule=FloorRule(Means.MORNING, 0.5), floor=floor, verdict=verdict)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,40 @@
 """Which plan is advised, on which usage, and what is said about it."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
 from ebbtide.advice.savings import HOURS_PER_MONTH, PLANS, Offer, SavingsAdvice, savings_advice
 from ebbtide.advice.savings_text import as_json, as_text
+from ebbtide.advice.usage import Usage
+from ebbtide.labels import NodeKind
 from ebbtide.prices import NoPrice, hourly, on_demand
-from ebbtide.vocabulary.labels import NodeKind
-from tests.builders_advice import WEEK, a_stack_with, a_usage
-from tests.builders_simulator import a_stack
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from tests.builders.simulator import a_stack
+
+WEEK = 7 * 24
+
+
+def a_usage(*, open_hours: Sequence[bool] | None = None, **nodes: Sequence[float]) -> Usage:
+    """Nodes by group, hour by hour."""
+    hours = len(next(iter(nodes.values())))
+    return Usage(
+        nodes={group: tuple(map(float, values)) for group, values in nodes.items()},
+        open=tuple(open_hours or [False] * hours),
+        source="made-up usage",
+    )
+
+
+def a_stack_with(**groups: tuple[NodeKind, str]) -> StackSettings:
+    """Its groups have these kinds and instance types."""
+    named = {
+        name: NodeGroupSettings(kind=kind, instance_types=(type_,), min=int(kind is NodeKind.FIXED), max=9)
+        for name, (kind, type_) in groups.items()
+    }
+    return a_stack().model_copy(update={"node_groups": named})
+
 
 REGION = "us-east-1"
 FLEXIBLE = "m7i.4xlarge"  # of the builders' stack

@@ -11,10 +11,10 @@ from ebbtide.advice.suggest import NoSuggestion, suggested_stack
 from ebbtide.prices import instance_type, usable
 from ebbtide.settings import StackSettings, warnings_of
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.gangs import largest_gangs
-from ebbtide.simulator.pools import assign
-from ebbtide.simulator.traces import Job, bundled, find_trace
-from tests.builders_simulator import HOUR, a_job, a_trace
+from ebbtide.simulator.trace.traces import Job, bundled, find_trace
+from ebbtide.simulator.world.gangs import largest_gangs
+from ebbtide.simulator.world.pools import assign
+from tests.builders.simulator import HOUR, a_job, a_trace
 
 
 def suggested(jobs: Sequence[Job]) -> StackSettings:
@@ -45,7 +45,7 @@ def test_any_trace_gets_a_sound_stack_that_runs_it(some: list[Job]) -> None:
     stack = suggested(some)
 
     assert covered(some, stack) >= 0.95
-    assert not [warning for warning in warnings_of(stack) if "jobs will wait" in warning]
+    assert not [it for it in warnings_of(stack) if it.code == "node-group.too-small"]
 
 
 @pytest.mark.parametrize("max_job_s", [None, 8 * HOUR])
@@ -56,7 +56,7 @@ def test_a_real_trace_is_run_whole_and_its_workers_fill_their_nodes(max_job_s: f
     assert covered([job for job in trace.jobs if job.duration_s <= (max_job_s or float("inf"))], stack) >= 0.99
     for pool in stack.workers.values():
         room = usable(instance_type(stack.node_groups[pool.node_group].instance_types[0]))
-        copies = room.copies(cpu=pool.cpu, memory=pool.memory, gpu=pool.gpu)
+        copies = room.copies(cpu=pool.cpu, memory=pool.memory, gpu=pool.gpu.count)
         assert room.cpu - copies * pool.cpu < 100 * copies
 
 
@@ -72,7 +72,7 @@ def test_limits_come_from_what_was_wanted_at_once() -> None:
 def test_a_job_over_several_nodes_counts_as_all_its_workers() -> None:
     (pool,) = suggested([a_job(0, HOUR, cpu=64, memory=512, gpu=32)]).workers.values()
 
-    assert (pool.gpu, pool.max) == (8, 4)
+    assert (pool.gpu.count, pool.max) == (8, 4)
 
 
 def test_jobs_without_a_gpu_get_nodes_without_one() -> None:
@@ -84,7 +84,7 @@ def test_jobs_without_a_gpu_get_nodes_without_one() -> None:
 def test_nodes_with_gpus_are_no_larger_because_of_jobs_without() -> None:
     stack = suggested([a_job(0, 9 * HOUR, cpu=40, memory=150), a_job(0, HOUR, cpu=3, memory=8, gpu=1)])
 
-    assert [pool.cpu < 10_000 for pool in stack.workers.values() if pool.gpu] == [True]
+    assert [pool.cpu < 10_000 for pool in stack.workers.values() if pool.gpu.count] == [True]
 
 
 def test_one_giant_job_among_many_gets_no_nodes_of_its_own() -> None:
@@ -115,4 +115,4 @@ def test_every_bundled_trace_gets_a_stack_that_runs_nearly_all_of_it(name: str, 
     stack = stack_of_text(suggested_stack(trace, max_job_s=max_job_s), stack="s", file="s.yaml")
 
     assert covered([job for job in trace.jobs if job.duration_s <= (max_job_s or float("inf"))], stack) >= 0.99
-    assert not [warning for warning in warnings_of(stack) if "jobs will wait" in warning]
+    assert not [it for it in warnings_of(stack) if it.code == "node-group.too-small"]

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.advice.usage import Usage, UsageError, read_usage, replayed_usage
 from ebbtide.simulator.results import Series
-from tests.builders_simulator import a_stack
+from tests.builders.simulator import a_stack
 
 HEADER = "hour,group,nodes"
 HOURS = a_stack().business_hours.hours([2026])

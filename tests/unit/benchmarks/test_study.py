@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import study
-from benchmarks.study import Case
-from tests.builders_study import a_case
+from benchmarks.study import StudyCase
+from tests.unit.benchmarks.studies import a_case
 
 ASKED = ["--traces", "openb2023-a", "--scopes", "all", "--shifts", "0", "--strategies", "keda-defaults"]
 
@@ -16,7 +16,7 @@ def test_cases_that_have_a_file_are_not_played_again(tmp_path: Path, monkeypatch
     """No case is left, so nothing is played: the page comes from the files alone, with the command that made it."""
     monkeypatch.setattr(study, "digest", lambda: "of-this-tree")
     measured = ("fixed-flexible", "fixed-fleet", "keda-defaults", "zero-wait-bound")  # the page needs three of them
-    case = Case(trace="openb2023-a", scope="all", shift_h=0, seed=0, days=None, strategies=measured)
+    case = StudyCase(trace="openb2023-a", scope="all", shift_h=0, seed=0, days=None, strategies=measured)
     (tmp_path / "of-this-tree").mkdir()
     (tmp_path / "of-this-tree" / f"{case.name}.json").write_text(json.dumps(a_case(430.0)))
     page = tmp_path / "results.md"

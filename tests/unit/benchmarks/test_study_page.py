@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchmarks.defaults_page import Played, best
+from benchmarks.defaults_page import PlayedChoice, best
 from benchmarks.defaults_page import page as defaults_page
 from benchmarks.study_page import page, summary
-from tests.builders_study import a_case
+from tests.unit.benchmarks.studies import a_case
 
 
 def test_the_share_of_attainable_is_the_saving_by_the_bounds_saving() -> None:
@@ -31,8 +31,8 @@ def test_the_middle_of_the_starts_decides() -> None:
     assert ": all reached." in page([a_case(430.0), a_case(999.0, shift_h=-6), a_case(420.0, shift_h=6)], "command", {})
 
 
-def tried(piece: str, choice: str, usd: float, p95: float = 100.0) -> Played:
-    return Played(
+def tried(piece: str, choice: str, usd: float, p95: float = 100.0) -> PlayedChoice:
+    return PlayedChoice(
         piece=f"t, 8h, {piece}, suggested",
         choice=choice,
         usd_of_bound=usd,

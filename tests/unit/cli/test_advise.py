@@ -7,8 +7,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.advise import command
+from tests.paths import ROOT
 
-DEMO = str(Path(__file__).parents[3] / "stacks" / "Pulumi.demo.yaml")
+DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
 
 
 @pytest.fixture

@@ -9,10 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import COMMANDS, Command, app
-from ebbtide.settings import StackSettings, warnings_of
-from tests.builders_settings import shortest
-
-ROOT = Path(__file__).parents[3]
+from ebbtide.settings import Caution, StackSettings, warnings_of
+from tests.builders.settings import shortest
+from tests.paths import ROOT
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def ebbtide(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def in_august(stack: StackSettings) -> tuple[str, ...]:
+def in_august(stack: StackSettings) -> tuple[Caution, ...]:
     """Later there is a warning about the end of support of the version that a cluster has by default."""
     return warnings_of(stack, date(2026, 8, 1))
 
@@ -51,7 +50,7 @@ def test_a_sound_stack_is_summed_up(stacks: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_faults_are_shown_each_on_one_line(stacks: Path) -> None:
-    text = shortest(train="maxx: 1, calm: -5m").replace("Europe/Berlin", "Berlin")
+    text = shortest(train="maxx: 1, stabilizationWindow: -5m").replace("Europe/Berlin", "Berlin")
     (stacks / "Pulumi.acme.yaml").write_text(text, encoding="utf-8")
 
     result = ebbtide("check", "acme")
@@ -61,8 +60,8 @@ def test_all_faults_are_shown_each_on_one_line(stacks: Path) -> None:
     assert head == "acme: 3 problems"
     assert [line.split(": wanted")[0] for line in faults] == [
         "  stacks/Pulumi.acme.yaml:3: ebbtide:businessHours.timezone",
-        "  stacks/Pulumi.acme.yaml:5: ebbtide:workers.train.calm",
         "  stacks/Pulumi.acme.yaml:5: ebbtide:workers.train.maxx",
+        "  stacks/Pulumi.acme.yaml:5: ebbtide:workers.train.stabilizationWindow",
     ]
 
 
@@ -95,7 +94,7 @@ def test_a_folder_without_stacks_says_so() -> None:
 
 
 def test_text_that_looks_like_markup_is_shown_as_it_is(stacks: Path) -> None:
-    (stacks / "Pulumi.acme.yaml").write_text(shortest(train="calm: '[bold]x'"), encoding="utf-8")
+    (stacks / "Pulumi.acme.yaml").write_text(shortest(train="stabilizationWindow: '[bold]x'"), encoding="utf-8")
 
     assert "found '[bold]x'" in ebbtide("check", "acme").output
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
-from tests.builders_github import REPO, SOMEBODY, TOKEN, US, FastClock, Hub, Trouble, github
+from tests.unit.pull_requests.github_stand_in import REPO, SOMEBODY, TOKEN, US, FastClock, Hub, Trouble, github
 
 GOOD = {"--repo": REPO, "--pr": "7", "--file": "preview.md"}
 
@@ -54,7 +54,7 @@ def test_further_comments_with_the_marker_are_told_of(hub: Hub) -> None:
 
     said = comment(hub).output
 
-    assert "2 comments carry the marker preview: the first counts, 103 left alone" in said
+    assert "2 comments carry the marker preview: the first is used, 103 left alone" in said
     assert "1 with the marker preview written by others: left alone" in said
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_redis import wait_until
+from tests.builders.redis import wait_until
 
 SHORT = ("--days", "1", "--jobs", "4")
 

@@ -7,9 +7,9 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
 from ebbtide.settings import StackSettings
-from tests.builders_components import ROOT
-from tests.builders_existing import onprem, written
-from tests.builders_settings import loaded
+from tests.builders.components import ROOT
+from tests.builders.existing import onprem, written
+from tests.builders.settings import loaded
 
 
 def run(*words: str) -> Result:
@@ -17,8 +17,8 @@ def run(*words: str) -> Result:
 
 
 def documented(tmp_path: Path) -> StackSettings:
-    """The stack file that docs/existing-cluster.md shows."""
-    page = (ROOT / "docs" / "existing-cluster.md").read_text(encoding="utf-8")
+    """The stack file that docs/how-to/existing-cluster.md shows."""
+    page = (ROOT / "docs" / "how-to" / "existing-cluster.md").read_text(encoding="utf-8")
     return loaded(page.split("```yaml\n")[1].split("```")[0], tmp_path)
 
 
@@ -36,7 +36,7 @@ def test_a_summary_shows_where_pods_go(tmp_path: Path) -> None:
     result = run("check", written(onprem("nodeSelectors: { gpu: { pool: gpu, size: l } }"), tmp_path))
 
     assert result.exit_code == 0
-    assert "  cluster  there already, context onprem\n" in result.output
+    assert "  cluster  existing, context onprem\n" in result.output
     assert "  nodes    gpu: pool=gpu, size=l\n" in result.output
 
 

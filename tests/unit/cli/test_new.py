@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
-from ebbtide.cli.first_file import Answers, file_text, pool_name, problems_of, week_of
 from ebbtide.settings import load_stack
-from ebbtide.settings.types import parse_name
-from tests.builders_generated import IMAGES, QUEUES, REGIONS, TIMEZONES
+from ebbtide.settings.first_file import Answers, file_text, pool_name, problems_of, week_of
+from ebbtide.settings.sections.types import parse_name
+from tests.builders.generated import IMAGES, QUEUES, REGIONS, TIMEZONES
 
 ENOUGH = ("--timezone", "Europe/Berlin", "--image", "registry.example.com/ml/train:1", "--longest-job", "12h")
 HOURS = (
@@ -92,8 +92,7 @@ def test_a_file_that_exists_is_left_as_it_is(folder: Path) -> None:
 
     assert (result.exit_code, mine.read_text()) == (1, "mine")
     assert (
-        result.output
-        == "stacks/Pulumi.acme.yaml: exists already, and is left as it is; edit it, or choose another name\n"
+        result.output == "stacks/Pulumi.acme.yaml: already exists and is not changed; edit it, or choose another name\n"
     )
 
 
@@ -125,7 +124,7 @@ def test_on_a_terminal_a_wrong_answer_is_refused_and_asked_again() -> None:
     assert result.exit_code == 0
     assert result.output.count("Time zone") == result.output.count("Longest job;") == 2
     assert "a duration: a whole number and s, m or h" in result.output
-    assert (stack.region, stack.workers["train"].gpu) == ("eu-central-1", 1)
+    assert (stack.region, stack.workers["train"].gpu.count) == ("eu-central-1", 1)
 
 
 @pytest.mark.usefixtures("terminal")
@@ -192,3 +191,18 @@ def test_a_name_of_the_default_groups_is_never_without_words() -> None:
     )
 
     assert file_text(sound).count("# from zero and back to zero") == 2
+
+
+def test_the_service_that_a_new_file_shows_runs_once_its_marks_are_gone(tmp_path: Path) -> None:
+    new("acme", *ENOUGH)
+    lines = (tmp_path / "stacks" / "Pulumi.acme.yaml").read_text(encoding="utf-8").splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith("  # ebbtide:workloads:"))
+    shown = [f"  {line.removeprefix('  # ')}" for line in lines[first : first + 11]]
+    path = tmp_path / "Pulumi.acme.yaml"
+    path.write_text("\n".join([*lines[:first], *shown, *lines[first + 11 :]]), encoding="utf-8")
+
+    api = load_stack(str(path)).workloads["api"]
+
+    assert api.ports
+    assert api.env["DB_PASSWORD"].secret == "db-login"
+    assert api.volumes["cache"].scratch == 10 * 1024

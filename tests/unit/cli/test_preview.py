@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.preview import command
-from ebbtide.preview.document import PreviewDocument, Verdict
-from ebbtide.preview.page import Asked
-from tests.builders_preview import customer, danger, document
+from ebbtide.preview.document import PreviewDocument, StackVerdict
+from ebbtide.preview.page import PageRequest
+from tests.builders.preview import customer, danger, document
 
 Answer = Callable[..., Result]
 
@@ -21,7 +21,7 @@ def preview(monkeypatch: pytest.MonkeyPatch) -> Answer:
     """The command over a page that is made already."""
 
     def run(*arguments: str, page: PreviewDocument | None = None) -> Result:
-        def made(stacks: tuple[str, ...], root: Path, asked: Asked) -> PreviewDocument:
+        def made(stacks: tuple[str, ...], root: Path, asked: PageRequest) -> PreviewDocument:
             return page or document(*[customer(stack) for stack in stacks])
 
         monkeypatch.setattr("ebbtide.cli.preview.preview", made)
@@ -78,10 +78,10 @@ def test_markdown_and_json_are_the_same_page(preview: Answer) -> None:
 @pytest.mark.parametrize(
     ("page", "code"),
     [
-        (document(customer(verdict=Verdict.SAFE)), 0),
-        (document(customer(verdict=Verdict.ATTENTION)), 0),
-        (document(customer(verdict=Verdict.SAFE), customer("b", verdict=Verdict.BLOCKED)), 1),
-        (document(customer(verdict=Verdict.ATTENTION, incomplete=True)), 1),
+        (document(customer(verdict=StackVerdict.SAFE)), 0),
+        (document(customer(verdict=StackVerdict.ATTENTION)), 0),
+        (document(customer(verdict=StackVerdict.SAFE), customer("b", verdict=StackVerdict.BLOCKED)), 1),
+        (document(customer(verdict=StackVerdict.ATTENTION, incomplete=True)), 1),
         (PreviewDocument(against="", customers=(customer(),), problems=("a plan of stack x",)), 1),
         (PreviewDocument(against="", customers=(customer(),), notes=("the code differs too",)), 0),
     ],

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
-from ebbtide.preview.cost import group_costs
+from ebbtide.preview.cost.monthly import group_costs
 from ebbtide.prices.book import ListPrice, files_of, read_book
 from ebbtide.prices.tables import ENVIRONMENT, shipped
-from tests.builders_prices import PRICES, REGION, Said, StandInAws, answer_region, node_product, refused
-from tests.builders_settings import loaded, shortest
+from tests.builders.settings import loaded, shortest
+from tests.unit.prices.aws_stand_in import PRICES, REGION, Said, StandInAws, answer_region, node_product, refused
 
 
 def ebbtide(*arguments: str) -> Result:
@@ -245,5 +245,5 @@ def test_plan_rates_of_aws_are_told_from_those_that_stand_for_others(aws: StandI
     answer_region(aws)
     update(tmp_path / "prices", REGION)
 
-    assert "approximate, by a like reservation" in ebbtide("prices", "show", REGION).stdout
+    assert "approximate, from a similar reservation" in ebbtide("prices", "show", REGION).stdout
     assert "AWS's rates" in ebbtide("prices", "show", REGION, "--prices", str(tmp_path / "prices")).stdout

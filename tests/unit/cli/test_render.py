@@ -7,12 +7,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from ebbtide.cli.render import command, controller_document
-from ebbtide.preview.resources import Resource
+from ebbtide.cli.render import command
+from ebbtide.recording.output import controller_document
+from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.controller_config import load
-from tests.builders_components import ROOT, demo_stack
-from tests.builders_settings import shortest
+from tests.builders.components import ROOT, demo_stack
+from tests.builders.settings import shortest
 
 DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
 
@@ -71,7 +72,7 @@ def test_output_holds_all_files(tmp_path: Path) -> None:
     assert {path.suffix for path in (out / "kubernetes").iterdir()} == {".yaml"}  # somebody may pipe them all
     told = [line for line in result.stdout.splitlines() if "Secrets" in line]
     both = "ebbtide/ebbtide-redis, ebbtide-workers/ebbtide-redis"
-    assert told == [f"first make the Secrets that pods wait for ({out}/APPLY.md): {both}"]
+    assert told == [f"first create the Secrets that pods wait for ({out}/APPLY.md): {both}"]
     assert "create secret generic ebbtide-redis --namespace ebbtide-workers" in (out / "APPLY.md").read_text(
         encoding="utf-8"
     )

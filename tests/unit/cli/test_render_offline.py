@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.builders_offline import OFFLINE
-from tests.builders_settings import SHORTEST
+from tests.builders.offline import OFFLINE
+from tests.builders.settings import SHORTEST
 
 
 def offline(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,8 +7,9 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.scenario import command
+from tests.paths import DATA
 
-GIVEN = Path(__file__).parents[2] / "data" / "ca-scenarios" / "given.json"
+GIVEN = DATA / "ca-scenarios" / "given.json"
 RECORDED: list[dict[str, Any]] = json.loads(GIVEN.read_text(encoding="utf-8"))
 
 

@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.simulate import command
-from ebbtide.simulator.strategies import DEFAULT_STRATEGIES
+from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES
+from tests.paths import ROOT
 
-DEMO = str(Path(__file__).parents[3] / "stacks" / "Pulumi.demo.yaml")
+DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from controllers.ports import ClusterSeen, Mark, Outcome, PodPhase, Scale, Unknown
-from tests.builders_controllers import NOON, seconds
+from controllers.ports import Mark, ObservedCluster, Outcome, PodPhase, Scale, Unknown
+from tests.builders.controllers import NOON, seconds
 from tests.fakes import FakeCluster, FakeQueue, ImpossibleState, ManualClock, ScriptedWaker
 
 
@@ -19,7 +19,7 @@ def scale(replicas: int, version: str | None = None) -> Scale:
     return Scale(pool="train", replicas=replicas, version=version, reason="test")
 
 
-def seen(cluster: FakeCluster) -> ClusterSeen:
+def seen(cluster: FakeCluster) -> ObservedCluster:
     shown = cluster.observe()
     assert not isinstance(shown, Unknown)
     return shown

@@ -10,11 +10,11 @@ import pytest
 
 from ebbtide.demo.embedded_redis import connect
 from ebbtide.demo.live import LiveError, adapted, run_live
-from tests.builders_controllers import budgets, config, pool_policy
-from tests.builders_redis import wait_until
+from tests.builders.controllers import budgets, config, pool_policy
+from tests.builders.redis import wait_until
+from tests.paths import ROOT
 from tests.processes import lives
 
-ROOT = Path(__file__).parents[3]
 STACK = config(pool_policy(name="train", queues=("train",)), budgets=budgets("api"))
 
 
@@ -61,7 +61,7 @@ def test_a_careless_controller_interrupts_jobs_and_the_records_show_it() -> None
 def test_no_process_is_left_when_the_run_is_ended_in_the_middle(how: signal.Signals, tmp_path: Path) -> None:
     script = (
         "from ebbtide.demo.live import run_live\n"
-        "from tests.builders_controllers import config, pool_policy\n"
+        "from tests.builders.controllers import config, pool_policy\n"
         "try:\n"
         "    run_live(config(pool_policy()), lambda line: print(line, flush=True))\n"
         "except KeyboardInterrupt:\n"

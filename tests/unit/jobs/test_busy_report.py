@@ -10,7 +10,7 @@ from redis.retry import Retry
 
 from ebbtide.jobs import busy_report
 from ebbtide.jobs.busy_report import BusyReport, Reporter
-from tests.builders_redis import wait_until
+from tests.builders.redis import wait_until
 
 pytestmark = pytest.mark.redis
 

@@ -13,7 +13,7 @@ from redis.connection import Connection
 
 from ebbtide.jobs import list_worker
 from ebbtide.jobs.list_worker import ListWorker
-from tests.builders_redis import wait_until
+from tests.builders.redis import wait_until
 
 pytestmark = pytest.mark.redis
 
@@ -144,11 +144,11 @@ def test_it_looks_sooner_for_one_who_seems_dead(client: Redis, monkeypatch: pyte
     monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
     worker = Worker(client)
     monkeypatch.setattr(worker, "_pop", lambda: None)
-    worker._turn()
+    worker._handle_next()
     usual = worker._clean_at - now
     client.sadd(CONSUMERS, "dead")
     worker._clean_at = now
-    worker._turn()
+    worker._handle_next()
 
     assert (usual, worker._clean_at - now) == (list_worker.CLEAN_EVERY, list_worker.LAST_CHANCE)
 
@@ -295,12 +295,12 @@ def test_a_payload_that_an_old_connection_still_brings_is_looked_for_a_while_lon
     worker._doubt_until = now + 2 * list_worker.POP_FOR
     monkeypatch.setattr(worker, "_pop", lambda: None)
 
-    worker._turn()
-    worker._turn()
+    worker._handle_next()
+    worker._handle_next()
     now += 2 * list_worker.POP_FOR
-    worker._turn()
+    worker._handle_next()
     now += list_worker.CLEAN_EVERY
-    worker._turn()
+    worker._handle_next()
 
     assert owns == [True, True, False]
 

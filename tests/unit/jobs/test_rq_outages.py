@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_outages import Stage, a_job_outlives
-from tests.builders_redis import wait_until
+from tests.builders.redis import wait_until
+from tests.redis_faults.outages import Stage, a_job_outlives
 
 pytestmark = pytest.mark.redis
 
@@ -53,7 +53,7 @@ def test_a_worker_whose_redis_was_restarted_can_be_stopped_in_its_pop(stage: Sta
 
 
 def test_a_job_popped_a_moment_before_redis_went_away_is_done_once(stage: Stage) -> None:
-    worker = stage.ready_worker(kind="tests.builders_jobs.SlowPopSafeWorker")
+    worker = stage.ready_worker(kind="tests.builders.jobs.SlowPopSafeWorker")
     job = stage.enqueue(1, 0.1)
     wait_until(lambda: stage.asked(lambda client: client.llen("test:popped")), "the pop")
 
@@ -66,7 +66,7 @@ def test_a_job_popped_a_moment_before_redis_went_away_is_done_once(stage: Stage)
 
 
 def test_a_result_that_redis_does_not_take_is_given_up_after_a_while_with_one_clear_line(stage: Stage) -> None:
-    stage.ready_worker(kind="tests.builders_jobs.ImpatientSafeWorker")
+    stage.ready_worker(kind="tests.builders.jobs.ImpatientSafeWorker")
     job = stage.enqueue(1, 0.5)
     wait_until(lambda: stage.begun(1), "the job to begin")
 

@@ -16,16 +16,16 @@ from rq import Queue
 from rq.job import Job, JobStatus
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from tests.builders_jobs import BEGUN, POPPED, job
-from tests.builders_redis import wait_until
+from tests.builders.jobs import BEGUN, POPPED, job
+from tests.builders.redis import wait_until
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis
 
-ROOT = Path(__file__).parents[3]
 RQ = Path(sys.executable).with_name("rq")
 SAFE = "ebbtide.jobs.rq_worker.SafeWorker"
-SLOW_SAFE = "tests.builders_jobs.SlowPopSafeWorker"
-SLOW_STOCK = "tests.builders_jobs.SlowPopStockWorker"
+SLOW_SAFE = "tests.builders.jobs.SlowPopSafeWorker"
+SLOW_STOCK = "tests.builders.jobs.SlowPopStockWorker"
 ONE_QUEUE, TWO_QUEUES = ("train",), ("train", "embed")
 
 WorkerProcess = subprocess.Popen[bytes]

@@ -22,7 +22,7 @@ from ebbtide.jobs import rq_worker
 from ebbtide.jobs.patience import Patience
 from ebbtide.jobs.rq_worker import InterruptibleQueue, SafeWorker
 from ebbtide.jobs.unblocking import PopGate
-from tests.builders_jobs import job
+from tests.builders.jobs import job
 
 pytestmark = pytest.mark.redis
 
@@ -57,26 +57,26 @@ def test_every_command_of_a_worker_is_patient_and_a_copy_made_to_look_at_it_chan
 
 
 def test_a_worker_waits_as_long_as_it_takes(worker: SafeWorker) -> None:
-    worker._bear(AWAY, 1e6)
+    worker._on_outage(AWAY, 1e6)
 
     worker._gate.empty_handed = False
-    worker._bear(AWAY, 1e6)
+    worker._on_outage(AWAY, 1e6)
 
 
 def test_a_pop_is_never_repeated(worker: SafeWorker) -> None:
     worker._gate.client_id = 7
 
     with pytest.raises(exceptions.ConnectionError):
-        worker._bear(AWAY, 0.0)
+        worker._on_outage(AWAY, 0.0)
 
 
 def test_told_to_stop_it_waits_only_while_it_holds_a_job(worker: SafeWorker) -> None:
     worker._gate.closed, worker._gate.empty_handed = True, False
-    worker._bear(AWAY, 0.0)  # popped, not begun
+    worker._on_outage(AWAY, 0.0)  # popped, not begun
 
     worker._gate.empty_handed = True
     with pytest.raises(StopRequested):
-        worker._bear(AWAY, 0.0)
+        worker._on_outage(AWAY, 0.0)
 
 
 def test_told_to_stop_it_waits_for_the_process_of_its_job_and_for_no_longer(worker: SafeWorker) -> None:
@@ -89,18 +89,18 @@ def test_told_to_stop_it_waits_for_the_process_of_its_job_and_for_no_longer(work
         os._exit(0)
     os.close(reader)
     worker._horse_pid = child
-    worker._bear(AWAY, 0.0)
+    worker._on_outage(AWAY, 0.0)
 
     os.close(writer)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
 
     with pytest.raises(StopRequested):
-        worker._bear(AWAY, 0.0)
+        worker._on_outage(AWAY, 0.0)
     assert worker.wait_for_horse()[0] == child  # it was only looked at
     assert worker._gate.empty_handed
     worker._gate.empty_handed = False
     with pytest.raises(StopRequested):
-        worker._bear(AWAY, 0.0)  # long gone
+        worker._on_outage(AWAY, 0.0)  # long gone
 
 
 def test_the_thread_that_hears_commands_waits_whatever_happens(worker: SafeWorker) -> None:
@@ -109,7 +109,7 @@ def test_the_thread_that_hears_commands_waits_whatever_happens(worker: SafeWorke
 
     def bear() -> None:
         try:
-            worker._bear(AWAY, 1e6)
+            worker._on_outage(AWAY, 1e6)
         except BaseException as error:
             raised.append(error)
 
@@ -126,13 +126,13 @@ def test_the_process_of_a_job_gives_up_after_its_patience_says_so_once_and_then_
     worker._is_horse = True
     worker._gate.closed, worker._gate.client_id = True, 7  # as they were when it was forked
     worker.execution = Execution("1", "the-job", worker.connection)
-    worker._bear(AWAY, worker.result_patience - 1)
+    worker._on_outage(AWAY, worker.result_patience - 1)
 
     with caplog.at_level(logging.ERROR, "rq.worker"):
         with pytest.raises(exceptions.ConnectionError):
-            worker._bear(AWAY, worker.result_patience)
+            worker._on_outage(AWAY, worker.result_patience)
         with pytest.raises(exceptions.ConnectionError):
-            worker._bear(AWAY, 0.0)
+            worker._on_outage(AWAY, 0.0)
 
     assert [record.getMessage() for record in caplog.records] == [
         "Redis could not be used for 1800 s: giving up on job the-job, which RQ will retry or fail"
@@ -456,7 +456,7 @@ def test_a_worker_that_cannot_take_its_leave_goes_without(worker: SafeWorker, mo
     worker._unblocker = cast("Any", SimpleNamespace(finish=lambda: finished.append(True)))
 
     def refuse() -> None:
-        worker._bear(AWAY, 0.0)  # as the command would
+        worker._on_outage(AWAY, 0.0)  # as the command would
         pytest.fail("it waits")
 
     monkeypatch.setattr(worker, "register_death", refuse)

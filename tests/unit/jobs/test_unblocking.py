@@ -9,7 +9,7 @@ from redis import Redis
 
 from ebbtide.jobs.job_clock import JobClock
 from ebbtide.jobs.unblocking import PopGate, Unblocker
-from tests.builders_redis import wait_until
+from tests.builders.redis import wait_until
 
 
 class Stop(Exception):

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from control_plane.fleet import is_ready, node_object
-from control_plane.mirror import MirroredDeployment, allowed_by, owner_of
+from control_plane.night.fleet import is_ready, node_object
+from control_plane.night.mirror import MirroredDeployment, allowed_by, owner_of
 
 from ebbtide.simulator.cluster.model import GroupModel, Taint
 from ebbtide.simulator.cluster.state import Node, Room
-from tests.builders_cluster import workload
+from tests.builders.cluster import workload
 
 
 def pod(kind: str, owner: str, **labels: str) -> dict[str, Any]:

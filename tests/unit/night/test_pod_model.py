@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from control_plane.pod_model import said_of
+from control_plane.night.pod_model import pod_model_of
 
 from ebbtide.settings import load_stack
 from ebbtide.simulator.cluster.model import Taint, WorkloadModel
-from ebbtide.simulator.strategies import Strategy, cluster_plan
-from tests.builders_components import ROOT, demo_stack
-from tests.builders_kube import deployment
+from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from tests.builders.components import ROOT, demo_stack
+from tests.control_plane.support.kube import deployment
 
 TERM = "requiredDuringSchedulingIgnoredDuringExecution"
 BY_CATEGORY = {"key": "ebbtide.dev/category", "operator": "In", "values": ["flexible", "worker"]}
@@ -31,7 +31,7 @@ def apart(selector: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def model(**changes: Any) -> WorkloadModel:
-    return said_of(pod(**changes), "apps/api").model
+    return pod_model_of(pod(**changes), "apps/api").model
 
 
 def test_requests_and_selector_are_taken_over() -> None:
@@ -79,7 +79,7 @@ UNSAYABLE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", UNSAYABLE)
 def test_what_the_model_cannot_say_is_named(case: str) -> None:
-    (unsaid,) = said_of(pod(**UNSAYABLE[case]), "apps/api").unsaid
+    (unsaid,) = pod_model_of(pod(**UNSAYABLE[case]), "apps/api").unsaid
 
     assert unsaid
 
@@ -88,7 +88,7 @@ def test_preferences_need_no_word() -> None:
     spread = {"whenUnsatisfiable": "ScheduleAnyway", "topologyKey": "kubernetes.io/hostname"}
     preferred = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 50}]}}
 
-    assert said_of(pod(topologySpreadConstraints=[spread], affinity=preferred), "apps/api").unsaid == ()
+    assert pod_model_of(pod(topologySpreadConstraints=[spread], affinity=preferred), "apps/api").unsaid == ()
 
 
 def test_safe_to_evict_and_files_on_the_node_are_seen() -> None:
@@ -115,13 +115,13 @@ def test_rendered_workers_are_the_simulations_own() -> None:
     plan = cluster_plan(load_stack("demo", ROOT), Strategy.FIXED_FLEXIBLE)
 
     for name, expected in plan.workers.items():
-        seen = said_of(rendered[name], name).model
+        seen = pod_model_of(rendered[name], name).model
         assert (seen.cpu_m, seen.memory_mib, seen.gpu) == (expected.cpu_m, expected.memory_mib, expected.gpu)
         assert (seen.node_selector, seen.tolerations) == (expected.node_selector, expected.tolerations)
         assert (seen.category, seen.grace_s) == (expected.category, expected.grace_s)
 
 
 def test_a_pod_that_asks_for_nothing_takes_no_room() -> None:
-    seen = said_of(deployment("train", "workers")["spec"]["template"], "workers/train").model
+    seen = pod_model_of(deployment("train", "workers")["spec"]["template"], "workers/train").model
 
     assert (seen.cpu_m, seen.memory_mib, seen.gpu) == (0, 0, 0)

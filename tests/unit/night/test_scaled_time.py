@@ -5,8 +5,8 @@ import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from control_plane.paced import Paced
-from control_plane.scaled import ScaledClock
+from control_plane.night.paced import Paced
+from control_plane.night.scaled import ScaledClock
 
 START = datetime(2026, 6, 2, 22, 0, tzinfo=UTC)
 IN_BERLIN = START.astimezone(timezone(timedelta(hours=2)))

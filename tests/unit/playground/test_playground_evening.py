@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from control_plane.playground_evening import BEFORE_CLOSING, is_evening, start_of_show, title_of
+from control_plane.playground.evening import BEFORE_CLOSING, is_evening, start_of_show, title_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
-from tests.builders_controllers import NOON, OFFICE
-from tests.builders_playground import CONFIG
+from tests.builders.controllers import NOON, OFFICE
+from tests.unit.playground.moments import CONFIG
 
 NIGHT_LONG = timedelta(hours=16)
 FRIDAY = datetime(2026, 3, 6, 12, tzinfo=UTC)

@@ -1,12 +1,14 @@
 """What an afternoon leaves: nodes of each group, and disks for those who ask."""
 
-from control_plane.playground_ground import ground_of, volume_for
+from control_plane.playground.ground import ground_of, volume_for
 
+from ebbtide.labels import NodeKind
 from ebbtide.settings import StackSettings
-from ebbtide.settings.workloads import WorkloadSettings
-from ebbtide.simulator.strategies import ClusterPlan, Strategy, cluster_plan
-from ebbtide.vocabulary.labels import Category, NodeKind
-from tests.builders_stack import SIZE, group_settings, stack_settings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.world.world import ClusterPlan
+from ebbtide.vocabulary.labels import Category
+from tests.builders.stack import SIZE, group_settings, stack_settings
 
 
 def plan_of(settings: StackSettings) -> ClusterPlan:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from control_plane.playground_jobs import MOST_WORKERS, Submission, small, submissions
+from control_plane.playground.jobs import MOST_WORKERS, Submission, small, submissions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.vocabulary.controller_config import ControllerConfig, Floor, Morning, RedisEndpoint
-from tests.builders_controllers import NOON, OFFICE, config, pool_policy
+from tests.builders.controllers import NOON, OFFICE, config, pool_policy
 
 HERE = RedisEndpoint(host="127.0.0.1", port=1)
 ONE_DAY = timedelta(hours=24)

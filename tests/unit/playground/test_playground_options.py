@@ -1,7 +1,7 @@
 """What may be asked of the playground, and how a wrong wish is answered."""
 
 import pytest
-from control_plane.playground_options import Options, Unplayable, parse
+from control_plane.playground.options import Options, Unplayable, parse
 
 WRONG = {
     "a time of day that is none": (["--start", "25:00"], "--start"),

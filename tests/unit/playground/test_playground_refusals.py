@@ -4,9 +4,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from control_plane.playground import main
+from control_plane.playground.__main__ import main
 
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
 
 
 @pytest.fixture(autouse=True)

@@ -3,12 +3,12 @@
 import io
 
 import pytest
-from control_plane.playground_screen import Screen, View, block, cells_of, picture
+from control_plane.playground.screen import Screen, View, block, cells_of, picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.builders_playground import leaving, node_seen, seen, view
+from tests.unit.playground.moments import leaving, node_seen, seen, view
 
 SHARES = st.dictionaries(st.sampled_from(["fixed", "flexible", "worker", "system"]), st.floats(0.001, 1.0))
 MANY = [node_seen(f"flexible-{number}") for number in range(1, 41)]

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from control_plane.playground_seen import NodeSeen, NodeState, budgets_of, nodes_of
+from control_plane.playground.seen import NodeSeen, NodeState, budgets_of, nodes_of
 
-from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP
-from tests.builders_playground import CONFIG
+from ebbtide.labels import NODE_GROUP
+from ebbtide.vocabulary.labels import CATEGORY
+from tests.unit.playground.moments import CONFIG
 
 
 def node(name: str, group: str = "flexible", *, ready: str = "True", **metadata: Any) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import pytest
-from control_plane.playground_seen import JobsSeen, Seen
-from control_plane.playground_story import Story, summary
+from control_plane.playground.seen import JobsSeen, Seen
+from control_plane.playground.story import Story, summary
 
-from tests.builders_controllers import NIGHT, NOON
-from tests.builders_playground import CONFIG, EVENING, RATES, leaving, moved, node_seen, pool_seen, seen
+from tests.builders.controllers import NIGHT, NOON
+from tests.unit.playground.moments import CONFIG, EVENING, RATES, leaving, moved, node_seen, pool_seen, seen
 
 
 def told(*looks: Seen) -> list[str]:

@@ -1,17 +1,15 @@
 """A page as JSON, and the schema that tools may rely on."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from ebbtide.preview.as_json import as_json, json_schema, schema_text
 from ebbtide.preview.document import CustomerPreview, PreviewDocument
-from tests.builders_preview import customer, document, nights
-
-ROOT = Path(__file__).parents[3]
+from ebbtide.preview.render.as_json import as_json, json_schema, schema_text
+from tests.builders.preview import customer, danger, document, nights
+from tests.paths import ROOT
 
 
 def faults(text: str) -> list[str]:
@@ -53,3 +51,10 @@ def test_instants_are_written_with_their_offset_and_kinds_by_name() -> None:
     assert page["nights"]["rows"][0]["opens"] == "2026-11-20T12:00:00+00:00"
     assert page["counts"]["update"] == 1
     assert page["simulated"]["usd"] == [30, 24]
+
+
+def test_an_impact_keeps_its_former_name_for_one_release() -> None:
+    page = json.loads(as_json(document(customer(dangers=(danger(),)))))
+
+    (shown,) = page["customers"][0]["dangers"]
+    assert shown["blast"] == shown["impact"] == "up to 20 nodes; 4 services"

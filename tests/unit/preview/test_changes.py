@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.preview.answers import identifier
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
-from ebbtide.preview.resources import Resource
+from ebbtide.recording.answers import identifier
+from ebbtide.recording.resources import Resource
 
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 GROUP = "aws:eks/nodeGroup:NodeGroup"

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.preview.comparison import _node_hours_open, business_hours_a_month, compare_costs
+from ebbtide.preview.cost.comparison import _node_hours_open, business_hours_a_month, compare_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine
-from ebbtide.settings.node_groups import NodeGroupSettings
-from tests.builders_existing import onprem
-from tests.builders_settings import loaded, shortest
-from tests.builders_stack import group_settings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from tests.builders.existing import onprem
+from tests.builders.settings import loaded, shortest
+from tests.builders.stack import group_settings
 
 STEADY = """
     ebbtide:nodeGroups:
@@ -54,7 +54,7 @@ def test_totals_add_up_and_one_open_line_leaves_them_open(tmp_path: Path) -> Non
     comparison = compared(shortest(more=USAGE), shortest(more=half), tmp_path)
 
     assert comparison.before is not None
-    assert comparison.before.at_usage == pytest.approx(1438.50, abs=0.01)  # the first of docs/bills.md
+    assert comparison.before.at_usage == pytest.approx(1438.50, abs=0.01)  # the first of docs/reference/bills.md
     assert comparison.after is not None
     assert comparison.after.at_max == pytest.approx(13_754.60, abs=0.01)
     assert comparison.after.at_usage is None
@@ -110,7 +110,7 @@ def test_a_fleet_that_never_changes_is_split_by_the_hours(tmp_path: Path) -> Non
 
     assert comparison.open_hours == pytest.approx((261, 217.5))
     assert comparison.closed_hours == pytest.approx((469, 512.5))
-    whole = 3 * 294.336 + 4 * 588.672 + 28 + 73 + 32.85 + 3.65 + 1 + 0.64  # the third of docs/bills.md
+    whole = 3 * 294.336 + 4 * 588.672 + 28 + 73 + 32.85 + 3.65 + 1 + 0.64  # the third of docs/reference/bills.md
     assert comparison.open_usd == pytest.approx((whole * 261 / 730, whole * 217.5 / 730))
     assert comparison.closed_usd == pytest.approx((whole * 469 / 730, whole * 512.5 / 730))
 

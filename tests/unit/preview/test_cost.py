@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.preview.cost import GroupCost, group_costs
-from tests.builders_settings import loaded, shortest
+from ebbtide.preview.cost.comparison import compare_costs
+from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures
+from ebbtide.preview.render.stack import stack_parts
+from tests.builders.settings import loaded, shortest
 
 GROUPS = """
     ebbtide:nodeGroups:
@@ -123,3 +125,73 @@ def test_a_cache_is_billed_by_the_node_and_one_without_a_price_is_left_open(tmp_
     assert unpriced["ElastiCache node (2)"].usd_at_min is None
     assert "cache.r6gd.xlarge" in unpriced["ElastiCache node (2)"].note
     assert not [name for name in lines(shortest(), tmp_path) if name.startswith("ElastiCache")]
+
+
+def test_load_balancers_are_named_beside_the_bill_and_their_public_addresses_are_on_it(tmp_path: Path) -> None:
+    pod = "category: flexible, image: api:1, cpu: 1, memory: 1Gi, ports: { http: 80 }"
+    text = shortest(
+        more=f"""
+        ebbtide:workloads:
+          api: {{ {pod}, expose: {{ public: true }} }}
+          web: {{ {pod}, expose: {{}} }}
+          own: {{ {pod} }}
+        """
+    )
+
+    settings = loaded(text, tmp_path)
+    (missing,) = not_in_figures(settings)
+
+    assert "2 network load balancers (api, web)" in missing
+    assert missing in stack_parts(settings, ())
+    assert missing in compare_costs(None, settings).confidence
+    assert not_in_figures(loaded(shortest(), tmp_path)) == ()
+    assert lines(text, tmp_path)["public IPv4 address (3)"].usd_at_min == pytest.approx(3 * 3.65)
+
+
+VOLUMES = """
+    ebbtide:workloads:
+      db:
+        category: fixed
+        kind: stateful-set
+        image: example.com/pg:17
+        replicas: 2
+        cpu: 1
+        memory: 1Gi
+        volumes: { data: { perPod: 100Gi, at: /data }, log: { perPod: 10Gi, class: gp3, at: /log } }
+"""
+
+
+def test_snapshots_are_not_in_the_figures_and_named_as_such(tmp_path: Path) -> None:
+    saved = VOLUMES.replace("perPod: 100Gi,", "perPod: 100Gi, snapshots: { every: 24h, keep: 7 },")
+
+    (missing,) = not_in_figures(loaded(shortest(more=GROUPS + saved), tmp_path))
+
+    assert missing.startswith("without the snapshots of ")
+    assert ".data, which AWS bills" in missing
+    assert not_in_figures(loaded(shortest(more=GROUPS + VOLUMES), tmp_path)) == ()
+
+
+def test_disks_of_services_are_paid_all_month_one_for_each_pod(tmp_path: Path) -> None:
+    bill = lines(shortest(more=GROUPS + VOLUMES), tmp_path, fixed=1, flexible=1)
+
+    # two pods with 100 and 10 GB each, at 0.08 a GB
+    volumes = bill["service volume (4)"]
+    assert volumes.usd_at_min == volumes.usd_at_max == volumes.usd_at_usage == pytest.approx(2 * 110 * 0.08)
+    assert volumes.note == ""
+
+
+def test_a_disk_of_a_class_of_ones_own_is_not_priced_and_says_so(tmp_path: Path) -> None:
+    text = shortest(more=GROUPS + VOLUMES.replace("gp3", "fast"))
+
+    bill = lines(text, tmp_path, fixed=1, flexible=1)
+
+    assert bill["service volume (2)"].usd_at_usage == pytest.approx(2 * 100 * 0.08)
+    assert bill["service volume of class fast (2)"].usd_at_usage is None
+    assert "not priced" in bill["service volume of class fast (2)"].note
+    whole = compare_costs(None, loaded(text, tmp_path))
+    assert whole.after is not None
+    assert whole.after.at_min is None
+
+
+def test_a_stack_without_such_disks_has_no_line_for_them(tmp_path: Path) -> None:
+    assert [name for name in lines(shortest(more=GROUPS), tmp_path) if "service volume" in name] == []

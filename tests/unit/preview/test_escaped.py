@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.preview.escaped import code, escaped, fenced, one_line
-from tests.builders_preview import Seen
+from ebbtide.preview.render.escaped import code, escaped, fenced, one_line
+from tests.builders.preview import Seen
 
 SPACE = "\N{ZERO WIDTH SPACE}"
 HOSTILE = [

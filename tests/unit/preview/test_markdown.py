@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.preview.document import Amounts, ChangeKind, OwnedRow, Severity, Verdict
-from ebbtide.preview.markdown import markdown
-from tests.builders_preview import Seen, change, cost, customer, danger, document, fifty, policy
+from ebbtide.policies.rule import Severity
+from ebbtide.preview.document import Amounts, ChangeKind, OwnedRow, StackVerdict
+from ebbtide.preview.render.markdown import markdown
+from tests.builders.preview import Seen, change, cost, customer, danger, document, fifty, policy
 
 HOSTILE = "api</td></details>`|@ops<!-- x -->"
 
@@ -114,7 +115,7 @@ def test_nothing_of_a_lower_rank_takes_the_room_of_what_is_left_out() -> None:
 
 
 def test_a_difference_names_what_forces_a_replacement() -> None:
-    replaced = customer(verdict=Verdict.ATTENTION, changes=(change(kind=ChangeKind.REPLACE),))
+    replaced = customer(verdict=StackVerdict.ATTENTION, changes=(change(kind=ChangeKind.REPLACE),))
     comment = markdown(document(replaced))
 
     assert "- replace Deployment train (forced by spec.selector)" in comment

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.settings.model import StackSettings
-from tests.builders_nights import changes, nights, stack_with, with_morning
+from tests.builders.nights import changes, nights, stack_with, with_morning
 
 PLAN = {"pool": "train", "at": "02:00", "for": timedelta(hours=2), "workers": 6}
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders_nights import at, nights, stack_with, with_morning
+from tests.builders.nights import at, nights, stack_with, with_morning
 
 DAY = timedelta(days=1)
 

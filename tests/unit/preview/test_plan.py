@@ -9,10 +9,10 @@ import yaml
 
 from ebbtide.preview.document import ChangeKind, ResourceChange
 from ebbtide.preview.plan import PlanUnusable, plan_of, planned_changes, read_plan
-from ebbtide.preview.resources import Resource
+from ebbtide.recording.resources import Resource
 from ebbtide.settings.load import stack_of_text
-from tests.builders_mutants import CANARY
-from tests.builders_settings import SHORTEST
+from tests.builders.mutants import CANARY
+from tests.builders.settings import SHORTEST
 
 POOL = "urn:pulumi:acme::ebbtide::ebbtide:components:WorkerPool::train"
 WORKERS = f"{POOL.removesuffix('::train')}$kubernetes:apps/v1:Deployment::train-workers"

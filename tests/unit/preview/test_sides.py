@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ebbtide.preview import sides
-from ebbtide.preview.resources import Resource
 from ebbtide.preview.sides import NoSuchRef, Side, code_note, side_at, side_now
+from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings
-from tests.builders_settings import SHORTEST
-from tests.builders_sides import Repository, with_max
+from tests.builders.settings import SHORTEST
+from tests.builders.sides import Repository, with_max
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_a_file_that_is_gone_now_is_named(repository: Repository) -> None:
 
 @pytest.mark.parametrize("ref", ["nope", "", "--help", "-", "HEAD:stacks", "a b", "a\nb", "nope...HEAD", "HEAD~99"])
 def test_a_ref_that_is_no_commit_is_one_line(repository: Repository, ref: str) -> None:
-    assert "is no commit of this repository" in refusal(repository, ref)
+    assert "is not a commit of this repository" in refusal(repository, ref)
 
 
 def test_a_branch_that_only_the_remote_has_is_suggested(repository: Repository) -> None:
@@ -145,7 +145,7 @@ def test_a_link_in_place_of_a_file_is_not_followed(repository: Repository) -> No
     repository.git("add", "--all")
     repository.git("commit", "--quiet", "--message", "a link")
 
-    assert "is no plain file" in refusal(repository, "HEAD")
+    assert "is not a plain file" in refusal(repository, "HEAD")
 
 
 def test_git_neither_fetches_nor_asks_for_a_password(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

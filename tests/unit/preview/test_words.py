@@ -4,8 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.preview.document import ChangeKind, CustomerPreview, PreviewDocument, ResourceChange, Simulated, Verdict
-from ebbtide.preview.words import change_title, changes_text, compared, simulated_over, simulated_rows
+from ebbtide.preview.document import (
+    ChangeKind,
+    CustomerPreview,
+    PreviewDocument,
+    ResourceChange,
+    Simulated,
+    StackVerdict,
+)
+from ebbtide.preview.render.words import change_title, changes_text, compared, simulated_over, simulated_rows
 
 
 def replaced(*reasons: str, lowers: bool = False) -> ResourceChange:
@@ -16,15 +23,15 @@ def replaced(*reasons: str, lowers: bool = False) -> ResourceChange:
 
 def test_a_replacement_says_what_forces_it_and_what_it_goes_with() -> None:
     assert change_title(replaced("tag.key", lowers=True)) == (
-        "replace Tag label (forced by tag.key; the old one goes first)"
+        "replace Tag label (forced by tag.key; the old one is deleted first)"
     )
     assert change_title(replaced("deletedWith follows flexible-a-nodes")) == (
-        "replace Tag label (goes with flexible-a-nodes)"
+        "replace Tag label (deleted with flexible-a-nodes)"
     )
 
 
 def page(against: str, *, new: bool) -> PreviewDocument:
-    customer = CustomerPreview(stack="acme", verdict=Verdict.SAFE, counts={}, new=new)
+    customer = CustomerPreview(stack="acme", verdict=StackVerdict.SAFE, counts={}, new=new)
     return PreviewDocument(against=against, customers=(customer,))
 
 
@@ -55,15 +62,16 @@ def test_a_replay_says_of_how_much_it_is() -> None:
 
 
 def test_a_replay_without_a_side_before_shows_the_other_alone() -> None:
-    both = ["10 → 8", "30 → 24", "60 s → 2.0 min", "0", "3 → 0", "95 → 97 %"]
-    later = ["8", "24", "2.0 min", "0", "0", "97 %"]
+    both = ["10 → 8", "30 → 24", "1 min 00 s → 2 min 01 s", "0", "3 → 0", "95 → 97 %"]
+    later = ["8", "24", "2 min 01 s", "0", "0", "97 %"]
 
     assert [figure for _, figure in simulated_rows(replayed(7))] == both
     assert [figure for _, figure in simulated_rows(replayed(7, before=False))] == later
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"), [(0, "0 s"), (119, "119 s"), (7200, "2.0 h"), (172_800, "2.0 days"), (507_012, "5.9 days")]
+    ("seconds", "shown"),
+    [(0, "0 s"), (119, "1 min 59 s"), (7200, "2 h 00 min"), (172_800, "2 d 0 h"), (507_012, "5 d 21 h")],
 )
 def test_a_wait_is_told_in_a_unit_that_fits(seconds: float, shown: str) -> None:
     waited = replace(replayed(7), p95_wait=(seconds, seconds))
@@ -72,7 +80,7 @@ def test_a_wait_is_told_in_a_unit_that_fits(seconds: float, shown: str) -> None:
 
 
 def test_no_change_is_only_said_where_all_could_be_read() -> None:
-    nothing = CustomerPreview(stack="acme", verdict=Verdict.SAFE, counts={ChangeKind.CREATE: 0})
+    nothing = CustomerPreview(stack="acme", verdict=StackVerdict.SAFE, counts={ChangeKind.CREATE: 0})
 
     assert changes_text(nothing) == "no change"
     assert changes_text(replace(nothing, incomplete=True)) == "changes not known"

@@ -1,4 +1,4 @@
-"""What AWS's answers mean. The answers are written by hand in the documented shapes (`tests.builders_prices`)."""
+"""What AWS's answers mean. They are written by hand in the documented shapes (`tests.unit.prices.aws_stand_in`)."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from ebbtide.prices.aws_answers import (
     spot_means,
     spot_points,
 )
-from tests.builders_prices import (
+from tests.unit.prices.aws_stand_in import (
     NOW,
     SERVICES,
     START,

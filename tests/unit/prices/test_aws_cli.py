@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.prices.aws_cli import AwsCommand, AwsRefused, NoAws, Question
-from tests.builders_prices import Said, StandInAws, refused
+from tests.unit.prices.aws_stand_in import Said, StandInAws, refused
 
 QUESTION = Question(
     command=("pricing", "get-products"),

@@ -21,7 +21,7 @@ from ebbtide.prices.book import (
     read_book,
 )
 from ebbtide.prices.tables import ENVIRONMENT, in_use, shipped
-from tests.builders_components import ROOT
+from tests.builders.components import ROOT
 
 DATA = ROOT / "ebbtide" / "prices" / "data"
 

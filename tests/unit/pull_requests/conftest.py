@@ -4,7 +4,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.builders_github import FastClock, Hub, github
+from tests.unit.pull_requests.github_stand_in import FastClock, Hub, github
 
 
 @pytest.fixture

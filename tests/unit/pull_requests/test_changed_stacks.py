@@ -21,8 +21,8 @@ STACKS = ("acme", "demo")
         ([], ()),
         (["stacks/Pulumi.acme.yaml"], ("acme",)),
         (["stacks/Pulumi.acme.yaml", "docs/life.md", "README.md", "tests/unit/test_size.py"], ("acme",)),
-        (["docs/life.md", "Makefile", ".github/workflows/ci.yml"], ()),
-        (["components/budget.py"], STACKS),
+        (["docs/life.md", "tools/docs/site.py", "Makefile", ".github/workflows/ci.yml"], ()),
+        (["components/pods/budget.py"], STACKS),
         (["stacks/Pulumi.acme.yaml", "tools/locks/dev.txt"], STACKS),
         (["Pulumi.yaml"], STACKS),
         (["ebbtide/prices/data/ec2.csv"], STACKS),
@@ -116,7 +116,7 @@ def test_a_renamed_stack_is_one_that_came_and_one_that_went(repository: Path) ->
 
     assert json.loads(said.stdout) == ["acme-eu"]
     assert json.loads(changed("main", "--gone").stdout) == ["acme"]
-    assert "stack acme: its file is gone; what it made stays until `pulumi destroy`" in said.stderr
+    assert "stack acme: its file is gone; its resources stay until `pulumi destroy`" in said.stderr
 
 
 def test_why_it_is_all_stacks_is_said_beside_the_array(repository: Path) -> None:

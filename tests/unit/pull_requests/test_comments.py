@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.pull_requests.comments import Done, PullRequest, Written, marker_line, put_comment
 from ebbtide.pull_requests.github import GithubApi, Refused, Unreachable
-from tests.builders_github import REPO, SOMEBODY, TOKEN, FastClock, Hub, Trouble
+from tests.unit.pull_requests.github_stand_in import REPO, SOMEBODY, TOKEN, FastClock, Hub, Trouble
 
 OLD = f"{marker_line('preview')}\nold"
 NEW = f"{marker_line('preview')}\nnew"

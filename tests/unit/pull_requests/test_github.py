@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.pull_requests.github import GithubApi, GithubError, Refused, Unreachable
-from tests.builders_github import REPO, TOKEN, FastClock, Hub, Trouble
+from tests.unit.pull_requests.github_stand_in import REPO, TOKEN, FastClock, Hub, Trouble
 
 COMMENTS = f"/repos/{REPO}/issues/7/comments?per_page=100&page=1"
 

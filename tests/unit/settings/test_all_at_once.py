@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_settings import problem_of, problems_of, shortest
+from tests.builders.settings import problem_of, problems_of, shortest
 
 MANY_FAULTS = """\
 config:
@@ -117,7 +117,10 @@ SPOT = "ebbtide:nodeGroups: { spot: { max: 4 } }"
     ("text", "paths"),
     [
         (shortest(train="min: 9, maxx: 3"), ["train.maxx", "train.min"]),
-        (shortest(train="calm: soon").replace("cpu: 4,", "cpu: 400,"), ["train", "train.calm"]),
+        (
+            shortest(train="stabilizationWindow: soon").replace("cpu: 4,", "cpu: 400,"),
+            ["train", "train.stabilizationWindow"],
+        ),
         (shortest().replace("cpu: 4, memory: 16Gi", "cpu: 400, memory: lots"), ["train", "train.memory"]),
         (shortest(train="gpu: two").replace("cpu: 4,", "cpu: 400,"), ["train", "train.gpu"]),
         (shortest(train="nodeGroup: 7").replace("cpu: 4,", "cpu: 400,"), ["train", "train.nodeGroup"]),
@@ -126,7 +129,10 @@ SPOT = "ebbtide:nodeGroups: { spot: { max: 4 } }"
         (shortest(train="nodeGroup: fixed").replace("cpu: 4,", "cpu: 12,"), ["train.nodeGroup"]),
         # may want GPUs, so the default group for them is not missing
         (shortest(train="gpu: two, nodeGroup: gpu"), ["train.gpu"]),
-        (shortest(train="nodeGroup: spot, calm: soon", more=SPOT), ["train.calm", "train.longestJob"]),
+        (
+            shortest(train="nodeGroup: spot, stabilizationWindow: soon", more=SPOT),
+            ["train.longestJob", "train.stabilizationWindow"],
+        ),
     ],
 )
 def test_a_pool_is_checked_by_what_can_be_read_of_it(text: str, paths: list[str], tmp_path: Path) -> None:
@@ -137,7 +143,7 @@ def test_a_pool_is_checked_by_what_can_be_read_of_it(text: str, paths: list[str]
 def test_a_shared_queue_is_told_though_its_source_is_bad(source: str, tmp_path: Path) -> None:
     text = shortest() + f"    eval: {{ source: {{ {source} }} }}\n"
 
-    assert "a queue of one pool alone" in {problem.wanted for problem in problems_of(text, tmp_path)}
+    assert "queue.shared" in {problem.code for problem in problems_of(text, tmp_path)}
 
 
 def test_what_could_not_be_read_is_left_out_of_the_size(tmp_path: Path) -> None:
@@ -172,7 +178,7 @@ def test_a_pod_is_not_blamed_while_its_group_is_unknown(groups: str, tmp_path: P
 def test_a_section_without_names_leaves_no_name_to_miss(tmp_path: Path) -> None:
     more = "ebbtide:nodeGroups: [big]\nebbtide:costs: { expectedNodeHours: { big: 3 } }"
 
-    assert "wanted a mapping of names" in problem_of(shortest(train="nodeGroup: big", more=more), tmp_path)
+    assert problem_of(shortest(train="nodeGroup: big", more=more), tmp_path).tells("type.mapping")
 
 
 def test_work_planned_for_a_bad_night_still_names_its_pool(tmp_path: Path) -> None:

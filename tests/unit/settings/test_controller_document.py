@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ebbtide.settings import controller_config, load_stack
 from ebbtide.vocabulary.controller_config import BudgetPolicy, Floor, Morning, RedisEndpoint, dump, load
-from tests.builders_settings import SHORTEST, loaded, shortest
+from tests.builders.settings import SHORTEST, loaded, shortest
+from tests.paths import ROOT
 
 REDIS = RedisEndpoint(host="ebbtide-redis")
-ROOT = Path(__file__).parents[3]
 TRAIN = SHORTEST.splitlines()[-1].strip()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import warnings_of
-from tests.builders_settings import loaded, problem_of, problems_of, shortest
+from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
 
 
 def test_a_pod_larger_than_every_node_is_told_the_largest_that_fits(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_the_largest_pod_that_is_named_does_fit(tmp_path: Path) -> None:
     text = shortest().replace("cpu: 4, memory: 16Gi", "cpu: 15.7, memory: 57541Mi")
 
     assert loaded(text, tmp_path).workers["train"].node_group == "flexible"
-    assert "15701m CPU" in problem_of(text.replace("15.7,", "15.701,"), tmp_path)
+    assert problem_of(text.replace("15.7,", "15.701,"), tmp_path).tells("pod.too-large", "15701m")
 
 
 @pytest.mark.parametrize(
@@ -31,42 +31,45 @@ def test_the_largest_pod_that_is_named_does_fit(tmp_path: Path) -> None:
     [
         (
             "flexible: { instanceTypes: [m7i.4xlarge, m7i.8xlarge], max: 4 }",
-            "wanted instance types of one shape, found m7i",
+            ("node-group.shapes", "found m7i"),
         ),
-        ("flexible: { instanceTypes: [m7i.4xlarge, m7g.4xlarge], max: 4 }", "16 vCPU 64 GiB 0 GPU arm64"),
+        (
+            "flexible: { instanceTypes: [m7i.4xlarge, m7g.4xlarge], max: 4 }",
+            ("node-group.shapes", "16", "64", "0", "arm64"),
+        ),
         (
             "flexible: { instanceTypes: [m7i.4xlrge], max: 4 }",
-            "found 'm7i.4xlrge' (for example m7i.4xlarge); did you mean",
+            ("instance-type.unknown", "found 'm7i.4xlrge'", "(for example m7i.4xlarge)", "did you mean"),
         ),
-        ("flexible: { instanceTypes: [g5.4xlarge], max: 4 }", "wanted types without GPUs, or kind: gpu"),
-        ("gpu: { instanceTypes: [m7i.4xlarge], max: 4 }", "wanted types with GPUs"),
-        ("flexible: { instanceTypes: [], max: 4 }", "wanted at least one entry"),
-        ("flexible: { instanceTypes: [m7i.4xlarge, m7i.4xlarge], max: 4 }", "each instance type once"),
-        ("flexible: { max: 1 }", "wanted at least 2, one node for each zone, found 1"),
-        ("flexible: { min: 5, max: 4 }", "flexible.min: wanted at most max, which is 4, found 5"),
-        ("fixed: { min: 0 }", "fixed.min: wanted at least 1: fixed pods and the controller need a node, found 0"),
+        ("flexible: { instanceTypes: [g5.4xlarge], max: 4 }", ("node-group.gpus",)),
+        ("gpu: { instanceTypes: [m7i.4xlarge], max: 4 }", ("node-group.gpus",)),
+        ("flexible: { instanceTypes: [], max: 4 }", ("list.empty",)),
+        ("flexible: { instanceTypes: [m7i.4xlarge, m7i.4xlarge], max: 4 }", ("list.twice",)),
+        ("flexible: { max: 1 }", ("node-group.max-below-zones", "found 1", "2")),
+        ("flexible: { min: 5, max: 4 }", ("min.above-max", "flexible.min:", "found 5", "4")),
+        ("fixed: { min: 0 }", ("node-group.fixed-min", "fixed.min:", "found 0", "1")),
         (
             "spot: { instanceTypes: [m6i.2xlarge, m7i.2xlarge], max: 4 }",
-            "at least 4 types of one shape for spot nodes, found 2: m6i.2xlarge, m7i.2xlarge (for example [",
+            ("spot.few-types", "found 2: m6i.2xlarge, m7i.2xlarge", "(for example [", "4"),
         ),
         (
             "spot: { instanceTypes: [c7i.4xlarge], max: 4 }",
-            "m7i-flex.2xlarge]); of this shape only c7i.4xlarge, c6i.4xlarge are known: take another one",
+            ("spot.few-types", "m7i-flex.2xlarge", "c7i.4xlarge", "c6i.4xlarge"),
         ),
         (
             "spot: { instanceTypes: [m7i.2xlrge, m6i.2xlarge, m6a.2xlarge, m7i-flex.2xlarge], max: 4 }",
-            "did you mean m7i.2xlarge?",
+            ("instance-type.unknown", "did you mean m7i.2xlarge?"),
         ),
-        ("flexible: { max: 4, diskSize: 8 }", "flexible.diskSize: wanted a number of at least 20, found 8"),
-        ("flexible: { max: 4, diskSize: 50Gi }", "flexible.diskSize: wanted a whole number, found '50Gi'"),
-        ("flexible: { max: 4, priority: 100 }", "flexible.priority: wanted a number of at most 99, found 100"),
-        ("cheap: { max: 4 }", "cheap.kind: wanted this key (fixed, flexible, gpu or spot"),
-        ("cheap: { kind: spotty, max: 4 }", "did you mean spot?"),
-        ("Flexible: { kind: flexible, max: 4 }", "wanted a name of lower-case letters"),
+        ("flexible: { max: 4, diskSize: 8 }", ("number.too-small", "flexible.diskSize:", "found 8", "20")),
+        ("flexible: { max: 4, diskSize: 50Gi }", ("type.whole-number", "flexible.diskSize:", "found '50Gi'")),
+        ("flexible: { max: 4, priority: 100 }", ("number.too-large", "flexible.priority:", "found 100", "99")),
+        ("cheap: { max: 4 }", ("key.missing", "cheap.kind:")),
+        ("cheap: { kind: spotty, max: 4 }", ("choice.unknown", "did you mean spot?")),
+        ("Flexible: { kind: flexible, max: 4 }", ("name.form",)),
     ],
 )
-def test_a_node_group_must_be_one_that_can_exist(groups: str, said: str, tmp_path: Path) -> None:
-    assert said in problem_of(shortest(more=f"ebbtide:nodeGroups: {{ {groups} }}"), tmp_path)
+def test_a_node_group_must_be_one_that_can_exist(groups: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(shortest(more=f"ebbtide:nodeGroups: {{ {groups} }}"), tmp_path).tells(*said)
 
 
 def test_two_pools_on_one_queue_are_refused(tmp_path: Path) -> None:
@@ -83,23 +86,23 @@ def test_two_pools_on_one_queue_are_refused(tmp_path: Path) -> None:
     [
         (
             "nodeGroup: spot",
-            "wanted at most 1h on spot nodes, which are taken back with two minutes' notice, found 12h",
+            ("spot.long-jobs", "1h", "found 12h"),
         ),
-        ("nodeGroup: flexibel", "wanted one of the node groups, found 'flexibel'; did you mean flexible?"),
-        ("nodeGroup: fixed", "wanted a group of kind flexible or spot, found 'fixed' of kind fixed"),
-        ("nodeGroup: spot, gpu: 1", "wanted a group of kind gpu, found 'spot' of kind spot"),
+        ("nodeGroup: flexibel", ("name.unknown", "found 'flexibel'", "did you mean flexible?")),
+        ("nodeGroup: fixed", ("node-group.kind", "flexible or spot", "found 'fixed' of kind fixed")),
+        ("nodeGroup: spot, gpu: 1", ("node-group.kind", "gpu", "found 'spot' of kind spot")),
     ],
 )
-def test_a_named_group_must_suit_its_pool(pool: str, said: str, tmp_path: Path) -> None:
+def test_a_named_group_must_suit_its_pool(pool: str, said: tuple[str, ...], tmp_path: Path) -> None:
     text = shortest(train=pool, more="ebbtide:nodeGroups: { spot: { max: 4 } }")
 
-    assert said in "\n".join(str(problem) for problem in problems_of(text, tmp_path))
+    assert any(told(problem).tells(*said) for problem in problems_of(text, tmp_path))
 
 
 def test_a_pool_too_large_for_the_group_it_names_is_refused(tmp_path: Path) -> None:
     text = shortest(train="nodeGroup: flexible").replace("memory: 16Gi", "memory: 64Gi")
 
-    assert "wanted a pod that fits a node of group flexible: cpu: 15.7, memory: 57541Mi" in problem_of(text, tmp_path)
+    assert problem_of(text, tmp_path).tells("pod.too-large", "15.7", "57541Mi")
 
 
 def test_workers_with_gpus_need_a_group_that_has_them(tmp_path: Path) -> None:
@@ -114,7 +117,7 @@ def test_workers_with_gpus_need_a_group_that_has_them(tmp_path: Path) -> None:
 def test_a_workload_must_fit_its_own_kind_of_node(tmp_path: Path) -> None:
     more = 'ebbtide:workloads: { head: { category: fixed, image: "a:1", cpu: 12, memory: 8Gi } }'
 
-    assert "head: wanted a pod that fits a fixed node" in problem_of(shortest(more=more), tmp_path)
+    assert problem_of(shortest(more=more), tmp_path).tells("pod.too-large", "head:")
     assert loaded(shortest(more=more.replace("fixed", "flexible")), tmp_path).workloads
 
 
@@ -129,13 +132,14 @@ def test_a_group_that_cannot_be_read_is_not_blamed_twice(tmp_path: Path) -> None
 def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:
     text = shortest(train="safeStop: false", more="aws:region: eu-north-1").replace("[train]", "[train, train-slow]")
 
-    warnings = "\n".join(warnings_of(loaded(text.replace("max: 4,", "max: 400,"), tmp_path)))
+    warnings = {it.code: it for it in warnings_of(loaded(text.replace("max: 4,", "max: 400,"), tmp_path))}
 
-    assert "controller.image: the default image is not named by digest" in warnings
-    assert "workers.train.source.queues: with several queues" in warnings
-    assert "workers.train.safeStop: without a safe stop" in warnings
-    assert "nodeGroups.flexible.max: 20 nodes, while its worker pools at their max need 134" in warnings
-    assert "no prices are known for this stack's region" in warnings
+    assert warnings["image.no-digest"].path == "controller.image"
+    assert warnings["source.several-queues"].path == "workers.train.source.queues"
+    assert warnings["safe-stop.none"].path == "workers.train.safeStop"
+    assert warnings["node-group.too-small"].path == "nodeGroups.flexible.max"
+    assert {"20", "134"} < set(warnings["node-group.too-small"].text.replace(";", "").split())
+    assert "region.no-prices" in warnings
 
 
 def test_flexible_services_that_do_not_say_when_they_are_ready_are_one_line(tmp_path: Path) -> None:
@@ -144,22 +148,20 @@ def test_flexible_services_that_do_not_say_when_they_are_ready_are_one_line(tmp_
     listed = ", ".join(f"{name}: {{ category: {category}, {service} }}" for name, category in names.items())
     warnings = warnings_of(loaded(shortest(more=f"ebbtide:workloads: {{ {listed} }}"), tmp_path))
 
-    (told,) = [line for line in warnings if "readiness" in line]
-    assert told.startswith(
-        "workloads: flexible and without a readiness probe: api, translate. A pod counts as ready as"
-    )
-    assert "one at a time does not hold" in told
+    (told,) = [it for it in warnings if it.code == "workloads.no-readiness-probe"]
+    assert "api, translate." in told.text
+    assert "store" not in told.text
 
 
 def test_a_pool_on_spot_nodes_is_told_that_nobody_tells_its_workers(tmp_path: Path) -> None:
     train = "nodeGroup: spot, safeStop: true"
     spot = shortest(train=train, more="ebbtide:nodeGroups: { spot: { max: 4 } }").replace("12h", "30m")
 
-    (told,) = [line for line in warnings_of(loaded(spot, tmp_path)) if "spot" in line]
-    assert told.startswith("workers.train.nodeGroup: spot buys spot nodes, whose workers are not told to stop before")
-    assert "docs/spot.md" in told
+    (told,) = [it for it in warnings_of(loaded(spot, tmp_path)) if "spot" in str(it)]
+    assert (told.code, told.path) == ("spot.workers-not-told", "workers.train.nodeGroup")
+    assert "docs/explanation/spot.md" in told.text
     elsewhere = spot.replace("nodeGroup: spot", "nodeGroup: flexible")
-    assert not [line for line in warnings_of(loaded(elsewhere, tmp_path)) if "spot" in line]
+    assert not [line for line in warnings_of(loaded(elsewhere, tmp_path)) if "spot" in str(line)]
 
 
 def test_a_stack_with_nothing_to_say_about_has_no_warnings(tmp_path: Path) -> None:

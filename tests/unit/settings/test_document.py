@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.settings.document import MOST_VALUES
-from ebbtide.settings.instance_types import _nearest
+from ebbtide.settings.file.document import MOST_VALUES
+from ebbtide.settings.file.scalars import differs
 from ebbtide.settings.load import MOST_BYTES
-from ebbtide.settings.scalars import differs
-from tests.builders_settings import problem_of, problems_of, shortest
+from ebbtide.settings.sections.node_groups import _nearest
+from tests.builders.settings import problem_of, problems_of, shortest
 
 
 @pytest.mark.parametrize(
@@ -56,15 +56,15 @@ def test_an_unquoted_time_is_to_be_quoted(tmp_path: Path) -> None:
 
 
 def test_norway_is_a_country(tmp_path: Path) -> None:
-    assert 'quote it: "NO"' in problem_of(shortest(hours="holidays: { country: NO }"), tmp_path)
+    assert problem_of(shortest(hours="holidays: { country: NO }"), tmp_path).tells("yaml.ambiguous", "quote it")
     assert "quote it" not in str(problems_of(shortest(hours='holidays: { country: "NOX" }'), tmp_path)[0])
 
 
 def test_an_ambiguous_key_is_refused_too(tmp_path: Path) -> None:
     text = shortest(more="ebbtide:costs: { tags: { on: call } }")
 
-    assert 'found the key on without quotes, which YAML 1.1 and 1.2 read differently; quote it: "on"' in problem_of(
-        text, tmp_path
+    assert problem_of(text, tmp_path).tells(
+        "yaml.ambiguous", "found the key on without quotes, which YAML 1.1 and 1.2 read differently", "quote it"
     )
 
 
@@ -90,13 +90,13 @@ def test_text_that_is_not_yaml_is_one_problem_with_its_line(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "config:\n", "config: [1]\n", "\x00"])
 def test_a_file_of_another_form_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    assert "wanted" in problem_of(text, tmp_path)
+    assert problem_of(text, tmp_path).code == ("yaml.control-character" if text == "\x00" else "file.form")
 
 
 def test_a_tag_is_refused_and_a_text_tag_is_quotes(tmp_path: Path) -> None:
-    assert "remove the tag" in problem_of(shortest().replace("max: 4", "max: !number 4"), tmp_path)
+    assert problem_of(shortest().replace("max: 4", "max: !number 4"), tmp_path).tells("yaml.tag", "remove the tag")
     tagged = shortest(hours="overnight: [{ pool: train, at: !!str 22:00, for: 2h, workers: 9 }]")
-    assert "at most the max of pool train, which is 4" in problem_of(tagged, tmp_path)
+    assert problem_of(tagged, tmp_path).tells("overnight.above-max", "4")
 
 
 def test_a_control_character_is_told_with_its_line_and_not_shown(tmp_path: Path) -> None:

@@ -1,16 +1,14 @@
 """Config as Pulumi hands it over gives the settings that the file gives."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from ebbtide.settings import StackInvalid, load_stack
-from ebbtide.settings.handed_over import settings_of_texts, value_of
-from tests.builders_mutants import as_pulumi_passes
-
-ROOT = Path(__file__).parents[3]
+from ebbtide.settings.load import settings_of_texts, value_of
+from tests.builders.mutants import as_pulumi_passes
+from tests.paths import ROOT
 
 
 def texts(name: str) -> dict[str, str]:

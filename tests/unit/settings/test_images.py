@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_settings import loaded, problem_of, problems_of, shortest
+from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
 
 DIGEST = "@sha256:" + "a" * 64
 ALL_BY_DIGEST = f"""
@@ -53,7 +53,7 @@ def test_a_gpu_stack_needs_the_device_plugins_digest_too(tmp_path: Path) -> None
         "cpu: 4, memory: 16Gi", "cpu: 2, memory: 8Gi"
     )
 
-    assert "ebbtide:images.devicePlugin: wanted an image named by digest" in problem_of(text, tmp_path)
+    assert problem_of(text, tmp_path).tells("image.no-digest", "ebbtide:images.devicePlugin:")
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,20 @@ def test_a_gpu_stack_needs_the_device_plugins_digest_too(tmp_path: Path) -> None
     ],
 )
 def test_an_image_that_this_stack_does_not_run_is_refused(more: str, at: str, tmp_path: Path) -> None:
-    assert f"{at}: wanted this key left out" in problem_of(shortest(more=more), tmp_path)
+    assert problem_of(shortest(more=more), tmp_path).tells("image.unused", f"{at}:")
 
 
 @pytest.mark.parametrize("registry", ["https://mirror.example.com", "mirror.example.com/hub/", "Mirror", "", "a b"])
 def test_a_registry_is_a_host_and_a_path(registry: str, tmp_path: Path) -> None:
     problem = problem_of(shortest(more=f"ebbtide:images: {{ registry: '{registry}' }}"), tmp_path)
 
-    assert "ebbtide:images.registry: wanted a registry, with a path if need be" in problem
+    assert problem.tells("registry.form", "ebbtide:images.registry:")
 
 
 def test_pull_secrets_are_named_once_each(tmp_path: Path) -> None:
     more = "ebbtide:images: { pullSecrets: [regcred, regcred, Bad_Name] }"
-    problems = [str(problem) for problem in problems_of(shortest(more=more), tmp_path)]
+    problems = [told(problem) for problem in problems_of(shortest(more=more), tmp_path)]
 
     assert len(problems) == 2
-    assert any("wanted each pull secret once, found 'regcred' twice" in problem for problem in problems)
-    assert any("pullSecrets[2]: wanted the name of a Kubernetes Secret" in problem for problem in problems)
+    assert any(problem.tells("list.twice", "pullSecrets:", "found 'regcred' twice") for problem in problems)
+    assert any(problem.tells("pull-secret.name", "pullSecrets[2]:") for problem in problems)

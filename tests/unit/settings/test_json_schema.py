@@ -1,16 +1,14 @@
 """The schema that editors use: in step with the models, and of one mind with them."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
 from ebbtide.settings import json_schema
 from ebbtide.settings.json_schema import schema_text
-from tests.builders_settings import shortest
+from tests.builders.settings import shortest
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 REGENERATE = "make schema"
 
 
@@ -43,6 +41,7 @@ def test_a_key_that_only_begins_like_a_taken_one_passes() -> None:
 
 def test_the_shortest_file_and_pulumis_own_keys_pass() -> None:
     more = "aws:region: us-east-1\nregistry:token: { secure: AAA }\nebbtide:redisPassword: { secure: AAA }"
+    more += "\nebbtide:digestKey: { secure: AAA }\nebbtide:secrets: { api: { tls.crt: { secure: AAA } } }"
 
     assert faults("encryptionsalt: v1:abc\n" + shortest(more=more)) == []
 
@@ -51,11 +50,16 @@ def test_the_shortest_file_and_pulumis_own_keys_pass() -> None:
     "broken",
     [
         shortest(train="maxx: 3"),
-        shortest(train="calm: -5m"),
+        shortest(train="stabilizationWindow: -5m"),
         shortest(train='gpu: "1"'),
         shortest(more="ebbtide:redis: { kind: elasticsearch }"),
         shortest(more="ebbtide:redis: { replicas: 6 }"),
         shortest(more="ebbtide:redisPassword: clear"),
+        shortest(more="ebbtide:digestKey: clear"),
+        shortest(more="ebbtide:secrets: { api: { TOKEN: clear } }"),
+        shortest(more="ebbtide:secrets: { api: { a/b: { secure: AAA } } }"),
+        shortest(more="ebbtide:secrets: { Api: { TOKEN: { secure: AAA } } }"),
+        shortest(more="ebbtide:secrets: { api: {} }"),
         shortest(more='ebbtide:cluster: { version: "1.29" }'),
         shortest(more="ebbtide:cluster: { zones: [a, i] }"),
         shortest(more="ebbtide:costs: { tags: { AWS:team: ml } }"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import Problem, StackInvalid, load_stack
-from tests.builders_mutants import CANARY, MEANING, WRITING, Mutant, bases, mutants
+from tests.builders.mutants import CANARY, MEANING, WRITING, Mutant, bases, mutants
 
 COUNT = 500
 WHOLE = ("UTF-8 text", "a mapping with config:")  # what is wanted of a file that has no lines

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.settings import warnings_of
-from ebbtide.settings.network import Nat, NetworkSettings
-from ebbtide.settings.types import ZONE_LETTERS
-from tests.builders_settings import loaded, problem_of, problems_of, shortest
+from ebbtide.settings.sections.network import Nat, NetworkSettings
+from ebbtide.settings.sections.types import ZONE_LETTERS
+from tests.builders.settings import loaded, problem_of, problems_of, shortest
 
 A, B, C = (f"{zone}: subnet-0000000{zone}" for zone in "abc")
 ZONES = st.lists(st.sampled_from(ZONE_LETTERS), min_size=2, max_size=4, unique=True)
@@ -17,6 +17,10 @@ ZONES = st.lists(st.sampled_from(ZONE_LETTERS), min_size=2, max_size=4, unique=T
 
 def file(network: str, *more: str) -> str:
     return shortest(more="\n".join((f"ebbtide:network: {{ {network} }}", *more)))
+
+
+def codes_of(text: str, folder: Path) -> set[str]:
+    return {caution.code for caution in warnings_of(loaded(text, folder))}
 
 
 def vpc(*subnets: str) -> str:
@@ -33,34 +37,37 @@ def test_a_file_without_the_section_has_one_gateway_and_nothing_to_pay_for_besid
 
 def test_a_closed_network_has_endpoints_without_asking(tmp_path: Path) -> None:
     assert loaded(file("nat: none"), tmp_path).network.endpoints
-    assert "endpoints: wanted true with nat: none" in problem_of(file("nat: none, endpoints: false"), tmp_path)
+    assert problem_of(file("nat: none, endpoints: false"), tmp_path).tells("endpoints.needed", "endpoints:")
 
 
 @pytest.mark.parametrize(
     ("network", "said"),
     [
-        ("nat: per-zon", "network.nat: wanted one of 'none', 'single', 'per-zone', found 'per-zon'"),
-        ("endpoints: some", "network.endpoints: wanted true or false, found 'some'"),
-        ('cidr: "10.0.0.0"', "network.cidr: wanted a block of private addresses from /16 to /20, found '10.0.0.0'"),
-        ('cidr: "10.0.3.0/16"', "did you mean 10.0.0.0/16?"),
-        ('cidr: "10.0.0.0/12"', "AWS makes no larger VPC"),
-        ('cidr: "10.0.0.0/24"', "less has no room for the pods of every zone"),
-        ('cidr: "172.32.0.0/16"', "private addresses begin with 10., with 172.16. to 172.31. or with 192.168."),
-        ("cidr: 16", "network.cidr: wanted a block of private addresses from /16 to /20, found 16"),
-        ("flowLogs: true", "network.flowLogs: wanted a mapping, found true (for example { retentionDays: 14 })"),
-        ("flowLogs: { retentionDays: 10 }", "flowLogs.retentionDays: wanted a number of days that CloudWatch takes"),
-        ("vpc: vpc-0a1b2c3d", "network.vpc: wanted a mapping"),
-        ("vpc: { id: vpc-0a1b2c3d }", "network.vpc.privateSubnets: wanted this key"),
-        (vpc(A, "b: subnet-b"), "network.vpc.privateSubnets.b: wanted the id of a subnet, found 'subnet-b'"),
+        ("nat: per-zon", ("choice.unknown", "network.nat:", "found 'per-zon'")),
+        ("endpoints: some", ("type.boolean", "network.endpoints:", "found 'some'")),
+        ('cidr: "10.0.0.0"', ("cidr.form", "network.cidr:", "found '10.0.0.0'", "/16", "/20")),
+        ('cidr: "10.0.3.0/16"', ("cidr.first-address", "did you mean 10.0.0.0/16?")),
+        ('cidr: "10.0.0.0/12"', ("cidr.too-large",)),
+        ('cidr: "10.0.0.0/24"', ("cidr.too-small",)),
+        ('cidr: "172.32.0.0/16"', ("cidr.public", "10", "172.16", "172.31", "192.168")),
+        ("cidr: 16", ("cidr.form", "network.cidr:", "found 16", "/16", "/20")),
+        ("flowLogs: true", ("type.mapping", "network.flowLogs:", "found true", "(for example { retentionDays: 14 })")),
+        ("flowLogs: { retentionDays: 10 }", ("log-retention.days", "flowLogs.retentionDays:")),
+        ("vpc: vpc-0a1b2c3d", ("type.mapping", "network.vpc:")),
+        ("vpc: { id: vpc-0a1b2c3d }", ("key.missing", "network.vpc.privateSubnets:")),
+        (vpc(A, "b: subnet-b"), ("subnet.id", "network.vpc.privateSubnets.b:", "found 'subnet-b'")),
         (
             vpc(A, "b: subnet-0000000a"),
-            "a subnet of its own for each zone, found subnet-0000000a for a and for b",
+            ("subnet.shared", "found subnet-0000000a for a and for b"),
         ),
-        (vpc(A, "us-east-1b: subnet-0000000b"), "found the key 'us-east-1b' (for example a); did you mean b?"),
+        (
+            vpc(A, "us-east-1b: subnet-0000000b"),
+            ("zone.letter", "found the key 'us-east-1b'", "(for example a)", "did you mean b?"),
+        ),
     ],
 )
-def test_a_network_that_cannot_be_is_refused(network: str, said: str, tmp_path: Path) -> None:
-    assert said in problem_of(file(network), tmp_path)
+def test_a_network_that_cannot_be_is_refused(network: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(file(network), tmp_path).tells(*said)
 
 
 def test_a_given_vpc_with_too_few_subnets_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -86,14 +93,14 @@ def test_a_given_vpc_leaves_its_ways_out_to_its_owner(tmp_path: Path) -> None:
     assert [problem.path.removeprefix("ebbtide:network.") for problem in problems] == [
         *("cidr", "endpoints", "flowLogs", "nat")
     ]
-    assert {problem.wanted.partition(",")[0] for problem in problems} >= {"cidr or vpc", "nat or vpc"}
+    assert {problem.code for problem in problems} == {"keys.not-both"}
 
 
 def test_a_closed_network_without_a_mirror_is_warned_about(tmp_path: Path) -> None:
     mirror = "ebbtide:images: { registry: 111122223333.dkr.ecr.us-east-1.amazonaws.com }"
 
-    assert any("network.nat: with none" in warning for warning in warnings_of(loaded(file("nat: none"), tmp_path)))
-    assert not any("network.nat" in warning for warning in warnings_of(loaded(file("nat: none", mirror), tmp_path)))
+    assert "nat.no-mirror" in codes_of(file("nat: none"), tmp_path)
+    assert "nat.no-mirror" not in codes_of(file("nat: none", mirror), tmp_path)
 
 
 def test_a_block_too_small_for_the_nodes_is_warned_about(tmp_path: Path) -> None:
@@ -101,15 +108,16 @@ def test_a_block_too_small_for_the_nodes_is_warned_about(tmp_path: Path) -> None
 
     # 256 addresses less 5, by 17 each: 14 nodes; the default groups may have 3 + 10 there, and one more group 5
     spot = "  ebbtide:nodeGroups: { spot: { max: 10 } }\n"
-    assert not any("network.cidr" in warning for warning in warnings_of(loaded(small, tmp_path)))
-    assert any("addresses for 14 nodes at most" in warning for warning in warnings_of(loaded(small + spot, tmp_path)))
-    assert not any("network.cidr" in warning for warning in warnings_of(loaded(large + spot, tmp_path)))
+    assert "cidr.too-few-addresses" not in codes_of(small, tmp_path)
+    (told,) = [it for it in warnings_of(loaded(small + spot, tmp_path)) if it.code == "cidr.too-few-addresses"]
+    assert "14 nodes" in told.text
+    assert "cidr.too-few-addresses" not in codes_of(large + spot, tmp_path)
 
 
 def test_more_than_four_zones_are_refused(tmp_path: Path) -> None:
     text = shortest(more="ebbtide:cluster: { zones: [a, b, c, d, e] }")
 
-    assert "ebbtide:cluster.zones: wanted at most four zones" in problem_of(text, tmp_path)
+    assert problem_of(text, tmp_path).tells("zones.too-many", "ebbtide:cluster.zones:")
 
 
 @given(zones=ZONES, nat=st.sampled_from(Nat))

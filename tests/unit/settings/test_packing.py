@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ebbtide.prices import Capacity
 from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import PodSize
-from tests.builders_settings import loaded, problem_of, shortest
+from tests.builders.settings import loaded, problem_of, shortest
 
 NODE = Capacity(cpu=8000, memory=32768, gpu=0, pods=10)
 SIZES = st.builds(PodSize, cpu=st.integers(1, 9000), memory=st.integers(1, 40_000), gpu=st.just(0))
@@ -82,8 +82,8 @@ def test_fixed_workloads_that_fit_alone_must_fit_together(tmp_path: Path) -> Non
     text = fixed("replicas: 5, cpu: 6, memory: 4Gi", "replicas: 2, cpu: 5, memory: 4Gi")
 
     assert problem_of(text, tmp_path) == (
-        ":6: ebbtide:nodeGroups.fixed.max: wanted at least 7, the nodes that the fixed workloads need together, "
-        "found 6 (for example 7); fixed pods never move, so the ones without room would wait for ever"
+        ":6: ebbtide:nodeGroups.fixed.max: wanted at least 7, the nodes that the fixed workloads need in total, "
+        "found 6 (for example 7); fixed pods never move, so those without room would stay pending"
     )
     assert loaded(text.replace("max: 6", "max: 7"), tmp_path).workloads
 
@@ -91,12 +91,10 @@ def test_fixed_workloads_that_fit_alone_must_fit_together(tmp_path: Path) -> Non
 def test_only_what_lives_on_fixed_nodes_counts(tmp_path: Path) -> None:
     text = fixed("replicas: 50, cpu: 6, memory: 4Gi")
 
-    assert "at least 50" in problem_of(text, tmp_path)
+    assert problem_of(text, tmp_path).tells("fixed.no-room", "50")
     assert loaded(text.replace("category: fixed", "category: flexible"), tmp_path).workloads
     assert loaded(text.replace("cpu: 6", "cpu: 6, gpu: 1"), tmp_path).workloads
 
 
 def test_a_pod_too_large_for_any_fixed_node_is_told_once(tmp_path: Path) -> None:
-    assert "w0: wanted a pod that fits a fixed node" in problem_of(
-        fixed("replicas: 50, cpu: 60, memory: 4Gi"), tmp_path
-    )
+    assert problem_of(fixed("replicas: 50, cpu: 60, memory: 4Gi"), tmp_path).tells("pod.too-large", "w0:")

@@ -1,13 +1,13 @@
 """What a worker pool's keys mean together: sources, jobs per worker, safe stop, the morning."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from ebbtide.settings import load_stack, warnings_of
-from tests.builders_settings import loaded, problem_of, problems_of, shortest
-
-ROOT = Path(__file__).parents[3]
+from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
+from tests.paths import ROOT
 
 
 def source(text: str) -> str:
@@ -17,18 +17,18 @@ def source(text: str) -> str:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ("jobsPerWorker: 2, drainWithin: 10m, jobTakes: 1m", "jobsPerWorker or drainWithin, not both"),
-        ("drainWithin: 10m", "drainWithin and jobTakes together"),
-        ("jobTakes: 10m", "workers.train.drainWithin: wanted drainWithin and jobTakes together"),
-        ("morning: { workers: 5, for: 30m }", "wanted morning workers of at most max, which is 4, found 5"),
-        ("morning: { workers: 1, for: 25h }", "wanted at most 24h"),
-        ("morning: { workers: 1 }", "wanted this key"),
-        ("growthPerMinute: 0", "wanted a number of at least 1"),
-        ("command: [run, 5]", "wanted one word of a command"),
+        ("jobsPerWorker: 2, drainWithin: 10m, jobTakes: 1m", ("keys.not-both", "jobsPerWorker or drainWithin")),
+        ("drainWithin: 10m", ("jobs-per-worker.half-given", "workers.train.jobTakes:")),
+        ("jobTakes: 10m", ("jobs-per-worker.half-given", "workers.train.drainWithin:")),
+        ("morning: { workers: 5, for: 30m }", ("morning.above-max", "4", "found 5")),
+        ("morning: { workers: 1, for: 25h }", ("duration.more-than-a-day", "24h")),
+        ("morning: { workers: 1 }", ("key.missing",)),
+        ("growthPerMinute: 0", ("number.too-small", "1")),
+        ("command: [run, 5]", ("command.word",)),
     ],
 )
-def test_a_contradiction_is_told_where_it_is(keys: str, said: str, tmp_path: Path) -> None:
-    assert any(said in str(problem) for problem in problems_of(shortest(train=keys), tmp_path))
+def test_a_contradiction_is_told_where_it_is(keys: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    assert any(told(problem).tells(*said) for problem in problems_of(shortest(train=keys), tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,18 @@ def test_jobs_per_worker_follow_from_the_longest_wait(within: str, takes: str, j
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("kind: celery, queues: [train]", "source.acks: wanted late, for celery"),
-        ("kind: celery, acks: early, queues: [train]", "in no key of Redis while it runs"),
-        ("acks: late, queues: [train]", "wanted acks with kind celery only"),
-        ("kind: huey, queues: [train]", "Huey keeps no record of running tasks"),
-        ("kind: arq, queues: [train]", "ARQ cancels running jobs"),
-        ("kind: lists, queues: [train]", "did you mean list?"),
+        ("kind: celery, queues: [train]", ("acks.not-late", "source.acks:")),
+        ("kind: celery, acks: early, queues: [train]", ("choice.planned", "found 'early'")),
+        ("acks: late, queues: [train]", ("acks.other-kind",)),
+        ("kind: huey, queues: [train]", ("choice.planned", "found 'huey'")),
+        ("kind: arq, queues: [train]", ("choice.planned", "found 'arq'")),
+        ("kind: lists, queues: [train]", ("choice.unknown", "did you mean list?")),
     ],
 )
-def test_a_source_whose_running_work_cannot_be_seen_is_refused(given: str, said: str, tmp_path: Path) -> None:
-    assert said in problem_of(source(given), tmp_path)
+def test_a_source_whose_running_work_cannot_be_seen_is_refused(
+    given: str, said: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert problem_of(source(given), tmp_path).tells(*said)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +77,14 @@ def test_only_our_own_command_stops_safely_unasked(given: str, more: str, safe: 
 def test_celery_is_warned_about_what_redis_cannot_tell(tmp_path: Path) -> None:
     settings = loaded(source("kind: celery, acks: late, queues: [train]"), tmp_path)
 
-    assert any("which Celery worker has a task" in warning for warning in warnings_of(settings))
-    assert not any("Celery" in warning for warning in warnings_of(load_stack("demo", ROOT)))
+    assert "source.celery" in {it.code for it in warnings_of(settings)}
+    assert "source.celery" not in {it.code for it in warnings_of(load_stack("demo", ROOT))}
 
 
 def test_a_controller_has_one_standby_at_most(tmp_path: Path) -> None:
     more = "ebbtide:controller: { replicas: 3 }"
 
-    assert "wanted a number of at most 2, found 3" in problem_of(shortest(more=more), tmp_path)
+    assert problem_of(shortest(more=more), tmp_path).tells("number.too-large", "found 3", "2")
 
 
 def test_a_bad_source_hides_no_other_fault_and_adds_none(tmp_path: Path) -> None:
@@ -92,3 +94,22 @@ def test_a_bad_source_hides_no_other_fault_and_adds_none(tmp_path: Path) -> None
         "ebbtide:workers.train.max",
         "ebbtide:workers.train.source.kind",
     ]
+
+
+def test_the_old_name_of_a_key_is_read_for_one_release_with_a_warning(tmp_path: Path) -> None:
+    settings = loaded(shortest(train="calm: 5m"), tmp_path)
+
+    assert settings.workers["train"].stabilization_window == timedelta(minutes=5)
+    assert ("key.renamed", "workers.train.calm") in {(it.code, it.path) for it in warnings_of(settings)}
+    renamed = loaded(shortest(train="stabilizationWindow: 5m"), tmp_path)
+    assert "key.renamed" not in {it.code for it in warnings_of(renamed)}
+    assert renamed.workers == settings.workers
+
+
+@pytest.mark.parametrize(
+    ("calm", "code"), [("-5m", "duration.negative"), ("5m, stabilizationWindow: 5m", "key.elsewhere")]
+)
+def test_the_old_name_of_a_key_is_checked_and_never_given_beside_the_new_one(
+    calm: str, code: str, tmp_path: Path
+) -> None:
+    assert problem_of(shortest(train=f"calm: {calm}"), tmp_path).tells(code, "workers.train.calm:")

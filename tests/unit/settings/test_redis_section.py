@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.settings.redis import RedisKind
-from tests.builders_settings import loaded, problem_of, shortest
+from ebbtide.settings.sections.redis import RedisKind
+from tests.builders.settings import loaded, problem_of, shortest
 
 TOKEN = "\nebbtide:redisPassword: { secure: AAA }"
 
@@ -37,41 +37,41 @@ def test_a_cache_of_aws_without_a_token_says_how_to_set_one(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ("{ kind: elasticache, storage: 8Gi }", "redis.storage: wanted no storage with kind elasticache"),
-        ("{ kind: elasticache, tls: { secret: a } }", "redis.tls: wanted no tls with kind elasticache"),
-        ("{ nodeType: cache.t4g.small }", "redis.nodeType: wanted no nodeType with kind in-cluster"),
-        ("{ replicas: 0 }", "redis.replicas: wanted no replicas with kind in-cluster"),
+        ("{ kind: elasticache, storage: 8Gi }", ("redis.key-of-another-kind", "redis.storage:")),
+        ("{ kind: elasticache, tls: { secret: a } }", ("redis.key-of-another-kind", "redis.tls:")),
+        ("{ nodeType: cache.t4g.small }", ("redis.key-of-another-kind", "redis.nodeType:")),
+        ("{ replicas: 0 }", ("redis.key-of-another-kind", "redis.replicas:")),
         (
             '{ kind: url, url: "redis://cache.example", keepOnDestroy: true }',
-            "redis.keepOnDestroy: wanted no keepOnDestroy with kind url",
+            ("redis.key-of-another-kind", "redis.keepOnDestroy:"),
         ),
     ],
 )
-def test_a_key_that_would_do_nothing_is_refused(section: str, said: str, tmp_path: Path) -> None:
-    assert said in problem_of(redis(section + TOKEN), tmp_path)
+def test_a_key_that_would_do_nothing_is_refused(section: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(redis(section + TOKEN), tmp_path).tells(*said)
 
 
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ("{ kind: elasticach }", "wanted in-cluster or elasticache or url, found 'elasticach'"),
-        ("{ kind: elasticache, nodeType: t4g.small }", "did you mean cache.t4g.small?"),
+        ("{ kind: elasticach }", ("choice.unknown", "found 'elasticach'")),
+        ("{ kind: elasticache, nodeType: t4g.small }", ("cache-node.type", "did you mean cache.t4g.small?")),
         (
             "{ kind: elasticache, nodeType: cache.foo }",
-            "wanted a node type of ElastiCache, found 'cache.foo' (for example cache.t4g.small)",
+            ("cache-node.type", "found 'cache.foo'", "(for example cache.t4g.small)"),
         ),
-        ("{ kind: elasticache, replicas: 6 }", "wanted a number of at most 5, found 6"),
-        ("{ memory: 8Gi }", "wanted at least twice the memory, 16Gi"),
-        ("{ storage: 8 }", "without a unit it counts bytes"),
-        ("{ tls: { secret: Redis_TLS } }", "wanted the name of a Secret"),
-        ("{ tls: { secret: ebbtide-redis } }", "Ebbtide writes that one itself"),
-        ("{ tls: redis-tls }", "found 'redis-tls'"),
-        ('{ kind: url, url: "redis://cache.example", tls: { secret: ca } }', "wanted a rediss:// address beside tls"),
-        ("{ storageClass: gp3, keepOnDestroy: true }", "keepOnDestroy or storageClass, not both"),
+        ("{ kind: elasticache, replicas: 6 }", ("number.too-large", "found 6", "5")),
+        ("{ memory: 8Gi }", ("redis-storage.too-small", "16Gi")),
+        ("{ storage: 8 }", ("memory.too-small",)),
+        ("{ tls: { secret: Redis_TLS } }", ("redis-secret.name",)),
+        ("{ tls: { secret: ebbtide-redis } }", ("redis-secret.ours",)),
+        ("{ tls: redis-tls }", ("type.mapping", "found 'redis-tls'")),
+        ('{ kind: url, url: "redis://cache.example", tls: { secret: ca } }', ("redis-url.tls",)),
+        ("{ storageClass: gp3, keepOnDestroy: true }", ("keys.not-both",)),
     ],
 )
-def test_a_wrong_value_is_told_with_what_is_wanted(section: str, said: str, tmp_path: Path) -> None:
-    assert said in problem_of(redis(section + TOKEN), tmp_path)
+def test_a_wrong_value_is_told_with_what_is_wanted(section: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(redis(section + TOKEN), tmp_path).tells(*said)
 
 
 @pytest.mark.parametrize("name", ["cache.foo", "cache.cache.foo", "cache", "foo", "Cache.t4g.small"])
@@ -82,5 +82,5 @@ def test_a_wrong_node_type_gets_no_advice_that_is_wrong_too(name: str, tmp_path:
 def test_a_redis_that_fits_no_fixed_node_would_wait_for_ever(tmp_path: Path) -> None:
     told = problem_of(redis("{ memory: 64Gi, storage: 128Gi }"), tmp_path)
 
-    assert "ebbtide:redis.memory: wanted a pod that fits a fixed node" in told
-    assert "found 0.5 CPU, 64Gi" in told
+    assert told.tells("pod.too-large", "ebbtide:redis.memory:")
+    assert told.tells("pod.too-large", "found 0.5 CPU, 64Gi")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders_settings import problems_of, shortest
+from tests.builders.settings import problems_of, shortest, told
 
 CANARY = "hunter2canary"
 
@@ -31,6 +31,17 @@ CANARY = "hunter2canary"
         f"ebbtide:images: {{ pullSecrets: [{{ secure: {CANARY} }}] }}",
         f"ebbtide:controller: {{ image: 'bob:{CANARY}@registry.example.com/ebbtide:1' }}",
         f"ebbtide:controller: {{ closingGuard: 'redis://:{CANARY}@cache:6379' }}",
+        f"ebbtide:secrets: {CANARY}",
+        f"ebbtide:secrets: [ {CANARY} ]",
+        f"ebbtide:secrets: {{ api: {CANARY} }}",
+        f"ebbtide:secrets: {{ api: {{ TOKEN: {CANARY} }} }}",
+        f"ebbtide:secrets: {{ api: {{ TOKEN: {{ secure: {CANARY}, more: {CANARY} }} }} }}",
+        f"ebbtide:secrets: {{ Api: {{ TOKEN: {{ secure: {CANARY} }} }} }}",
+        f"ebbtide:digestKey: {CANARY}",
+        f"ebbtide:secret: {{ api: {{ TOKEN: {{ secure: {CANARY} }} }} }}",
+        f"ebbtide:secret: {{ api: {{ TOKEN: {CANARY} }} }}",
+        f"ebbtide:workloads: {{ api: {{ env: {{ TOKEN: {{ secure: {CANARY} }} }} }} }}",
+        f"ebbtide:workloads: {{ api: {{ args: [{{ secure: {CANARY} }}] }} }}",
         f"ebbtide:redisPassword: {{ secure: *{CANARY} }}",
         f"ebbtide:redisPassword: {{ secure: '{CANARY} }}",
         f"ebbtide:redisPassword: {{ secure: !<{CANARY}> x, b: !{CANARY}!x y }}",
@@ -46,10 +57,10 @@ def test_a_secret_is_never_shown(more: str, tmp_path: Path) -> None:
 def test_a_password_in_the_clear_is_to_become_a_secret(tmp_path: Path) -> None:
     problems = problems_of(shortest(more=f"ebbtide:redisPassword: {CANARY}"), tmp_path)
 
-    assert "found a value in the clear; pulumi config set --secret ebbtide:redisPassword" in str(problems[0])
+    assert told(problems[0]).tells("secret.in-the-clear", "pulumi config set --secret ebbtide:redisPassword")
 
 
-def test_only_the_redis_password_may_be_a_secret(tmp_path: Path) -> None:
+def test_a_plain_section_may_not_hold_a_secret(tmp_path: Path) -> None:
     problems = problems_of(shortest(more=f"ebbtide:costs: {{ tags: {{ a: {{ secure: {CANARY} }} }} }}"), tmp_path)
 
-    assert "ebbtide:costs.tags.a: wanted a plain value, found (a secret)" in str(problems[0])
+    assert told(problems[0]).tells("secret.not-here", "ebbtide:costs.tags.a:", "found (a secret)")

@@ -3,11 +3,10 @@
 from datetime import timedelta
 from pathlib import Path
 
+from ebbtide.labels import NodeKind
 from ebbtide.settings import load_stack, parse_stack, stack_names
-from ebbtide.vocabulary.labels import NodeKind
-from tests.builders_settings import loaded, shortest
-
-ROOT = Path(__file__).parents[3]
+from tests.builders.settings import loaded, shortest
+from tests.paths import ROOT
 
 
 def test_the_shortest_file_is_a_customer_hours_and_one_pool(tmp_path: Path) -> None:

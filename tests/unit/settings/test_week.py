@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.settings.week import format_week, parse_week
+from ebbtide.settings.sections.week import format_week, parse_week
 from ebbtide.vocabulary.windows import WeeklyInterval
-from tests.builders_settings import problem_of, problems_of, shortest
+from tests.builders.settings import problem_of, problems_of, shortest
 
 WEEK = 'week: { mon-fri: "08:00-18:00" }'
 
@@ -83,25 +83,28 @@ def test_no_fault_of_a_week_hides_another_and_none_is_told_twice(week: str, keys
 @pytest.mark.parametrize(
     ("week", "said"),
     [
-        ('{ mon-thu: "08:00-18:00", thu: "08:00-12:00" }', "wanted each day once, found thu in 'mon-thu' and in 'thu'"),
-        ('{ mon: "08:00-12:00, 11:00-18:00" }', "mon 08:00-12:00 and mon 11:00-18:00"),
-        ('{ mon: "22:00-06:00+1", tue: "05:00-12:00" }', "mon 22:00-06:00+1 and tue 05:00-12:00"),
-        ('{ mon: "05:00-12:00", sun: "22:00-06:00+1" }', "sun 22:00-06:00+1 and mon 05:00-12:00"),
-        ('{ fri-mon: "08:00-12:00" }', "found 'fri-mon', which runs past Sunday (for example fri-sun and mon)"),
-        ('{ monday: "08:00-12:00" }', "fri, sat, sun, or a range of them, found 'monday'"),
-        ('{ mon: "08:00-08:00" }', "an interval that ends after it starts"),
-        ('{ mon: "08:00-09:00+1" }', "an interval of at most 24 hours"),
-        ('{ mon: "24:00-06:00+1" }', "an interval that starts within the day"),
-        ('{ mon: "8:00-9:00" }', "intervals of two times with a hyphen, found '8:00-9:00'"),
-        ('{ mon: "08:00-25:00" }', "times from 00:00 to 24:00"),
-        ('{ mon: "08:60-09:00" }', "times from 00:00 to 24:00"),
-        ("{ mon: [] }", "intervals as text, found a list (for example"),
-        ("{ mon: 8 }", "leave a day out to keep it closed"),
-        ("{}", "with no day at all, nothing is ever protected"),
+        ('{ mon-thu: "08:00-18:00", thu: "08:00-12:00" }', ("week.day-twice", "found thu in 'mon-thu' and in 'thu'")),
+        ('{ mon: "08:00-12:00, 11:00-18:00" }', ("week.overlap", "08:00-12:00", "11:00-18:00")),
+        ('{ mon: "22:00-06:00+1", tue: "05:00-12:00" }', ("week.overlap", "22:00-06:00+1", "05:00-12:00")),
+        ('{ mon: "05:00-12:00", sun: "22:00-06:00+1" }', ("week.overlap", "22:00-06:00+1", "05:00-12:00")),
+        (
+            '{ fri-mon: "08:00-12:00" }',
+            ("week.day-range", "found 'fri-mon', which runs past Sunday", "(for example fri-sun and mon)"),
+        ),
+        ('{ monday: "08:00-12:00" }', ("week.day", "found 'monday'")),
+        ('{ mon: "08:00-08:00" }', ("interval.end",)),
+        ('{ mon: "08:00-09:00+1" }', ("interval.too-long", "24")),
+        ('{ mon: "24:00-06:00+1" }', ("interval.start",)),
+        ('{ mon: "8:00-9:00" }', ("interval.form", "found '8:00-9:00'")),
+        ('{ mon: "08:00-25:00" }', ("interval.time", "00:00", "24:00")),
+        ('{ mon: "08:60-09:00" }', ("interval.time", "00:00", "24:00")),
+        ("{ mon: [] }", ("week.intervals-type", "found a list")),
+        ("{ mon: 8 }", ("week.intervals-type",)),
+        ("{}", ("week.empty",)),
     ],
 )
-def test_a_week_that_contradicts_itself_is_refused(week: str, said: str, tmp_path: Path) -> None:
-    assert said in problem_of(with_week(week), tmp_path)
+def test_a_week_that_contradicts_itself_is_refused(week: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(with_week(week), tmp_path).tells(*said)
 
 
 @pytest.mark.parametrize(

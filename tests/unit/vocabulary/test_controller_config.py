@@ -27,7 +27,7 @@ POOL = PoolPolicy(
     jobs_per_worker=2,
     min_workers=1,
     max_workers=30,
-    calm=timedelta(minutes=2),
+    stabilization_window=timedelta(minutes=2),
     longest_job=timedelta(hours=12),
     safe_stop=True,
     floors=(Floor(at=120, lasting=timedelta(hours=2), workers=6),),
@@ -42,7 +42,7 @@ CONFIG = ControllerConfig(
     ),
     closing_guard=timedelta(minutes=15),
     node_startup=timedelta(minutes=5),
-    sweep=timedelta(seconds=2),
+    resync=timedelta(seconds=2),
     redis=RedisEndpoint(host="redis", tls=True, username="reader", password_env="REDIS_PASSWORD"),
     pools=(POOL,),
     budgets=(BudgetPolicy(name="api", namespace="ebbtide"),),
@@ -51,6 +51,14 @@ CONFIG = ControllerConfig(
 
 def test_what_was_dumped_is_what_is_loaded() -> None:
     assert load(dump(CONFIG)) == CONFIG
+
+
+def test_keys_that_got_another_name_are_read_under_both_and_written_as_the_release_before_knows_them() -> None:
+    document = json.loads(dump(CONFIG))
+    document["resync"] = document.pop("sweep")
+    document["pools"][0]["stabilizationWindow"] = document["pools"][0].pop("calm")
+
+    assert load(json.dumps(document)) == CONFIG
 
 
 def test_the_schema_before_this_one_is_read_without_floors() -> None:

@@ -4,9 +4,9 @@
 (with `removal`) decide; `drains` acts.
 """
 
-from ebbtide.simulator.cluster.autoscaler.kept import Keeps, Kept
-from ebbtide.simulator.cluster.autoscaler.loop import Autoscaler
-from ebbtide.simulator.cluster.autoscaler.reach import Evictor, Fleet, Reach
-from ebbtide.simulator.cluster.autoscaler.removal import Why
+from ebbtide.simulator.cluster.autoscaler.loop import ModelledAutoscaler
+from ebbtide.simulator.cluster.autoscaler.reach import Evictor, MachineControl, Reach
+from ebbtide.simulator.cluster.autoscaler.removal import DrainBlock
+from ebbtide.simulator.cluster.autoscaler.retention import RetainedNode, Retention
 
-__all__ = ["Autoscaler", "Evictor", "Fleet", "Keeps", "Kept", "Reach", "Why"]
+__all__ = ["DrainBlock", "Evictor", "MachineControl", "ModelledAutoscaler", "Reach", "RetainedNode", "Retention"]

@@ -8,16 +8,14 @@ falls on the beat that the real one would have, so a quiet month costs nothing.
 import math
 import random
 
-from ebbtide.simulator.cluster.autoscaler.cooldown import Cooldown
 from ebbtide.simulator.cluster.autoscaler.drains import Drains
-from ebbtide.simulator.cluster.autoscaler.kept import Kept
+from ebbtide.simulator.cluster.autoscaler.pacing import Cooldown, Requests
 from ebbtide.simulator.cluster.autoscaler.planner import Planner
 from ebbtide.simulator.cluster.autoscaler.provisioning import Provisioning
 from ebbtide.simulator.cluster.autoscaler.reach import Reach
-from ebbtide.simulator.cluster.autoscaler.requests import Requests
+from ebbtide.simulator.cluster.autoscaler.retention import RetainedNode
 from ebbtide.simulator.cluster.autoscaler.scale_up import Growth, ScaleUp, too_new_until
-from ebbtide.simulator.cluster.autoscaler.snapshot import Memory, Snapshot
-from ebbtide.simulator.cluster.autoscaler.templates import Templates
+from ebbtide.simulator.cluster.autoscaler.snapshot import Memory, Snapshot, Templates
 from ebbtide.simulator.cluster.model import AutoscalerFlags, Eviction
 from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 from ebbtide.simulator.timeline import Handle, Timeline
@@ -29,7 +27,7 @@ A_REMOVAL_TAKES_S = 0.01  # to close the nodes
 REQUESTS_TO_CLOSE = 3  # to mark a node and to say so
 
 
-class Autoscaler:
+class ModelledAutoscaler:
     def __init__(
         self,
         timeline: Timeline,
@@ -66,9 +64,9 @@ class Autoscaler:
     def reasons(self) -> tuple[str, ...]:
         return tuple(sorted(why.about(workload) for why, workload in self._planner.reasons))
 
-    def kept_seconds(self) -> dict[Kept, float]:
+    def retained_seconds(self) -> dict[RetainedNode, float]:
         """Why nodes were kept so far, in node-seconds."""
-        return self._planner.kept.seconds(self._timeline.now)
+        return self._planner.retention.seconds(self._timeline.now)
 
     def state_changed(self) -> None:
         """Look on the next beat."""

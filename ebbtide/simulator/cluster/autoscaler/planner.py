@@ -13,9 +13,9 @@ import random
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from ebbtide.simulator.cluster.autoscaler.cooldown import Cooldown
-from ebbtide.simulator.cluster.autoscaler.kept import Keeps, Ledger
-from ebbtide.simulator.cluster.autoscaler.removal import Blocked, BudgetsLeft, Why, blocker
+from ebbtide.simulator.cluster.autoscaler.pacing import Cooldown
+from ebbtide.simulator.cluster.autoscaler.removal import Blocked, BudgetsLeft, DrainBlock, blocker
+from ebbtide.simulator.cluster.autoscaler.retention import Retention, RetentionLedger
 from ebbtide.simulator.cluster.autoscaler.snapshot import Snapshot
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel
 from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
@@ -23,8 +23,8 @@ from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 GPU_UTILIZATION_THRESHOLD = 0.5
 """A flag of its own in the real autoscaler, whose default hardly anyone changes."""
 # A member of an enumeration is slow to look up.
-BUDGET, SYSTEM = Why.BUDGET, Why.SYSTEM
-BOOTING, MINIMUM, RESTING, IN_USE = Keeps.BOOTING, Keeps.MINIMUM, Keeps.RESTING, Keeps.IN_USE
+BUDGET, SYSTEM = DrainBlock.BUDGET, DrainBlock.SYSTEM
+BOOTING, MINIMUM, RESTING, IN_USE = Retention.BOOTING, Retention.MINIMUM, Retention.RESTING, Retention.IN_USE
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Verdict:
+class Unremovable:
     """Why a node stays, and when it is looked at again. `blocked` None: its pods had no other place."""
 
     node: Node
@@ -56,17 +56,17 @@ class Planner:
     ) -> None:
         self._state = state
         self._cooldown = cooldown
-        self.kept = Ledger()
+        self.retention = RetentionLedger()
         self._counts = counts
         self._flags = flags
         self._rng = rng
         self._unneeded: dict[str, Candidate] = {}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, Unremovable] = {}
         self._cut_short = False
-        self.reasons: set[tuple[Why, str]] = set()
+        self.reasons: set[tuple[DrainBlock, str]] = set()
 
     def look(self, snapshot: Snapshot, now: float) -> None:
-        """Find anew which nodes are not needed. Keeps the timers of those that still are not."""
+        """Find anew which nodes are not needed. Retention the timers of those that still are not."""
         budgets = BudgetsLeft(self._state.deployments)
         self._refresh_verdicts(now)
         asked = self._in_order(snapshot, now)
@@ -80,7 +80,7 @@ class Planner:
                 break
             if candidate := self._removable(node, snapshot, budgets, places, now):
                 found[node.name] = candidate
-                self.kept.because(node, Keeps.NOT_YET, now)
+                self.retention.note(node, Retention.NOT_YET, now)
         for name in self._unneeded:
             if name not in found and (node := self._state.nodes.get(name)):
                 self._state.mark(node, unwanted=False)
@@ -113,7 +113,7 @@ class Planner:
 
     def let_go(self, nodes: Iterable[Node], now: float) -> None:
         for node in nodes:
-            self.kept.because(node, Keeps.GOING, now)
+            self.retention.note(node, Retention.GOING, now)
 
     def mark(self) -> None:
         """Let the scheduler prefer nodes that are needed."""
@@ -163,7 +163,7 @@ class Planner:
             if verdict.until <= now:
                 del self._verdicts[name]
 
-    def _stands(self, verdict: Verdict, shut: Container[str]) -> bool:
+    def _stands(self, verdict: Unremovable, shut: Container[str]) -> bool:
         """Whether another look would plainly find the same, not if in doubt. `shut`: whose budgets allow nothing."""
         blocked = verdict.blocked
         if blocked is None or blocked.why is SYSTEM or blocked.pod.name not in verdict.node.pods:
@@ -191,9 +191,9 @@ class Planner:
                 continue
             else:
                 why = IN_USE
-            if self.kept.of(node) is not why:
-                self.kept.because(node, why, now)
-        self.kept.forget_gone(self._state.nodes, now)
+            if self.retention.of(node) is not why:
+                self.retention.note(node, why, now)
+        self.retention.forget_gone(self._state.nodes, now)
         # The real one lists its nodes in no order of its own.
         self._rng.shuffle(nodes)
         return sorted(nodes, key=lambda node: (not snapshot.empty(node), node.name not in self._unneeded))
@@ -201,11 +201,11 @@ class Planner:
     def _note_resting(self, node: Node, snapshot: Snapshot, shut: Container[str], now: float) -> None:
         """What would keep the node anyway is the better reason: the rest alone is no one's doing but the flags'."""
         if not self._little_used(node, snapshot):
-            self.kept.because(node, IN_USE, now)
+            self.retention.note(node, IN_USE, now)
         elif blocking := next((name for name in node.room.by_workload if name in shut), None):
-            self.kept.because(node, BUDGET, now, blocking)
+            self.retention.note(node, BUDGET, now, blocking)
         else:
-            self.kept.because(node, RESTING, now)
+            self.retention.note(node, RESTING, now)
 
     def _little_used(self, node: Node, snapshot: Snapshot) -> bool:
         shape, room = node.shape, snapshot.room(node)
@@ -226,12 +226,14 @@ class Planner:
             budgets.take(pods)
             earlier = self._unneeded.get(node.name)
             return Candidate(node, earlier.since if earlier else now, pods, risky)
-        self._verdicts[node.name] = Verdict(node, now + self._flags.unremovable_recheck_s, blocked, self._state.version)
+        self._verdicts[node.name] = Unremovable(
+            node, now + self._flags.unremovable_recheck_s, blocked, self._state.version
+        )
         if blocked:
             self.reasons.add((blocked.why, blocked.pod.workload))
-            self.kept.because(node, blocked.why, now, blocked.pod.workload)
+            self.retention.note(node, blocked.why, now, blocked.pod.workload)
         else:
-            self.kept.because(node, Keeps.NO_OTHER_PLACE, now)
+            self.retention.note(node, Retention.NO_OTHER_PLACE, now)
         return None
 
     def _in_no_order(self, pods: list[Pod]) -> list[Pod]:

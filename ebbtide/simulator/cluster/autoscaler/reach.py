@@ -9,7 +9,7 @@ from ebbtide.simulator.cluster.scheduler import Placement
 from ebbtide.simulator.cluster.state import Node, Pod
 
 
-class Fleet(Protocol):
+class MachineControl(Protocol):
     """The machines of all groups."""
 
     @property
@@ -17,7 +17,9 @@ class Fleet(Protocol):
         """Launched and not gone, by group; every group has its number, and the mapping is always up to date."""
         ...
 
-    def launch(self, group: GroupModel) -> object: ...
+    def launch(self, group: GroupModel, *, zone: str = "") -> object:
+        """`zone`: one of the group's; empty for whichever is next."""
+        ...
 
     def close(self, node: Node) -> None:
         """It takes no more pods: it is being removed."""
@@ -43,6 +45,6 @@ class Evictor(Protocol):
 class Reach:
     """With the filters that the autoscaler shares with the scheduler."""
 
-    machines: Fleet
+    machines: MachineControl
     lifecycle: Evictor
     placement: Placement

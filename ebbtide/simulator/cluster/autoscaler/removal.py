@@ -12,20 +12,20 @@ SYSTEM_CATEGORY = "system"
 SYSTEM_PODS_HOLD_S = 3600.0
 
 
-class Why(StrEnum):
+class DrainBlock(StrEnum):
     SYSTEM = "non-daemonset, non-mirrored, non-pdb-assigned kube-system pod present"
     NOT_SAFE = "pod annotated as not safe to evict present"
     LOCAL_STORAGE = "pod with local storage present"
     BUDGET = "not enough pod disruption budget to move"
 
     def about(self, workload: str) -> str:
-        return f"{self} {workload}" if self is Why.BUDGET else f"{self}: {workload}"
+        return f"{self} {workload}" if self is DrainBlock.BUDGET else f"{self}: {workload}"
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
     pod: Pod
-    why: Why
+    why: DrainBlock
 
 
 class BudgetsLeft:
@@ -59,16 +59,16 @@ def blocker(pods: Iterable[Pod], flags: AutoscalerFlags, budgets: BudgetsLeft, n
     return None
 
 
-def _verdict(pod: Pod, flags: AutoscalerFlags, budgets: BudgetsLeft, now: float) -> Why | None:
+def _verdict(pod: Pod, flags: AutoscalerFlags, budgets: BudgetsLeft, now: float) -> DrainBlock | None:
     spec = pod.spec
     if spec.safe_to_evict:
         return None
     left = budgets.of(spec.name)
     system = spec.category == SYSTEM_CATEGORY and flags.skip_nodes_with_system_pods and left is None
     if system:
-        return Why.SYSTEM if now <= pod.created_at + SYSTEM_PODS_HOLD_S else None
+        return DrainBlock.SYSTEM if now <= pod.created_at + SYSTEM_PODS_HOLD_S else None
     if spec.safe_to_evict is False:
-        return Why.NOT_SAFE
+        return DrainBlock.NOT_SAFE
     if spec.empty_dir and flags.skip_nodes_with_local_storage:
-        return Why.LOCAL_STORAGE
-    return Why.BUDGET if left is not None and left < 1 else None
+        return DrainBlock.LOCAL_STORAGE
+    return DrainBlock.BUDGET if left is not None and left < 1 else None

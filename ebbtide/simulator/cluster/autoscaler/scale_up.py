@@ -8,10 +8,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from ebbtide.simulator.cluster.autoscaler.estimator import Estimator, Option
-from ebbtide.simulator.cluster.autoscaler.expander import Expander
-from ebbtide.simulator.cluster.autoscaler.reach import Fleet
+from ebbtide.simulator.cluster.autoscaler.expander import Estimator, Expander, Option
+from ebbtide.simulator.cluster.autoscaler.reach import MachineControl
 from ebbtide.simulator.cluster.autoscaler.snapshot import Memory
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, WorkloadModel
 from ebbtide.simulator.cluster.scheduler import Placement
@@ -46,7 +46,7 @@ class ScaleUp:
     def __init__(
         self,
         state: ClusterState,
-        machines: Fleet,
+        machines: MachineControl,
         placement: Placement,
         flags: AutoscalerFlags,
         memory: Memory,
@@ -63,44 +63,53 @@ class ScaleUp:
     def help(self, pods: Iterable[Pod]) -> Growth | None:
         """Launch nodes for pods that fit nowhere; None when no group can help."""
         workloads = {name: deployment.spec for name, deployment in self._state.deployments.items()}
-        counts = Counter(pod.workload for pod in pods)
+        counts = Counter(pod.kind for pod in pods)
+        waiting = [_Waiting(workloads[name], zone, pods) for (name, zone), pods in counts.items()]
         options = [
             option
             for group in self._state.groups.values()
-            if (option := self._option(group, [(workloads[name], count) for name, count in counts.items()])).nodes
+            for zone in _zones_asked_for(group, waiting)
+            if (option := self._option(group, zone, waiting)).nodes
         ]
         if not options:
             return None
         best = self._expander.best(options, workloads)
-        similar = self._similar(best.group, [workloads[name] for name in best.helped])
+        similar = self._similar(best.group, best.zone, [workloads[name] for name in best.helped])
         grown: list[GroupModel] = []
         for _ in range(best.nodes):
             grown.append(min(self._open(similar), key=lambda group: self._machines.counts[group.name]))
-            self._machines.launch(grown[-1])
+            self._machines.launch(grown[-1], zone=best.zone)
         return Growth(
             groups=frozenset(group.name for group in grown),
             pods=sum(best.helped.values()),
             takes_s=sum(group.boot_step_s for group in grown),
         )
 
-    def _option(self, group: GroupModel, waiting: Sequence[tuple[WorkloadModel, int]]) -> Option:
+    def _option(self, group: GroupModel, zone: str, waiting: Sequence["_Waiting"]) -> Option:
         empty = self._memory.templates.room(group)
-        fitting = [kind for kind in waiting if self._placement.takes(group, kind[0]) and empty.fits(kind[0])]
-        similar = self._open(self._similar(group, [workload for workload, _ in fitting]))
+        fitting = [
+            (workload, pods)
+            for workload, disk, pods in waiting
+            if disk in ("", zone) and self._placement.takes(group, workload) and empty.fits(workload)
+        ]
+        similar = self._open(self._similar(group, zone, [workload for workload, _ in fitting]))
         if not fitting or group not in similar:
             return Option(group, 0, {})
         room = sum(twin.max - self._machines.counts[twin.name] for twin in similar)
         nodes = sum(not node.leaving for node in self._state.nodes.values())
-        return Estimator(self._memory, nodes).estimate(group, fitting, room)
+        if zone:
+            here = sum(node.shape is group and node.zone == zone for node in self._state.nodes.values())
+            room = min(room, max(0, group.most_in(zone) - here))
+        return Estimator(self._memory, nodes).estimate(group, fitting, room, zone)
 
     def _open(self, groups: Iterable[GroupModel]) -> list[GroupModel]:
         return [
             group for group in groups if self._machines.counts[group.name] < group.max and not self.paused(group.name)
         ]
 
-    def _similar(self, group: GroupModel, workloads: Sequence[WorkloadModel]) -> list[GroupModel]:
+    def _similar(self, group: GroupModel, zone: str, workloads: Sequence[WorkloadModel]) -> list[GroupModel]:
         """The group itself and, when they are to be kept in balance, those alike that take the same pods."""
-        if not self._balance:
+        if zone or not self._balance:
             return [group]
         return [
             group,
@@ -112,6 +121,17 @@ class ScaleUp:
                 and all(self._placement.takes(twin, workload) for workload in workloads)
             ),
         ]
+
+
+class _Waiting(NamedTuple):
+    workload: WorkloadModel
+    zone: str  # of the pods' disks; empty: they may go anywhere
+    pods: int
+
+
+def _zones_asked_for(group: GroupModel, waiting: Iterable[_Waiting]) -> list[str]:
+    """Each zone of a group is a group of its own to the real one, and disks tell which of them can help."""
+    return sorted({kind.zone for kind in waiting if kind.zone in group.zones}) or [""]
 
 
 def _shape(group: GroupModel, ignored: Container[str]) -> tuple[object, ...]:

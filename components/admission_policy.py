@@ -1,0 +1,65 @@
+"""An admission policy in force: what one of its rules denies is refused, and so is what it cannot judge."""
+
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pulumi_kubernetes.admissionregistration.v1 import (
+        MatchConditionArgsDict,
+        MatchResourcesArgsDict,
+        NamedRuleWithOperationsArgsDict,
+        ValidatingAdmissionPolicySpecArgsDict,
+        ValidationArgsDict,
+        VariableArgsDict,
+    )
+
+
+def enforce(
+    names: tuple[str, str],  # to Pulumi, of the policy and of its binding
+    policy_name: str,
+    match: "MatchResourcesArgsDict",
+    validations: "Sequence[ValidationArgsDict]",
+    *,
+    conditions: "Sequence[MatchConditionArgsDict]" = (),
+    variables: "Sequence[VariableArgsDict] | None" = None,
+    parent: pulumi.Resource,
+) -> None:
+    spec: ValidatingAdmissionPolicySpecArgsDict = {
+        "failure_policy": "Fail",
+        "match_constraints": match,
+        "validations": list(validations),
+    }
+    if conditions:
+        spec["match_conditions"] = list(conditions)
+    if variables is not None:
+        spec["variables"] = list(variables)
+    policy, binding = names
+    made = ValidatingAdmissionPolicy(
+        policy, metadata={"name": policy_name}, spec=spec, opts=pulumi.ResourceOptions(parent=parent)
+    )
+    ValidatingAdmissionPolicyBinding(
+        binding,
+        metadata={"name": policy_name},
+        spec={"policy_name": policy_name, "validation_actions": ["Deny"]},
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[made]),
+    )
+
+
+def on(
+    group: str, resource: str, operations: "Sequence[str]", namespace: pulumi.Input[str] | None = None
+) -> "MatchResourcesArgsDict":
+    """Version 1 of that resource, in that namespace or in all."""
+    rule: NamedRuleWithOperationsArgsDict = {
+        "api_groups": [group],
+        "api_versions": ["v1"],
+        "operations": [*operations],
+        "resources": [resource],
+    }
+    match: MatchResourcesArgsDict = {"resource_rules": [rule]}
+    if namespace is not None:
+        match["namespace_selector"] = {"match_labels": {"kubernetes.io/metadata.name": namespace}}
+    return match

@@ -1,0 +1,57 @@
+"""Which version of each EKS add-on belongs to which Kubernetes minor.
+
+Pinned, so that two `up`s of one release build the same cluster, and an add-on moves when this table does. What a stack
+file names in `addOnVersions` comes first. An add-on that stands here without a version is left to EKS: it takes its
+default for the cluster's minor when the add-on is made, and keeps it.
+
+The versions are EKS's defaults of May 2026, each of which `aws eks describe-addon-versions` listed for its minor.
+
+Sources, read at that age:
+
+- vpc-cni, kube-proxy, coredns, aws-ebs-csi-driver, metrics-server: wandb/terraform-aws-wandb
+  `modules/app_eks/add-ons.tf`, a table by minor of the published defaults. For kube-proxy and coredns 1.35 a second
+  public table of all minors agrees.
+- eks-pod-identity-agent: that second table, and the defaults for 1.33 that a third team wrote down on 2026-06-05.
+- eks-node-monitoring-agent: a public list for 1.35 alone, of May 2026; v1.6.4 is a release of
+  aws/eks-node-monitoring-agent of 2026-04-10. For 1.33 and 1.34 no list was found, so EKS chooses.
+"""
+
+from collections.abc import Mapping
+
+from ebbtide.settings.sections.eks_versions import AddOn
+
+_EVERY_MINOR = {
+    AddOn.POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",
+    AddOn.EBS_CSI_DRIVER: "v1.59.0-eksbuild.1",
+    AddOn.METRICS_SERVER: "v0.8.1-eksbuild.6",
+}
+
+PINNED: Mapping[str, Mapping[AddOn, str | None]] = {
+    "1.33": {
+        **_EVERY_MINOR,
+        AddOn.VPC_CNI: "v1.20.5-eksbuild.1",
+        AddOn.KUBE_PROXY: "v1.33.10-eksbuild.2",
+        AddOn.COREDNS: "v1.12.4-eksbuild.10",
+        AddOn.NODE_MONITORING_AGENT: None,
+    },
+    "1.34": {
+        **_EVERY_MINOR,
+        AddOn.VPC_CNI: "v1.20.5-eksbuild.1",
+        AddOn.KUBE_PROXY: "v1.34.6-eksbuild.2",
+        AddOn.COREDNS: "v1.12.4-eksbuild.10",
+        AddOn.NODE_MONITORING_AGENT: None,
+    },
+    "1.35": {
+        **_EVERY_MINOR,
+        AddOn.VPC_CNI: "v1.21.1-eksbuild.1",
+        AddOn.KUBE_PROXY: "v1.35.3-eksbuild.2",
+        AddOn.COREDNS: "v1.13.2-eksbuild.4",
+        AddOn.NODE_MONITORING_AGENT: "v1.6.4-eksbuild.1",
+    },
+}
+"""By Kubernetes minor. Every minor names every add-on; None leaves the version to EKS."""
+
+
+def add_on_version(add_on: AddOn, cluster_version: str, asked: Mapping[AddOn, str]) -> str | None:
+    """The version to install on a cluster of that minor; `asked` is what the stack file wants instead."""
+    return asked.get(add_on) or PINNED[cluster_version][add_on]

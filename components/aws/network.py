@@ -1,0 +1,225 @@
+"""The customer's network: one VPC, subnets per zone and the ways out of it, or a VPC that is there already.
+
+Nodes live in the private subnets only. Each zone has a route table of its own, so that going from one NAT gateway to
+one per zone replaces nothing: routes change where they lead, and the first gateway stays. S3, which holds the layers of
+container images, is reached through a gateway endpoint and not through a NAT gateway, which bills per gigabyte.
+
+- `single`: one gateway serves all zones. A second one costs as much as a small node, and helps only in the loss of a
+  zone, when the other zones' nodes would wait for images.
+- `per-zone`: that loss is covered too, and no traffic to the internet crosses zones.
+- `none`: a closed network, which has no public subnets and no internet gateway either. Services of AWS are reached
+  through interface endpoints (`components.aws.endpoints`).
+
+In a given VPC nothing is made, not even a tag: whoever owns it may manage its tags elsewhere, and a destroy here would
+take from a shared subnet what others need.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from components.aws.ec2 import (
+    DefaultSecurityGroup,
+    Eip,
+    InternetGateway,
+    NatGateway,
+    Route,
+    RouteTable,
+    RouteTableAssociation,
+    Subnet,
+    Vpc,
+    VpcEndpoint,
+)
+from components.aws.endpoints import EndpointArgs, interface_endpoints
+from components.aws.flow_logs import FlowLogArgs, flow_logs
+from components.aws.subnet_plan import plan_subnets
+from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings, called_services
+
+_ANYWHERE = "0.0.0.0/0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkArgs:
+    region: str
+    zones: Sequence[str]  # letters: "a" is us-east-1a in us-east-1
+    cluster_name: str
+    tags: Mapping[str, str]
+    settings: NetworkSettings
+    session_manager: bool = False  # these two are of the cluster's section
+    deletion_protection: bool = False
+
+
+class Network(pulumi.ComponentResource):
+    """Everything that exists before the cluster and outlives it."""
+
+    vpc_id: pulumi.Output[str]
+    private_subnet_ids: Mapping[str, pulumi.Output[str]]  # by zone
+    public_subnet_ids: Mapping[str, pulumi.Output[str]]  # by zone; none in a closed network and in a given VPC
+
+    def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Network", name, None, opts)
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        given = args.settings.vpc
+        if given is None:
+            self._build()
+        else:
+            self._move_into(given)
+        self.register_outputs({"vpc_id": self.vpc_id})
+
+    def _move_into(self, given: GivenVpc) -> None:
+        self.vpc_id = pulumi.Output.from_input(given.id)
+        self.public_subnet_ids = {}
+        self.private_subnet_ids = {
+            zone: pulumi.Output.from_input(given.private_subnets[zone]) for zone in self._args.zones
+        }
+
+    def _build(self) -> None:
+        self.vpc_id = self._vpc()
+        self._close_the_default_group()
+        closed = self._args.settings.nat is Nat.NONE
+        plan = plan_subnets(self._args.settings.cidr, self._args.zones)
+        self.public_subnet_ids = {
+            zone: self._subnet(zone, "public", subnets.public, "kubernetes.io/role/elb")
+            for zone, subnets in plan.items()
+            if not closed
+        }
+        self.private_subnet_ids = {
+            zone: self._subnet(zone, "private", subnets.private, "kubernetes.io/role/internal-elb")
+            for zone, subnets in plan.items()
+        }
+        tables = {
+            zone: self._route_table(f"private-{zone}", {zone: id_}) for zone, id_ in self.private_subnet_ids.items()
+        }
+        public = [] if closed else [self._open_the_way_out(tables)]
+        self._reach_s3([*public, *tables.values()])
+        self._reach_aws()
+        self._keep_flow_logs()
+
+    def _vpc(self) -> pulumi.Output[str]:
+        return Vpc(
+            f"{self._name}-vpc",
+            cidr_block=self._args.settings.cidr,
+            enable_dns_hostnames=True,  # the private endpoint of the cluster is found by name
+            enable_dns_support=True,
+            tags=self._tags("vpc"),
+            # Another block of addresses means another VPC, to which no cluster can move. Better told by the preview
+            # than halfway through, with the new network built and the old one in use.
+            opts=pulumi.ResourceOptions(parent=self, protect=self._args.deletion_protection),
+        ).id
+
+    def _close_the_default_group(self) -> None:
+        """Each VPC has one, which AWS makes open and nobody can delete: whatever is given no group of its own gets it.
+
+        This takes over the one that is there and makes nothing; a destroy leaves it empty until the VPC goes.
+        """
+        DefaultSecurityGroup(
+            f"{self._name}-default",
+            vpc_id=self.vpc_id,
+            ingress=[],
+            egress=[],
+            tags=self._tags("default-unused"),
+            opts=self._child,
+        )
+
+    def _subnet(self, zone: str, kind: str, cidr: str, role: str) -> pulumi.Output[str]:
+        return Subnet(
+            f"{self._name}-{kind}-{zone}",
+            vpc_id=self.vpc_id,
+            cidr_block=cidr,
+            availability_zone=f"{self._args.region}{zone}",
+            map_public_ip_on_launch=False,
+            tags=self._tags(f"{kind}-{zone}")
+            | {role: "1", f"kubernetes.io/cluster/{self._args.cluster_name}": "shared"},
+            opts=self._child,
+        ).id
+
+    def _open_the_way_out(self, private: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
+        """From each zone's private route table to the internet. Returns the public route table."""
+        internet = InternetGateway(
+            f"{self._name}-internet", vpc_id=self.vpc_id, tags=self._tags("internet"), opts=self._child
+        )
+        public = self._route_table("public", self.public_subnet_ids)
+        to_internet = Route(
+            f"{self._name}-to-internet",
+            route_table_id=public,
+            destination_cidr_block=_ANYWHERE,
+            gateway_id=internet.id,
+            opts=self._child,
+        )
+        first, *others = self._args.settings.gateway_zones(self._args.zones)
+        # The first gateway's name is the one it has with `single`.
+        gateways = {first: self._nat_gateway(f"{self._name}-nat", first, to_internet)}
+        gateways |= {zone: self._nat_gateway(f"{self._name}-nat-{zone}", zone, to_internet) for zone in others}
+        for zone, table in private.items():
+            Route(
+                f"{self._name}-out-{zone}",
+                route_table_id=table,
+                destination_cidr_block=_ANYWHERE,
+                nat_gateway_id=gateways.get(zone, gateways[first]),
+                opts=self._child,
+            )
+        return public
+
+    def _nat_gateway(self, name: str, zone: str, to_internet: Route) -> pulumi.Output[str]:
+        address = Eip(name, domain="vpc", tags=self._tags(name.removeprefix(f"{self._name}-")), opts=self._child)
+        return NatGateway(
+            name,
+            allocation_id=address.id,
+            subnet_id=self.public_subnet_ids[zone],
+            tags=self._tags(f"nat-{zone}"),
+            # A gateway made before its subnet can reach the internet fails.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[to_internet]),
+        ).id
+
+    def _route_table(self, kind: str, subnet_ids: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
+        table = RouteTable(f"{self._name}-{kind}", vpc_id=self.vpc_id, tags=self._tags(kind), opts=self._child)
+        for zone, subnet_id in subnet_ids.items():
+            RouteTableAssociation(
+                f"{self._name}-{kind}-{zone}" if kind == "public" else f"{self._name}-{kind}",
+                subnet_id=subnet_id,
+                route_table_id=table.id,
+                opts=self._child,
+            )
+        return table.id
+
+    def _reach_s3(self, route_tables: Sequence[pulumi.Output[str]]) -> None:
+        VpcEndpoint(
+            f"{self._name}-s3",
+            vpc_id=self.vpc_id,
+            service_name=f"com.amazonaws.{self._args.region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=route_tables,
+            tags=self._tags("s3"),
+            opts=self._child,
+        )
+
+    def _reach_aws(self) -> None:
+        args = self._args
+        if args.settings.endpoints:
+            endpoints = EndpointArgs(
+                region=args.region,
+                vpc_id=self.vpc_id,
+                cidr=args.settings.cidr,
+                subnet_ids=list(self.private_subnet_ids.values()),
+                services=called_services(session_manager=args.session_manager),
+                cluster_name=args.cluster_name,
+                tags=args.tags,
+            )
+            interface_endpoints(self._name, endpoints, parent=self)
+
+    def _keep_flow_logs(self) -> None:
+        args = self._args
+        if args.settings.flow_logs is not None:
+            logs = FlowLogArgs(
+                region=args.region,
+                vpc_id=self.vpc_id,
+                retention_days=args.settings.flow_logs.retention_days,
+                cluster_name=args.cluster_name,
+                tags=args.tags,
+            )
+            flow_logs(self._name, logs, parent=self)
+
+    def _tags(self, part: str) -> dict[str, str]:
+        return {"Name": f"{self._args.cluster_name}-{part}", **self._args.tags}

@@ -1,0 +1,144 @@
+"""The nodes of one group in one zone.
+
+One managed group per zone, because AWS rebalances the zones of a group by terminating nodes, busy or not, and nobody
+can tell it not to in a group that EKS owns.
+
+The desired size is the autoscaler's after the first creation. The trap: what Pulumi ignores it sends from its *state*,
+so a changed minimum or maximum carries a stale desired size along. `pulumi up --refresh` is the documented command. A
+minimum above the nodes that run is refused by AWS, refreshed or not: the autoscaler has to bring them first.
+
+Whatever changes the launch template, cost tags and the disk included, replaces the nodes a third at a time and waits
+for budgets: with closed ones EKS gives up after a quarter of an hour, and the update fails without harm. Do it in a
+maintenance. Another instance type or kind replaces the group: EKS drains the old one, and after some minutes ends what
+is still there, budgets or not (EKS user guide, "Delete a managed node group"). Do that when nothing runs in it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_aws.autoscaling import Tag
+from pulumi_aws.eks import NodeGroup as EksNodeGroup
+
+from components.aws.ec2 import LaunchTemplate
+from components.aws.node_shape import TEMPLATE, NodeRange, NodeShape, name_prefix, user_data
+from components.ownership import DESIRED_SIZE, FieldOwner, OwnedField, OwnershipTable, hand_over
+from ebbtide.labels import NodeKind
+
+if TYPE_CHECKING:
+    from pulumi_aws.eks import NodeGroupUpdateConfigArgsDict
+
+_TAGGED = ("instance", "volume", "network-interface")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeGroupArgs:
+    group: str  # the name in the stack file
+    kind: NodeKind
+    zone: str
+    cluster_name: pulumi.Input[str]
+    node_role_arn: pulumi.Input[str]
+    subnet_id: pulumi.Input[str]
+    version: str
+    instance_types: Sequence[str]
+    ami_type: str
+    size: NodeRange
+    shape: NodeShape
+    tags: Mapping[str, str]  # of the group
+    node_tags: Mapping[str, str]  # of all that its nodes consist of
+    ownership: OwnershipTable | None = None
+
+
+class NodeGroup(pulumi.ComponentResource):
+    """The nodes of one group in one zone; their desired number belongs to the cluster autoscaler."""
+
+    autoscaling_group: pulumi.Output[str]
+
+    def __init__(self, name: str, args: NodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:NodeGroup", name, None, opts)
+        template = self._launch_template(name, args)
+        group = EksNodeGroup(
+            f"{name}-nodes",
+            node_group_name_prefix=name_prefix(args.group, args.kind, args.zone),
+            cluster_name=args.cluster_name,
+            version=args.version,
+            node_role_arn=args.node_role_arn,
+            subnet_ids=[args.subnet_id],
+            ami_type=args.ami_type,
+            capacity_type="SPOT" if args.kind is NodeKind.SPOT else "ON_DEMAND",
+            instance_types=args.instance_types,
+            launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            scaling_config={"min_size": args.size.min, "max_size": args.size.max, "desired_size": args.size.min},
+            update_config=update_pace(args.shape),
+            # A node whose kubelet, network or GPU fails for good is replaced by EKS; nobody else would notice at night.
+            node_repair_config={"enabled": True},
+            labels=args.shape.labels,
+            taints=[{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in args.shape.taints],
+            tags=args.tags,
+            opts=hand_over(
+                OwnedField(
+                    kind="NodeGroup",
+                    name=f"{name}-nodes",
+                    field=DESIRED_SIZE,
+                    owner=FieldOwner.CLUSTER_AUTOSCALER,
+                    initial=args.size.min,
+                ),
+                parent=self,
+                table=args.ownership,
+            ),
+        )
+        self.autoscaling_group = group.resources[0].autoscaling_groups[0].name.apply(_known)
+        self._tag_for_scale_from_zero(name, args.shape, group)
+        self.register_outputs({"autoscaling_group": self.autoscaling_group})
+
+    def _launch_template(self, name: str, args: NodeGroupArgs) -> LaunchTemplate:
+        """The instance type, spot and the role are the node group's to say; saying them here too is an error."""
+        tags = {"Name": f"{args.group}-{args.zone}", **args.node_tags}
+        return LaunchTemplate(
+            f"{name}-template",
+            update_default_version=True,
+            # One hop: a pod cannot reach the metadata service, and so cannot take the node's role.
+            metadata_options={"http_endpoint": "enabled", "http_tokens": "required", "http_put_response_hop_limit": 1},
+            block_device_mappings=[
+                {
+                    "device_name": "/dev/xvda",
+                    "ebs": {
+                        "volume_type": "gp3",
+                        "volume_size": args.shape.disk_gib,
+                        "encrypted": "true",
+                        "delete_on_termination": "true",
+                    },
+                }
+            ],
+            user_data=user_data(args.shape.max_pods),
+            # Tags of a node group stop at the group: this is the only way they reach what is billed.
+            tag_specifications=[{"resource_type": part, "tags": tags} for part in _TAGGED],
+            tags=tags,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _tag_for_scale_from_zero(self, name: str, shape: NodeShape, group: EksNodeGroup) -> None:
+        for key, value in shape.autoscaling_tags().items():
+            Tag(
+                f"{name}-{_slug(key)}",
+                autoscaling_group_name=self.autoscaling_group,
+                tag={"key": key, "value": value, "propagate_at_launch": False},
+                opts=pulumi.ResourceOptions(parent=self, deleted_with=group),
+            )
+
+
+def update_pace(shape: NodeShape) -> "NodeGroupUpdateConfigArgsDict":
+    """GPU capacity is scarce: one node at a time, and given back before the next one is asked for."""
+    return {"max_unavailable": 1, "update_strategy": "MINIMAL"} if shape.gpus else {"max_unavailable_percentage": 33}
+
+
+def _known(name: str | None) -> str:
+    if name is None:
+        raise ValueError("the node group has no Auto Scaling group, although EKS makes one for each")
+    return name
+
+
+def _slug(key: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", key.removeprefix(TEMPLATE + "/"))

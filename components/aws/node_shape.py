@@ -1,0 +1,176 @@
+"""What a node of a group looks like, stated once: labels, taints, tags, and how many pods it takes. Pure.
+
+Three readers must agree on it: EKS, which puts labels and taints on the nodes; the scheduler, which reads them there;
+and the cluster autoscaler, which for a group at zero has no node to look at and reads tags of the Auto Scaling group
+instead. EKS does not pass the node group's own tags on to that group, so the tags are made here, from the same object.
+
+With prefix delegation a network interface holds sixteen addresses where it held one, and no longer limits the pods: at
+30 vCPUs or fewer a node takes 110, above 250, which is what EKS allows a managed group. Without this text nodes would
+come up with the old, smaller number. Of several types the smallest number counts, as EKS calculates it too.
+
+The trap: the number goes into the kubelet's configuration and not into nodeadm's `maxPodsExpression`. From the latter
+nodeadm also calculates what it reserves, 11 MiB of memory for each pod, so that a node of 32 GiB would lose half a GiB
+and with it the worker that just fitted. `ebbtide.prices` counts on the reservation that nodeadm makes by itself.
+
+Sources: EKS user guide, "Assign more IP addresses to Amazon EKS nodes with prefixes"; awslabs/amazon-eks-ami,
+nodeadm/doc/examples.md (text of the user data) and nodeadm/internal/kubelet/config.go (the reservation).
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ebbtide.labels import GPU_RESOURCE, GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, NodeKind
+from ebbtide.prices.catalog import instance_type
+from ebbtide.settings.placement import room_on_disk
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+
+ACCELERATOR = "k8s.amazonaws.com/accelerator"
+"""On GPU nodes: the autoscaler waits for the GPUs of a new node that has this label, instead of adding another node."""
+
+TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
+
+PODS_TAKEN_FOR_GRANTED = 110
+"""The autoscaler thinks that every new node takes so many pods. Source: kubernetes/autoscaler, aws_manager.go."""
+
+_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    key: str
+    value: str
+    effect: str  # as EKS writes it: NO_SCHEDULE
+
+    @property
+    def kubernetes_effect(self) -> str:
+        return _EFFECTS[self.effect]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeShape:
+    """Labels, taints and room of every node of a group, and how the autoscaler treats the group."""
+
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+    gpus: int = 0
+    max_pods: int = PODS_TAKEN_FOR_GRANTED
+    disk_gib: int
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def scratch_gib(self) -> int:
+        return room_on_disk(self.disk_gib)
+
+    def autoscaling_tags(self) -> dict[str, str]:
+        """The tags by which the autoscaler knows a node that does not exist yet.
+
+        CPU and memory it knows by the instance type. Of a disk it knows nothing, and takes a pod that asks for some to
+        fit nowhere.
+        """
+        tags = {f"{TEMPLATE}/label/{key}": value for key, value in self.labels.items()}
+        tags |= {f"{TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.kubernetes_effect}" for taint in self.taints}
+        tags[f"{TEMPLATE}/resources/ephemeral-storage"] = f"{self.scratch_gib}Gi"
+        if self.max_pods != PODS_TAKEN_FOR_GRANTED:
+            tags[f"{TEMPLATE}/resources/pods"] = str(self.max_pods)
+        if self.gpus:
+            tags[f"{TEMPLATE}/resources/{GPU_RESOURCE}"] = str(self.gpus)
+        return tags | {f"{TEMPLATE}/autoscaling-options/{option}": value for option, value in self.options.items()}
+
+
+def node_shape(name: str, group: NodeGroupSettings) -> NodeShape:
+    """The shape of the group `name`; its instance types have one shape, so the first speaks for all."""
+    first = instance_type(group.instance_types[0])
+    plain = NodeShape(
+        labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
+        max_pods=most_pods(group.instance_types),
+        disk_gib=group.disk_size,
+        options=group_options(group.kind),
+    )
+    if first.gpu == 0:
+        return plain
+    return replace(
+        plain,
+        labels={**plain.labels, ACCELERATOR: first.gpu_model.lower().replace(" ", "-")},
+        taints=(Taint(key=GPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect="NO_SCHEDULE"),),
+        gpus=first.gpu,
+    )
+
+
+def ami_type(group: NodeGroupSettings) -> str:
+    """The family of images for a group; the NVIDIA ones bring the driver."""
+    first = instance_type(group.instance_types[0])
+    arch = "ARM_64" if first.arch == "arm64" else "x86_64"
+    return f"AL2023_{arch}_{'NVIDIA' if first.gpu else 'STANDARD'}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRange:
+    min: int
+    max: int
+
+
+def split(total: int, zones: Sequence[str]) -> dict[str, int]:
+    """Share a number of nodes over the zones as evenly as it goes; what is left over goes to the first ones."""
+    share, left_over = divmod(total, len(zones))
+    return {zone: share + (index < left_over) for index, zone in enumerate(zones)}
+
+
+def ranges(group: NodeGroupSettings, zones: Sequence[str]) -> dict[str, NodeRange]:
+    """The group's minimum and maximum in each zone; the sums are the group's own."""
+    least, most = split(group.min, zones), split(group.max, zones)
+    return {zone: NodeRange(least[zone], most[zone]) for zone in zones}
+
+
+def name_prefix(name: str, kind: NodeKind, zone: str) -> str:
+    """The start of the group's name in EKS. The provider adds 26 characters, EKS takes 63. Renaming replaces nodes."""
+    return f"{name_stem(name, kind)}-{zone}-"
+
+
+def name_stem(name: str, kind: NodeKind) -> str:
+    """What the names of the group's parts in all zones begin with; no two groups share it."""
+    return (name if name == kind.value else f"{kind.value}-{name}")[:34]
+
+
+_USER_DATA = """\
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="EBBTIDE"
+
+--EBBTIDE
+Content-Type: application/node.eks.aws
+
+---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  kubelet:
+    config:
+      maxPods: {max_pods}
+
+--EBBTIDE--
+"""
+
+
+def most_pods(instance_types: Sequence[str]) -> int:
+    """How many pods every node of a group of these types takes."""
+    return min(instance_type(name).max_pods for name in instance_types)
+
+
+def user_data(max_pods: int) -> str:
+    """For a launch template: one part, which EKS joins with its own, in base64."""
+    return b64encode(_USER_DATA.format(max_pods=max_pods).encode()).decode()
+
+
+def group_options(kind: NodeKind) -> dict[str, str]:
+    """Options of one group, which the autoscaler reads from tags of the Auto Scaling group; flags are for the rest."""
+    if kind is NodeKind.FIXED:
+        return {}  # the careful defaults: half empty for ten minutes
+    options = {
+        # Keeping a node for longer than its boot takes costs more than the boot; but a job that finds no GPU waits
+        # longest. Chosen by replays of public traces, on weeks that were held out: docs/reference/defaults.md.
+        "scaledownunneededtime": "3m0s" if kind is NodeKind.GPU else "1m0s",
+        # Above the threshold a node is never considered, whatever the budgets say. Higher thrashes: see docs/adr/0005.
+        "scaledownutilizationthreshold": "0.65",
+    }
+    # Of a node with GPUs these alone are weighed, and of any other they never are.
+    return options | {"scaledowngpuutilizationthreshold": "0.65"} if kind is NodeKind.GPU else options

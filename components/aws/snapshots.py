@@ -1,0 +1,76 @@
+"""Snapshots of the disks of stateful services, taken and deleted by Amazon Data Lifecycle Manager.
+
+A policy for each volume, which finds the disks by the one tag that they have from their class (`components.disks`);
+and one role for all policies of the stack. A destroy deletes the policies and leaves the snapshots, which then nobody
+deletes any more.
+
+Three traps. Snapshots of a schedule that is renamed are deleted by nobody any more, so its name says neither interval
+nor number. A description holds letters, digits, spaces, hyphens and underscores alone. And a tag that is copied from
+the disk and added again is a tag given twice: the disks have the cost tags and their name already, so none is added.
+Sources: the EBS User Guide, "View, modify, and delete lifecycle policies"; the DLM API, `CreateLifecyclePolicy`; the
+EC2 API, `CreateSnapshot`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_aws.dlm import LifecyclePolicy
+
+from components.aws.iam import granted_role, service_trust
+from components.disks import Disks
+from ebbtide.settings.sections.pod_volumes import Snapshots
+
+_SCHEDULE = "snapshots"
+_HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotsOfDisks:
+    disks: Disks
+    wanted: Snapshots
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskSnapshotsArgs:
+    volumes: Sequence[SnapshotsOfDisks]
+    tags: Mapping[str, str]
+
+
+class DiskSnapshots(pulumi.ComponentResource):
+    def __init__(self, name: str, args: DiskSnapshotsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:DiskSnapshots", name, None, opts)
+        granted = granted_role(
+            name,
+            trust=service_trust("dlm.amazonaws.com"),
+            policies=["service-role/AWSDataLifecycleManagerServiceRole"],
+            tags=args.tags,
+            parent=self,
+        )
+        for each in args.volumes:
+            disks, wanted = each.disks, each.wanted
+            LifecyclePolicy(
+                f"{name}-{disks.workload}.{disks.volume}",
+                description=f"Ebbtide {disks.customer} disks {disks.volume} of {disks.workload}",
+                execution_role_arn=granted.role.arn,
+                policy_details={
+                    "policy_type": "EBS_SNAPSHOT_MANAGEMENT",
+                    "resource_types": ["VOLUME"],
+                    "target_tags": disks.tags,
+                    "schedules": [
+                        {
+                            "name": _SCHEDULE,
+                            "create_rule": {
+                                "interval": int(wanted.every.total_seconds()) // _HOUR,
+                                "interval_unit": "HOURS",
+                            },
+                            "retain_rule": {"count": wanted.keep},
+                            "copy_tags": True,
+                        }
+                    ],
+                },
+                state="ENABLED",
+                tags={**args.tags, **disks.tags, "Name": f"{disks.customer}-{disks.workload}-{disks.volume}"},
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[*granted.grants]),
+            )
+        self.register_outputs({})

@@ -1,0 +1,89 @@
+"""NVIDIA's device plugin: without it a GPU node has GPUs, and Kubernetes does not know.
+
+The NVIDIA images of EKS bring the driver and the container runtime's hook, but not this. It runs wherever the GPU taint
+is, whatever the group's kind, so it selects by the accelerator's presence and not by a kind of node.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import DaemonSet
+
+from components.aws.node_shape import ACCELERATOR
+from components.images import UPSTREAM, ImageSource
+from ebbtide.labels import CUSTOMER, GPU_TAINT_KEY
+from ebbtide.vocabulary.labels import WORKLOAD
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict
+
+IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.19.3"
+"""The last release of a minor that has had its corrections; amd64 and arm64. Source: NVIDIA/k8s-device-plugin, tags."""
+
+_SOCKETS = "/var/lib/kubelet/device-plugins"
+_NAME = "nvidia-device-plugin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicePluginArgs:
+    customer: str
+    image: str = IMAGE
+    images: ImageSource = UPSTREAM
+
+
+class DevicePlugin(pulumi.ComponentResource):
+    """One pod per GPU node, which tells the kubelet how many GPUs there are."""
+
+    def __init__(self, name: str, args: DevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:DevicePlugin", name, None, opts)
+        DaemonSet(
+            f"{name}-pods",
+            metadata={
+                "name": _NAME,
+                "namespace": "kube-system",
+                "labels": {WORKLOAD: _NAME, CUSTOMER: args.customer},
+            },
+            spec={
+                "selector": {"match_labels": {WORKLOAD: _NAME}},
+                "update_strategy": {"type": "RollingUpdate"},
+                "template": {
+                    "metadata": {"labels": {WORKLOAD: _NAME, CUSTOMER: args.customer}},
+                    "spec": args.images.pulled(_pod(args.image)),
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({})
+
+
+def _pod(image: str) -> "PodSpecArgsDict":
+    return {
+        "priority_class_name": "system-node-critical",
+        "automount_service_account_token": False,
+        "affinity": {
+            "node_affinity": {
+                "required_during_scheduling_ignored_during_execution": {
+                    "node_selector_terms": [{"match_expressions": [{"key": ACCELERATOR, "operator": "Exists"}]}]
+                }
+            }
+        },
+        "tolerations": [{"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [
+            {
+                "name": "plugin",
+                "image": image,
+                "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "true"}],
+                "resources": {
+                    "requests": {"cpu": "20m", "memory": "128Mi"},
+                    "limits": {"memory": "128Mi"},
+                },
+                "security_context": {
+                    "allow_privilege_escalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "volume_mounts": [{"name": "sockets", "mount_path": _SOCKETS}],
+            }
+        ],
+        "volumes": [{"name": "sockets", "host_path": {"path": _SOCKETS}}],
+    }

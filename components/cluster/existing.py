@@ -1,0 +1,120 @@
+"""A cluster that is there already, on premises or elsewhere: the way in, proof that it is the right one, and its nodes.
+
+Nothing of it is made here and nothing of AWS is loaded. The kubeconfig is that of whoever runs `pulumi up`, found as
+kubectl finds it; the stack file names the context, never the file, so the state is the same for everybody.
+
+Traps:
+
+- The SDK fills the provider's `kubeconfig` from the variable KUBECONFIG, path and all, and the provider takes a list of
+  files for the text of one. An empty text is neither: the provider then finds the files itself
+  (pulumi/pulumi-kubernetes, provider/pkg/provider/provider.go, Configure).
+- `cluster_identifier` is static, as on EKS: a context renamed must not show everything as replaced. So the provider
+  cannot tell that a context leads to another cluster. The UID of the namespace kube-system can: it is made with the
+  cluster and never again. Every object waits for that comparison, since the provider that makes them gets its context
+  from it. A destroy runs no program and compares nothing.
+- Components place pods by Ebbtide's own node labels, which such nodes lack. Their selectors are put into the owner's
+  words as objects are registered, so no component knows of two kinds of cluster, and nothing but the selectors differs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import pulumi
+from pulumi_kubernetes import Provider as KubernetesProvider
+from pulumi_kubernetes.core.v1 import Namespace
+
+from ebbtide.labels import NODE_GROUP, NODE_KIND
+
+NodeSelectors: TypeAlias = Mapping[str, Mapping[str, str]]
+
+_IDENTITY = "kube-system"  # every cluster has it, and it is never made anew
+_SELECTOR = "node_selector"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExistingClusterArgs:
+    name: str  # static: what the provider takes for the cluster's identity
+    context: str
+    cluster_id: str | None = None
+
+
+class ExistingCluster(pulumi.ComponentResource):
+    provider: KubernetesProvider
+
+    def __init__(self, name: str, args: ExistingClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:ExistingCluster", name, None, opts)
+        self._args = args
+        context = args.context if args.cluster_id is None else self._checked_context(name, args.cluster_id)
+        self.provider = self._way_in(f"{name}-kubernetes", context)
+        self.register_outputs({"context": args.context})
+
+    def _checked_context(self, name: str, wanted: str) -> pulumi.Output[str]:
+        """The context, once the cluster that it leads to has shown that it is the one."""
+        args = self._args
+        unchecked = self._way_in(f"{name}-unchecked", args.context)
+        identity = Namespace.get(
+            f"{name}-identity", _IDENTITY, opts=pulumi.ResourceOptions(parent=self, provider=unchecked)
+        )
+
+        def compared(uid: str | None) -> str:
+            refuse_another_cluster(args.context, wanted=wanted, found=uid)
+            return args.context
+
+        return identity.metadata.uid.apply(compared)
+
+    def _way_in(self, resource_name: str, context: pulumi.Input[str]) -> KubernetesProvider:
+        return KubernetesProvider(
+            resource_name,
+            kubeconfig="",
+            context=context,
+            cluster_identifier=self._args.name,
+            enable_server_side_apply=True,
+            enable_config_map_mutable=True,  # see components.aws.cluster
+            enable_secret_mutable=True,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def refuse_another_cluster(context: str, *, wanted: str, found: str | None) -> None:
+    """Raises `pulumi.RunError`, which Pulumi shows without a traceback. A rendering asks no cluster and finds None."""
+    if found not in (None, wanted):
+        raise pulumi.RunError(
+            f"ebbtide:cluster.clusterId: wanted the cluster {wanted}, found {found} behind the context {context!r} "
+            "(for example after a context was pointed elsewhere); nothing was changed. Use the kubeconfig of the right "
+            "cluster: ebbtide probe shows which one a context leads to"
+        )
+
+
+def placement(selectors: NodeSelectors) -> pulumi.ResourceTransformation:
+    """Puts Ebbtide's node selectors into those of the cluster's owner, on every object under a component."""
+
+    def placed(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if not args.type_.startswith("kubernetes:"):
+            return None
+        props = {key: _translated(value, selectors) for key, value in args.props.items()}
+        return pulumi.ResourceTransformationResult(props=props, opts=args.opts)
+
+    return placed
+
+
+def owners_labels(selector: Mapping[str, str], selectors: NodeSelectors) -> dict[str, str]:
+    """The labels to select by: a set of nodes that is not named is any node."""
+    kept = {key: value for key, value in selector.items() if key not in (NODE_KIND, NODE_GROUP)}
+    ours = [selector[key] for key in (NODE_KIND, NODE_GROUP) if key in selector]
+    return {**kept, **{key: value for name in ours for key, value in selectors.get(name, {}).items()}}
+
+
+def _translated(value: object, selectors: NodeSelectors) -> object:
+    """A copy with every node selector translated, however deep; a selector that is left empty is left out."""
+    if isinstance(value, list):
+        return [_translated(item, selectors) for item in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    copy: dict[str, object] = {}
+    for key, inner in cast("dict[str, object]", value).items():
+        if key != _SELECTOR:
+            copy[key] = _translated(inner, selectors)
+        elif labels := owners_labels(cast("Mapping[str, str]", inner), selectors):
+            copy[key] = labels
+    return copy

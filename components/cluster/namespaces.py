@@ -1,0 +1,45 @@
+"""The two namespaces of a stack: one for what runs always, one for queue workers. What starts pods itself has its own.
+
+Workers have a namespace of their own because the controller may patch pods there, and nowhere else.
+Both enforce the restricted Pod Security level: everything Ebbtide writes meets it, and a pod that does not is refused
+at once rather than found in an audit. GPUs need no exception, since the kubelet hands a container its devices; what
+must see the node itself, the device plugin, lives in kube-system.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Namespace
+
+from components.pods.egress import OPEN, Egress, ca_bundle
+from ebbtide.labels import CUSTOMER, WORKER_NAMESPACE
+from ebbtide.vocabulary.labels import NAMESPACE
+
+_POD_SECURITY = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamespacesArgs:
+    customer: str
+    egress: Egress = OPEN
+
+
+class Namespaces(pulumi.ComponentResource):
+    system: Namespace
+    workers: Namespace
+
+    def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Namespaces", name, None, opts)
+        self.system = restricted_namespace(f"{name}-system", NAMESPACE, args.customer, parent=self)
+        self.workers = restricted_namespace(f"{name}-workers", WORKER_NAMESPACE, args.customer, parent=self)
+        for part, namespace in (("system", self.system), ("workers", self.workers)):
+            ca_bundle(f"{name}-{part}-ca-bundle", args.egress, namespace.metadata.name, parent=self)
+        self.register_outputs({})
+
+
+def restricted_namespace(resource_name: str, namespace: str, customer: str, *, parent: pulumi.Resource) -> Namespace:
+    return Namespace(
+        resource_name,
+        metadata={"name": namespace, "labels": {CUSTOMER: customer, **_POD_SECURITY}},
+        opts=pulumi.ResourceOptions(parent=parent),
+    )

@@ -1,0 +1,183 @@
+"""Who may talk to whom: nothing by default, and then what is needed, in every namespace.
+
+Policies add up, so a customer opens more with a policy of their own beside these, and never has to change one. They do
+nothing on a cluster whose network plugin does not enforce them; on EKS ours does.
+
+| pods | may be called by | may call |
+|---|---|---|
+| workloads | every pod of the cluster, private addresses | everything but the instance metadata, or `egress.allow` |
+| workers | the pods of both namespaces | the same |
+| what starts pods itself | as workloads | as workloads, and the API server |
+| what it started | as workloads | as workloads |
+| controller | every pod, on its port for metrics | DNS, Redis, the API server |
+| closer | nobody | DNS, the API server |
+| Redis | see `components.redis.server` | nobody |
+
+**Private addresses** call workloads because load balancers do: they stand in the VPC and are no pods. So do those that
+`expose` makes, public ones too: what they let in comes by a node, with its address (`components.pods.entrance`). A load
+balancer that brings the client's public address to the pod needs a policy of the customer's own.
+
+**The API server has no selector.** It is no pod, its address belongs to EKS and changes with an upgrade, and behind the
+service's port 443 it may listen on 6443. So those two ports are open to every address but the metadata's: the token
+decides what can be done there, not the way to it. A Redis or a proxy that the file gives by name is opened by its port
+in the same way, since a policy knows no names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pulumi
+from pulumi_kubernetes.networking.v1 import NetworkPolicy
+
+from ebbtide.settings.sections.egress import METADATA
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
+from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL
+from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict
+    from pulumi_kubernetes.networking.v1 import (
+        NetworkPolicyEgressRuleArgsDict,
+        NetworkPolicyIngressRuleArgsDict,
+        NetworkPolicyPeerArgsDict,
+        NetworkPolicyPortArgsDict,
+        NetworkPolicySpecArgsDict,
+    )
+
+CONTROLLER_PORT = 8080
+_DNS_PORT, _IDENTITY_PORT = 53, 80
+_API_PORTS = (443, 6443)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+_ANYWHERE = ("0.0.0.0/0", "::/0")
+_PRIVATE = (*PRIVATE, SHARED, UNIQUE_LOCAL)
+_NODE_DNS = "169.254.20.10/32"
+"""Where NodeLocal DNSCache listens, on clusters that have it: on the node, so no selector of pods finds it."""
+_POD_IDENTITY = ("169.254.170.23/32", "fd00:ec2::23/128")
+
+_EVERY_POD: "NetworkPolicyPeerArgsDict" = {"namespace_selector": {}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkPoliciesArgs:
+    namespace: pulumi.Input[str]
+    worker_namespace: pulumi.Input[str]
+    redis_port: int
+    redis_inside: bool
+    allow: Sequence[str] = ()  # empty: everything
+    proxies: Sequence[str] = ()  # their addresses
+    starters: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
+    """The namespaces of workloads that start pods, by workload."""
+
+
+class NetworkPolicies(pulumi.ComponentResource):
+    def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:NetworkPolicies", name, None, opts)
+        system, workers = args.namespace, args.worker_namespace
+        self._policy(f"{name}-system-default", "ebbtide-default-deny", system, _Rules(pods={}))
+        self._policy(f"{name}-workers-default", "ebbtide-default-deny", workers, _Rules(pods={}))
+        outside = _customer_egress(args)
+        callers: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD, *_blocks(_PRIVATE)]}
+        self._policy(
+            f"{name}-workloads", "ebbtide-workloads", system, _Rules(pods=_NOT_OURS, ingress=[callers], egress=outside)
+        )
+        both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
+        self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
+        scraped: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(CONTROLLER_PORT)}
+        controller = _Rules(pods=_named(CONTROLLER), ingress=[scraped], egress=[_DNS, _API_SERVER, _redis(args)])
+        self._policy(f"{name}-controller", CONTROLLER, system, controller)
+        closer = _Rules(pods=_named(CLOSER), egress=[_DNS, _API_SERVER])
+        self._policy(f"{name}-closer", CLOSER, system, closer)
+        alike = _Rules(pods={}, ingress=[callers], egress=outside)
+        for starter, own in args.starters.items():
+            self._policy(f"{name}-of-{starter}-default", "ebbtide-default-deny", own, _Rules(pods={}))
+            self._policy(f"{name}-of-{starter}", "ebbtide-workloads", own, alike)
+            calls_api = _Rules(pods=_named(starter), egress=[_API_SERVER])
+            self._policy(f"{name}-of-{starter}-api", starter, own, calls_api)
+        self.register_outputs({})
+
+    def _policy(self, resource_name: str, name: str, namespace: pulumi.Input[str], rules: "_Rules") -> None:
+        """Both directions are named, so that an empty one is closed and not left as it was."""
+        spec: NetworkPolicySpecArgsDict = {"pod_selector": rules.pods, "policy_types": ["Ingress", "Egress"]}
+        if rules.ingress:
+            spec["ingress"] = rules.ingress
+        if rules.egress:
+            spec["egress"] = rules.egress
+        NetworkPolicy(
+            resource_name,
+            metadata={"name": name, "namespace": namespace},
+            spec=spec,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rules:
+    pods: "LabelSelectorArgsDict"
+    ingress: "Sequence[NetworkPolicyIngressRuleArgsDict]" = ()
+    egress: "Sequence[NetworkPolicyEgressRuleArgsDict]" = ()
+
+
+def _customer_egress(args: NetworkPoliciesArgs) -> "list[NetworkPolicyEgressRuleArgsDict]":
+    """With `allow`, what a pod needs to work at all stays open: the cluster, its names, its identity, the queue."""
+    reach: NetworkPolicyEgressRuleArgsDict = {"to": [_EVERY_POD, *_blocks(args.allow or _ANYWHERE)]}
+    if not args.allow:
+        return [reach]
+    identity: NetworkPolicyEgressRuleArgsDict = {"to": _blocks(_POD_IDENTITY), "ports": _tcp(_IDENTITY_PORT)}
+    return [reach, _DNS, identity, _redis(args), *(_proxy(address) for address in args.proxies)]
+
+
+def _redis(args: NetworkPoliciesArgs) -> "NetworkPolicyEgressRuleArgsDict":
+    if not args.redis_inside:
+        return {"to": _blocks(_ANYWHERE), "ports": _tcp(args.redis_port)}
+    server: NetworkPolicyPeerArgsDict = {**_namespace(args.namespace), "pod_selector": _named(IN_CLUSTER_REDIS)}
+    return {"to": [server], "ports": _tcp(args.redis_port)}
+
+
+def _proxy(address: str) -> "NetworkPolicyEgressRuleArgsDict":
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    try:
+        blocks: Sequence[str] = [str(ip_network(ip_address(host)))]
+    except ValueError:
+        blocks = _ANYWHERE  # a name
+    return {"to": _blocks(blocks), "ports": _tcp(parts.port or _DEFAULT_PORTS[parts.scheme])}
+
+
+def _blocks(ranges: Sequence[str]) -> "list[NetworkPolicyPeerArgsDict]":
+    """The ranges, less the addresses of the instance metadata."""
+    return [_block(each) for each in ranges]
+
+
+def _block(text: str) -> "NetworkPolicyPeerArgsDict":
+    block = ip_network(text)
+    hidden = [str(each) for each in METADATA if each.version == block.version and each.network_address in block]
+    return {"ip_block": {"cidr": text, "except_": hidden}} if hidden else {"ip_block": {"cidr": text}}
+
+
+def _namespace(name: pulumi.Input[str]) -> "NetworkPolicyPeerArgsDict":
+    return {"namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": name}}}
+
+
+def _named(name: str) -> "LabelSelectorArgsDict":
+    return {"match_labels": {WORKLOAD: name}}
+
+
+def _tcp(*ports: int) -> "list[NetworkPolicyPortArgsDict]":
+    return [{"port": port, "protocol": "TCP"} for port in ports]
+
+
+_NOT_OURS: "LabelSelectorArgsDict" = {
+    "match_expressions": [{"key": WORKLOAD, "operator": "NotIn", "values": [CONTROLLER, CLOSER, IN_CLUSTER_REDIS]}]
+}
+"""Pods without the label too: what a customer puts there by hand counts as a workload."""
+
+_DNS: "NetworkPolicyEgressRuleArgsDict" = {
+    "to": [_namespace("kube-system"), *_blocks([_NODE_DNS])],
+    "ports": [{"port": _DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")],
+}
+
+_API_SERVER: "NetworkPolicyEgressRuleArgsDict" = {"to": _blocks(_ANYWHERE), "ports": _tcp(*_API_PORTS)}

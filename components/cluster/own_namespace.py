@@ -1,0 +1,81 @@
+"""The namespace of a workload that starts pods by itself, and its rights there: a Role, and no ClusterRole.
+
+It holds this workload and what it starts, and nothing of others: whoever may create a pod may give it any account of
+its namespace and mount any Secret there. The workload's Deployment and budget come later, into this namespace. A
+destroy deletes them first, and what the workload had started goes with the namespace.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Namespace
+from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
+
+from components.cluster.namespaces import restricted_namespace
+from components.cluster.started_pods import StartedPods, StartedPodsArgs
+from components.pods.budget import budget_without_scale
+from components.pods.egress import OPEN, Egress, ca_bundle
+from components.pods.rules import PodIdentity
+from ebbtide.settings.sections.pod_kubernetes import KubernetesRights, RightsRule, own_namespace, started_by
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnNamespaceArgs:
+    workload: str
+    rights: KubernetesRights
+    customer: str
+    nodes: Sequence[Mapping[str, str]] = ()  # sets that started pods may choose from
+    egress: Egress = OPEN
+
+
+class OwnNamespace(pulumi.ComponentResource):
+    namespace: Namespace
+
+    def __init__(self, name: str, args: OwnNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:OwnNamespace", name, None, opts)
+        workload, child = args.workload, pulumi.ResourceOptions(parent=self)
+        self.namespace = restricted_namespace(f"{name}-namespace", own_namespace(workload), args.customer, parent=self)
+        here = self.namespace.metadata.name
+        ca_bundle(f"{name}-ca-bundle", args.egress, here, parent=self)
+        Role(
+            f"{name}-role",
+            metadata={"name": workload, "namespace": here},
+            rules=policy_rules(args.rights),
+            opts=child,
+        )
+        RoleBinding(
+            f"{name}-binding",
+            metadata={"name": workload, "namespace": here},
+            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": workload},
+            subjects=[{"kind": "ServiceAccount", "name": workload, "namespace": here}],
+            opts=child,
+        )
+        StartedPods(f"{name}-started", StartedPodsArgs(workload=workload, namespace=here, nodes=args.nodes), child)
+        budget_without_scale(f"{name}-budget", started_identity(workload, args.customer), here, parent=self)
+        self.register_outputs({})
+
+
+def started_identity(workload: str, customer: str) -> PodIdentity:
+    """Of the pods that a workload starts: the admission policy asks for its labels of workload and category."""
+    return PodIdentity(name=started_by(workload), category=Category.WORKER, customer=customer)
+
+
+def policy_rules(rights: KubernetesRights) -> "list[PolicyRuleArgsDict]":
+    """As the file says them."""
+    return [_policy_rule(rule) for rule in rights.rules]
+
+
+def _policy_rule(rule: RightsRule) -> "PolicyRuleArgsDict":
+    """An empty list of names grants every name, so it is not written."""
+    given: PolicyRuleArgsDict = {
+        "api_groups": list(rule.groups),
+        "resources": list(rule.resources),
+        "verbs": list(rule.verbs),
+    }
+    return {**given, "resource_names": list(rule.names)} if rule.names else given

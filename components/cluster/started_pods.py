@@ -1,0 +1,110 @@
+"""What a pod must be that a workload starts by itself: it keeps the promises that the stack file makes for all others.
+
+Such pods come from a program that knows nothing of Ebbtide, so the API server holds them to four things. **Labels**:
+the category worker, which keeps them off the nodes of fixed pods, and the name by which their own closed budget finds
+them. **Requests**, without which neither the scheduler nor the autoscaler knows how large they are. **Nodes** that may
+go, so that none sits on a fixed node before its pods do. And **no priority**: a pending one would push workers out.
+
+A label can be written by anybody who may create a pod, the one of the workload's own pods included. A bare pod under
+their budget would count as healthy and not as expected, and let an eviction through for each. So that label is for
+pods of a ReplicaSet or StatefulSet alone, and never for one that the workload itself writes. Its rights reach neither
+kind (`ebbtide.settings.sections.pod_kubernetes`), so nothing of its making can own such a pod.
+
+Updates are looked at as well: whoever may patch a pod could take a label off. The kubelet's reports are on `status`,
+which is another resource. The expressions are CEL; where one cannot be evaluated the pod is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+
+from components.admission_policy import enforce, on
+from ebbtide.settings.sections.pod_kubernetes import started_by
+from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.admissionregistration.v1 import ValidationArgsDict
+
+_LABELS = "object.metadata.labels"
+_OWNERS = "object.metadata.ownerReferences"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartedPodsArgs:
+    workload: str
+    namespace: pulumi.Input[str]
+    nodes: Sequence[Mapping[str, str]] = ()
+    """Labels of the sets of nodes that such a pod may choose from; none: it need not choose."""
+
+
+class StartedPods(pulumi.ComponentResource):
+    def __init__(self, name: str, args: StartedPodsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:StartedPods", name, None, opts)
+        author = pulumi.Output.concat("'system:serviceaccount:", args.namespace, f":{args.workload}'")
+        enforce(
+            (f"{name}-policy", f"{name}-binding"),
+            f"ebbtide-started-by-{args.workload}",
+            on("", "pods", ["CREATE", "UPDATE"], args.namespace),
+            validations(args.workload, args.nodes),
+            variables=[
+                {"name": "own", "expression": _labelled(WORKLOAD, args.workload)},
+                {"name": "author", "expression": pulumi.Output.concat("request.userInfo.username == ", author)},
+            ],
+            parent=self,
+        )
+        self.register_outputs({})
+
+
+def validations(workload: str, nodes: Sequence[Mapping[str, str]]) -> "list[ValidationArgsDict]":
+    """Of a pod that is either the workload's own, from its Deployment or StatefulSet, or one that it started."""
+    pods = started_by(workload)
+    rules = {
+        f"!variables.own || (!variables.author && {_LASTING})": (
+            f"the label {WORKLOAD}: {workload} is for the pods of its own Deployment or StatefulSet"
+        ),
+        _started(f"{_labelled(WORKLOAD, pods)} && {_labelled(CATEGORY, Category.WORKER.value)}"): (
+            f"a pod that {workload} starts needs the labels {WORKLOAD}: {pods} and {CATEGORY}: {Category.WORKER.value}"
+        ),
+        _started(_REQUESTS): "each container needs requests for cpu and memory",
+        _started(_NO_PRIORITY): "no priority above 0, but with preemptionPolicy: Never",
+    }
+    if nodes:
+        choices = " or ".join(", ".join(f"{key}: {value}" for key, value in labels.items()) for labels in nodes)
+        rules[_started(_chooses(nodes))] = f"a nodeSelector is needed with {choices}"
+    return [
+        {"expression": expression, "message": f"Ebbtide: {message}", "reason": "Forbidden"}
+        for expression, message in rules.items()
+    ]
+
+
+def _started(expression: str) -> str:
+    return f"variables.own || ({expression})"
+
+
+def _labelled(key: str, value: str) -> str:
+    return f"has({_LABELS}) && '{key}' in {_LABELS} && {_LABELS}['{key}'] == '{value}'"
+
+
+def _chooses(nodes: Sequence[Mapping[str, str]]) -> str:
+    chosen = "object.spec.nodeSelector"
+    sets = [
+        " && ".join(f"'{key}' in {chosen} && {chosen}['{key}'] == '{value}'" for key, value in labels.items())
+        for labels in nodes
+    ]
+    return f"has({chosen}) && ({' || '.join(f'({labels})' for labels in sets)})"
+
+
+_LASTING = (
+    f"has({_OWNERS}) && {_OWNERS}.exists(o, has(o.controller) && o.controller && o.apiVersion == 'apps/v1' "
+    "&& o.kind in ['ReplicaSet', 'StatefulSet'])"
+)
+_REQUESTS = (
+    "object.spec.containers.all(c, has(c.resources) && has(c.resources.requests) "
+    "&& 'cpu' in c.resources.requests && 'memory' in c.resources.requests)"
+)
+_NO_PRIORITY = (
+    "!has(object.spec.priority) || object.spec.priority <= 0 "
+    "|| (has(object.spec.preemptionPolicy) && object.spec.preemptionPolicy == 'Never')"
+)

@@ -1,0 +1,112 @@
+"""What the controller may change within the objects that it may change at all.
+
+Rights stop at the object: whoever may patch a pod may relabel it out of its budget, and whoever may patch a budget may
+set it to "100%". Two admission policies stop at the field. They bind the controller's and the closer's accounts and
+nobody else; the closer may only close. They fail closed: where one cannot be evaluated, the write is refused and the
+controller holds.
+
+The expressions are CEL. `has` guards every optional field, since reading an absent one is an error, and an error is a
+refusal.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+
+from components.admission_policy import enforce, on
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, DELETION_COST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pulumi_kubernetes.admissionregistration.v1 import ValidationArgsDict
+
+_COST = f"'{DELETION_COST}'"
+
+
+def _unchanged(field: str) -> str:
+    """Both sides lack the field, or both have the same."""
+    now, before = f"object.{field}", f"oldObject.{field}"
+    return f"has({now}) ? (has({before}) && {now} == {before}) : !has({before})"
+
+
+_BINDINGS = ("metadata.labels", "metadata.finalizers", "metadata.ownerReferences")
+
+POD_VARIABLES = {
+    "now": "has(object.metadata.annotations) ? object.metadata.annotations : {}",
+    "before": "has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}",
+}
+POD_RULES = {
+    **{_unchanged(field): f"{field} must stay as it is" for field in _BINDINGS},
+    "object.spec == oldObject.spec": "spec must stay as it is",
+    f"variables.now.all(k, k == {_COST} || (k in variables.before && variables.now[k] == variables.before[k]))": (
+        "only the deletion cost may be annotated"
+    ),
+    f"variables.before.all(k, k == {_COST} || k in variables.now)": "only the deletion cost may be removed",
+}
+_MOST, _LEAST = "spec.maxUnavailable", "spec.minAvailable"
+_SHUT = f"has(object.{_LEAST}) && has(oldObject.{_LEAST}) && object.{_LEAST} == {CLOSED_MINIMUM}"
+"""Of pods that have no scale, the budget is closed by `minAvailable`: docs/adr/0024."""
+
+BUDGET_RULES = {
+    **{_unchanged(field): f"{field} must stay as it is" for field in (*_BINDINGS, "metadata.annotations")},
+    **{
+        _unchanged(field): f"{field} must stay as it is"
+        for field in ("spec.selector", "spec.unhealthyPodEvictionPolicy")
+    },
+    f"({_unchanged(_LEAST)}) || ({_SHUT})": f"minAvailable must stay as it is, or be {CLOSED_MINIMUM}",
+    f"has(object.{_LEAST}) || (has(object.{_MOST}) && (object.{_MOST} == 0 || object.{_MOST} == 1))": (
+        "maxUnavailable must be 0 or 1"
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdmissionArgs:
+    namespace: pulumi.Input[str]  # of the accounts
+    controller: str  # names of service accounts
+    closer: str
+
+
+class Admission(pulumi.ComponentResource):
+    def __init__(self, name: str, args: AdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Admission", name, None, opts)
+        self._policy(name, args, "pods", "", [args.controller])
+        self._policy(name, args, "poddisruptionbudgets", "policy", [args.controller, args.closer])
+        self.register_outputs({})
+
+    def _policy(self, name: str, args: AdmissionArgs, resource: str, group: str, accounts: "Sequence[str]") -> None:
+        variables = POD_VARIABLES if resource == "pods" else {}
+        rules = POD_RULES if resource == "pods" else BUDGET_RULES
+        users = [_user(args.namespace, account) for account in accounts]
+        ours = pulumi.Output.all(*users).apply(lambda names: f"request.userInfo.username in [{', '.join(names)}]")
+        enforce(
+            (f"{name}-{resource}", f"{name}-{resource}-binding"),
+            f"ebbtide-{resource}",
+            on(group, resource, ["UPDATE"]),
+            [*_validations(rules), *_only_closes(args, resource)],
+            conditions=[{"name": "written-by-ebbtide", "expression": ours}],
+            variables=[{"name": key, "expression": expression} for key, expression in variables.items()],
+            parent=self,
+        )
+
+
+def _user(namespace: pulumi.Input[str], account: str) -> pulumi.Output[str]:
+    return pulumi.Output.concat("'system:serviceaccount:", namespace, f":{account}'")
+
+
+def _only_closes(args: AdmissionArgs, resource: str) -> "list[ValidationArgsDict]":
+    if resource == "pods":
+        return []
+    closer = _user(args.namespace, args.closer)
+    closed = f"(has(object.{_LEAST}) ? object.{_LEAST} == {CLOSED_MINIMUM} : object.{_MOST} == 0)"
+    closes = pulumi.Output.concat("request.userInfo.username != ", closer, f" || {closed}")
+    return [{"expression": closes, "message": "Ebbtide's closer: maxUnavailable must be 0"}]
+
+
+def _validations(rules: dict[str, str]) -> "list[ValidationArgsDict]":
+    return [
+        {"expression": expression, "message": f"Ebbtide's own accounts: {message}"}
+        for expression, message in rules.items()
+    ]

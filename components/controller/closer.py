@@ -1,0 +1,165 @@
+"""The closer: closes the budgets before every opening, whether or not the controller lives.
+
+CronJobs in the customer's own zone run `python -m controllers.closer` from the controller's image. Cron only wakes it:
+what is to be closed the module reads from the clock, so a firing too many, on a holiday or on a Sunday that needed
+another time, does nothing.
+
+The trap: cron counts in wall time, and the wall time of "opening less the guard" is not always the same. A clock change
+inside the guard moves it, and one that skips it would drop it. So the times are read off real instants, over ten fixed
+years (the same text whenever it is rendered), and a closing that falls elsewhere has an entry of its own.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.batch.v1 import CronJob
+from pulumi_kubernetes.core.v1 import ServiceAccount
+from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
+
+from components.controller.rights import closer_rules
+from components.images import UPSTREAM, ImageSource
+from components.pods.rules import container_security, home, pod_security, resources
+from ebbtide.labels import CUSTOMER, NodeKind
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.labels import CLOSER as NAME
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
+from ebbtide.vocabulary.windows import BusinessHours
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict
+
+_YEARS = range(2026, 2036)  # beyond them zones are guesses, and their rules repeat
+_DAYS_OF_WEEK = 7
+_DEADLINE_SECONDS = 600  # a run that could not start in time still closes, up to the end of a usual guard
+_CONFIG_DIRECTORY = "/etc/ebbtide"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ClosingTime:
+    """Minutes from local midnight, and the weekdays (0 is Monday) on which the budgets close then."""
+
+    minute: int
+    weekdays: tuple[int, ...]
+
+    @property
+    def cron(self) -> str:
+        days = ",".join(str((day + 1) % _DAYS_OF_WEEK) for day in self.weekdays)  # cron's week starts on Sunday
+        return f"{self.minute % 60} {self.minute // 60} * * {days}"
+
+    @property
+    def suffix(self) -> str:
+        return f"{self.minute // 60:02d}{self.minute % 60:02d}"
+
+
+_EVERY_DAY = ClosingTime(0, tuple(range(_DAYS_OF_WEEK)))
+
+
+def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, ...]:
+    """One entry per time of day at which some opening, less the guard, falls; seconds are cut off, so never late.
+
+    Holidays do not count: they change, and a firing on one does nothing. Hours that never open have one entry a day
+    nevertheless, for what a maintenance may have left open.
+    """
+    ordinary = replace(hours, closed_dates=frozenset())
+    start, end = datetime(_YEARS[0], 1, 1, tzinfo=UTC), datetime(_YEARS[-1] + 1, 1, 1, tzinfo=UTC)
+    days_at: dict[int, set[int]] = defaultdict(set)
+    for span in ordinary.open_spans(start, end):
+        if span.start > start:  # before it nothing was looked at: it may be the middle of a longer one
+            closing = ordinary.local(span.start - guard)
+            days_at[closing.hour * 60 + closing.minute].add(closing.weekday())
+    return tuple(ClosingTime(minute, tuple(sorted(days))) for minute, days in sorted(days_at.items())) or (_EVERY_DAY,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloserArgs:
+    config: ControllerConfig
+    namespace: pulumi.Input[str]
+    image: str  # the controller's
+    images: ImageSource = UPSTREAM
+
+
+class Closer(pulumi.ComponentResource):
+    def __init__(self, name: str, args: CloserArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Closer", name, None, opts)
+        config = args.config
+        budgets = (*config.budgets, *config.never_opened)
+        if budgets:
+            self._rights(name, args.namespace, budgets)
+            for closing in closing_times(config.hours, config.closing_guard):
+                self._job(f"{name}-{closing.suffix}", closing, args)
+        self.register_outputs({})
+
+    def _rights(self, name: str, namespace: pulumi.Input[str], budgets: Sequence[BudgetPolicy]) -> None:
+        """One account, and a role in each namespace that holds a budget: a workload that starts pods has its own."""
+        opts = pulumi.ResourceOptions(parent=self)
+        ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": namespace}, opts=opts)
+        elsewhere = sorted({budget.namespace for budget in budgets} - {NAMESPACE})
+        self._grant(name, namespace, namespace, [it.name for it in budgets if it.namespace == NAMESPACE])
+        for other in elsewhere:
+            self._grant(f"{name}-{other}", other, namespace, [it.name for it in budgets if it.namespace == other])
+
+    def _grant(
+        self, name: str, where: pulumi.Input[str], account_namespace: pulumi.Input[str], budgets: list[str]
+    ) -> None:
+        opts = pulumi.ResourceOptions(parent=self)
+        Role(
+            f"{name}-role",
+            metadata={"name": NAME, "namespace": where},
+            rules=closer_rules(budgets=budgets),
+            opts=opts,
+        )
+        RoleBinding(
+            f"{name}-binding",
+            metadata={"name": NAME, "namespace": where},
+            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
+            opts=opts,
+        )
+
+    def _job(self, resource_name: str, closing: ClosingTime, args: CloserArgs) -> None:
+        CronJob(
+            resource_name,
+            metadata={
+                "name": f"{NAME}-{closing.suffix}",
+                "namespace": args.namespace,
+                "labels": {CUSTOMER: args.config.customer},
+            },
+            spec={
+                "schedule": closing.cron,
+                "time_zone": args.config.hours.timezone,
+                "concurrency_policy": "Replace",
+                "starting_deadline_seconds": _DEADLINE_SECONDS,
+                "successful_jobs_history_limit": 1,
+                "failed_jobs_history_limit": 3,
+                "job_template": {"spec": {"backoff_limit": 5, "template": _template(args)}},
+            },
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def _template(args: CloserArgs) -> "PodTemplateSpecArgsDict":
+    pod: PodSpecArgsDict = {
+        "service_account_name": NAME,
+        "restart_policy": "OnFailure",
+        **home(NodeKind.FIXED),
+        "security_context": pod_security(),
+        "containers": [
+            {
+                "name": "closer",
+                "image": args.image,
+                "command": ["python", "-m", "controllers.closer", "--config", f"{_CONFIG_DIRECTORY}/config.json"],
+                "resources": resources(cpu=50, memory=96),
+                "security_context": container_security(read_only=True),
+                "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
+            }
+        ],
+        "volumes": [{"name": "config", "config_map": {"name": CONTROLLER}}],
+    }
+    return {
+        "metadata": {"labels": {WORKLOAD: NAME, CUSTOMER: args.config.customer}},
+        "spec": args.images.pulled(pod),
+    }

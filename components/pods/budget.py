@@ -1,0 +1,81 @@
+"""PodDisruptionBudgets: one for every workload, born closed.
+
+A budget says `maxUnavailable`: with `minAvailable` beside it a budget is invalid, so nobody could flip from one to the
+other. And never two budgets on one pod: the Eviction API then refuses every eviction.
+
+The exception are pods that have no scale: those of Jobs, of operators, and bare ones. For them nothing says how many
+there should be, and `maxUnavailable` either fails or lets a pod go by day (docs/adr/0024). Their budget says
+`minAvailable`, closed at a number that no cluster reaches. It is never the controller's to open.
+
+Pods that run and are not ready: a flexible one may always be evicted, others never while their budget is closed. See
+docs/adr/0006 for the reasons.
+"""
+
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
+
+from components.ownership import MAX_UNAVAILABLE, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.pods.rules import CLOSED_BUDGET, PodIdentity
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.policy.v1 import PodDisruptionBudgetSpecArgsDict
+
+UNHEALTHY_PODS = {
+    Category.FLEXIBLE: "AlwaysAllow",  # it serves nobody, and must not pin its node day and night
+    Category.FIXED: "IfHealthyBudget",  # an unready orchestrator may still hold its state
+    Category.WORKER: "IfHealthyBudget",  # on a node that lost touch, the job may still run
+}
+
+
+def closed_budget(
+    resource_name: str,
+    identity: PodIdentity,
+    namespace: pulumi.Input[str],
+    *,
+    parent: pulumi.Resource,
+    table: OwnershipTable | None = None,
+) -> PodDisruptionBudget:
+    """The budget of one workload, named like it. A flexible one is the controller's to open; others stay Pulumi's."""
+    opts = pulumi.ResourceOptions(parent=parent)
+    if identity.category is Category.FLEXIBLE:
+        field = OwnedField(
+            kind="PodDisruptionBudget",
+            namespace=namespace,
+            name=identity.name,
+            field=MAX_UNAVAILABLE,
+            owner=FieldOwner.CONTROLLER,
+            initial=CLOSED_BUDGET,
+        )
+        opts = hand_over(field, parent=parent, table=table)
+    return PodDisruptionBudget(
+        resource_name,
+        metadata={"name": identity.name, "namespace": namespace, "labels": identity.labels},
+        spec={"max_unavailable": CLOSED_BUDGET, **_covering(identity)},
+        opts=opts,
+    )
+
+
+def budget_without_scale(
+    resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
+) -> PodDisruptionBudget:
+    """The budget of pods that nothing counts. Not for flexible ones: a whole number opens it for all at once."""
+    if identity.category is Category.FLEXIBLE:
+        raise ValueError(
+            f"{identity.name}: pods without a scale are fixed or workers, since nothing could open their budget"
+        )
+    return PodDisruptionBudget(
+        resource_name,
+        metadata={"name": identity.name, "namespace": namespace, "labels": identity.labels},
+        spec={"min_available": CLOSED_MINIMUM, **_covering(identity)},
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+
+
+def _covering(identity: PodIdentity) -> "PodDisruptionBudgetSpecArgsDict":
+    return {
+        "selector": {"match_labels": identity.selector},
+        "unhealthy_pod_eviction_policy": UNHEALTHY_PODS[identity.category],
+    }

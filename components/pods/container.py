@@ -1,0 +1,247 @@
+"""From a pod section to the main container, its volumes and what stands beside the pod. Pure, but for the objects.
+
+Only what the file asks for is written: a pod of a running stack must not roll because Ebbtide learned a new key.
+
+**Files** live in a ConfigMap with the name of the pod's owner and of the volume; a dot between them, which neither can
+hold, keeps two such names from meeting. The pods carry a digest of the files, since a changed ConfigMap alone rolls
+nothing, and few programs read their settings twice.
+
+**Scratch volumes** would keep the autoscaler of many clusters from taking the node; the annotation that it reads names
+them, since what is in them goes with the pod by intent.
+
+**A pod that serves waits before it stops.** It is told to stop at the moment when the proxies of the nodes are told to
+leave it out; until they have done so, calls still reach it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypedDict
+
+import pulumi
+from pulumi_kubernetes.core.v1 import ConfigMap, Service
+
+from components.pods.rules import PodIdentity, container_security, resources
+from components.pods.secrets import SecretsSource
+from ebbtide.labels import FILES_DIGEST
+from ebbtide.settings.sections.pod import INGRESS, PodSettings, by_name
+from ebbtide.settings.sections.pod_env import EnvSource, EnvVariable
+from ebbtide.settings.sections.pod_probes import Probe
+from ebbtide.settings.sections.pod_volumes import SHM, SHM_PATH, Volume
+from ebbtide.units.quantities import memory_quantity
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        EnvFromSourceArgsDict,
+        EnvVarArgsDict,
+        PodSpecArgsDict,
+        PodTemplateSpecArgsDict,
+        ProbeArgsDict,
+        ServiceSpecArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
+LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+"""Annotation: volumes on the node's disk that do not keep the autoscaler from taking the node."""
+
+STOP_DELAY_SECONDS = 5
+"""What proxies need to leave a pod out, amply: they are told within a second."""
+
+
+def main_container(
+    settings: PodSettings,
+    name: str,
+    *,
+    command: "list[str] | None" = None,
+    env: "list[EnvVarArgsDict] | None" = None,
+    serves: bool = False,
+    stop_delay: int = STOP_DELAY_SECONDS,
+) -> "ContainerArgsDict":
+    """`command` in place of the settings' own; `env` before theirs; `serves`: others call its ports.
+
+    `stop_delay`: how many seconds it takes until nobody calls them any more.
+    """
+    container: ContainerArgsDict = {"name": name, "image": settings.image}
+    words = list(settings.command) if command is None else command
+    if words:
+        container["command"] = words
+    if settings.args:
+        container["args"] = list(settings.args)
+    variables = [*(env or []), *(_variable(key, value) for key, value in settings.env.items())]
+    if variables:
+        container["env"] = variables
+    if settings.env_from:
+        container["env_from"] = [_source(source) for source in settings.env_from]
+    if settings.ports:
+        container["ports"] = [{"name": port, "container_port": number} for port, number in settings.ports.items()]
+    container = _with_probes(container, settings, serves=serves)
+    if serves and settings.ports:
+        container["lifecycle"] = {"pre_stop": {"sleep": {"seconds": stop_delay}}}
+    container["resources"] = resources(
+        cpu=settings.cpu,
+        memory=settings.memory,
+        gpu=settings.gpu,
+        ephemeral=settings.ephemeral_storage,
+        most_cpu=settings.limits.cpu,
+        most_memory=settings.limits.memory,
+    )
+    container["security_context"] = container_security(read_only=not settings.writable_root)
+    mounts = _mounts(settings)
+    if mounts:
+        container["volume_mounts"] = mounts
+    return container
+
+
+class Volumes(TypedDict, total=False):
+    """A field of a pod's spec."""
+
+    volumes: "list[VolumeArgsDict]"
+
+
+def pod_volumes(settings: PodSettings, owner: str) -> Volumes:
+    """All but those that a StatefulSet claims for each of its pods."""
+    volumes = [_volume(name, volume, owner) for name, volume in settings.volumes.items() if volume.per_pod is None]
+    if settings.shm is not None:
+        volumes.append({"name": SHM, "empty_dir": {"medium": "Memory", "size_limit": memory_quantity(settings.shm)}})
+    return {"volumes": volumes} if volumes else {}
+
+
+def pod_template(
+    settings: PodSettings, identity: PodIdentity, pod: "PodSpecArgsDict", secrets: SecretsSource
+) -> "PodTemplateSpecArgsDict":
+    """The template of these pods, under the section's labels and annotations. Pods roll with their Secrets."""
+    metadata: ObjectMetaArgsDict = {"labels": {**settings.labels, **identity.labels}}
+    named = [(name, key) for at, name, key in settings.secret_references() if at[0] != INGRESS]  # not its own to read
+    annotations = {**pod_annotations(settings), **secrets.annotations_for(named)}
+    return {"metadata": {**metadata, "annotations": annotations} if annotations else metadata, "spec": pod}
+
+
+def pod_annotations(settings: PodSettings) -> dict[str, str]:
+    """Those of the file, and what autoscaler and rollout must know."""
+    annotations = dict(settings.annotations)
+    scratch = [name for name, volume in settings.volumes.items() if volume.scratch is not None]
+    if scratch:
+        annotations[LOCAL_VOLUMES] = ",".join(scratch)
+    files = {name: dict(volume.files) for name, volume in settings.volumes.items() if volume.files is not None}
+    if files:
+        text = json.dumps(files, sort_keys=True)
+        annotations[FILES_DIGEST] = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return annotations
+
+
+def file_maps(
+    settings: PodSettings, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
+) -> list[pulumi.Resource]:
+    """The ConfigMaps of the section's files, which must be there before the pods."""
+    return [
+        ConfigMap(
+            f"{identity.name}.{name}-files",  # no name holds a dot, so no two pairs are one
+            metadata={"name": _files_name(identity.name, name), "namespace": namespace, "labels": identity.labels},
+            data=dict(volume.files),
+            opts=pulumi.ResourceOptions(parent=parent),
+        )
+        for name, volume in settings.volumes.items()
+        if volume.files is not None
+    ]
+
+
+def service(
+    resource_name: str,
+    settings: PodSettings,
+    identity: PodIdentity,
+    namespace: pulumi.Input[str],
+    *,
+    headless: bool = False,
+    annotations: Mapping[str, str] | None = None,
+    parent: pulumi.Resource,
+) -> Service:
+    """By the name of the workload, with its ports. A headless one gives each pod its name and needs no port."""
+    spec: ServiceSpecArgsDict = {"selector": identity.selector}
+    if headless:
+        spec["cluster_ip"] = "None"
+    if settings.ports:
+        spec["ports"] = [{"name": port, "port": number, "target_port": port} for port, number in settings.ports.items()]
+    metadata: ObjectMetaArgsDict = {"name": identity.name, "namespace": namespace, "labels": identity.labels}
+    return Service(
+        resource_name,
+        metadata={**metadata, "annotations": dict(annotations)} if annotations else metadata,
+        spec=spec,
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+
+
+def _variable(name: str, given: EnvVariable) -> "EnvVarArgsDict":
+    if given.field is not None:
+        return {"name": name, "value_from": {"field_ref": {"field_path": given.field}}}
+    if given.secret is not None:
+        return {"name": name, "value_from": {"secret_key_ref": {"name": given.secret, "key": given.key or ""}}}
+    if given.config_map is not None:
+        return {"name": name, "value_from": {"config_map_key_ref": {"name": given.config_map, "key": given.key or ""}}}
+    return {"name": name, "value": given.value or ""}
+
+
+def _source(given: EnvSource) -> "EnvFromSourceArgsDict":
+    source: EnvFromSourceArgsDict = {"prefix": given.prefix} if given.prefix else {}
+    if given.secret is not None:
+        return {**source, "secret_ref": {"name": given.secret}}
+    return {**source, "config_map_ref": {"name": given.config_map or ""}}
+
+
+def _with_probes(container: "ContainerArgsDict", settings: PodSettings, *, serves: bool) -> "ContainerArgsDict":
+    """Where others call a port and nothing is said of readiness, the first port must take connections."""
+    given, ports = settings.probes, settings.ports
+    readiness = given.readiness
+    if readiness is None and serves and ports:
+        readiness = Probe(tcp=next(iter(ports)))
+    if readiness is not None:
+        container["readiness_probe"] = _probe(readiness, ports)
+    if given.liveness is not None:
+        container["liveness_probe"] = _probe(given.liveness, ports)
+    if given.startup is not None:
+        container["startup_probe"] = _probe(given.startup, ports)
+    return container
+
+
+def _probe(given: Probe, ports: Mapping[str, int]) -> "ProbeArgsDict":
+    probe: ProbeArgsDict = {
+        "period_seconds": int(given.every.total_seconds()),
+        "timeout_seconds": int(given.timeout.total_seconds()),
+        "failure_threshold": given.failures,
+    }
+    if given.http is not None:
+        port = next(iter(ports)) if given.port is None else given.port
+        return {**probe, "http_get": {"path": given.http, "port": port}}
+    if given.tcp is not None:
+        return {**probe, "tcp_socket": {"port": given.tcp}}
+    if given.grpc is not None:
+        number = by_name(ports, given.grpc)
+        return {**probe, "grpc": {"port": number, "service": given.service} if given.service else {"port": number}}
+    return {**probe, "exec_": {"command": list(given.exec or ())}}
+
+
+def _volume(name: str, given: Volume, owner: str) -> "VolumeArgsDict":
+    if given.scratch is not None:
+        return {"name": name, "empty_dir": {"size_limit": memory_quantity(given.scratch)}}
+    if given.claim is not None:
+        return {"name": name, "persistent_volume_claim": {"claim_name": given.claim}}
+    if given.secret is not None:
+        return {"name": name, "secret": {"secret_name": given.secret}}
+    return {"name": name, "config_map": {"name": given.config_map or _files_name(owner, name)}}
+
+
+def _mounts(settings: PodSettings) -> "list[VolumeMountArgsDict]":
+    mounts: list[VolumeMountArgsDict] = []
+    for name, volume in settings.volumes.items():
+        always = volume.files is not None or volume.secret is not None or volume.config_map is not None
+        mount: VolumeMountArgsDict = {"name": name, "mount_path": volume.at}
+        mounts.append({**mount, "read_only": True} if volume.read_only or always else mount)
+    if settings.shm is not None:
+        mounts.append({"name": SHM, "mount_path": SHM_PATH})
+    return mounts
+
+
+def _files_name(owner: str, volume: str) -> str:
+    return f"{owner}.{volume}"

@@ -1,0 +1,151 @@
+"""How the pods of a closed network find the way out: the proxy, what is reached without it, and whom they trust.
+
+**What never goes through the proxy.** The cluster's own names and the API server, by the address that the kubelet puts
+into each pod: no range of services has to be known, on any cluster. Private addresses, and with them the VPC. And the
+node's own services, where an instance tells its credentials and where EKS Pod Identity does: a proxy would answer there
+with its own, or not at all.
+
+**Names are not addresses.** A range in this list is compared with addresses that a program calls as such; a name that
+happens to resolve into the VPC goes through the proxy. So the services of AWS that have an endpoint in the stack's own
+VPC are named as well. Of those only the ones that pods call: nodes do not read these variables.
+
+**Both spellings.** Most programs read the variables in capitals; curl and what builds on it read `http_proxy` only in
+small letters, since a request header could otherwise set it.
+
+**The bundle is a mounted ConfigMap,** so a new certificate reaches running pods within about a minute and restarts
+none. It is mounted as a directory: a single file (`subPath`) would keep its old content.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import pulumi
+from pulumi_kubernetes.core.v1 import ConfigMap
+
+from components.pods.containers import each_container
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.units.addresses import PRIVATE, SHARED
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        EnvVarArgsDict,
+        PodSpecArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
+
+BUNDLE = "ebbtide-ca-bundle"
+
+NEVER_PROXIED = (
+    "localhost",
+    "127.0.0.1",
+    "169.254.169.254",
+    "169.254.170.23",
+    "fd00:ec2::23",
+    ".svc",
+    ".cluster.local",
+    *PRIVATE,
+    SHARED,
+    "$(KUBERNETES_SERVICE_HOST)",
+)
+"""Kubernetes puts the API server's address in place of the last one when it starts a container."""
+
+_CALLED_BY_PODS = ("ec2", "eks", "sts", "autoscaling", "logs", "s3")
+_FILE = "bundle.pem"
+_DIRECTORY = "/etc/ebbtide-ca"
+_PATH = f"{_DIRECTORY}/{_FILE}"
+# OpenSSL and Go; Python's requests; the AWS clients; curl; Node.
+_TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Egress:
+    """`no_proxy`: what is reached without the proxy, besides `NEVER_PROXIED`."""
+
+    http_proxy: str | None = None
+    https_proxy: str | None = None
+    no_proxy: tuple[str, ...] = ()
+    ca_bundle: str | None = None
+
+    def through(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
+        """The pod with the way out and the bundle, for pods that call what lies outside."""
+        return _with(self.trusting(pod), self._proxy_variables(), [])
+
+    def trusting(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
+        """The pod with the bundle alone: for those that call the API server and Redis, and no web page."""
+        if self.ca_bundle is None:
+            return pod
+        mounts: list[VolumeMountArgsDict] = [{"name": BUNDLE, "mount_path": _DIRECTORY, "read_only": True}]
+        trusting = _with(pod, [{"name": name, "value": _PATH} for name in _TRUST], mounts)
+        volumes = cast("Sequence[VolumeArgsDict]", pod.get("volumes") or ())
+        return {**trusting, "volumes": [*volumes, {"name": BUNDLE, "config_map": {"name": BUNDLE}}]}
+
+    def _proxy_variables(self) -> "list[EnvVarArgsDict]":
+        given = {"HTTP_PROXY": self.http_proxy, "HTTPS_PROXY": self.https_proxy}
+        values = {name: value for name, value in given.items() if value is not None}
+        if values:
+            values["NO_PROXY"] = ",".join(dict.fromkeys((*NEVER_PROXIED, *self.no_proxy)))
+        return [{"name": spelt, "value": value} for name, value in values.items() for spelt in (name, name.lower())]
+
+
+OPEN = Egress()
+"""No proxy, and the authorities that each image brings."""
+
+
+def egress_of(settings: StackSettings) -> Egress:
+    given = settings.egress
+    return Egress(
+        http_proxy=given.http_proxy,
+        https_proxy=given.https_proxy,
+        no_proxy=(*_with_endpoints(settings), *given.no_proxy),
+        ca_bundle=given.ca_bundle,
+    )
+
+
+def _with_endpoints(settings: StackSettings) -> tuple[str, ...]:
+    """A name covers all below it, so that of S3 its buckets too."""
+    is_ours = settings.cluster.kind is ClusterKind.EKS and settings.network.vpc is None
+    if not (is_ours and settings.network.endpoints):
+        return ()
+    return tuple(f"{service}.{settings.region}.amazonaws.com" for service in _CALLED_BY_PODS)
+
+
+def ca_bundle(
+    name: str, way_out: Egress, namespace: pulumi.Input[str], *, parent: pulumi.Resource
+) -> list[pulumi.Resource]:
+    """The ConfigMap that `Egress` mounts; nothing where the file gives no bundle."""
+    if way_out.ca_bundle is None:
+        return []
+    return [
+        ConfigMap(
+            name,
+            metadata={"name": BUNDLE, "namespace": namespace},
+            data={_FILE: way_out.ca_bundle},
+            opts=pulumi.ResourceOptions(parent=parent),
+        )
+    ]
+
+
+def _with(
+    pod: "PodSpecArgsDict", variables: "list[EnvVarArgsDict]", mounts: "list[VolumeMountArgsDict]"
+) -> "PodSpecArgsDict":
+    """The pod with further variables and mounts in each of its containers, those that run beforehand included."""
+    return each_container(pod, lambda container: _container_with(container, variables, mounts))
+
+
+def _container_with(
+    container: "ContainerArgsDict", variables: "list[EnvVarArgsDict]", mounts: "list[VolumeMountArgsDict]"
+) -> "ContainerArgsDict":
+    own = cast("Sequence[EnvVarArgsDict]", container.get("env") or ())
+    there = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
+    more: ContainerArgsDict = {**container}
+    given = {variable["name"] for variable in own}  # what the file sets itself, it means
+    missing = [variable for variable in variables if variable["name"] not in given]
+    if missing:
+        more["env"] = [*own, *missing]
+    if mounts:
+        more["volume_mounts"] = [*there, *mounts]
+    return more

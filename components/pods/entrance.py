@@ -1,0 +1,180 @@
+"""How calls from outside reach a workload: its Ingress, and the Service that makes AWS build a load balancer.
+
+**What builds it.** The Service controller that EKS runs beside the API server, cloud-provider-aws, since no class is
+named. It goes by annotations; `docs/reference/stack-file.md`, "An entrance", says which ones it knows.
+
+**Its targets are the fixed nodes alone**, each on the node port of the Service. Other nodes come and go all day with
+the workers, and a load balancer learns of a lost node by health checks that fail for a minute and a half: each such
+node would break the connections that pass through it. Fixed nodes stay, so with `externalTrafficPolicy: Cluster` the
+load balancer need not know where the pods are: kube-proxy does, and leaves a pod out before it is told to stop. With
+`Local` each pod that moves would change the targets, which takes a load balancer longer than a pod takes to stop:
+half a minute after the failed health checks, two minutes after a deregistration. (Source: aws/containers-roadmap#470.)
+
+**Who calls, as the pod sees it.** kube-proxy puts the node's address in place of the client's. So a pod is called from
+the VPC alone, which is what the policies of the namespace allow. Who may call the load balancer is decided before that,
+by the nodes' security group, which sees the client's address: the Service controller writes `sources` into it.
+
+**It goes first.** An entrance comes after its pods and so is deleted before them, and before all that they stand on.
+The Service controller holds the Service by a finalizer until its load balancer is gone, and Pulumi waits for an object
+to go, unless it carries `skipAwait`: an entrance never does, and says with `waitFor` what to wait for on its way in.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Service
+from pulumi_kubernetes.networking.v1 import Ingress
+
+from components.pods.rules import PodIdentity
+from ebbtide.labels import NODE_KIND, NodeKind
+from ebbtide.settings.sections.entrance import Expose, entrance_port, load_balancer_name
+from ebbtide.settings.sections.entrance import Ingress as IngressSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.units.addresses import PRIVATE, SHARED
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+    from pulumi_kubernetes.networking.v1 import IngressSpecArgsDict
+
+AWS = "service.beta.kubernetes.io/aws-load-balancer-"
+"""What the names of the annotations begin with."""
+
+WAIT_FOR = "pulumi.com/waitFor"
+_BALANCED = "jsonpath={.status.loadBalancer.ingress}"
+_WRITTEN = "jsonpath={.spec.rules}"  # at once: not every controller writes a status
+
+_TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"
+"""TLS 1.2 and 1.3, what AWS's console chooses; an API call that names none gets a policy of 2016 with TLS 1.0.
+
+Source: Elastic Load Balancing, "Security policies for your Network Load Balancer".
+"""
+
+STOP_DELAY_SECONDS = 20
+"""From the order to stop a pod behind an Ingress to the signal: for a controller that keeps a list of its own.
+
+Nginx and others write theirs every few seconds at most (ingress-nginx, `--sync-rate-limit`, 0.3 a second).
+"""
+
+_TIME_TO_STOP = 30
+"""Kubernetes' own grace period: what the program has is the same, with an entrance or without."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Balancing:
+    """What load balancers of this stack have in common. `subnets` only where they carry no tags to be found by."""
+
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    subnets: Sequence[str] = ()
+
+
+PLAIN = Balancing()
+
+
+class Grace(TypedDict, total=False):
+    """A field of a pod's spec."""
+
+    termination_grace_period_seconds: int
+
+
+def stop_delay(settings: WorkloadSettings, usual: int) -> int:
+    return usual if settings.ingress is None else STOP_DELAY_SECONDS
+
+
+def grace(settings: WorkloadSettings) -> Grace:
+    """The wait before the signal counts as part of the grace period."""
+    if settings.ingress is None:
+        return {}
+    return {"termination_grace_period_seconds": STOP_DELAY_SECONDS + _TIME_TO_STOP}
+
+
+def entrances(
+    resource_name: str,
+    settings: WorkloadSettings,
+    identity: PodIdentity,
+    namespace: pulumi.Input[str],
+    *,
+    balancing: Balancing,
+    after: Sequence[pulumi.Resource],
+    parent: pulumi.Resource,
+) -> None:
+    """`after`: the pods and their Service."""
+    opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after])
+    metadata: ObjectMetaArgsDict = {"namespace": namespace, "labels": identity.labels}
+    if settings.ingress is not None:
+        given = settings.ingress
+        Ingress(
+            f"{resource_name}-ingress",
+            metadata={
+                **metadata,
+                "name": identity.name,
+                "annotations": {**given.annotations, WAIT_FOR: _WRITTEN},
+            },
+            spec=_ingress(given, identity.name, settings.ports),
+            opts=opts,
+        )
+    if settings.expose is not None:
+        given, name = settings.expose, load_balancer_name(identity.name, settings.expose)
+        port = entrance_port(settings.ports, given.port)
+        Service(
+            name,
+            metadata={**metadata, "name": name, "annotations": _annotations(given, port, balancing)},
+            spec={
+                "type": "LoadBalancer",
+                "selector": identity.selector,
+                "ports": [{"name": port, "port": given.listens_on(settings.ports), "target_port": port}],
+                "external_traffic_policy": "Cluster",
+                "load_balancer_source_ranges": _sources(given),
+            },
+            opts=opts,
+        )
+
+
+def _ingress(given: IngressSettings, service: str, ports: Mapping[str, int]) -> "IngressSpecArgsDict":
+    port = entrance_port(ports, given.port)
+    spec: IngressSpecArgsDict = {
+        "rules": [
+            {
+                "host": given.host,
+                "http": {
+                    "paths": [
+                        {
+                            "path": given.path,
+                            "path_type": "Prefix",
+                            "backend": {"service": {"name": service, "port": {"name": port}}},
+                        }
+                    ]
+                },
+            }
+        ]
+    }
+    if given.class_ is not None:
+        spec["ingress_class_name"] = given.class_
+    if given.tls is not None:
+        spec["tls"] = [{"hosts": [given.host], "secret_name": given.tls}]
+    return spec
+
+
+def _annotations(given: Expose, port: str, balancing: Balancing) -> dict[str, str]:
+    found = {
+        "type": "nlb",
+        "internal": "false" if given.public else "true",
+        # A zone without a fixed node would have no target of its own.
+        "cross-zone-load-balancing-enabled": "true",
+        "target-node-labels": f"{NODE_KIND}={NodeKind.FIXED.value}",
+    }
+    if given.certificate is not None:
+        found |= {"ssl-cert": given.certificate, "ssl-ports": port, "ssl-negotiation-policy": _TLS_POLICY}
+    if balancing.subnets:
+        found["subnets"] = ",".join(balancing.subnets)
+    tags = ",".join(f"{key}={value}" for key, value in balancing.tags.items() if "=" not in key + value)
+    if tags:
+        found["additional-resource-tags"] = tags  # one with a `=` in it would arrive cut short
+    return {WAIT_FOR: _BALANCED, **{f"{AWS}{key}": value for key, value in found.items()}}
+
+
+def _sources(given: Expose) -> list[str]:
+    if given.sources:
+        return list(given.sources)
+    return ["0.0.0.0/0"] if given.public else [*PRIVATE, SHARED]

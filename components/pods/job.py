@@ -1,0 +1,139 @@
+"""What runs to its end: a job that runs once, and a cron job that starts by the clock.
+
+Decisions that would otherwise be asked about:
+
+- **In the namespace of the workers.** They are workers: nobody moves them, and their nodes go when they have ended. The
+  controller reads pods there by the ReplicaSet that made them, so a Job's pods count for no pool; in the other
+  namespace every private address may call a pod, which a job has no use for.
+- **No label of a pool.** It leads to a pool's settings, and a job has none there.
+- **`minAvailable`, not `maxUnavailable`.** A Job has no scale subresource: see `components.pods.budget`.
+- **`restartPolicy: Never`.** A retry is another pod, so that the logs of the one that failed stay.
+- **A changed Job is stopped and runs again**, even one that has ended. Its template cannot be changed, so the provider
+  replaces the Job, and deletes the old one first since both have one name. A cron job's change waits for the next run.
+- **No digest of Secrets.** With one, a new password would run a job again that has ended long ago. A retry, and a cron
+  job's next run, read the values as they are then.
+- **`up` does not wait for its end**, which may be hours away.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import pulumi
+from pulumi_kubernetes.batch.v1 import CronJob as KubernetesCronJob
+from pulumi_kubernetes.batch.v1 import Job as KubernetesJob
+
+from components.images import UPSTREAM, ImageSource
+from components.pods.account import account_fields, own_account
+from components.pods.budget import budget_without_scale
+from components.pods.container import file_maps, main_container, pod_template, pod_volumes
+from components.pods.egress import OPEN, Egress
+from components.pods.fragment import merged
+from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
+from components.pods.secrets import NO_SECRETS
+from components.pods.workload import SKIP_AWAIT
+from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.batch.v1 import CronJobSpecArgsDict, JobSpecArgsDict
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict
+
+_Settings = TypeVar("_Settings", bound=JobSettings, covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobArgs(Generic[_Settings]):
+    name: str
+    namespace: pulumi.Input[str]
+    settings: _Settings
+    customer: str
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
+    nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
+
+    @property
+    def identity(self) -> PodIdentity:
+        return PodIdentity(name=self.name, category=Category.WORKER, customer=self.customer, ends=True)
+
+
+class Job(pulumi.ComponentResource):
+    def __init__(self, name: str, args: "JobArgs[JobSettings]", opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Job", name, None, opts)
+        before = _before(name, args, parent=self)
+        KubernetesJob(
+            f"{name}-job",
+            metadata={
+                "name": args.name,
+                "namespace": args.namespace,
+                "labels": args.identity.labels,
+                "annotations": {SKIP_AWAIT: "true"},
+            },
+            spec=_spec(args),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+        )
+        self.register_outputs({})
+
+
+class CronJob(pulumi.ComponentResource):
+    def __init__(self, name: str, args: "JobArgs[CronJobSettings]", opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:CronJob", name, None, opts)
+        before = _before(name, args, parent=self)
+        settings, labels = args.settings, args.identity.labels
+        spec: CronJobSpecArgsDict = {
+            "schedule": settings.schedule,
+            "concurrency_policy": settings.concurrency.value.capitalize(),
+            "suspend": settings.suspended,
+            "successful_jobs_history_limit": settings.history.succeeded,
+            "failed_jobs_history_limit": settings.history.failed,
+            "job_template": {"metadata": {"labels": labels}, "spec": _spec(args)},
+        }
+        if settings.timezone is not None:
+            spec["time_zone"] = settings.timezone
+        if settings.start_within is not None:
+            spec["starting_deadline_seconds"] = int(settings.start_within.total_seconds())
+        KubernetesCronJob(
+            f"{name}-cron-job",
+            metadata={"name": args.name, "namespace": args.namespace, "labels": labels},
+            spec=spec,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+        )
+        self.register_outputs({})
+
+
+def _spec(args: "JobArgs[JobSettings]") -> "JobSpecArgsDict":
+    settings = args.settings
+    return {
+        "active_deadline_seconds": int(settings.longest_run.total_seconds()),
+        "backoff_limit": settings.retries,
+        "completions": settings.completions,
+        "parallelism": settings.parallelism,
+        "template": _template(args),
+    }
+
+
+def _template(args: "JobArgs[JobSettings]") -> "PodTemplateSpecArgsDict":
+    settings, identity = args.settings, args.identity
+    pod: PodSpecArgsDict = {
+        "restart_policy": "Never",
+        "affinity": affinity(identity.category),
+        "topology_spread_constraints": spread(identity, revision_label=""),
+        "node_selector": nodes_of_group(settings.node_group),
+        **priority(settings.priority),
+        "tolerations": tolerations(settings.gpu),
+        **account_fields(args.name, settings),
+        "security_context": pod_security(settings.user),
+        "containers": [main_container(settings, args.name)],
+        **pod_volumes(settings, args.name),
+    }
+    whole = required(merged(pod, settings.pod, main=args.name), args.nodes)
+    return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), NO_SECRETS)
+
+
+def _before(name: str, args: "JobArgs[JobSettings]", *, parent: pulumi.Resource) -> list[pulumi.Resource]:
+    """A Job runs at once, so whatever its pods need comes first."""
+    return [
+        budget_without_scale(f"{name}-budget", args.identity, args.namespace, parent=parent),
+        *file_maps(args.settings, args.identity, args.namespace, parent=parent),
+        *own_account(f"{name}-account", args.identity, args.settings, args.namespace, parent=parent),
+    ]

@@ -1,0 +1,31 @@
+"""The priority classes that the stack's pods name: who goes first when nodes are short, and never at another's cost.
+
+`preemptionPolicy: Never` is the point. Preemption heeds budgets only as far as it can, so a class without it would end
+jobs; rule EB016 refuses one on nodes that workers use.
+"""
+
+from collections.abc import Iterable
+
+import pulumi
+from pulumi_kubernetes.scheduling.v1 import PriorityClass
+
+from components.pods.rules import priority_class
+from ebbtide.labels import CUSTOMER
+
+
+class Priorities(pulumi.ComponentResource):
+    def __init__(
+        self, name: str, values: Iterable[int], customer: str, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("ebbtide:components:Priorities", name, None, opts)
+        for value in sorted(set(values)):
+            PriorityClass(
+                f"{name}-{value}",
+                metadata={"name": priority_class(value), "labels": {CUSTOMER: customer}},
+                value=value,
+                preemption_policy="Never",
+                global_default=False,
+                description="Goes first when nodes are short; pushes no other pod out.",
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.register_outputs({})

@@ -1,0 +1,140 @@
+"""How pods reach Redis: the address, the Secret that holds it with the password, and whom they trust.
+
+**Two spellings of one address.** `url` is plain and fits any client. RQ and Celery take all their TLS settings from the
+address, so with TLS there is `python-url` too, which names the authority and demands that chain and host name are
+checked: by itself Celery's transport encrypts and checks neither (celery/kombu, pull request 910), and redis-py before
+version 6 does not check the name.
+
+**The authority is mounted as a directory** and alone: of a certificate's Secret a client sees `ca.crt`, never the key.
+A changed one reaches a running pod within about a minute; whether the program reads it again is its own matter.
+
+**The address of a cache is known once it exists.** Until then `KNOWN_LATER` stands in the endpoint, a name that no
+resolver answers; what is written for pods to read takes the true one as an output.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+from components.pods.containers import each_container
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind, RedisSettings
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+from ebbtide.vocabulary.labels import NAMESPACE
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        EnvVarArgsDict,
+        PodSpecArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
+
+NAME = IN_CLUSTER_REDIS
+SECRET = REDIS_SECRET
+PASSWORD_ENV = "REDIS_PASSWORD"
+PASSWORD_KEY, URL_KEY, PYTHON_URL_KEY = REDIS_SECRET_KEYS
+PORT = 6379
+KNOWN_LATER = "known-once-it-exists.invalid"
+
+AUTHORITY_KEY = "ca.crt"  # as cert-manager calls it
+_DIRECTORY = "/etc/ebbtide-redis"
+CA_FILE = f"{_DIRECTORY}/{AUTHORITY_KEY}"
+_VOLUME = "redis-authority"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisAuthority:
+    """Whose certificates clients trust, besides the authorities that their images bring."""
+
+    secret: str | None = None  # of the pod's own namespace, which must exist before the pod starts
+
+    def trusted_by(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
+        """The pod with the authority mounted, and announced in `REDIS_CA_FILE`, in each of its containers."""
+        if self.secret is None:
+            return pod
+        volumes = cast("Sequence[VolumeArgsDict]", pod.get("volumes") or ())
+        volume: VolumeArgsDict = {
+            "name": _VOLUME,
+            "secret": {"secret_name": self.secret, "items": [{"key": AUTHORITY_KEY, "path": AUTHORITY_KEY}]},
+        }
+        return {**each_container(pod, _trusting), "volumes": [*volumes, volume]}
+
+
+PUBLIC = RedisAuthority()
+"""The authorities that each image brings."""
+
+
+def redis_authority(settings: RedisSettings) -> RedisAuthority:
+    return RedisAuthority(secret=settings.tls.secret) if settings.tls else PUBLIC
+
+
+def redis_endpoint(settings: RedisSettings) -> RedisEndpoint:
+    """Where the queues are. The variable named for the password always exists; it is empty where there is none."""
+    ca_file = CA_FILE if settings.tls else None
+    if settings.kind is RedisKind.IN_CLUSTER:
+        host = f"{NAME}.{NAMESPACE}.svc"
+        return RedisEndpoint(
+            host=host, port=PORT, tls=settings.tls is not None, ca_file=ca_file, password_env=PASSWORD_ENV
+        )
+    if settings.kind is RedisKind.ELASTICACHE:
+        return RedisEndpoint(host=KNOWN_LATER, port=PORT, tls=True, password_env=PASSWORD_ENV)
+    parts = urlsplit(settings.url or "")
+    if parts.scheme not in ("redis", "rediss") or parts.hostname is None:
+        raise ValueError(
+            "redis.url: wanted redis://host:port/db or rediss://… (for example rediss://cache.example:6379/0)"
+        )
+    if parts.password is not None:
+        raise ValueError("redis.url: holds a password; keep it out of the file and set it as a secret")
+    database = parts.path.strip("/")
+    if database and not database.isdecimal():
+        raise ValueError(f"redis.url: wanted a database number after the host, found {database!r} (for example /0)")
+    return RedisEndpoint(
+        host=parts.hostname,
+        port=parts.port or PORT,
+        db=int(database or 0),
+        tls=parts.scheme == "rediss",
+        ca_file=ca_file,
+        username=parts.username,
+        password_env=PASSWORD_ENV,
+    )
+
+
+def redis_url(endpoint: RedisEndpoint, password: str) -> str:
+    """The endpoint as one URL, with the password in it: for a Secret and nothing else."""
+    scheme = "rediss" if endpoint.tls else "redis"
+    user = quote(endpoint.username or "", safe="")
+    login = f"{user}:{quote(password, safe='')}@" if password else f"{user}@" if user else ""
+    return f"{scheme}://{login}{endpoint.host}:{endpoint.port}/{endpoint.db}"
+
+
+def python_url(endpoint: RedisEndpoint, password: str) -> str:
+    """The same with the TLS settings in it, as redis-py and Celery read them."""
+    checks = {"ssl_cert_reqs": "required", "ssl_check_hostname": "true"}
+    authority = {"ssl_ca_certs": endpoint.ca_file} if endpoint.ca_file else {}
+    return f"{redis_url(endpoint, password)}?{urlencode(checks | authority, safe='/')}"
+
+
+def secret_keys(endpoint: RedisEndpoint) -> list[str]:
+    return [PASSWORD_KEY, URL_KEY, *([PYTHON_URL_KEY] if endpoint.tls else [])]
+
+
+def url_key(endpoint: RedisEndpoint, *, python: bool) -> str:
+    """The key of the Secret under which a client finds its address."""
+    return PYTHON_URL_KEY if python and endpoint.tls else URL_KEY
+
+
+def from_secret(variable: str, key: str) -> "EnvVarArgsDict":
+    """An environment variable filled from the Redis Secret of the pod's own namespace."""
+    return {"name": variable, "value_from": {"secret_key_ref": {"name": SECRET, "key": key}}}
+
+
+def _trusting(container: "ContainerArgsDict") -> "ContainerArgsDict":
+    variables = cast("Sequence[EnvVarArgsDict]", container.get("env") or ())
+    mounts = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
+    return {
+        **container,
+        "env": [*variables, {"name": "REDIS_CA_FILE", "value": CA_FILE}],
+        "volume_mounts": [*mounts, {"name": _VOLUME, "mount_path": _DIRECTORY, "read_only": True}],
+    }

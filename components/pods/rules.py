@@ -1,0 +1,237 @@
+"""Where pods go, what they may use and what keeps them apart. Pure: settings in, plain values out.
+
+**Apart.** Required anti-affinity is enforced both ways by the scheduler, so terms on the few fixed pods keep flexible
+and worker pods off their nodes as well. The other nine in ten carry none, which the cluster autoscaler's loop repays;
+for what it saves the scheduler see docs/adr/0012.
+
+**Together.** Every pod prefers a node that already holds its own category. The scheduler scores by spreading and
+cannot be told otherwise on EKS; this preference is what fills a node before the next one is used.
+
+**Spread, softly.** Replicas of one workload prefer different hosts and zones: two pods of one budget on one node drain
+one after the other, within the autoscaler's two minutes. The constraint is `ScheduleAnyway` because the autoscaler
+counts only hard constraints when it looks for room elsewhere, so the spread never keeps a node alive at night.
+Workers are not spread: they are independent, and full nodes are what lets the other nodes go.
+
+**Not pushed out.** Preemption heeds budgets only as far as it can, and DNS, the volume controller and the autoscaler,
+which live on fixed nodes, are of a class that preempts. Our pods there are of the same class: nothing outranks them but
+a DaemonSet. Elsewhere ours have none: a pending pod would push workers out instead of waiting for a node.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
+from ebbtide.labels import (
+    CUSTOMER,
+    GPU_RESOURCE,
+    GPU_TAINT_KEY,
+    GPU_TAINT_VALUE,
+    NODE_GROUP,
+    NODE_KIND,
+    NVIDIA,
+    POOL,
+    NodeKind,
+)
+from ebbtide.settings.sections.pod import NO_GPU, Gpu
+from ebbtide.units.quantities import cpu_quantity, memory_quantity
+from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import (
+        AffinityArgsDict,
+        PodSecurityContextArgsDict,
+        ResourceRequirementsArgsDict,
+        SecurityContextArgsDict,
+        TolerationArgsDict,
+        TopologySpreadConstraintArgsDict,
+    )
+
+HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+CLUSTER_CRITICAL = "system-cluster-critical"
+"""The class of DNS and of the autoscaler, which every cluster has: see docs/adr/0014."""
+
+CLOSED_BUDGET = 0
+"""Every budget is born closed. Fixed and worker budgets stay so; flexible ones are the controller's to open."""
+
+_USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
+_OWN_KIND_WEIGHT = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodIdentity:
+    """Who a pod is. The selector holds the name alone: it cannot change, and the category may."""
+
+    name: str
+    category: Category
+    customer: str
+    ends: bool = False  # a job's, which is no pool: the label of pools leads to a pool's settings
+
+    @property
+    def labels(self) -> dict[str, str]:
+        labels = {
+            "app.kubernetes.io/name": self.name,
+            WORKLOAD: self.name,
+            CATEGORY: self.category.value,
+            CUSTOMER: self.customer,
+        }
+        return labels | {POOL: self.name} if self.category is Category.WORKER and not self.ends else labels
+
+    @property
+    def selector(self) -> dict[str, str]:
+        return {WORKLOAD: self.name}
+
+
+def affinity(category: Category) -> "AffinityArgsDict":
+    """A preference for its own kind and, on fixed pods only, the terms that keep the categories apart."""
+    own_kind: AffinityArgsDict = {
+        "pod_affinity": {
+            "preferred_during_scheduling_ignored_during_execution": [
+                {
+                    "weight": _OWN_KIND_WEIGHT,
+                    "pod_affinity_term": {
+                        "label_selector": {"match_labels": {CATEGORY: category.value}},
+                        "namespace_selector": {},
+                        "topology_key": HOST,
+                    },
+                }
+            ]
+        }
+    }
+    if category is not Category.FIXED:
+        return own_kind
+    return {
+        **own_kind,
+        "pod_anti_affinity": {
+            "required_during_scheduling_ignored_during_execution": [
+                {
+                    "label_selector": {
+                        "match_expressions": [
+                            {
+                                "key": CATEGORY,
+                                "operator": "In",
+                                "values": [Category.FLEXIBLE.value, Category.WORKER.value],
+                            }
+                        ]
+                    },
+                    "namespace_selector": {},  # every namespace: without it only the pod's own would count
+                    "topology_key": HOST,
+                }
+            ]
+        },
+    }
+
+
+def spread(identity: PodIdentity, *, revision_label: str) -> "list[TopologySpreadConstraintArgsDict]":
+    """Soft spread over hosts and zones; `revision_label` compares the pods of one rollout only with each other."""
+    if identity.category is Category.WORKER:
+        # All candidates share a node group, so this says nothing; without any constraint of its own a pod gets the
+        # scheduler's defaults, which spread it over hosts.
+        return [_soft_constraint(NODE_GROUP, identity, [])]
+    return [_soft_constraint(key, identity, [revision_label]) for key in (HOST, ZONE)]
+
+
+def _soft_constraint(key: str, identity: PodIdentity, revision: list[str]) -> "TopologySpreadConstraintArgsDict":
+    constraint: TopologySpreadConstraintArgsDict = {
+        "max_skew": 1,
+        "topology_key": key,
+        "when_unsatisfiable": "ScheduleAnyway",
+        "label_selector": {"match_labels": identity.selector},
+    }
+    return {**constraint, "match_label_keys": revision} if revision else constraint
+
+
+def nodes_of_kind(kind: NodeKind) -> dict[str, str]:
+    return {NODE_KIND: kind.value}
+
+
+class Home(TypedDict):
+    """Fields of a pod's spec."""
+
+    node_selector: dict[str, str]
+    priority_class_name: NotRequired[str]
+
+
+def home(kind: NodeKind) -> Home:
+    """The nodes of a kind, and on fixed ones the right to stay there."""
+    nodes: Home = {"node_selector": nodes_of_kind(kind)}
+    return {**nodes, "priority_class_name": CLUSTER_CRITICAL} if kind is NodeKind.FIXED else nodes
+
+
+class Priority(TypedDict, total=False):
+    """A field of a pod's spec."""
+
+    priority_class_name: str
+
+
+def priority(value: int | None) -> Priority:
+    """The class of that value, which the stack makes: it orders the pods that wait and pushes none out."""
+    return {} if value is None else {"priority_class_name": priority_class(value)}
+
+
+def priority_class(value: int) -> str:
+    return f"ebbtide-priority-{value}"
+
+
+def nodes_of_group(group: str) -> dict[str, str]:
+    return {NODE_GROUP: group}
+
+
+def tolerations(gpu: Gpu) -> "list[TolerationArgsDict]":
+    """Of the usual taint of NVIDIA's nodes, and of one with the name of what another plugin offers."""
+    if gpu.count == 0:
+        return []
+    nvidia: TolerationArgsDict = {
+        "key": GPU_TAINT_KEY,
+        "operator": "Equal",
+        "value": GPU_TAINT_VALUE,
+        "effect": "NoSchedule",
+    }
+    own: TolerationArgsDict = {"key": gpu.resource, "operator": "Exists", "effect": "NoSchedule"}
+    if gpu.resource == GPU_RESOURCE:
+        return [nvidia]
+    return [nvidia, own] if gpu.resource.startswith(NVIDIA) else [own]
+
+
+def resources(
+    *,
+    cpu: int,
+    memory: int,
+    gpu: Gpu = NO_GPU,
+    ephemeral: int | None = None,
+    most_cpu: int | None = None,
+    most_memory: int | None = None,
+) -> "ResourceRequirementsArgsDict":
+    """Requests and limits from millicores and MiB.
+
+    Unless told otherwise, memory is limited to what was asked for, so that one pod's growth never evicts another; CPU
+    is not limited, because what is left over would only idle.
+    """
+    held = {gpu.resource: str(gpu.count)} if gpu.count else {}
+    if ephemeral is not None:
+        held["ephemeral-storage"] = memory_quantity(ephemeral)
+    limits = {"memory": memory_quantity(most_memory or memory)} | held
+    if most_cpu is not None:
+        limits["cpu"] = cpu_quantity(most_cpu)
+    return {"requests": {"cpu": cpu_quantity(cpu), "memory": memory_quantity(memory)} | held, "limits": limits}
+
+
+def pod_security(user: int = _USER) -> "PodSecurityContextArgsDict":
+    """With `container_security`: what the restricted Pod Security level asks for."""
+    return {
+        "run_as_non_root": True,
+        "run_as_user": user,
+        "run_as_group": user,
+        "fs_group": user,
+        "fs_group_change_policy": "OnRootMismatch",
+        "seccomp_profile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
+    """`read_only` for our own images; a customer's may write beside its code."""
+    return {
+        "allow_privilege_escalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "read_only_root_filesystem": read_only,
+    }

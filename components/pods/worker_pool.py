@@ -1,0 +1,152 @@
+"""One worker pool: a Deployment whose replicas belong to the controller, and a budget that never opens.
+
+Decisions that would otherwise be asked about:
+
+- **No readiness probe.** A ReplicaSet removes pods that are not ready first, whatever their deletion cost says, so a
+  probe that fails for a moment would choose a busy worker as the victim.
+- **Rollouts stop workers gently.** An old pod gets SIGTERM, finishes its job within the grace period and takes no
+  other. Until then it holds its node, so a rollout replaces a quarter of the pool at a time and never adds to it
+  beforehand; `Recreate` would leave the queue without workers until the longest job has ended.
+- **No `safe-to-evict` annotation.** The budget already stops the cluster autoscaler and, unlike the annotation, every
+  other drain too; it is one object, which an operator can open for maintenance without restarting the pods.
+- **One process namespace per pod.** The kernel drops a SIGTERM that reaches PID 1 before its handler exists, and a pod
+  stopped during its imports would hold its node for the whole grace period. In a shared namespace the worker is not
+  PID 1, and still gets the signal itself: no shell stands between.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import Deployment
+
+from components.images import UPSTREAM, ImageSource
+from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.pods.account import account_fields, own_account
+from components.pods.budget import closed_budget
+from components.pods.container import file_maps, main_container, pod_template, pod_volumes, service
+from components.pods.egress import OPEN, Egress
+from components.pods.fragment import merged
+from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret, url_key
+from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
+from components.pods.secrets import NO_SECRETS, SecretsSource
+from components.pods.workload import SKIP_AWAIT, after
+from ebbtide.labels import ReplicasOwner
+from ebbtide.settings.sections.workers import REDIS_ENV, WORKER_CONTAINER, SourceKind, WorkerSettings, grace_seconds
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict, PodTemplateSpecArgsDict
+
+SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
+
+# An idle worker looks after dead workers' jobs only between two pops, and a pop blocks for the worker's time to live
+# less 15 s: both must be short, or an abandoned job waits for minutes.
+_MAINTENANCE_SECONDS = 60
+_WORKER_TTL_SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerPoolArgs:
+    name: str
+    namespace: pulumi.Input[str]
+    settings: WorkerSettings
+    customer: str
+    redis: RedisEndpoint
+    redis_host: pulumi.Input[str] | None = None  # where the endpoint's own is not known yet
+    redis_authority: RedisAuthority = PUBLIC
+    ownership: OwnershipTable | None = None
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
+    secrets: SecretsSource = NO_SECRETS
+    nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
+
+
+class WorkerPool(pulumi.ComponentResource):
+    def __init__(self, name: str, args: WorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:WorkerPool", name, None, opts)
+        identity = PodIdentity(name=args.name, category=Category.WORKER, customer=args.customer)
+        closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
+        before = [
+            *file_maps(args.settings, identity, args.namespace, parent=self),
+            *own_account(f"{name}-account", identity, args.settings, args.namespace, parent=self),
+        ]
+        if args.settings.ports:
+            waits = {SKIP_AWAIT: "true"}  # for workers, which come with jobs
+            service(f"{name}-service", args.settings, identity, args.namespace, annotations=waits, parent=self)
+        replicas = OwnedField(
+            kind="Deployment",
+            namespace=args.namespace,
+            name=args.name,
+            field=REPLICAS,
+            owner=FieldOwner.CONTROLLER,
+            initial=args.settings.min,
+        )
+        Deployment(
+            f"{name}-deployment",
+            metadata={
+                "name": args.name,
+                "namespace": args.namespace,
+                "labels": identity.labels,
+                "annotations": {
+                    SKIP_AWAIT: "true",  # its nodes are bought when jobs wait
+                    REPLICAS_OWNER: ReplicasOwner.CONTROLLER.value,
+                },
+            },
+            spec={
+                "replicas": args.settings.min,
+                "selector": {"match_labels": identity.selector},
+                "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": "25%"}},
+                "revision_history_limit": 3,
+                "template": _template(args, identity),
+            },
+            opts=after(hand_over(replicas, parent=self, table=args.ownership), before),
+        )
+        self.register_outputs({})
+
+
+def worker_command(settings: WorkerSettings) -> list[str]:
+    """Without a shell, so that signals reach the worker; empty for the image's own. A password is no argument.
+
+    With a scheduler: at zero replicas nobody moves due jobs to the queue, and the worker that is woken for them must.
+    An image that declares no safe stop need not hold the safe worker class, so it gets RQ's own.
+    """
+    if settings.command or settings.source.kind is not SourceKind.RQ:
+        return list(settings.command)
+    worker_class = ["--worker-class", SAFE_WORKER] if settings.safe_stop else []
+    limits = ["--maintenance-interval", str(_MAINTENANCE_SECONDS), "--worker-ttl", str(_WORKER_TTL_SECONDS)]
+    return ["rq", "worker", *worker_class, "--with-scheduler", *limits, *settings.source.queues]
+
+
+def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
+    redis, kind = args.redis, args.settings.source.kind
+    return [
+        from_secret(REDIS_ENV[kind], url_key(redis, python=kind is not SourceKind.LIST)),
+        {"name": "REDIS_HOST", "value": redis.host if args.redis_host is None else args.redis_host},
+        {"name": "REDIS_PORT", "value": str(redis.port)},
+        {"name": "REDIS_DB", "value": str(redis.db)},
+        from_secret(redis.password_env or PASSWORD_ENV, PASSWORD_KEY),
+    ]
+
+
+def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
+    settings = args.settings
+    container = main_container(settings, WORKER_CONTAINER, command=worker_command(settings), env=_environment(args))
+    pod: PodSpecArgsDict = {
+        "affinity": affinity(Category.WORKER),
+        "topology_spread_constraints": spread(identity, revision_label=""),
+        "node_selector": nodes_of_group(settings.node_group),
+        **priority(settings.priority),
+        "tolerations": tolerations(settings.gpu),
+        "termination_grace_period_seconds": grace_seconds(settings.longest_job),
+        "share_process_namespace": True,
+        **account_fields(args.name, settings),
+        "security_context": pod_security(settings.user),
+        "containers": [container],
+        **pod_volumes(settings, args.name),
+    }
+    placed = required(merged(pod, settings.pod, main=WORKER_CONTAINER), args.nodes)
+    whole = args.redis_authority.trusted_by(placed)
+    return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), args.secrets)

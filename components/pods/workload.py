@@ -1,0 +1,191 @@
+"""One workload that runs always: its Deployment or StatefulSet, and the budget that says when it may be moved.
+
+Moving a workload between fixed and flexible changes labels, placement and rollout, never a selector or a resource name:
+nothing is replaced.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import Deployment, StatefulSet
+
+from components.disks import Disks
+from components.images import UPSTREAM, ImageSource
+from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.pods.account import account_fields, own_account
+from components.pods.budget import closed_budget
+from components.pods.claims import claims, classes, own_disks
+from components.pods.container import STOP_DELAY_SECONDS, file_maps, main_container, pod_template, pod_volumes, service
+from components.pods.egress import OPEN, Egress
+from components.pods.entrance import PLAIN, Balancing, entrances, grace, stop_delay
+from components.pods.fragment import merged
+from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.rules import PodIdentity, affinity, home, pod_security, priority, spread, tolerations
+from components.pods.secrets import NO_SECRETS, SecretsSource
+from ebbtide.labels import NodeKind, ReplicasOwner
+from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.apps.v1 import DeploymentStrategyArgsDict
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
+SKIP_AWAIT = "pulumi.com/skipAwait"
+"""Annotation: `pulumi up` does not wait for this object to become ready."""
+
+# What tells the pods of one rollout from those of the one before.
+_REVISION_LABEL = {
+    WorkloadKind.DEPLOYMENT: "pod-template-hash",
+    WorkloadKind.STATEFUL_SET: "controller-revision-hash",
+}
+_FIELD_OWNER = {ReplicasOwner.CONTROLLER: FieldOwner.CONTROLLER, ReplicasOwner.HPA: FieldOwner.HPA}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadArgs:
+    name: str
+    namespace: pulumi.Input[str]
+    settings: WorkloadSettings
+    customer: str
+    node_kind: NodeKind
+    ownership: OwnershipTable | None = None
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
+    secrets: SecretsSource = NO_SECRETS
+    nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
+    balancing: Balancing = PLAIN
+    on_ebs: bool = False  # the cluster has the driver of EBS volumes, as ours on EKS do
+
+    @property
+    def identity(self) -> PodIdentity:
+        return PodIdentity(name=self.name, category=self.settings.category, customer=self.customer)
+
+
+class Workload(pulumi.ComponentResource):
+    def __init__(self, name: str, args: WorkloadArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Workload", name, None, opts)
+        closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=args.ownership)
+        settings = args.settings
+        before = [
+            *file_maps(settings, args.identity, args.namespace, parent=self),
+            *own_account(
+                f"{name}-account", args.identity, settings, args.namespace, parent=self, calls_api=settings.starts_pods
+            ),
+        ]
+        stateful = settings.kind is WorkloadKind.STATEFUL_SET
+        made = self._stateful_set(name, args, before) if stateful else self._deployment(name, args, before)
+        entrances(name, settings, args.identity, args.namespace, balancing=args.balancing, after=made, parent=self)
+        self.register_outputs({})
+
+    def _deployment(self, name: str, args: WorkloadArgs, before: list[pulumi.Resource]) -> list[pulumi.Resource]:
+        made: list[pulumi.Resource] = []
+        if args.settings.ports:
+            waits = {SKIP_AWAIT: "true"} if _starts_later(args.settings) else None
+            made.append(
+                service(f"{name}-service", args.settings, args.identity, args.namespace, annotations=waits, parent=self)
+            )
+        pods = Deployment(
+            f"{name}-deployment",
+            metadata=_metadata(args),
+            spec={
+                "replicas": args.settings.replicas,
+                "selector": {"match_labels": args.identity.selector},
+                "strategy": _strategy(args.settings.category),
+                "revision_history_limit": 3,
+                "template": _template(args),
+            },
+            opts=after(_replicas_options(args, "Deployment", parent=self), before),
+        )
+        return [*made, pods]
+
+    def _stateful_set(self, name: str, args: WorkloadArgs, before: "list[pulumi.Resource]") -> "list[pulumi.Resource]":
+        identity, own = args.identity, _own_disks(args)
+        names = service(  # gives each pod its name; headless, so that nothing waits for its endpoints
+            f"{name}-service", args.settings, identity, args.namespace, headless=True, parent=self
+        )
+        pods = StatefulSet(
+            f"{name}-stateful-set",
+            metadata=_metadata(args),
+            spec={
+                "replicas": args.settings.replicas,
+                "service_name": args.name,
+                "selector": {"match_labels": identity.selector},
+                "revision_history_limit": 3,
+                "template": _template(args),
+                **claims(args.settings, own),
+            },
+            opts=after(
+                _replicas_options(args, "StatefulSet", parent=self), [names, *classes(own, parent=self), *before]
+            ),
+        )
+        return [names, pods]
+
+
+def _own_disks(args: WorkloadArgs) -> Mapping[str, Disks]:
+    found = own_disks(args.customer, args.name, args.settings) if args.on_ebs else ()
+    return {disks.volume: disks for disks, _ in found}
+
+
+def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=before)) if before else opts
+
+
+def _starts_later(settings: WorkloadSettings) -> bool:
+    """Its node has yet to be bought, or it has no pods to wait for."""
+    return bool(settings.gpu.count) or settings.replicas == 0
+
+
+def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource) -> pulumi.ResourceOptions:
+    owner = _FIELD_OWNER.get(args.settings.replicas_owner)
+    if owner is None:
+        return pulumi.ResourceOptions(parent=parent)
+    field = OwnedField(
+        kind=kind,
+        namespace=args.namespace,
+        name=args.name,
+        field=REPLICAS,
+        owner=owner,
+        initial=args.settings.replicas,
+    )
+    return hand_over(field, parent=parent, table=args.ownership)
+
+
+def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
+    annotations: dict[str, str] = {}
+    if _starts_later(args.settings):
+        annotations[SKIP_AWAIT] = "true"
+    if args.settings.replicas_owner is not ReplicasOwner.PULUMI:
+        annotations[REPLICAS_OWNER] = args.settings.replicas_owner.value
+    metadata: ObjectMetaArgsDict = {"name": args.name, "namespace": args.namespace, "labels": args.identity.labels}
+    return {**metadata, "annotations": annotations} if annotations else metadata
+
+
+def _strategy(category: Category) -> "DeploymentStrategyArgsDict":
+    """Flexible nodes can be bought for one pod more; fixed nodes are few and full, so there the old pod goes first.
+
+    That also keeps an orchestrator from running twice over.
+    """
+    surge, unavailable = (0, 1) if category is Category.FIXED else (1, 0)
+    return {"type": "RollingUpdate", "rolling_update": {"max_surge": surge, "max_unavailable": unavailable}}
+
+
+def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
+    settings, identity = args.settings, args.identity
+    container = main_container(settings, args.name, serves=True, stop_delay=stop_delay(settings, STOP_DELAY_SECONDS))
+    pod: PodSpecArgsDict = {
+        "affinity": affinity(settings.category),
+        "topology_spread_constraints": spread(identity, revision_label=_REVISION_LABEL[settings.kind]),
+        **home(args.node_kind),
+        **priority(settings.priority),
+        **grace(settings),
+        "tolerations": tolerations(settings.gpu),
+        **account_fields(args.name, settings, calls_api=settings.starts_pods),
+        "security_context": pod_security(settings.user),
+        "containers": [container],
+        **pod_volumes(settings, args.name),
+    }
+    whole = required(merged(pod, settings.pod, main=args.name), args.nodes)
+    return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), args.secrets)

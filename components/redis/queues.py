@@ -1,0 +1,87 @@
+"""The Redis that holds the queues, and the one Secret through which everybody reaches it.
+
+The Secret exists with or without a password, in both namespaces, so that adding a password later changes a value and
+not the shape of any pod. Without a password the NetworkPolicy is the only lock, and it needs a network plugin that
+enforces policies.
+"""
+
+from dataclasses import dataclass, replace
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Secret
+
+from components.images import UPSTREAM, ImageSource
+from components.pods.redis_access import (
+    PASSWORD_KEY,
+    PYTHON_URL_KEY,
+    SECRET,
+    URL_KEY,
+    RedisAuthority,
+    python_url,
+    redis_authority,
+    redis_endpoint,
+    redis_url,
+    secret_keys,
+)
+from components.redis.server import RedisServerArgs, redis_server
+from ebbtide.labels import SECRET_KEYS, WORKER_NAMESPACE
+from ebbtide.settings.sections.redis import RedisKind, RedisSettings
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+
+IMAGE = "docker.io/valkey/valkey:8.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisArgs:
+    settings: RedisSettings
+    namespace: pulumi.Input[str]
+    customer: str
+    worker_namespace: pulumi.Input[str] = WORKER_NAMESPACE
+    password: pulumi.Input[str] | None = None
+    image: str = IMAGE
+    images: ImageSource = UPSTREAM
+    on_ebs: bool = False  # the cluster has the driver of EBS volumes, as ours on EKS do
+    cache_host: pulumi.Input[str] | None = None  # of a server that is made beside the cluster
+
+
+class Redis(pulumi.ComponentResource):
+    """The endpoint's Secret, and the server too unless it runs elsewhere."""
+
+    endpoint: RedisEndpoint
+    authority: RedisAuthority
+
+    def __init__(self, name: str, args: RedisArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Redis", name, None, opts)
+        self.endpoint = redis_endpoint(args.settings)
+        self.authority = redis_authority(args.settings)
+        self._secret(f"{name}-secret", args.namespace, args)
+        self._secret(f"{name}-worker-secret", args.worker_namespace, args)
+        if args.settings.kind is RedisKind.IN_CLUSTER:
+            server = RedisServerArgs(
+                settings=args.settings,
+                namespace=args.namespace,
+                worker_namespace=args.worker_namespace,
+                customer=args.customer,
+                image=args.image,
+                images=args.images,
+                on_ebs=args.on_ebs,
+            )
+            redis_server(name, server, parent=self)
+        self.register_outputs({})
+
+    def _secret(self, resource_name: str, namespace: pulumi.Input[str], args: RedisArgs) -> None:
+        password = pulumi.Output.secret("" if args.password is None else args.password)
+        host = self.endpoint.host if args.cache_host is None else args.cache_host
+        known = pulumi.Output.all(host=host, password=password)
+        spellings = {
+            PASSWORD_KEY: password,
+            URL_KEY: known.apply(lambda it: redis_url(replace(self.endpoint, host=it["host"]), it["password"])),
+            PYTHON_URL_KEY: known.apply(lambda it: python_url(replace(self.endpoint, host=it["host"]), it["password"])),
+        }
+        keys = secret_keys(self.endpoint)
+        Secret(
+            resource_name,
+            metadata={"name": SECRET, "namespace": namespace, "annotations": {SECRET_KEYS: ",".join(keys)}},
+            string_data={key: spellings[key] for key in keys},
+            opts=pulumi.ResourceOptions(parent=self),
+        )

@@ -1,0 +1,185 @@
+"""The Redis of the cluster: one pod with a volume on a fixed node.
+
+Queues must survive the pod, and a second copy would need a failover that job frameworks do not expect. It never evicts
+keys (`noeviction`): a full Redis refuses new jobs, which the producer sees, instead of dropping waiting ones, which
+nobody sees.
+
+**The claim template is for the first day.** Kubernetes never changes one, and to Pulumi a changed one means another
+StatefulSet (pulumi/pulumi-kubernetes, `provider/pkg/provider/diff.go`): Redis would stop in the middle of the day and
+come back on the very same volume. So a change of it is ignored, and a volume grows by its claim: docs/how-to/redis.md.
+
+**The volume outlives the stack**, unless the file says otherwise: it has a class of its own (`components.disks`).
+
+**TLS only, or none.** With a certificate the plain port is closed: a client that forgot TLS is told so at once, where
+an open port would send it the password.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import StatefulSet
+from pulumi_kubernetes.core.v1 import Service
+from pulumi_kubernetes.networking.v1 import NetworkPolicy
+
+from components.disks import kept_class
+from components.images import ImageSource
+from components.pods.budget import closed_budget
+from components.pods.redis_access import AUTHORITY_KEY, NAME, PASSWORD_ENV, PASSWORD_KEY, PORT, from_secret
+from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
+from ebbtide.labels import NodeKind
+from ebbtide.settings.sections.redis import CPU, RedisSettings
+from ebbtide.units.quantities import memory_quantity
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        PersistentVolumeClaimArgsDict,
+        PersistentVolumeClaimSpecArgsDict,
+        PodSpecArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
+
+KEPT = NAME
+"""The class whose volumes outlive their claims."""
+
+CLAIM_TEMPLATES = "spec.volumeClaimTemplates"
+TLS_DIRECTORY = "/tls"
+_USER = 999  # the image's own
+_CERTIFICATE_MODE = 0o440  # the group is the pod's
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisServerArgs:
+    settings: RedisSettings
+    namespace: pulumi.Input[str]
+    worker_namespace: pulumi.Input[str]
+    customer: str
+    image: str
+    images: ImageSource
+    on_ebs: bool  # the cluster has the driver of EBS volumes, as ours on EKS do
+
+    @property
+    def identity(self) -> PodIdentity:
+        return PodIdentity(name=NAME, category=Category.FIXED, customer=self.customer)
+
+
+def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -> None:
+    """The server and what belongs to it, as children of `parent`."""
+    identity, child = args.identity, pulumi.ResourceOptions(parent=parent)
+    before: list[pulumi.Resource] = [
+        Service(
+            f"{name}-service",
+            metadata={"name": NAME, "namespace": args.namespace, "labels": identity.labels},
+            spec={"cluster_ip": "None", "selector": identity.selector, "ports": [{"name": "redis", "port": PORT}]},
+            opts=child,
+        )
+    ]
+    if args.on_ebs:
+        before.append(kept_class(f"{name}-kept", KEPT, args.customer, options=child))
+    closed_budget(f"{name}-budget", identity, args.namespace, parent=parent)
+    _clients(f"{name}-clients", args, child)
+    StatefulSet(
+        f"{name}-server",
+        metadata={"name": NAME, "namespace": args.namespace, "labels": identity.labels},
+        spec={
+            "replicas": 1,
+            "service_name": NAME,
+            "selector": {"match_labels": identity.selector},
+            "template": {"metadata": {"labels": identity.labels}, "spec": args.images.pulled(_pod(args))},
+            "volume_claim_templates": [_claim(args)],
+        },
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=before, ignore_changes=[CLAIM_TEMPLATES]),
+    )
+
+
+def _clients(resource_name: str, args: RedisServerArgs, options: pulumi.ResourceOptions) -> None:
+    NetworkPolicy(
+        resource_name,
+        metadata={"name": NAME, "namespace": args.namespace},
+        spec={
+            "pod_selector": {"match_labels": args.identity.selector},
+            "policy_types": ["Ingress"],
+            "ingress": [
+                {
+                    "from_": [
+                        {"namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": namespace}}}
+                        for namespace in (args.namespace, args.worker_namespace)
+                    ],
+                    "ports": [{"port": PORT, "protocol": "TCP"}],
+                }
+            ],
+        },
+        opts=options,
+    )
+
+
+def _claim(args: RedisServerArgs) -> "PersistentVolumeClaimArgsDict":
+    settings = args.settings
+    kept = KEPT if args.on_ebs and settings.kept else None
+    spec: PersistentVolumeClaimSpecArgsDict = {
+        "access_modes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": memory_quantity(settings.storage_mib)}},
+    }
+    if volume_class := settings.storage_class or kept:
+        spec["storage_class_name"] = volume_class
+    return {"metadata": {"name": "data"}, "spec": spec}
+
+
+def _pod(args: RedisServerArgs) -> "PodSpecArgsDict":
+    pod: PodSpecArgsDict = {
+        "affinity": affinity(Category.FIXED),
+        **home(NodeKind.FIXED),
+        "automount_service_account_token": False,
+        "security_context": pod_security(_USER),
+        "termination_grace_period_seconds": 60,  # to write the append-only file out
+        "containers": [_container(args)],
+    }
+    if args.settings.tls is None:
+        return pod
+    certificate: VolumeArgsDict = {
+        "name": "tls",
+        "secret": {"secret_name": args.settings.tls.secret, "default_mode": _CERTIFICATE_MODE},
+    }
+    return {**pod, "volumes": [certificate]}
+
+
+def _container(args: RedisServerArgs) -> "ContainerArgsDict":
+    memory, encrypted = args.settings.memory_mib, args.settings.tls is not None
+    options = {
+        "--dir": "/data",
+        "--appendonly": "yes",
+        # Rewriting the append-only file copies pages; the rest is for that.
+        "--maxmemory": f"{memory * 3 // 4}mb",
+        "--maxmemory-policy": "noeviction",
+        "--requirepass": f"$({PASSWORD_ENV})",  # empty means none
+        "--protected-mode": "no",  # it would refuse every other pod when there is no password
+        **(_TLS_OPTIONS if encrypted else {}),
+    }
+    mounts: list[VolumeMountArgsDict] = [{"name": "data", "mount_path": "/data"}]
+    if encrypted:
+        mounts.append({"name": "tls", "mount_path": TLS_DIRECTORY, "read_only": True})
+    return {
+        "name": "redis",
+        "image": args.image,
+        "command": ["valkey-server"],
+        "args": [word for option in options.items() for word in option],
+        "env": [from_secret(PASSWORD_ENV, PASSWORD_KEY)],
+        "ports": [{"name": "redis", "container_port": PORT}],
+        "readiness_probe": {"tcp_socket": {"port": PORT}, "period_seconds": 5},
+        "resources": resources(cpu=CPU, memory=memory),
+        "security_context": container_security(read_only=True),
+        "volume_mounts": mounts,
+    }
+
+
+_TLS_OPTIONS = {
+    "--port": "0",
+    "--tls-port": str(PORT),
+    "--tls-cert-file": f"{TLS_DIRECTORY}/tls.crt",
+    "--tls-key-file": f"{TLS_DIRECTORY}/tls.key",
+    "--tls-ca-cert-file": f"{TLS_DIRECTORY}/{AUTHORITY_KEY}",
+    "--tls-auth-clients": "no",  # the password says who a client is
+}

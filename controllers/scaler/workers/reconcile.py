@@ -1,0 +1,225 @@
+"""One pool's part of a reconcile: a reading and what is observed in, actions and a report out.
+
+Remembers between reconciles only since when things are so.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from controllers.ports import Action, Known, Mark, ObservedPool, Outcome, PoolReport, Reading, Scale, Unknown, Untrusted
+from controllers.scaler.workers.decision import PoolReading, Reason, WorkerDecision, decide_workers
+from controllers.scaler.workers.floors import LOOK_AHEAD, FloorNow, floor_at
+from controllers.scaler.workers.history import DemandHistory
+from controllers.scaler.workers.pods import PodSummary, summarize_pods, with_idle_pods
+from controllers.scaler.workers.refusals import Refusals
+from controllers.scaler.workers.victims import plan_victims
+from controllers.scaler.writes import Expectation, Expectations, Result
+from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
+from ebbtide.vocabulary.holds import Hold
+
+_REPORTED = {Reason.NO_SAFE_STOP, Reason.UNSETTLED}  # holds that an operator should hear about
+_LOWERS = {Reason.SHRINK, Reason.ZERO}
+_LEFT_ALONE = {Reason.CONFLICT, Reason.PAUSED}
+_WAITS = {Reason.STABILIZING, Reason.BUSY, Reason.GROWTH, *_LOWERS}  # what time alone may move on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """What one reconcile knows of its pool."""
+
+    now: datetime
+    observed: ObservedPool
+    reading: Known | Untrusted
+    doubt: str
+    known: Known  # the reading's counts, trusted or not
+    weight: int  # for how many jobs each counts
+    hold: Hold | None  # that holds now
+    written: Expectation | None  # a number of replicas of ours that is not seen yet
+    pods: PodSummary
+    floor: FloorNow
+
+    @property
+    def workers(self) -> int:
+        """Replicas asked for, seen or not."""
+        return self.observed.replicas if self.written is None else self.written.value
+
+
+class PoolReconciler:
+    """Decides for one pool, reconcile after reconcile."""
+
+    def __init__(self, policy: PoolPolicy, config: ControllerConfig, expectations: Expectations) -> None:
+        self._pool, self._config, self._expectations = policy, config, expectations
+        self.subject = f"pool {policy.name}"
+        self._marks = f"marks of {policy.name}"
+        self._history = DemandHistory(policy.stabilization_window, longest_gap=2 * config.resync)
+        self._refusals = Refusals()
+        self._late = False
+        self._floor: tuple[datetime, FloorNow] | None = None
+
+    def undecided(
+        self, reading: Reading, reason: Reason = Reason.UNKNOWN, workers: int | None = None, note: str = ""
+    ) -> PoolReport:
+        """Nothing is decided, and the run of readings is broken."""
+        self._history.forget()
+        return PoolReport(name=self._pool.name, reading=reading, workers=workers, wanted=None, reason=reason, note=note)
+
+    def reconcile(
+        self, now: datetime, observed: ObservedPool | None, reading: Reading, doubt: str = ""
+    ) -> Result[PoolReport]:
+        """`doubt` is why clock or config are distrusted: then nothing is lowered."""
+        latest = now + self._config.resync
+        if observed is None:
+            note = "its Deployment is not in the cluster"
+            return Result((), latest, self.undecided(reading, Reason.MISSING, note=note))
+        if isinstance(reading, Unknown):
+            note = f"demand unknown, holding: {reading.why}"
+            return Result((), latest, self.undecided(reading, workers=observed.replicas, note=note))
+        view = self._view(now, observed, reading, doubt)
+        facts = self._facts(view)
+        decision = _left_alone(view) or decide_workers(facts, self._pool)
+        edges = [latest, view.floor.until, self._refusals.next_change(now), view.hold.until if view.hold else None]
+        if decision.reason in _WAITS or view.known.stale:
+            edges.append(self._history.next_change(now))
+        due = min(edge for edge in edges if edge is not None)
+        return Result(self._actions(view, decision), due, self._report(view, decision))
+
+    def record_outcome(self, action: Action, outcome: Outcome, now: datetime) -> None:
+        """Remember what was written until the caches show it."""
+        if outcome is not Outcome.DONE:
+            return
+        if isinstance(action, Mark):
+            self._expectations.record(self._marks, action.pod, Expectation(value=int(action.idle), before="", at=now))
+        elif isinstance(action, Scale):
+            written = Expectation(value=action.replicas, before=action.version or "", at=now)
+            self._expectations.record("scale", action.pool, written)
+
+    def _view(self, now: datetime, observed: ObservedPool, reading: Known | Untrusted, doubt: str) -> _View:
+        """Take the reading into the history, and sum up what is known with it."""
+        asked = observed.version, observed.replicas
+        written = self._expectations.outstanding("scale", self._pool.name, asked, now)
+        known = with_idle_pods(reading if isinstance(reading, Known) else reading.seen, observed.pods)
+        weight = self._weight(observed, known, observed.replicas if written is None else written.value)
+        if isinstance(reading, Known) and not doubt:
+            self._history.observe(now, known, staffed=observed.running > 0, weight=weight)
+        else:
+            self._history.forget()
+        return _View(
+            now=now,
+            observed=observed,
+            reading=reading,
+            doubt=doubt,
+            known=known,
+            weight=weight,
+            hold=observed.hold if observed.hold is not None and observed.hold.holds_at(now) else None,
+            written=written,
+            pods=summarize_pods(now, observed, known, self._history, (self._expectations, self._marks)),
+            floor=self._floor_now(now),
+        )
+
+    def _facts(self, view: _View) -> PoolReading:
+        """What the decision is made on; also takes the cluster's refusals and the growth of this minute in."""
+        now, observed, pods, limit = view.now, view.observed, view.pods, self._pool.growth_per_minute
+        kept = Reason.KEPT if view.hold else Reason.REPLACE if pods.unreachable else None
+        return PoolReading(
+            trusted=isinstance(view.reading, Known),
+            jobs=view.known.in_flight * view.weight,
+            chores=self._history.has_chores(now, view.known),
+            peak_jobs=self._history.peak_jobs,
+            watched_for=self._history.watched_for(now),
+            busy=pods.count - pods.spare.total,
+            workers=view.workers,
+            floor=view.floor.workers,
+            # The cluster's own count tells when the pods in the cache are older than the pool.
+            settled=observed.settled and view.written is None and observed.existing == pods.count,
+            unreachable=pods.unreachable,
+            failing=pods.failing > 0 and not pods.running,
+            missing=observed.replicas - pods.count,
+            held=Reason.DOUBT if view.doubt else kept,
+            may_add=None if limit is None else max(0, limit - self._history.observe_replicas(now, view.workers)),
+            granted=self._refusals.observe(now, observed, max(observed.existing, pods.count)),
+        )
+
+    def _report(self, view: _View, decision: WorkerDecision) -> PoolReport:
+        return PoolReport(
+            name=self._pool.name,
+            reading=view.reading,
+            workers=view.observed.replicas,
+            wanted=decision.workers,
+            reason=decision.reason,
+            pending=view.pods.pending,
+            running=view.pods.running,
+            terminating=view.pods.terminating,
+            failing=view.pods.failing,
+            unreachable=view.pods.unreachable,
+            idle=view.pods.idle,
+            floor=view.floor.workers,
+            note=self._note(view, decision) or (view.hold.why if view.hold else ""),
+        )
+
+    def _weight(self, observed: ObservedPool, known: Known, workers: int) -> int:
+        """For how many jobs each counts: one worker each while the declared job time proves wrong.
+
+        That begins when the head of the queue has waited too long and no worker is on its way, and lasts until the
+        head is young again: the workers that it brings are on their way for a while, and must not be sent back.
+        """
+        limit, wait = self._pool.drain_within, known.oldest_wait
+        slow = limit is not None and wait is not None and wait > limit
+        if slow and not self._late:
+            slow = observed.running >= workers
+        self._late = slow
+        return self._pool.jobs_per_worker if slow else 1
+
+    def _actions(self, view: _View, decision: WorkerDecision) -> tuple[Action, ...]:
+        name, reason, pods, replicas = self._pool.name, decision.reason, view.pods, view.observed.replicas
+        if reason in _LEFT_ALONE:
+            return ()
+        excess = replicas - decision.workers if reason in _LOWERS else 0
+        plan = plan_victims(pods.pods, excess, pods.spare)
+        # Until the ReplicaSet has chosen for a lowering, marks stay: without one a pod with an older job would go.
+        chosen = view.observed.settled and view.workers == replicas and pods.count <= replicas
+        unmark = plan.unmark if chosen else ()
+        actions: list[Action] = [Mark(pool=name, pod=pod, idle=False, reason="no-longer-idle") for pod in unmark]
+        if decision.workers > view.workers or (reason is Reason.REFUSED and decision.workers < view.workers):
+            change = Scale(pool=name, replicas=decision.workers, version=view.observed.version, reason=reason)
+            return (change, *actions)
+        actions += [Mark(pool=name, pod=pod, idle=True, reason=reason) for pod in plan.mark]
+        if plan.ready:
+            left = replicas - plan.ready
+            actions.append(Scale(pool=name, replicas=left, version=view.observed.version, reason=reason))
+        return tuple(actions)
+
+    def _floor_now(self, now: datetime) -> FloorNow:
+        if self._floor is not None:
+            since, floor = self._floor
+            if since <= now < (floor.until or since + LOOK_AHEAD):
+                return floor
+        floor = floor_at(now, self._pool, self._config)
+        self._floor = (now, floor)
+        return floor
+
+    def _note(self, view: _View, decision: WorkerDecision) -> str:
+        """What an operator should know."""
+        observed, pods, reading = view.observed, view.pods, view.reading
+        if observed.conflicting_manager:
+            return f"left alone: a conflicting manager writes its replicas: {observed.conflicting_manager}"
+        if observed.refused or self._refusals.why:
+            return f"the cluster creates no more pods: {self._refusals.why or observed.refused}"
+        if pods.unreachable:
+            return f"workers on silent nodes: {pods.unreachable}; nothing is lowered until they answer or are gone"
+        if pods.failing:
+            return f"workers that crash in a loop or cannot get their image: {pods.failing}; their pods say why"
+        if isinstance(reading, Untrusted):
+            return f"demand untrusted, not lowering: {reading.why}"
+        if view.written is None and decision.reason in _REPORTED:
+            return decision.reason
+        if self._late:
+            return "the head of the queue has waited longer than the drain target: one worker per job"
+        if reading.stale and self._history.is_out_of_patience(view.now):
+            return "stale entries are left that no worker has cleared"
+        return "" if reading.seen_before else "queue never seen: is its name right?"
+
+
+def _left_alone(view: _View) -> WorkerDecision | None:
+    if view.observed.conflicting_manager:
+        return WorkerDecision(view.workers, Reason.CONFLICT)
+    return WorkerDecision(view.workers, Reason.PAUSED) if view.hold is not None and view.hold.pause else None

@@ -1,0 +1,41 @@
+"""The cluster that a command works on: the options that name it, and one line for whatever goes wrong there."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from controllers.adapters.kube_api import ApiError
+from ebbtide.cli.console import fail
+from ebbtide.operate.api import CannotOperate, OperatorApi, connect, failure_text
+from ebbtide.vocabulary.labels import NAMESPACE
+
+__all__ = ["NAMESPACE", "Context", "Kubeconfig", "Namespace", "Url", "cluster", "reported"]
+
+Context = Annotated[str | None, typer.Option("--context", help="The kubeconfig's context; default: its current one.")]
+Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: as kubectl finds it.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The controller's namespace.")]
+_URL_HELP = "The controller's own address; default: through the API server."
+Url = Annotated[str, typer.Option("--url", envvar="EBBTIDE_CONTROLLER_URL", help=_URL_HELP)]
+
+
+@contextmanager
+def cluster(kubeconfig: str | None, context: str | None) -> Generator[OperatorApi]:
+    """The API server; what it refuses, and what cannot be done, ends the command with one line."""
+    try:
+        api = connect(kubeconfig, context)
+    except CannotOperate as error:
+        fail(error, code=error.code)
+    with reported(api):
+        yield api
+
+
+@contextmanager
+def reported(api: OperatorApi) -> Generator[None]:
+    try:
+        yield
+    except CannotOperate as error:
+        fail(error, code=error.code)
+    except ApiError as error:
+        fail(failure_text(api, error))

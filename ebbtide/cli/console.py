@@ -1,0 +1,87 @@
+"""How every command ends, writes files and shows progress. What only some commands need is imported when it is used."""
+
+import json
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from ebbtide.files import Unwritable, write_file
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.progress import Progress
+
+    from ebbtide.settings import StackSettings
+    from ebbtide.simulator.replay.setup import ReplayOptions
+    from ebbtide.simulator.results import Replay
+    from ebbtide.simulator.trace.traces import Trace
+
+
+def fail(*lines: object, code: int = 1) -> NoReturn:
+    """End with a message on stderr. Exit codes: 1 the answer is "no", 2 wrong use."""
+    for line in lines:
+        typer.echo(str(line), err=True)
+    raise typer.Exit(code)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a whole file, or fail with one line."""
+    try:
+        write_file(path, text)
+    except Unwritable as error:
+        fail(error)
+
+
+def write_json(path: Path, document: Any) -> None:
+    write(path, json.dumps(document, indent=2) + "\n")
+
+
+def finish(json_file: Path | None, document: Any, shown: "RenderableType") -> None:
+    """Write the JSON file before anything is shown: whoever sees the figures has the file too."""
+    from ebbtide.terminal import console
+
+    if json_file is not None:
+        write_json(json_file, document)
+    console(fold=True).print(shown)
+
+
+@contextmanager
+def progress_bars(names: Iterable[str]) -> Generator[Callable[[str, float], None]]:
+    """One bar per name, shown from its first report on; yields `report(name, share done)`."""
+    with _bars("{task.description:<20}", "{task.percentage:>3.0f} %") as bars:
+        tasks = {name: bars.add_task(name, total=1.0, visible=False) for name in names}
+        yield lambda name, share: bars.update(tasks[name], completed=share, visible=True)
+
+
+@contextmanager
+def progress_count(what: str) -> Generator[Callable[[int, int], None]]:
+    """One bar; yields `report(number done, total)`."""
+    with _bars("{task.description}", "{task.completed:.0f}/{task.total:.0f}") as bars:
+        task = bars.add_task(what, total=1.0)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def _bars(before: str, after: str) -> "Progress":
+    """On stderr, and gone at the end."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from ebbtide.terminal import console
+
+    columns = (TextColumn(before), BarColumn(), TextColumn(after), TimeElapsedColumn())
+    return Progress(*columns, console=console(stderr=True), transient=True)
+
+
+def replay_with_bars(settings: "StackSettings", trace: "Trace", options: "ReplayOptions") -> "Replay":
+    """One replay with a bar for each strategy, or one line that says why it cannot be."""
+    from ebbtide.prices import NoPrice
+    from ebbtide.simulator.replay import ReplayError, replay
+    from ebbtide.simulator.strategies.plans import Strategy
+
+    try:
+        with progress_bars(Strategy) as report:
+            return replay(settings, trace, options, report)
+    except (ReplayError, NoPrice) as error:
+        fail(error)

@@ -1,0 +1,52 @@
+"""Label keys, taints, namespaces and kinds that the provisioning side sets and the controller never reads.
+
+`node-group` says which group a node belongs to and `node-kind` which kind that group is; both are set on nodes. They
+are no part of the vocabulary, which the controller's image holds.
+"""
+
+from enum import StrEnum
+
+from ebbtide.vocabulary.labels import PREFIX
+
+CUSTOMER = PREFIX + "customer"
+POOL = PREFIX + "pool"
+NODE_GROUP = PREFIX + "node-group"
+NODE_KIND = PREFIX + "node-kind"
+
+VOLUME = PREFIX + "volume"
+"""Tag on a disk of EBS and on its snapshots: the customer, the workload and its volume, with dots between them."""
+
+SECRET_KEYS = PREFIX + "secret-keys"
+"""Annotation on a Secret: the names of its values, comma-separated, for whoever must make it by hand."""
+
+FILES_DIGEST = PREFIX + "files-digest"
+"""Annotation on a pod: changes with the files that its ConfigMaps hold, so that the pods roll."""
+SECRETS_DIGEST = PREFIX + "secrets-digest"
+"""Annotation on a pod: a keyed digest of what it takes from the stack's Secrets, so that it rolls with them."""
+
+WORKER_NAMESPACE = "ebbtide-workers"
+
+NVIDIA = "nvidia.com/"
+"""What the names of NVIDIA's resources begin with, those of slices of a GPU too."""
+GPU_RESOURCE = "nvidia.com/gpu"
+GPU_MEMORY = "nvidia.com/gpu.memory"
+"""Label of a node: MiB of each of its GPUs. Source: NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery."""
+GPU_TAINT_KEY = "nvidia.com/gpu"
+GPU_TAINT_VALUE = "true"
+
+
+class NodeKind(StrEnum):
+    """What a node group is for."""
+
+    FIXED = "fixed"
+    FLEXIBLE = "flexible"
+    GPU = "gpu"
+    SPOT = "spot"
+
+
+class ReplicasOwner(StrEnum):
+    """Who writes `spec.replicas` of a workload; exactly one."""
+
+    PULUMI = "pulumi"
+    CONTROLLER = "controller"
+    HPA = "hpa"

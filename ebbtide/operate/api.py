@@ -1,0 +1,184 @@
+"""The API server as the operator reaches it: the kubeconfig, the controller's config and Lease, and one-line failures.
+
+All of it uses the rights of whoever runs it, and no others. The controller is asked for nothing that the API server
+knows, so that these commands work while it is down.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+from kubernetes.client import Configuration
+from kubernetes.config import list_kube_config_contexts  # pyright: ignore[reportUnknownVariableType] - the library is typed in part
+from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
+from urllib3.exceptions import SSLError
+
+from controllers.adapters.kube_api import ApiError, Json, KubeApi, NoCluster, from_kubeconfig
+from ebbtide.operate.objects import Document, at, parse_instant
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, UnreadableConfig, load
+from ebbtide.vocabulary.labels import CONTROLLER
+
+CONFIG_KEY = "config.json"
+MANAGER = "ebbtide-operator"
+"""Field manager of what an operator changes through these commands."""
+
+
+class CannotOperate(Exception):
+    """The operation ends; the message is one line for the operator. `code` is the command's exit code."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code  # 2 where what the operator named does not exist
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object that a command acts on."""
+
+    kind: str  # "pool" or "budget"
+    name: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class OperatorApi(KubeApi):
+    """Knows which kubeconfig and context it came from, so that a failure can name what to correct."""
+
+    def __init__(self, configuration: Configuration, file: str, context: str) -> None:
+        super().__init__(configuration, self._note_server_time)
+        self.clock_ahead: timedelta | None = None  # of the server's clock, against this machine's
+        self.source = f"kubeconfig {file}, context {context}"
+        self.kubectl = f"kubectl --kubeconfig {file} --context {context}"
+        token = configuration.get_api_key_with_prefix("authorization", alias="BearerToken")
+        self.has_login = bool(token or configuration.cert_file)
+
+    def _note_server_time(self, server_time: datetime) -> None:
+        self.clock_ahead = server_time - datetime.now(UTC)
+
+
+def connect(kubeconfig: str | None, context: str | None) -> OperatorApi:
+    """Sends nothing yet. Raises `CannotOperate` where no cluster is configured."""
+    file = kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION
+    if not any(Path(part).expanduser().exists() for part in file.split(os.pathsep) if part):
+        raise CannotOperate(f"no cluster: kubeconfig {file}: no such file; {_WANTED}", 2)
+    try:
+        configuration = from_kubeconfig(kubeconfig, context)
+    except NoCluster as error:
+        why = _unknown_context(kubeconfig, context) or one_line(error)
+        raise CannotOperate(f"no cluster: kubeconfig {file}: {why}; {_WANTED}", 2) from error
+    return OperatorApi(configuration, file, context or _contexts(kubeconfig)[1])
+
+
+_WANTED = "wanted one that kubectl can use, for example --kubeconfig ~/.kube/config --context NAME"
+
+
+def _contexts(kubeconfig: str | None) -> tuple[list[str], str]:
+    """The names of all, and the current one; only for a file whose current one can be used."""
+    contexts, current = cast("tuple[list[Mapping[str, str]], Mapping[str, str]]", list_kube_config_contexts(kubeconfig))
+    return [context["name"] for context in contexts], current["name"]
+
+
+def _unknown_context(kubeconfig: str | None, context: str | None) -> str:
+    """Which there are, where the one that was named is not among them."""
+    try:
+        from_kubeconfig(kubeconfig)
+    except NoCluster:
+        return ""  # the file has another fault, which the caller reports
+    names, _ = _contexts(kubeconfig)
+    return f"no context {context}; there are: {', '.join(names)}" if context and context not in names else ""
+
+
+def failure_text(api: OperatorApi, error: ApiError) -> str:
+    """What the API server refused, or why it cannot be reached, in one line."""
+    return f"{api.source}: {one_line(error)}{_advice(api, error)}"
+
+
+def _advice(api: OperatorApi, error: ApiError) -> str:
+    """What is wanted instead, and a command that shows whether it is so."""
+    if error.status == 0 and isinstance(error.__cause__, SSLError):
+        wanted = "a server whose certificate the kubeconfig's certificate-authority has signed"
+        return f"; wanted {wanted} (on EKS: aws eks update-kubeconfig --name CLUSTER)"
+    if error.status == 0:
+        return f"; wanted a server that answers: is it the right one, and the VPN up? try: {api.kubectl} version"
+    if error.status in (401, 403) and not api.has_login:
+        return "; wanted a login, and this kubeconfig gave none: is its login plugin installed, or its token missing?"
+    if error.status == 401:
+        return (
+            f" (HTTP 401): the login is refused; wanted a valid one: log in again, then try: {api.kubectl} auth whoami"
+        )
+    if error.status == 403:
+        return f" (HTTP 403): ask an administrator of the cluster; those you have: {api.kubectl} auth can-i --list"
+    return ""
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def controller_config_of(api: KubeApi, namespace: str) -> ControllerConfig:
+    """The controller's config document. Raises `ApiError`, and `CannotOperate` where there is none."""
+    try:
+        config_map = api.get(f"/api/v1/namespaces/{namespace}/configmaps/{CONTROLLER}")
+        return load(str((config_map.get("data") or {CONFIG_KEY: ""}).get(CONFIG_KEY, "")))
+    except UnreadableConfig as error:
+        where = f"ConfigMap {namespace}/{CONTROLLER}"
+        raise CannotOperate(f"the controller's config ({where}) cannot be read: {error}") from error
+    except ApiError as error:
+        if error.status == 404:
+            where = f"namespace {namespace}"
+            raise CannotOperate(
+                f"no ConfigMap {CONTROLLER} in {where}: is Ebbtide installed there (--namespace)?"
+            ) from error
+        raise
+
+
+def deployment_path(pool: PoolPolicy) -> str:
+    return f"/apis/apps/v1/namespaces/{pool.namespace}/deployments/{pool.deployment}"
+
+
+def budget_path(budget: BudgetPolicy) -> str:
+    return f"/apis/policy/v1/namespaces/{budget.namespace}/poddisruptionbudgets/{budget.name}"
+
+
+def targets_of(config: ControllerConfig, names: Sequence[str]) -> list[Target]:
+    """The pools and flexible budgets of these names; without names, all. Raises `CannotOperate` for an unknown name."""
+    known = [Target("pool", pool.name, deployment_path(pool)) for pool in config.pools]
+    known += [Target("budget", budget.name, budget_path(budget)) for budget in config.budgets]
+    unknown = sorted(set(names) - {target.name for target in known})
+    if unknown:
+        have = ", ".join(sorted(target.name for target in known)) or "none"
+        called = " or ".join(unknown)
+        raise CannotOperate(f"no worker pool and no flexible budget is called {called}; there are: {have}", 2)
+    return [target for target in known if not names or target.name in names]
+
+
+def find(api: KubeApi, path: str) -> Json | None:
+    """The object at a path; None if it does not exist."""
+    try:
+        return api.get(path)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def items(api: KubeApi, path: str, **query: str) -> list[Json]:
+    return list(api.get(path, **query).get("items") or ())
+
+
+def lease_holder(lease: Document | None, now: datetime) -> str:
+    """Who leads by the Lease; empty where nobody has renewed it in time."""
+    renewed = parse_instant(at(lease, "spec", "renewTime"))
+    duration = at(lease, "spec", "leaseDurationSeconds") or 0
+    alive = renewed is not None and (now - renewed).total_seconds() <= duration
+    return str(at(lease, "spec", "holderIdentity") or "") if alive else ""
+
+
+def leader(api: KubeApi, namespace: str, now: datetime) -> str:
+    """Who leads; empty for nobody. Raises `ApiError`."""
+    return lease_holder(find(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}"), now)

@@ -1,0 +1,43 @@
+"""The two holds that an operator may put on a pool or a budget, as annotations: written, and taken back.
+
+An annotation works while the controller is away, and everybody can see it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.operate.api import MANAGER, Target, find, one_line
+from ebbtide.operate.objects import annotations_of
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
+
+NO_HOLDS: Mapping[str, str | None] = {PAUSED: None, KEEP_UNTIL: None}
+"""What takes both back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one object."""
+
+    target: Target
+    done: bool
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.target}: {self.detail}" if self.detail else str(self.target)
+
+
+def annotate(api: KubeApi, targets: Sequence[Target], values: Mapping[str, str | None]) -> Iterator[Result]:
+    """Set annotations, or remove those whose value is None; one object's failure does not stop the others."""
+    for target in targets:
+        try:
+            api.patch(target.path, {"metadata": {"annotations": dict(values)}}, fieldManager=MANAGER)
+        except ApiError as error:
+            yield Result(target, done=False, detail=f"NOT done: {one_line(error)}")
+        else:
+            yield Result(target, done=True)
+
+
+def held(api: KubeApi, targets: Sequence[Target]) -> list[Target]:
+    """Those of them that are paused or kept. Raises `ApiError`."""
+    return [target for target in targets if (item := find(api, target.path)) and NO_HOLDS.keys() & annotations_of(item)]

@@ -1,0 +1,64 @@
+"""Instants as an operator types them: a local time of day, a duration from now, or ISO 8601."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from ebbtide.units.durations import ONE_DAY, read_duration
+from ebbtide.vocabulary.windows import wall_to_instant, zone_of
+
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+_WANTED = "wanted a local time (23:00), a duration (2h, 1h30m) or an instant (2026-11-21T23:00, with or without a zone)"
+
+
+class NotUnderstood(ValueError):
+    """The text names no instant, or one that has passed; the message says what is wanted."""
+
+
+def duration_of(text: str) -> timedelta:
+    """`90s`, `15m`, `2h`, `1h30m`. Raises `NotUnderstood`."""
+    duration = read_duration(text.strip())
+    if duration is None:
+        raise NotUnderstood(f"{text!r}: wanted a duration, for example 2h, 45m or 1h30m")
+    if not duration:
+        raise NotUnderstood(f"{text!r}: wanted a duration longer than zero")
+    return duration
+
+
+def instant_after(text: str, now: datetime, timezone: str) -> datetime:
+    """The instant in UTC. A time of day is the next one; what has no zone is local. Raises `NotUnderstood`."""
+    text = text.strip()
+    clock = _CLOCK.fullmatch(text)
+    if clock is not None:
+        return _next_clock(int(clock[1]) * 60 + int(clock[2]), now, timezone)
+    if read_duration(text) is not None:
+        return now.astimezone(UTC) + duration_of(text)
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise NotUnderstood(f"{text!r}: {_WANTED}") from None
+    if given.tzinfo is None:
+        seconds = timedelta(seconds=given.second)
+        minutes = given.hour * 60 + given.minute
+        instant = wall_to_instant(timezone, given.date(), minutes, last=True) + seconds
+    else:
+        instant = given.astimezone(UTC)
+    if instant <= now:
+        raise NotUnderstood(f"{text!r} has passed: wanted an instant to come")
+    return instant
+
+
+def _next_clock(minutes: int, now: datetime, timezone: str) -> datetime:
+    today = now.astimezone(zone_of(timezone)).date()
+    for day in (today, today + ONE_DAY):
+        instant = wall_to_instant(timezone, day, minutes, last=True)
+        if instant > now:
+            return instant
+    raise AssertionError("tomorrow's time of day lies in the future")
+
+
+def spoken(instant: datetime, timezone: str) -> str:
+    """Local time first, since that is what people plan by: `Sat 2026-11-21 23:00 EST (04:00 UTC)`."""
+    local = instant.astimezone(zone_of(timezone))
+    utc = instant.astimezone(UTC)
+    clock = utc.strftime("%H:%M UTC" if utc.date() == local.date() else "%Y-%m-%d %H:%M UTC")
+    return f"{local:%a %Y-%m-%d %H:%M} {local.tzname()} ({clock})"

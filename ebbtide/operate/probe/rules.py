@@ -1,0 +1,234 @@
+"""What Ebbtide needs of a cluster, one rule each: facts and what a stack wants in, one-line findings out. Pure.
+
+`missing` names what to do about it; `note` is what a probe cannot know, or what works worse and not wrong.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TypeAlias
+
+from controllers.adapters.kube_api import Json
+from ebbtide.labels import CUSTOMER
+from ebbtide.operate.probe.facts import Answer, Denied
+from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
+from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_room
+from ebbtide.operate.probe.objects import objects_of_others
+from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
+from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED
+from ebbtide.vocabulary.controller_config import UnreadableConfig, load
+from ebbtide.vocabulary.labels import NAMESPACE
+
+OLDEST = (1, 30)
+"""ValidatingAdmissionPolicy is v1 since then (kubernetes.io, Validating Admission Policy, feature state)."""
+
+MAX_CLOCK_SKEW = timedelta(seconds=60)
+"""The largest clock skew that the controller accepts; beyond it every budget stays closed."""
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+def findings_of(probed: Probed) -> list[Finding]:
+    return [finding for rule in RULES for finding in rule(probed)]
+
+
+def _identity(probed: Probed) -> Iterator[Finding]:
+    seen, wanted = probed.facts.identity, probed.wants.cluster_id
+    if not isinstance(seen, dict):
+        yield note("cluster", "its id cannot be read: you need the right to get the namespace kube-system")
+        return
+    found = str(seen["metadata"]["uid"])
+    if wanted is None:
+        yield ok("cluster", f'{found}; to deploy to no other cluster, write clusterId: "{found}" into ebbtide:cluster')
+    elif wanted == found:
+        yield ok("cluster", found)
+    else:
+        yield missing("cluster", f"wanted {wanted}, found {found}: another cluster; use the right kubeconfig")
+
+
+def _version(probed: Probed) -> Iterator[Finding]:
+    version = probed.facts.version
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    newest = KUBERNETES_VERSIONS[-1]
+    if match is None:
+        yield note("version", f"the server's version cannot be read: {version!r}")
+        return
+    minor = int(match[1]), int(match[2])
+    if minor < OLDEST:
+        yield missing("version", f"{version}; upgrade to 1.{OLDEST[1]} or later, which has admission policies as v1")
+    elif minor > tuple(int(part) for part in newest.split(".")):
+        yield note("version", f"{version}; Ebbtide is tested up to {newest}")
+    else:
+        yield ok("version", version)
+
+
+def _apis(probed: Probed) -> Iterator[Finding]:
+    facts = probed.facts
+    budgets = "policy/v1" in facts.apis
+    yield ok("budgets", "policy/v1") if budgets else missing("budgets", "no policy/v1; upgrade the cluster")
+    if facts.admission_policies:
+        yield ok("admission", "ValidatingAdmissionPolicy v1")
+    else:
+        yield missing(
+            "admission", "no ValidatingAdmissionPolicy v1, which limits what the controller may change; upgrade"
+        )
+    timed = "batch/v1" in facts.apis
+    yield ok("cron", "batch/v1 with timeZone") if timed else missing("cron", "no batch/v1; upgrade the cluster")
+
+
+def _storage(probed: Probed) -> Iterator[Finding]:
+    seen = probed.facts.storage_classes
+    if not probed.wants.volumes:
+        yield ok("storage", "not needed: Redis runs outside the cluster")
+        return
+    if not isinstance(seen, dict):
+        yield note("storage", "storage classes cannot be read; Redis needs a default one")
+        return
+    classes: Sequence[Json] = seen.get("items") or ()
+    names = [str(item["metadata"]["name"]) for item in classes]
+    if (named := probed.wants.storage_class) is not None:
+        yield ok("storage", f"class {named}") if named in names else _no_class(f"no class {named}", names)
+        return
+    default = [item["metadata"]["name"] for item in classes if _annotations(item).get(_DEFAULT_CLASS) == "true"]
+    if len(default) == 1:
+        yield ok("storage", f"default class {default[0]}")
+    elif default:
+        yield note("storage", f"several default classes, of which the newest is used: {', '.join(default)}")
+    else:
+        yield _no_class("no default class", names)
+
+
+def _token(probed: Probed) -> Iterator[Finding]:
+    if not probed.wants.token:
+        return
+    if probed.token_fault is None:
+        yield note("token", "pulumi config get cannot read it here; pulumi up checks it before it creates anything")
+    elif probed.token_fault:
+        yield missing("token", f"wanted {TOKEN_WANTED}, found {probed.token_fault}; {SET_TOKEN}")
+    else:
+        yield ok("token", "one that ElastiCache takes")
+
+
+def _no_class(lacking: str, names: Sequence[str]) -> Finding:
+    there = ", ".join(names) or "no class at all"
+    make = f'kubectl annotate storageclass NAME {_DEFAULT_CLASS}="true"'
+    return missing(
+        "storage", f"{lacking} for the volume of Redis, found {there}; {make}, or name one in redis.storageClass"
+    )
+
+
+def _metrics(probed: Probed) -> Iterator[Finding]:
+    if "metrics.k8s.io/v1beta1" in probed.facts.apis:
+        yield ok("metrics", "metrics.k8s.io")
+    elif probed.wants.metrics:
+        yield missing("metrics", "no metrics.k8s.io, which replicasOwner hpa needs; install the metrics server")
+    else:
+        yield note("metrics", "no metrics.k8s.io; Ebbtide does not need it, kubectl top does")
+
+
+def _rights(probed: Probed) -> Iterator[Finding]:
+    denied = sorted(probed.facts.denied)
+    if not denied:
+        yield ok("rights", "yours are enough for pulumi up and pulumi destroy")
+        return
+    shown = "; ".join(map(str, denied[:3])) + (f"; and {len(denied) - 3} more" if len(denied) > 3 else "")
+    yield missing("rights", f"you may not {shown}; ask an administrator of the cluster (kubectl auth can-i --list)")
+
+
+def _clocks(probed: Probed) -> Iterator[Finding]:
+    ahead = probed.clock_ahead
+    if ahead is None:
+        yield note("clock", "the server sends no date")
+    elif abs(ahead) > MAX_CLOCK_SKEW:
+        side = "ahead of" if ahead > timedelta() else "behind"
+        seconds = f"{abs(ahead).total_seconds():.0f} s"
+        yield missing(
+            "clock", f"the server's is {seconds} {side} this machine's; correct the one that is wrong (is NTP running?)"
+        )
+    else:
+        yield ok("clock", "the server's and this machine's agree")
+
+
+def _others(probed: Probed) -> Iterator[Finding]:
+    facts, wants = probed.facts, probed.wants
+    owners = {str(owner) for seen in facts.namespaces.values() if (owner := _labels(seen).get(CUSTOMER))}
+    owners |= {customer} if (customer := _customer_of(facts.config)) else set()
+    if strangers := sorted(owners - {wants.customer}) if wants.customer else ():
+        yield missing(
+            "ebbtide", f"the namespaces belong to {', '.join(strangers)}; one cluster holds one customer: use another"
+        )
+        return
+    if isinstance(facts.controller, Denied):
+        yield note("ebbtide", f"whether it is installed cannot be read: you need rights in namespace {NAMESPACE}")
+        return
+    image = _image_of(facts.controller)
+    foreign = [
+        name for name, seen in facts.namespaces.items() if isinstance(seen, dict) and CUSTOMER not in _labels(seen)
+    ]
+    if foreign:
+        taken = f"namespace {foreign[0]} exists and is not Ebbtide's, so pulumi up would not adopt it"
+        yield missing("ebbtide", f"{taken}; delete it if nothing needs it")
+    elif not image:
+        yield ok("ebbtide", "not installed yet")
+    elif wants.image and image != wants.image:
+        yield note("ebbtide", f"{image} is installed, and pulumi up changes it to {wants.image}")
+    else:
+        yield ok("ebbtide", f"{image} is installed")
+
+
+def _autoscaler(probed: Probed) -> Iterator[Finding]:
+    name = autoscaler_name(probed.facts)
+    if name:
+        yield ok("autoscaler", name)
+    else:
+        said = "none found: workers still go to zero, but nodes stay until they are removed by hand"
+        yield note("autoscaler", said)
+
+
+def _network(probed: Probed) -> Iterator[Finding]:
+    del probed
+    yield note("network", "whether NetworkPolicies are enforced cannot be checked; it depends on the network plugin")
+
+
+Rule: TypeAlias = Callable[[Probed], Iterator[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    _identity,
+    _version,
+    _apis,
+    _storage,
+    _token,
+    _metrics,
+    nodes_and_room,
+    objects_of_others,
+    _rights,
+    _clocks,
+    _others,
+    _autoscaler,
+    _network,
+)
+
+
+def _annotations(item: Json) -> Mapping[str, str]:
+    return item["metadata"].get("annotations") or {}
+
+
+def _labels(seen: Answer) -> Mapping[str, str]:
+    return seen["metadata"].get("labels") or {} if isinstance(seen, dict) else {}
+
+
+def _customer_of(config: Answer) -> str:
+    if not isinstance(config, dict):
+        return ""
+    data: Json = config.get("data") or {}
+    try:
+        return load(str(data.get("config.json", ""))).customer
+    except UnreadableConfig:
+        return ""  # of another release; the image says which
+
+
+def _image_of(controller: Answer) -> str:
+    containers: Sequence[Json] = (
+        controller["spec"]["template"]["spec"].get("containers") or () if isinstance(controller, dict) else ()
+    )
+    return str(containers[0].get("image", "")) if containers else ""

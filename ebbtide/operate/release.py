@@ -1,0 +1,99 @@
+"""The controller's ownership of replicas and budgets, given back; the values stay as they are.
+
+Afterwards whoever applies them with another manager takes them without a conflict. A controller that is alive would
+take them back at its next write, so it must be stopped, or told to leave the object alone, first.
+
+The trap: an apply *without* the field is the usual way to give one up, and it resets the value (replicas to 1, or to 0
+on the scale subresource) or removes it (maxUnavailable). Editing the list itself leaves the value alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.operate.api import MANAGER, CannotOperate, Target, find, leader, one_line
+from ebbtide.operate.holds import Result
+from ebbtide.operate.objects import annotations_of
+from ebbtide.vocabulary.labels import CONTROLLER, FIELD_MANAGER, PAUSED
+
+Entry = Mapping[str, Any]
+
+REPLICAS = ("spec", "replicas")
+MAX_UNAVAILABLE = ("spec", "maxUnavailable")
+_FIELDS = {"pool": REPLICAS, "budget": MAX_UNAVAILABLE}
+_TRIES = 5  # the object may change between reading and writing; each try reads it again
+
+
+def release(api: KubeApi, namespace: str, targets: Sequence[Target]) -> Iterator[Result]:
+    """Raises `ApiError`, and `CannotOperate` while the controller would take the fields back."""
+    objects = {target: item for target in targets if (item := find(api, target.path)) is not None}
+    holder = leader(api, namespace, datetime.now(UTC))
+    acting = " ".join(target.name for target, item in objects.items() if PAUSED not in annotations_of(item))
+    if holder and acting:
+        raise CannotOperate(
+            f"the controller runs ({holder}) and would take the fields back: first `ebbtide pause {acting}`, "
+            f"or stop it with `kubectl --namespace {namespace} scale deployment {CONTROLLER} --replicas 0`"
+        )
+    yield from (Result(target, done=True, detail="not in the cluster") for target in targets if target not in objects)
+    yield from (release_one(api, target) for target in objects)
+
+
+def release_one(api: KubeApi, target: Target) -> Result:
+    """Bound to the version that was read: whoever writes in between is never undone."""
+    field = _FIELDS[target.kind]
+    for attempts_left in reversed(range(_TRIES)):
+        try:
+            item = api.get(target.path)
+            metadata: Mapping[str, Any] = item["metadata"]
+            entries: Sequence[Entry] = metadata.get("managedFields") or ()
+            value = item["spec"].get(field[-1], 0)
+            if FIELD_MANAGER not in owners_of(entries, field):
+                return Result(target, done=True, detail=f"{field[-1]} {value} was not the controller's")
+            left = without_owner(entries, field, FIELD_MANAGER)
+            body = {"metadata": {"managedFields": left, "resourceVersion": metadata["resourceVersion"]}}
+            api.patch(target.path, body, fieldManager=MANAGER)
+        except ApiError as error:
+            if error.status != 409 or not attempts_left:
+                return Result(target, done=False, detail=f"NOT released: {one_line(error)}")
+        else:
+            others = ", ".join(owners_of(left, field)) or "without an owner; the next apply takes it"
+            return Result(target, done=True, detail=f"{field[-1]} stays {value}; owner now: {others}")
+    raise AssertionError("the last try returns")
+
+
+def owners_of(entries: Sequence[Entry], field: Sequence[str]) -> list[str]:
+    """The managers of a field, each once."""
+    names = [str(entry.get("manager", "")) for entry in entries if _owns(entry.get("fieldsV1"), field)]
+    return list(dict.fromkeys(names))
+
+
+def without_owner(entries: Sequence[Entry], field: Sequence[str], manager: str) -> list[Entry]:
+    """The same list, with `manager` no longer an owner of `field`; an entry that owns nothing else goes.
+
+    A list that would be empty becomes one empty entry, which is how the API server is told to clear it: an empty list
+    it takes for "leave the list alone".
+    """
+    left: list[Entry] = []
+    for entry in entries:
+        fields = entry.get("fieldsV1")
+        if entry.get("manager") != manager or not _owns(fields, field):
+            left.append(entry)
+        elif rest := _without(cast("Mapping[str, Any]", fields), field):
+            left.append({**entry, "fieldsV1": rest})
+    return left or [{}]
+
+
+def _owns(fields: object, path: Sequence[str]) -> bool:
+    for name in path:
+        if not isinstance(fields, Mapping) or f"f:{name}" not in fields:
+            return False
+        fields = cast("Mapping[str, Any]", fields)[f"f:{name}"]
+    return True
+
+
+def _without(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """The field and every parent that was there for it alone are gone; `.` marks a parent as owned itself."""
+    key, rest = f"f:{path[0]}", path[1:]
+    inner = _without(cast("Mapping[str, Any]", fields[key]), rest) if rest else {}
+    return {name: inner if name == key else value for name, value in fields.items() if name != key or inner}

@@ -1,0 +1,131 @@
+"""What the controller reports of itself (`/status`), and what the API server knows without it.
+
+The document is read leniently: a controller of another release may have a key more or fewer, and an operator who asks
+in trouble must get what is there.
+"""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import cast
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.operate.api import budget_path, deployment_path, find, items, leader, one_line
+from ebbtide.operate.objects import Document, annotations_of, at, max_unavailable_of
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.holds import hold_of
+from ebbtide.vocabulary.labels import CONTROLLER, WORKLOAD
+
+PORT = 8080
+_TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
+
+
+class NoStatus(Exception):
+    """The controller gave none; the message says why, in one line."""
+
+
+def from_url(url: str) -> Document:
+    """Raises `NoStatus`."""
+    if not url.startswith(("http://", "https://")):
+        raise NoStatus(f"--url {url}: wanted http://host:port")
+    address = f"{url.rstrip('/').removesuffix('/status')}/status"
+    try:
+        with urllib3.PoolManager(retries=False, timeout=_TIMEOUT) as pool:
+            answer = pool.request("GET", address)
+            document = json.loads(answer.data)
+    except (HTTPError, ValueError) as error:
+        raise NoStatus(f"no status at {address}: {one_line(error)}") from error
+    if answer.status != 200 or not isinstance(document, dict):
+        raise NoStatus(f"no status at {address}: HTTP {answer.status}")
+    return cast("Document", document)
+
+
+def from_pods(api: KubeApi, namespace: str) -> Document:
+    """Through the API server, from the pod that leads if one does. Raises `NoStatus`, and `ApiError` for the list."""
+    holder = leader(api, namespace, datetime.now(UTC))
+    pods = items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"{WORKLOAD}={CONTROLLER}")
+    names = [str(pod["metadata"]["name"]) for pod in pods if at(pod, "status", "phase") == "Running"]
+    if not names:
+        raise NoStatus(f"no controller pod runs in namespace {namespace} ({len(pods)} exist)")
+    refusals: list[str] = []
+    for name in sorted(names, key=lambda name: (name not in holder, name)):
+        try:
+            return api.get(f"/api/v1/namespaces/{namespace}/pods/{name}:{PORT}/proxy/status")
+        except ApiError as error:
+            refusals.append(f"pod {name}: {one_line(error)}")
+    raise NoStatus("; ".join(refusals))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """One worker pool as the API server has it."""
+
+    name: str
+    replicas: int | None  # None: its Deployment does not exist
+    ready: int = 0
+    hold: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetState:
+    name: str
+    max_unavailable: int | str | None
+    allowed: int = 0
+    healthy: int = 0
+    hold: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerView:
+    """What the API server knows of Ebbtide, whether or not the controller answers."""
+
+    leader: str  # by the Lease; empty: nobody
+    window_open: bool  # by this machine's clock
+    window_until: datetime | None
+    timezone: str
+    pools: tuple[PoolState, ...] = field(default=())
+    budgets: tuple[BudgetState, ...] = field(default=())
+
+
+def server_view(api: KubeApi, namespace: str, config: ControllerConfig, now: datetime) -> ServerView:
+    """Raises `ApiError`."""
+    return ServerView(
+        leader=leader(api, namespace, now),
+        window_open=config.window.is_open(now),
+        window_until=config.window.next_change(now),
+        timezone=config.hours.timezone,
+        pools=tuple(_pool(pool.name, find(api, deployment_path(pool)), now) for pool in config.pools),
+        budgets=tuple(
+            _budget(budget.name, find(api, budget_path(budget)), now)
+            for budget in (*config.budgets, *config.never_opened)
+        ),
+    )
+
+
+def _pool(name: str, item: Document | None, now: datetime) -> PoolState:
+    if item is None:
+        return PoolState(name=name, replicas=None)
+    ready = at(item, "status", "readyReplicas") or 0
+    # A count of zero may be left out.
+    return PoolState(name=name, replicas=at(item, "spec", "replicas") or 0, ready=ready, hold=hold_text(item, now))
+
+
+def _budget(name: str, item: Document | None, now: datetime) -> BudgetState:
+    if item is None:
+        return BudgetState(name=name, max_unavailable=None)
+    return BudgetState(
+        name=name,
+        max_unavailable=max_unavailable_of(item),
+        allowed=at(item, "status", "disruptionsAllowed") or 0,
+        healthy=at(item, "status", "currentHealthy") or 0,
+        hold=hold_text(item, now),
+    )
+
+
+def hold_text(item: Document, now: datetime) -> str:
+    """Why an operator holds the object; empty where nobody does, or no longer."""
+    hold = hold_of(annotations_of(item))
+    return hold.why if hold is not None and hold.holds_at(now) else ""

@@ -1,0 +1,263 @@
+"""Why a node is still there: the node itself, its pods, its group, and the cluster autoscaler's status.
+
+Explained from the API alone, with the operator's own rights: the controller has none to see nodes. `node_facts` reads
+raw objects, `explain_node` turns them into lines and is pure.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, cast
+
+import yaml
+
+from components.aws.node_shape import group_options
+from controllers.adapters.kube_api import ApiError, Json, KubeApi
+from controllers.scaler.budgets.decision import window_at
+from ebbtide.labels import NODE_GROUP, NODE_KIND, NodeKind
+from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, one_line
+from ebbtide.operate.node_use import utilisation
+from ebbtide.operate.objects import at, parse_instant, words_at
+from ebbtide.operate.why.node_pins import Item, PodVerdict, Rules, Surroundings, judge
+from ebbtide.units.durations import read_duration, whole_minutes
+from ebbtide.vocabulary.labels import CONTROLLER
+
+_T = TypeVar("_T")
+
+_AUTOSCALER = "cluster-autoscaler"
+_SYSTEM = "kube-system"
+NO_SCALE_DOWN = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
+_BEING_REMOVED = "ToBeDeletedByClusterAutoscaler"
+_EKS_GROUP = "eks.amazonaws.com/nodegroup"
+_SHOWN = 8  # pods that do not pin, before the rest is only counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    now: datetime
+    node: Item
+    pods: Sequence[Item] = ()  # on this node
+    budgets: Sequence[Item] = ()  # of every namespace
+    flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: it was not found
+    autoscaler_status: str | None = None  # its ConfigMap `cluster-autoscaler-status`
+    window_reason: str = ""  # why flexible budgets are open or closed by the clock
+    unread: Sequence[str] = field(default=())  # what could not be read
+
+
+def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
+    """Raises `ApiError` where the node, its pods or budgets cannot be read, and `CannotOperate` for an unknown node."""
+    node = find(api, f"/api/v1/nodes/{name}")
+    if node is None:
+        raise CannotOperate(f"no node is called {name}: it was removed, or never existed", 2)
+    unread: list[str] = []
+    return NodeFacts(
+        now=datetime.now(UTC),
+        node=node,
+        flags=_readable("the autoscaler's flags", unread, lambda: _flags(api)),
+        autoscaler_status=_readable("the autoscaler's status", unread, lambda: _autoscaler_status(api)),
+        window_reason=_readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
+        pods=items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}"),
+        budgets=items(api, "/apis/policy/v1/poddisruptionbudgets"),
+        unread=unread,
+    )
+
+
+def _readable(what: str, unread: list[str], read: Callable[[], _T]) -> _T | None:
+    """Parts that many operators may not read: the answer is given without them, and says so."""
+    try:
+        return read()
+    except ApiError as error:
+        unread.append(f"{what}: {one_line(error)}")
+        return None
+
+
+def _flags(api: KubeApi) -> dict[str, str] | None:
+    """The command line of the autoscaler's Deployment; None where there is none under that name."""
+    item = find(api, f"/apis/apps/v1/namespaces/{_SYSTEM}/deployments/{_AUTOSCALER}")
+    if item is None:
+        return None
+    containers: list[Json] = at(item, "spec", "template", "spec", "containers") or []
+    words = [word for container in containers for word in (*container.get("command", ()), *container.get("args", ()))]
+    pairs = [str(word).lstrip("-").partition("=") for word in words if str(word).startswith("--")]
+    return {name: value or "true" for name, _, value in pairs}
+
+
+def _autoscaler_status(api: KubeApi) -> str | None:
+    item = find(api, f"/api/v1/namespaces/{_SYSTEM}/configmaps/cluster-autoscaler-status")
+    return at(item, "data", "status")
+
+
+def _window_reason(api: KubeApi, namespace: str) -> str:
+    """Empty where Ebbtide is not installed."""
+    if find(api, f"/api/v1/namespaces/{namespace}/configmaps/{CONTROLLER}") is None:
+        return ""
+    return window_at(datetime.now(UTC), controller_config_of(api, namespace).window).decision.reason
+
+
+def explain_node(facts: NodeFacts) -> list[str]:
+    """Sentences for an operator; the first one is the answer in short."""
+    flags = facts.flags or {}
+    rules = Rules(
+        local_storage_pins=flags.get("skip-nodes-with-local-storage", "true") != "false",
+        system_pods_pin=flags.get("skip-nodes-with-system-pods", "true") != "false",
+        window_reason=facts.window_reason,
+    )
+    around = Surroundings(budgets=facts.budgets, rules=rules)
+    verdicts = [judge(pod, around) for pod in facts.pods]
+    own_reasons = node_reasons(facts)
+    pinning = [verdict for verdict in verdicts if verdict.reasons]
+    return [
+        _short(facts, pinning, own_reasons),
+        *(f"  - {line}" for line in own_reasons),
+        *_pod_lines(verdicts),
+        *autoscaler_lines(facts),
+        *(f"not known: {what}" for what in facts.unread),
+    ]
+
+
+def _short(facts: NodeFacts, pinning: Sequence[PodVerdict], own_reasons: Sequence[str]) -> str:
+    name = facts.node["metadata"]["name"]
+    group = _labels(facts).get(NODE_GROUP, "no group of Ebbtide")
+    what = f"{name} ({group})"
+    if any(taint.get("key") == _BEING_REMOVED for taint in at(facts.node, "spec", "taints") or ()):
+        return f"{what} is being removed by the cluster autoscaler now."
+    if pinning:
+        count = len(pinning)
+        return f"{what} is still here: {count} pod{'s pin' if count > 1 else ' pins'} it."
+    if own_reasons:
+        return f"{what} is still here, though no pod pins it:"
+    return f"{what}: nothing that is known here keeps it; the autoscaler should remove it at one of its next scans."
+
+
+def node_reasons(facts: NodeFacts) -> list[str]:
+    """What keeps the node whatever its pods are."""
+    return [
+        *_asked_to_stay(facts),
+        *_too_full(facts),
+        *_too_young(facts),
+        *_at_minimum(facts),
+        *_waiting(facts),
+    ]
+
+
+def _labels(facts: NodeFacts) -> Mapping[str, str]:
+    return words_at(facts.node, "metadata", "labels")
+
+
+def _kind(facts: NodeFacts) -> NodeKind | None:
+    found = _labels(facts).get(NODE_KIND)
+    return NodeKind(found) if found in list(NodeKind) else None
+
+
+def _asked_to_stay(facts: NodeFacts) -> list[str]:
+    annotations = words_at(facts.node, "metadata", "annotations")
+    found = [f"it carries {NO_SCALE_DOWN}: true"] if annotations.get(NO_SCALE_DOWN) == "true" else []
+    if _kind(facts) is NodeKind.FIXED:
+        found.append("it is a fixed node: fixed nodes stay day and night, down to their group's minimum")
+    return found
+
+
+def option(facts: NodeFacts, name: str, flag: str, default: str) -> str:
+    """An option of the group, which Ebbtide sets by tag, else the autoscaler's flag, else its default."""
+    kind = _kind(facts)
+    by_tag = group_options(kind) if kind is not None else {}
+    return by_tag.get(name) or (facts.flags or {}).get(flag) or default
+
+
+def _too_full(facts: NodeFacts) -> list[str]:
+    threshold = float(option(facts, "scaledownutilizationthreshold", "scale-down-utilization-threshold", "0.5"))
+    daemons_count = (facts.flags or {}).get("ignore-daemonsets-utilization") != "true"
+    used = utilisation(facts.node, facts.pods, daemons_count=daemons_count)
+    if used < threshold:
+        return []
+    return [f"its pods request {used:.0%} of it, and from {threshold:.0%} on the autoscaler never considers a node"]
+
+
+def _too_young(facts: NodeFacts) -> list[str]:
+    born = parse_instant(at(facts.node, "metadata", "creationTimestamp"))
+    delay = _duration_of((facts.flags or {}).get("scale-down-delay-after-add", "10m"))
+    if born is None or facts.now - born >= delay:
+        return []
+    age = whole_minutes(facts.now - born)
+    return [f"it is {age} old, and after a node was added its group may not shrink for {whole_minutes(delay)}"]
+
+
+def _waiting(facts: NodeFacts) -> list[str]:
+    """The autoscaler marks a node that it no longer needs with the second at which it found that out."""
+    taints = at(facts.node, "spec", "taints") or ()
+    since = next((taint.get("value") for taint in taints if taint.get("key") == _CANDIDATE), None)
+    if since is None:
+        return []
+    needed = _duration_of(option(facts, "scaledownunneededtime", "scale-down-unneeded-time", "10m"))
+    if not str(since).isdecimal():
+        return [f"the autoscaler has found it unneeded and waits {whole_minutes(needed)} before it removes it"]
+    waited = facts.now - datetime.fromtimestamp(int(since), UTC)
+    return [
+        f"the autoscaler has found it unneeded for {whole_minutes(waited)} and removes it after {whole_minutes(needed)}"
+    ]
+
+
+def _at_minimum(facts: NodeFacts) -> list[str]:
+    group = _group_status(facts)
+    health = at(group, "health")
+    least = at(health, "minSize") if at(health, "minSize") is not None else at(group, "minSize")
+    target = at(health, "cloudProviderTarget")
+    if isinstance(least, int) and isinstance(target, int) and least > 0 and target <= least:
+        return [f"its group {at(group, 'name')} is at its minimum of {least}"]
+    return []
+
+
+def _group_status(facts: NodeFacts) -> Mapping[str, Any]:
+    """The autoscaler's entry for this node's group: EKS puts its own prefix and suffix around the group's name."""
+    labels = _labels(facts)
+    ours = labels.get(_EKS_GROUP) or labels.get(NODE_GROUP)
+    groups = at(_status_document(facts), "nodeGroups")
+    if not ours or not isinstance(groups, list):
+        return {}
+    names = (ours, f"eks-{ours}")
+    for entry in cast("list[object]", groups):
+        name = str(at(entry, "name") or "")
+        if name in names or name.startswith(f"eks-{ours}-"):
+            return cast("Mapping[str, Any]", entry)
+    return {}
+
+
+def _status_document(facts: NodeFacts) -> object:
+    try:
+        return yaml.safe_load(facts.autoscaler_status or "")
+    except yaml.YAMLError:
+        return None
+
+
+def autoscaler_lines(facts: NodeFacts) -> list[str]:
+    """The autoscaler's status and its group's; older autoscalers write plain text, which is not parsed."""
+    if facts.autoscaler_status is None:
+        return []
+    document = _status_document(facts)
+    if at(document, "clusterWide") is None:
+        return [f"the autoscaler says: {' '.join(facts.autoscaler_status.split())[:200]}"]
+    statuses = [f"scale-down of the cluster: {at(document, 'clusterWide', 'scaleDown', 'status')}"]
+    group = _group_status(facts)
+    if group:
+        status = at(group, "scaleDown", "status")
+        statuses.append(
+            f"of group {at(group, 'name')}: {status}, {at(group, 'scaleDown', 'candidates') or 0} candidates"
+        )
+    written = at(document, "time")
+    return [f"the autoscaler says{f' (at {written})' if written else ''}: {'; '.join(statuses)}"]
+
+
+def _duration_of(flag: str) -> timedelta:
+    """As the autoscaler's flags write it; its default for what cannot be read."""
+    duration = read_duration(flag)
+    return timedelta(minutes=10) if duration is None else duration
+
+
+def _pod_lines(verdicts: Sequence[PodVerdict]) -> list[str]:
+    lines = [f"  - {verdict.pod} {'; '.join(verdict.reasons)}" for verdict in verdicts if verdict.reasons]
+    free = [verdict for verdict in verdicts if not verdict.reasons]
+    lines += [f"    {verdict.pod} {verdict.note}" for verdict in free[:_SHOWN]]
+    if len(free) > _SHOWN:
+        lines.append(f"    and {len(free) - _SHOWN} more that do not pin it")
+    return lines

@@ -1,0 +1,140 @@
+"""What pins a node, pod by pod, by the rules of the cluster autoscaler.
+
+Pure: raw objects of the API in, sentences out. The rules are the autoscaler's: DaemonSet, mirror and finished pods
+never pin; `safe-to-evict` overrides everything but a budget; then a pod pins that no controller would recreate, that
+lives in kube-system without a budget, or that keeps files on the node; and last a budget that allows no disruption.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ebbtide.labels import GPU_RESOURCE, POOL
+from ebbtide.operate.objects import at, max_unavailable_of, words_at
+from ebbtide.operate.wording import reason_text
+from ebbtide.recording.drainable import (
+    SAFE_TO_EVICT,
+    SAFE_VOLUMES,
+    AutoscalerRules,
+    Item,
+    Pin,
+    covers,
+    local_volumes,
+    pins,
+)
+from ebbtide.vocabulary.labels import CATEGORY, Category
+
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules(AutoscalerRules):
+    """What the autoscaler of this cluster was told."""
+
+    window_reason: str = ""  # why flexible budgets are open or closed, where that is known
+
+
+@dataclass(frozen=True, slots=True)
+class PodVerdict:
+    """`reasons` are what pins the node; without one, `note` says why the pod does not."""
+
+    pod: str  # namespace/name
+    reasons: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a pod is judged against."""
+
+    budgets: Sequence[Item] = ()
+    rules: Rules = field(default=Rules())
+
+
+def judge(pod: Item, around: Surroundings) -> PodVerdict:
+    """Whether this pod keeps its node, and why."""
+    name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    harmless = _harmless(pod)
+    if harmless:
+        return PodVerdict(name, note=harmless)
+    budgets = [budget for budget in around.budgets if covers(budget, pod)]
+    reasons = [*_about_pod(pod, has_budget=bool(budgets), rules=around.rules), *_about_budgets(pod, budgets, around)]
+    return PodVerdict(name, tuple(reasons), "" if reasons else "may be evicted")
+
+
+def _harmless(pod: Item) -> str:
+    annotations = words_at(pod, "metadata", "annotations")
+    if any(owner.get("kind") == "DaemonSet" for owner in at(pod, "metadata", "ownerReferences") or ()):
+        return "belongs to a DaemonSet, which never pins a node"
+    if _MIRROR in annotations:
+        return "is a static pod of the node itself"
+    if at(pod, "status", "phase") in ("Succeeded", "Failed"):
+        return "has ended"
+    if at(pod, "metadata", "deletionTimestamp"):
+        seconds = at(pod, "metadata", "deletionGracePeriodSeconds") or 0
+        return f"is terminating (it has up to {max(1, int(seconds) // 60)} min to finish)"
+    return ""
+
+
+def _about_pod(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
+    bare = not any(owner.get("controller") for owner in at(pod, "metadata", "ownerReferences") or ())
+    words = {
+        Pin.ANNOTATED: f"carries {SAFE_TO_EVICT}: false",
+        Pin.BARE: "is a bare pod: nothing would recreate it",
+        Pin.SYSTEM: "is a kube-system pod without a budget",
+        Pin.LOCAL_VOLUMES: f"keeps files on the node: {', '.join(local_volumes(pod))} (allow it with {SAFE_VOLUMES})",
+    }
+    return [words[pin] for pin in pins(pod, rules, bare=bare, has_budget=has_budget)]
+
+
+def _about_budgets(pod: Item, budgets: Sequence[Item], around: Surroundings) -> list[str]:
+    names = [str(budget["metadata"]["name"]) for budget in budgets]
+    if len(budgets) > 1:
+        return [f"is under several budgets ({', '.join(names)}): the Eviction API then always refuses"]
+    return [found for budget in budgets if (found := budget_refusal(budget, pod, around.rules))]
+
+
+def budget_refusal(budget: Item, pod: Item, rules: Rules) -> str:
+    """Why this budget allows no disruption of the pod now; empty if it does."""
+    name = budget["metadata"]["name"]
+    if at(pod, "status", "phase") == "Pending":
+        return ""  # the Eviction API asks no budget about a pod that never ran
+    unready = not _is_ready(pod)
+    if unready and at(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return ""
+    behind = (at(budget, "status", "observedGeneration") or 0) < (at(budget, "metadata", "generation") or 0)
+    if behind:
+        return f"its budget {name} has just changed, and its status has not caught up"
+    if (at(budget, "status", "disruptionsAllowed") or 0) > 0:
+        return ""
+    if max_unavailable_of(budget) in (0, "0%"):
+        return f"its budget {name} is closed: {_why_closed(pod, rules)}"
+    healthy, wanted = at(budget, "status", "currentHealthy") or 0, at(budget, "status", "desiredHealthy") or 0
+    return f"its budget {name} allows no disruption: {healthy} pods are healthy and {wanted} must be"
+
+
+def _is_ready(pod: Item) -> bool:
+    conditions = at(pod, "status", "conditions") or ()
+    return any(entry.get("type") == "Ready" and entry.get("status") == "True" for entry in conditions)
+
+
+def _why_closed(pod: Item, rules: Rules) -> str:
+    labels = words_at(pod, "metadata", "labels")
+    match labels.get(CATEGORY):
+        case Category.WORKER:
+            gpu = " (a GPU job may be running)" if gpus_of(pod) else ""
+            pool = labels.get(POOL)
+            if pool is None:
+                return f"workers are never evicted{gpu}; this one is of no pool, and goes when it has ended"
+            return f"workers are never evicted{gpu}; pool {pool} removes it when idle: ebbtide why pool {pool}"
+        case Category.FIXED:
+            return "fixed workloads are never evicted outside a maintenance: ebbtide maintenance"
+        case Category.FLEXIBLE:
+            now = f" (now: {reason_text(rules.window_reason)})" if rules.window_reason else ""
+            return f"flexible workloads are evicted in the disruption window only{now}"
+        case _:
+            return "its maxUnavailable is 0, and Ebbtide does not own it"
+
+
+def gpus_of(pod: Item) -> int:
+    containers = at(pod, "spec", "containers") or ()
+    return sum(int(at(container, "resources", "requests", GPU_RESOURCE) or 0) for container in containers)

@@ -1,0 +1,228 @@
+"""What a month costs before and after a change, line by line, and how far the figures can be trusted.
+
+A total with an unknown part is unknown, and `confidence` says why.
+
+Inside and outside business hours: a stack file states node-hours of a month and not when they fall. What it leaves open
+is bounded: in either part of the month a group has no fewer nodes than its `min` and no more than its `max`. Where that
+settles the split, in groups that never change for instance, it is given; where it does not, the amounts stay open and
+`confidence` gives the bounds. A guess such as "in proportion to the hours" would be wrong for every stack that this
+project is for.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ebbtide.preview.cost.cron_jobs import about_cron_jobs
+from ebbtide.preview.cost.monthly import (
+    DISKS,
+    HOURS_PER_MONTH,
+    SPOT,
+    GroupCost,
+    disk_usd_per_node_hour,
+    group_costs,
+    not_in_figures,
+)
+from ebbtide.preview.document import Amounts, CostComparison, CostLine
+from ebbtide.prices import GroupRate, plans_are_derived
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.settings.sections.calendars import coming_years
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.vocabulary.windows import wall_to_instant
+
+_NUMBER = r" \((\d+)\)$"
+
+_NAMED = 3  # lines, before the rest are counted
+
+_SETTLED = 0.005
+"""Bounds that lie closer together than this part of the whole are one figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """One side's estimate."""
+
+    lines: tuple[GroupCost, ...]
+    total: Amounts
+    open_hours: float
+    open_usd: tuple[float, float] | None  # at least and at most, at the stated usage
+
+
+def compare_costs(before: StackSettings | None, after: StackSettings, year: int | None = None) -> CostComparison:
+    """`year` is the one whose holidays and weekdays make the mean month; default: this one."""
+    year = coming_years()[0] if year is None else year
+    new = _side(after, year)
+    old = None if before is None else _side(before, year)
+    sides = [side for side in (old, new) if side is not None]
+    hours = (old or new).open_hours, new.open_hours
+    opened, closed = (None if old is None else _split(old)), _split(new)
+    return CostComparison(
+        lines=_joined(() if old is None else old.lines, new.lines),
+        before=None if old is None else old.total,
+        after=new.total,
+        open_hours=hours,
+        closed_hours=(HOURS_PER_MONTH - hours[0], HOURS_PER_MONTH - hours[1]),
+        open_usd=(opened and opened[0], closed and closed[0]),
+        closed_usd=(opened and opened[1], closed and closed[1]),
+        prices_of=tuple(sorted({line.price_date for side in sides for line in side.lines})),
+        confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], year)),
+    )
+
+
+def _side(settings: StackSettings, year: int) -> _Side:
+    lines = group_costs(settings)
+    open_hours = business_hours_a_month(settings.business_hours, year)
+    return _Side(
+        lines=lines,
+        total=Amounts(
+            at_min=_sum(line.usd_at_min for line in lines),
+            at_max=_sum(line.usd_at_max for line in lines),
+            at_usage=_sum(line.usd_at_usage for line in lines),
+        ),
+        open_hours=open_hours,
+        open_usd=_usd_in_business_hours(settings, lines, open_hours),
+    )
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """A sum with an unknown part is unknown, and so is one of nothing: the bill of an existing cluster is not zero."""
+    parts = list(amounts)
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
+
+
+def business_hours_a_month(hours: BusinessHoursSettings, year: int) -> float:
+    """Of a mean month of 730 hours: counted over the whole local year, with its holidays and clock changes."""
+    resolved = hours.hours((year,))
+    first = wall_to_instant(resolved.timezone, datetime(year, 1, 1, tzinfo=UTC).date(), 0, last=False)
+    end = wall_to_instant(resolved.timezone, datetime(year + 1, 1, 1, tzinfo=UTC).date(), 0, last=False)
+    spans = resolved.open_spans(first, end)
+    inside = sum((min(span.end, end) - max(span.start, first) for span in spans), timedelta())
+    return inside / (end - first) * HOURS_PER_MONTH
+
+
+def _joined(before: Sequence[GroupCost], after: Sequence[GroupCost]) -> tuple[CostLine, ...]:
+    """The lines of `after` in their order, each beside its own of `before`; then those that are gone."""
+    old = {_key(line.name): line for line in before}
+    new = {_key(line.name): line for line in after}
+    return tuple(_line(old.get(key), new.get(key)) for key in (*new, *(key for key in old if key not in new)))
+
+
+def _key(name: str) -> str:
+    """A line's name without its number: two NAT gateways are the one of before and another."""
+    return re.sub(_NUMBER, "", name)
+
+
+def _number(name: str) -> str:
+    found = re.search(_NUMBER, name)
+    return found[1] if found else "1"
+
+
+def _line(before: GroupCost | None, after: GroupCost | None) -> CostLine:
+    present = [line for line in (after, before) if line is not None]
+    shown = present[0]
+    was = [text for text in (_was(before, after), *dict.fromkeys(line.note for line in present)) if text]
+    return CostLine(
+        name=shown.name,
+        before=before and _amounts(before),
+        after=after and _amounts(after),
+        assumption=f"about {shown.assumption}" if shown.approximate else shown.assumption,
+        note="; ".join(was),
+    )
+
+
+def _was(before: GroupCost | None, after: GroupCost | None) -> str:
+    if before is None or after is None:
+        return ""
+    if before.name != after.name:
+        return f"{_number(before.name)} before"
+    return f"{before.assumption} before" if before.assumption != after.assumption else ""
+
+
+def _amounts(line: GroupCost) -> Amounts:
+    return Amounts(at_min=line.usd_at_min, at_max=line.usd_at_max, at_usage=line.usd_at_usage)
+
+
+def _usd_in_business_hours(
+    settings: StackSettings, lines: Sequence[GroupCost], open_hours: float
+) -> tuple[float, float] | None:
+    """At least and at most. None without a stated usage, or with a price that is missing."""
+    if not lines or any(line.usd_at_usage is None for line in lines):
+        return None
+    least = most = sum(line.usd_at_usage or 0 for line in lines if not line.node_group and line.name != DISKS)
+    least, most = (amount * open_hours / HOURS_PER_MONTH for amount in (least, most))
+    for line in lines:
+        if line.node_group and line.rate is not None and line.node_hours is not None:
+            group = settings.node_groups[line.name]
+            disk = disk_usd_per_node_hour(settings, group)
+            low, high = _node_hours_open(group, line.node_hours, open_hours)
+            least += _cost_open(line.rate, low, open_hours) + low * disk
+            most += _cost_open(line.rate, high, open_hours) + high * disk
+    return least, most
+
+
+def _node_hours_open(group: NodeGroupSettings, used: float, open_hours: float) -> tuple[float, float]:
+    """The fewest and the most of a month's node-hours that can lie in business hours.
+
+    A stated usage below the group's `min` or above its `max` cannot come true; then only its even spread is left.
+    """
+    closed_hours = HOURS_PER_MONTH - open_hours
+    if not group.min * HOURS_PER_MONTH <= used <= group.max * HOURS_PER_MONTH:
+        even = used * open_hours / HOURS_PER_MONTH
+        return even, even
+    return (
+        max(group.min * open_hours, used - group.max * closed_hours),
+        min(group.max * open_hours, used - group.min * closed_hours),
+    )
+
+
+def _cost_open(rate: GroupRate, node_hours: float, open_hours: float) -> float:
+    return rate.usd_per_hour(node_hours / open_hours) * open_hours if open_hours else 0.0
+
+
+def _split(side: _Side) -> tuple[float, float] | None:
+    """The stated usage's dollars in business hours and in closed ones, where both are settled."""
+    whole = side.total.at_usage
+    if whole is None or side.open_usd is None:
+        return None
+    least, most = side.open_usd
+    if most - least > _SETTLED * whole:
+        return None
+    opened = (least + most) / 2
+    return opened, whole - opened
+
+
+def _confidence(after: StackSettings, new: _Side, lines: Sequence[GroupCost], year: int) -> list[str]:
+    if after.cluster.context is not None:
+        return ["not estimated: what the nodes of an existing cluster cost is not known here"]
+    parts = ["list prices before tax"]
+    if any(line.approximate and line.assumption != SPOT for line in lines):
+        derived = "plan rates derived from the discounts of reserved instances"
+        parts.append(derived if plans_are_derived(after.region) else "AWS's own plan rates")
+    if any(line.assumption == SPOT for line in lines):
+        parts.append("spot at the mean saving of a month, which zones and days differ from widely")
+    parts += [*_unpriced([line for line in new.lines if line.note]), *not_in_figures(after)]
+    parts += about_cron_jobs(after, year)
+    return [*parts, *_about_usage(after.costs.expected_node_hours, after.node_groups, new)]
+
+
+def _unpriced(lines: Sequence[GroupCost]) -> list[str]:
+    """One reason for all: where a region has no prices every line says so, each in its own note."""
+    if not lines:
+        return []
+    names = ", ".join(_key(line.name) for line in lines[:_NAMED])
+    more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+    return [f"without {names}{more}: {lines[0].note}"]
+
+
+def _about_usage(stated: Mapping[str, float], groups: Mapping[str, NodeGroupSettings], new: _Side) -> list[str]:
+    unsaid = [name for name in groups if name not in stated]
+    if unsaid:
+        return [f"no usage is stated for {', '.join(unsaid)} (costs.expectedNodeHours)"]
+    if new.open_usd is None or _split(new) is not None:
+        return []
+    least, most = new.open_usd
+    split = f"{least:,.0f} to {most:,.0f} USD fall into business hours"
+    return [f"of the stated usage {split}: the file says how many node-hours, not when"]

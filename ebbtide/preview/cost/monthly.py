@@ -1,0 +1,272 @@
+"""What a stack costs in a month: per node group at its smallest, at its largest and at a stated usage.
+
+An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. Where a group may
+get one of several instance types the dearest counts, since AWS chooses. A plan covers a group's `min` alone, and more
+nodes are on demand (`ebbtide.prices.commitment`). Spot groups are priced at the typical spot price whatever the
+assumption, since no plan covers them. The nodes' disks are one line: a disk lives and is paid for as long as its node.
+Beside them stand the lines that are the same at any size: the EKS control plane, NAT gateways with their addresses,
+interface endpoints, the key of the cluster's secrets, the queues' volume, or their cache where AWS runs it, and the
+disks of stateful services, which are paid for by size, used or not.
+
+Left out, because they follow from use and not from the stack: data through the NAT gateway and between zones, logs,
+volumes that the customer's own objects claim. And load balancers and snapshots, which the tables have no price of:
+`not_in_figures` names those of the stack. Pure: list prices from the shipped tables, no clock and no cloud.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from ebbtide.labels import NodeKind
+from ebbtide.prices import GroupRate, NoPrice, PricingAssumption, group_rate, price_date, service_price, spot_typical
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.network import called_services
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.redis import RedisKind
+from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
+
+SPOT = "spot, typical"
+DISKS = "node disks"
+_GP3 = ("ebs", "gp3_storage")  # per GB and month
+_PRICED_CLASSES = (None, "gp3")
+"""What a volume names where it is gp3, on a cluster that Ebbtide makes: no class, or the default one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCost:
+    """One line of the estimate, in US dollars a month. An amount is None where it is not known; `note` says why."""
+
+    name: str
+    node_group: bool  # False for what stands beside the groups: the disks, and the lines that are the same at any size
+    rate: GroupRate | None  # None for such a line
+    usd_at_min: float | None
+    usd_at_max: float | None
+    usd_at_usage: float | None  # None also without stated node-hours
+    node_hours: float | None  # the stated usage, per month
+    assumption: str
+    approximate: bool  # the rate is derived from a discount that stands for another, or from an average
+    price_date: date
+    note: str = ""
+
+
+def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None = None) -> tuple[GroupCost, ...]:
+    """The lines of the estimate: node groups in the file's order, their disks, then the fixed lines.
+
+    None for an existing cluster: what its nodes cost is its owner's to know.
+
+    `node_hours` are per month and group, from a replay for instance; without them `costs.expectedNodeHours` counts.
+    """
+    if settings.cluster.context is not None:
+        return ()
+    stated = settings.costs.expected_node_hours if node_hours is None else node_hours
+    groups = [_group(name, group, settings, stated.get(name)) for name, group in settings.node_groups.items()]
+    return (*groups, _disks(settings, stated), *_fixed_lines(settings))
+
+
+def not_in_figures(settings: StackSettings) -> tuple[str, ...]:
+    """What the stack has and no line stands for, since the tables hold no price of it."""
+    return () if settings.cluster.context is not None else (*_balancers(settings), *_snapshots(settings))
+
+
+def _balancers(settings: StackSettings) -> Iterator[str]:
+    exposed = [name for name, workload in settings.workloads.items() if workload.expose is not None]
+    if exposed:
+        several = f"{len(exposed)} network load balancers" if len(exposed) > 1 else "a network load balancer"
+        yield f"without {several} ({', '.join(exposed)}), which AWS bills by the hour and by what passes"
+
+
+def _snapshots(settings: StackSettings) -> Iterator[str]:
+    taken = [
+        f"{workload}.{name}"
+        for workload, its in settings.workloads.items()
+        for name, volume in its.volumes.items()
+        if volume.snapshots is not None
+    ]
+    if taken:
+        yield f"without the snapshots of {', '.join(taken)}, which AWS bills by what has changed between them"
+
+
+def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) -> float:
+    """What a node's disk adds to each of its hours. Raises `NoPrice`."""
+    return service_price(settings.region, *_GP3) * group.disk_size / HOURS_PER_MONTH
+
+
+def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
+    rate, note = None, ""
+    try:
+        rate = _dearest([_rate(kind, group, settings) for kind in group.instance_types])
+    except NoPrice as unknown:
+        note = str(unknown)
+    spot = group.kind is NodeKind.SPOT
+    planned = not spot and group.min > 0 and settings.costs.pricing_assumption.approximate
+    return GroupCost(
+        name=name,
+        node_group=True,
+        rate=rate,
+        usd_at_min=_month(rate, group.min * HOURS_PER_MONTH),
+        usd_at_max=_month(rate, group.max * HOURS_PER_MONTH),
+        usd_at_usage=_month(rate, used),
+        node_hours=used,
+        assumption=SPOT if spot else _bought(group, settings, planned=planned),
+        approximate=spot or planned,
+        price_date=_date(settings.region, spot=spot, plan=planned),
+        note=note,
+    )
+
+
+def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
+    """Room on gp3 alone: 3,000 operations and 125 MB a second are in its price, and no stack asks for more.
+
+    Source: aws/agent-toolkit-for-aws, `aws-billing-and-cost-management/references/ebs-optimization.md`.
+    """
+    at_min = at_max = at_usage = None
+    groups, note = settings.node_groups, ""
+    try:
+        hourly = {name: disk_usd_per_node_hour(settings, group) for name, group in groups.items()}
+        at_min = sum(hourly[name] * group.min * HOURS_PER_MONTH for name, group in groups.items())
+        at_max = sum(hourly[name] * group.max * HOURS_PER_MONTH for name, group in groups.items())
+        if stated.keys() >= groups.keys():
+            at_usage = sum(hourly[name] * stated[name] for name in groups)
+    except NoPrice as unknown:
+        note = str(unknown)
+    return GroupCost(
+        name=DISKS,
+        node_group=False,
+        rate=None,
+        usd_at_min=at_min,
+        usd_at_max=at_max,
+        usd_at_usage=at_usage,
+        node_hours=None,
+        assumption="gp3, for as long as the nodes",
+        approximate=False,
+        price_date=price_date(settings.region).services,
+        note=note,
+    )
+
+
+def _rate(instance_type: str, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
+    if group.kind is NodeKind.SPOT:
+        typical = spot_typical(settings.region, instance_type)
+        return GroupRate(floor=0, floor_usd=typical, above_usd=typical)
+    return group_rate(settings.region, instance_type, settings.costs.pricing_assumption, floor=group.min)
+
+
+def _dearest(rates: Sequence[GroupRate]) -> GroupRate:
+    return GroupRate(
+        floor=rates[0].floor,
+        floor_usd=max(rate.floor_usd for rate in rates),
+        above_usd=max(rate.above_usd for rate in rates),
+    )
+
+
+def _month(rate: GroupRate | None, node_hours: float | None) -> float | None:
+    if rate is None or node_hours is None:
+        return None
+    return rate.usd_per_hour(node_hours / HOURS_PER_MONTH) * HOURS_PER_MONTH
+
+
+def _bought(group: NodeGroupSettings, settings: StackSettings, *, planned: bool) -> str:
+    if not planned:
+        return PricingAssumption.ON_DEMAND.value
+    plan = settings.costs.pricing_assumption.value
+    return plan if group.min == group.max else f"{plan} for {group.min}, the rest on-demand"
+
+
+def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, float]]:
+    """The lines that are the same at any size: name, service, item, and how many units a month."""
+    network, cluster = settings.network, settings.cluster
+    gateways = len(network.gateway_zones(cluster.zones))
+    services = called_services(session_manager=cluster.session_manager) if network.endpoints else ()
+    yield "EKS control plane", "eks", "control_plane_standard", HOURS_PER_MONTH
+    yield _several("NAT gateway", gateways), "vpc", "nat_gateway", gateways * HOURS_PER_MONTH
+    addresses = gateways + len(cluster.zones) * len(_public(settings))
+    yield _several("public IPv4 address", addresses), "vpc", "public_ipv4", addresses * HOURS_PER_MONTH
+    endpoints = len(services) * len(cluster.zones)
+    yield _several("interface endpoint", endpoints), "vpc", "interface_endpoint", endpoints * HOURS_PER_MONTH
+    yield "KMS key", "kms", "customer_managed_key", 1
+    redis = settings.redis
+    volume = redis.storage_mib / 1024 if redis.kind is RedisKind.IN_CLUSTER else 0
+    yield "Redis volume", *_GP3, volume
+    nodes = 1 + redis.standbys if redis.kind is RedisKind.ELASTICACHE else 0
+    yield _several("ElastiCache node", nodes), "elasticache", f"{redis.cache_node}:valkey", nodes * HOURS_PER_MONTH
+    volumes = [volume for volume in _volumes(settings) if volume.class_ in _PRICED_CLASSES]
+    size = sum(volume.mebibytes * volume.number for volume in volumes) / 1024
+    yield _several("service volume", sum(volume.number for volume in volumes)), *_GP3, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Volumes:
+    """One disk of each pod of a service."""
+
+    class_: str | None
+    mebibytes: int
+    number: int
+
+
+def _volumes(settings: StackSettings) -> Iterator[_Volumes]:
+    for workload in settings.workloads.values():
+        for volume in workload.volumes.values():
+            if volume.per_pod is not None:
+                yield _Volumes(class_=volume.class_, mebibytes=volume.per_pod, number=workload.replicas)
+
+
+def _unpriced_volumes(settings: StackSettings) -> Iterator[GroupCost]:
+    """What a class of the customer's own makes, and at what price, nobody here knows."""
+    numbers: dict[str, int] = {}
+    for volume in _volumes(settings):
+        if volume.class_ is not None and volume.class_ not in _PRICED_CLASSES:
+            numbers[volume.class_] = numbers.get(volume.class_, 0) + volume.number
+    for class_, number in numbers.items():
+        yield _same_at_any_size(
+            _several(f"service volume of class {class_}", number),
+            None,
+            price_date(settings.region).services,
+            note=f"not priced: what volumes of class {class_} cost is not known here",
+        )
+
+
+def _public(settings: StackSettings) -> list[str]:
+    """The workloads with a public load balancer, which has an address in each zone."""
+    return [name for name, given in settings.workloads.items() if given.expose is not None and given.expose.public]
+
+
+def _several(name: str, number: int) -> str:
+    return name if number == 1 else f"{name} ({number})"
+
+
+def _fixed_lines(settings: StackSettings) -> Iterator[GroupCost]:
+    region = settings.region
+    for name, service, item, units in _units(settings):
+        if not units:
+            continue
+        month, note = None, ""
+        try:
+            month = service_price(region, service, item) * units
+        except NoPrice as unknown:
+            note = str(unknown)
+        yield _same_at_any_size(name, month, price_date(region).services, note=note)
+    yield from _unpriced_volumes(settings)
+
+
+def _same_at_any_size(name: str, month: float | None, priced: date, *, note: str) -> GroupCost:
+    return GroupCost(
+        name=name,
+        node_group=False,
+        rate=None,
+        usd_at_min=month,
+        usd_at_max=month,
+        usd_at_usage=month,
+        node_hours=None,
+        assumption="on-demand",
+        approximate=False,
+        price_date=priced,
+        note=note,
+    )
+
+
+def _date(region: str, *, spot: bool, plan: bool) -> date:
+    """The oldest of the dates that went into a group's figure."""
+    dates = price_date(region)
+    if spot:
+        return min(dates.on_demand, dates.spot)
+    return min(dates.on_demand, dates.plans) if plan else dates.on_demand

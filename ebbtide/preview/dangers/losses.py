@@ -1,0 +1,295 @@
+"""What a change takes away: replacements and deletions, with the reason and with what runs there.
+
+Only what matters gets a line of its own. What goes with its component, as a group's launch template with the group, is
+not reported twice; the small rest is one line. Where the cluster or its network goes, nothing else needs to be said.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ebbtide.labels import POOL
+from ebbtide.preview.changes import FOLLOWS, identity
+from ebbtide.preview.dangers.claims import TEMPLATES, ClaimChange, claim_change
+from ebbtide.preview.dangers.compared import Compared, counted, impact_on_all, listed
+from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
+from ebbtide.recording.pods import Pods
+from ebbtide.recording.state import node_group_name
+from ebbtide.recording.values import value_at
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
+from ebbtide.vocabulary.labels import Category
+
+_GOING = (ChangeKind.REPLACE, ChangeKind.DELETE)
+_EVERYTHING = ("Cluster", "Vpc")
+_POD_MAKERS = ("Deployment", "StatefulSet", "DaemonSet", "Pod")
+_VERB = {ChangeKind.REPLACE: "replaces", ChangeKind.DELETE: "deletes"}
+
+_WITHOUT_PODS: Mapping[str, tuple[str, str]] = {
+    "AccessEntry": ("whoever had this entry can no longer reach the cluster", "check that it is no longer needed"),
+    "Addon": ("what it does in the cluster stops", "see that nothing needs it"),
+    "Eip": ("traffic to the internet comes from another address", "inform the owners of allow-lists with the old one"),
+    "LifecyclePolicy": (
+        "no further snapshots are taken, and nobody deletes those that are there",
+        "see that the disks are saved in another way, and delete the snapshots that nobody needs",
+    ),
+    "NatGateway": ("private nodes lose the internet until the new one is there", "do it when no node starts"),
+    "Subnet": ("every node in it", "do it when its groups are empty"),
+    "StorageClass": ("volumes that exist stay; new claims fail until it is back", "do it when no claim is made"),
+}
+"""Impact and fix of what has no pods of its own."""
+
+
+def everything_goes(changes: Sequence[ResourceChange]) -> bool:
+    return any(change.type in _EVERYTHING and change.kind in _GOING for change in changes)
+
+
+def losses(compared: Compared) -> Iterator[Danger]:
+    going = [change for change in compared.changes if change.kind in _GOING]
+    if everything_goes(going):
+        yield from (_everything_lost(change, compared) for change in going if change.type in _EVERYTHING)
+        return
+    reported = {change.component for change in compared.of("NodeGroup", *_GOING)}
+    for change in going:
+        danger = _loss_of(change, compared)
+        if danger is not None:
+            reported.add(change.component or change.name)
+            yield danger
+    yield from _node_groups_lost(compared)
+    yield from _budgets_lost(compared)
+    podless = [change for change in going if change.type in _WITHOUT_PODS and change.component not in reported]
+    yield from _podless_losses(podless)
+    rest = [change for change in going if change not in podless and change.component not in reported]
+    yield from _minor_losses(rest, compared)
+
+
+def _loss_of(change: ResourceChange, compared: Compared) -> Danger | None:
+    if change.type == "ReplicationGroup" or (
+        change.type == "StatefulSet" and _name(change, compared) == IN_CLUSTER_REDIS
+    ):
+        return _queues_lost(change)
+    if change.type == "Job":
+        return _job_stopped(change)
+    if change.type in _POD_MAKERS:
+        return _workload_lost(change, compared)
+    if change.protected:
+        return _protected_lost(change, "it was protected against accidental deletion")
+    if change.type == "Namespace":
+        return _namespace_lost(change, compared)
+    return None
+
+
+def _name(change: ResourceChange, compared: Compared) -> object:
+    """As the API knows it."""
+    return value_at(compared.former(change).inputs, "metadata.name")
+
+
+def _podless_losses(going: Sequence[ResourceChange]) -> Iterator[Danger]:
+    alike: dict[tuple[str, ChangeKind, tuple[str, ...]], list[ResourceChange]] = {}
+    for change in going:
+        alike.setdefault((change.type, change.kind, _paths(change.reasons)), []).append(change)
+    for (type_, kind, _), parts in alike.items():
+        impact, fix = _WITHOUT_PODS[type_]
+        names = tuple(part.name for part in parts)
+        yield Danger(
+            code=DangerCode.RESOURCE_LOST,
+            severity=Severity.WARNING,
+            subjects=names,
+            what=f"{_VERB[kind]} {type_} {listed(names)}{_reasons_text(_reasons_of(parts))}",
+            impact=impact,
+            fix=fix,
+        )
+
+
+def _everything_lost(change: ResourceChange, compared: Compared) -> Danger:
+    impact = impact_on_all(compared.before)
+    if change.protected:
+        return _protected_lost(change, impact)
+    return Danger(
+        code=DangerCode.EVERYTHING_LOST,
+        severity=Severity.BLOCKING,
+        subjects=(change.name,),
+        what=_describe_loss(change),
+        impact=impact,
+        fix="create a second stack beside it and move; to take this one down: docs/how-to/life.md, The last day",
+    )
+
+
+def _protected_lost(change: ResourceChange, impact: str) -> Danger:
+    return Danger(
+        code=DangerCode.PROTECTED_LOST,
+        severity=Severity.BLOCKING,
+        subjects=(change.name,),
+        what=f"{_describe_loss(change)}; it is protected, so up stops there",
+        impact=impact,
+        fix="take the change back; to take the stack down on purpose: docs/how-to/life.md, The last day",
+    )
+
+
+def _workload_lost(change: ResourceChange, compared: Compared) -> Danger:
+    pods = next((each for each in compared.before.pods if identity(each.resource.urn) == identity(change.urn)), None)
+    if pods is None:
+        return Danger(
+            code=DangerCode.WORKLOAD_LOST,
+            severity=Severity.WARNING,
+            subjects=(change.name,),
+            what=_describe_loss(change),
+            impact="pods that neither file has",
+            fix="find out who made them; pulumi up --refresh may know better",
+        )
+    known = {(each.namespace, each.name): each for each in compared.after.pods}
+    successor = known.get((pods.namespace, pods.name)) if change.kind is ChangeKind.DELETE else None
+    never_moved = pods.category in (Category.FIXED, Category.WORKER)
+    claims, alone = _claims(change, compared), all(reason.startswith(TEMPLATES) for reason in change.reasons)
+    lost = compared.impact([pods]) or "its pods on every node"
+    severe = never_moved and (change.kind is ChangeKind.REPLACE or successor is not None)
+    return Danger(
+        code=DangerCode.WORKLOAD_LOST,
+        severity=Severity.BLOCKING if severe else Severity.WARNING,
+        subjects=(change.name,),
+        what=_describe_loss(change) + (f"; a {successor.kind} takes its place" if successor else ""),
+        impact="; ".join(part for part in (lost, "" if claims is None else claims.impact) if part),
+        fix=claims.fix if claims is not None and alone else _fix_for(pods, change, successor),
+    )
+
+
+def _job_stopped(change: ResourceChange) -> Danger:
+    again = change.kind is ChangeKind.REPLACE
+    return Danger(
+        code=DangerCode.WORKLOAD_RESTARTED if again else DangerCode.WORKLOAD_LOST,
+        severity=Severity.WARNING,
+        subjects=(change.name,),
+        what=_describe_loss(change) + ("; it runs again from its beginning, even if it has ended" if again else ""),
+        impact="a run that has not ended is stopped; no budget is asked",
+        fix="wait until it has ended, and remove from the file a job that must not run again",
+    )
+
+
+def _claims(change: ResourceChange, compared: Compared) -> ClaimChange | None:
+    old, new = (side.get(identity(change.urn)) for side in (compared.old, compared.new))
+    return claim_change(old, new) if change.kind is ChangeKind.REPLACE and old and new else None
+
+
+def _fix_for(pods: Pods, change: ResourceChange, successor: Pods | None) -> str:
+    if change.kind is ChangeKind.REPLACE or successor is not None:
+        return "give it another name: then the new one comes first, and the old one is removed in a later change"
+    if POOL in pods.labels:
+        return "let its queue run empty first: a running job may end, waiting ones stay without a worker"
+    return "see that nothing calls it any more, and save what it holds"
+
+
+def _namespace_lost(change: ResourceChange, compared: Compared) -> Danger:
+    name = _name(change, compared)
+    inside = [pods for pods in compared.before.pods if pods.namespace == name]
+    return Danger(
+        code=DangerCode.NAMESPACE_LOST,
+        severity=Severity.BLOCKING,
+        subjects=(change.name,),
+        what=_describe_loss(change),
+        impact=f"all that is in it: {compared.impact(inside) or 'Secrets, claims and what others put there'}",
+        fix="keep the namespace; budgets are not asked when it goes",
+    )
+
+
+def _queues_lost(change: ResourceChange) -> Danger:
+    replaced = change.kind is ChangeKind.REPLACE
+    return Danger(
+        code=DangerCode.QUEUES_LOST,
+        severity=Severity.BLOCKING if replaced else Severity.WARNING,
+        subjects=(change.name,),
+        what=_describe_loss(change),
+        impact="all waiting jobs, and the record of running ones",
+        fix="stop submitting and let the queues run empty first (ebbtide status)",
+    )
+
+
+def _node_groups_lost(compared: Compared) -> Iterator[Danger]:
+    """The zones of one group are one line, if the same happens to them."""
+    alike: dict[tuple[str, ChangeKind, tuple[str, ...]], list[ResourceChange]] = {}
+    for change in compared.of("NodeGroup", *_GOING):
+        name = node_group_name(compared.former(change))
+        alike.setdefault((name, change.kind, _paths(change.reasons)), []).append(change)
+    for (name, kind, _), parts in alike.items():
+        group = compared.before.groups_over_zones.get(name)
+        whole = group is None or len(parts) == len(group.zones)
+        zones = "" if whole else f" ({', '.join(part.component for part in parts)})"
+        yield Danger(
+            code=DangerCode.NODE_GROUP_LOST,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"{_VERB[kind]} node group {name}{zones}{_reasons_text(_reasons_of(parts))}",
+            impact=_on_nodes(name, parts, compared),
+            fix=_fix_for_group(name, kind),
+        )
+
+
+def _on_nodes(name: str, parts: Sequence[ResourceChange], compared: Compared) -> str:
+    sizes = [value_at(compared.former(part).inputs, "scalingConfig.maxSize") for part in parts]
+    most = sum(int(size or 0) for size in sizes)
+    nodes = f"up to {counted(most, 'node')}" if most else "nodes that neither file has"
+    return f"{nodes}; {compared.impact(compared.before.pods_on({name})) or 'nothing of this stack runs there'}"
+
+
+def _fix_for_group(name: str, kind: ChangeKind) -> str:
+    """EKS user guide, "Delete a managed node group"."""
+    drained = "EKS drains the old nodes and ends what has not left after some minutes, closed budgets or not"
+    if kind is ChangeKind.DELETE:
+        return f"move what runs there first, and remove the group when it is empty: {drained}"
+    return f"add a group beside {name} and remove this one when it is empty, or do it while nothing runs: {drained}"
+
+
+def _budgets_lost(compared: Compared) -> Iterator[Danger]:
+    """A budget that goes while its pods stay."""
+    staying = {budget.urn: pods for pods, _ in compared.pairs for budget in compared.before.budgets_of(pods)}
+    for change in compared.of("PodDisruptionBudget", *_GOING):
+        pods = staying.get(compared.former(change).urn)
+        if pods is not None:
+            yield Danger(
+                code=DangerCode.BUDGET_LOST,
+                severity=Severity.BLOCKING,
+                subjects=(change.name,),
+                what=_describe_loss(change),
+                impact=f"{compared.before.most_pods(pods)} pods that anything may evict by day",
+                fix="keep the budget as long as its pods",
+            )
+
+
+def _minor_losses(rest: Sequence[ResourceChange], compared: Compared) -> Iterator[Danger]:
+    """Without what goes with its pods, and a closer whose hour another one of its component has."""
+    closing = {
+        change.component for change in compared.changes if change.type == "CronJob" and change.kind not in _GOING
+    }
+    small = [
+        change
+        for change in rest
+        if change.type != "PodDisruptionBudget" and not (change.type == "CronJob" and change.component in closing)
+    ]
+    for kind, verb in _VERB.items():
+        parts = [change for change in small if change.kind is kind]
+        if parts:
+            yield Danger(
+                code=DangerCode.MINOR_LOSSES,
+                severity=Severity.NOTE,
+                subjects=tuple(part.name for part in parts),
+                what=f"{verb} {listed([f'{part.type} {part.name}' for part in parts])}",
+                fix="nothing runs on them; see the resource changes",
+            )
+
+
+def _describe_loss(change: ResourceChange) -> str:
+    gap = ", and the old one goes before the new one comes" if change.lowers else ""
+    return f"{_VERB[change.kind]} {change.type} {change.name}{_reasons_text(change.reasons)}{gap}"
+
+
+def _paths(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Without whom they follow: the zones of a group follow a subnet each."""
+    return tuple(reason.split(FOLLOWS)[0] for reason in reasons)
+
+
+def _reasons_of(parts: Sequence[ResourceChange]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(reason for part in parts for reason in part.reasons))
+
+
+def _reasons_text(reasons: Sequence[str]) -> str:
+    if not reasons:
+        return ""
+    plain = [reason for reason in reasons if FOLLOWS not in reason]
+    changed = f"{', '.join(plain)} change{'s' if len(plain) == 1 else ''}" if plain else ""
+    return ": " + "; ".join(part for part in (changed, *(reason for reason in reasons if FOLLOWS in reason)) if part)

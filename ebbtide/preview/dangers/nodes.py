@@ -1,0 +1,129 @@
+"""What a change means for nodes that stay: their number, their version, their launch template.
+
+Sources: docs/how-to/life.md, "The size of a group" and "A new version of Kubernetes"; EKS user guide, "Update a managed
+node group" for the 15 minutes.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ebbtide.labels import NodeKind
+from ebbtide.preview.dangers.compared import Compared, counted
+from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
+from ebbtide.recording.state import NODE_GROUP_TYPE, GroupOverZones, node_group_name
+
+_SIZES = "scalingConfig."
+_DESIRED = "aws eks update-nodegroup-config --cluster-name … --nodegroup-name … --scaling-config desiredSize="
+
+
+def node_dangers(compared: Compared) -> Iterator[Danger]:
+    yield from _resized_groups(compared)
+    yield from _kubernetes_version(compared)
+    yield from _replaced_nodes(compared)
+
+
+def _resized_groups(compared: Compared) -> Iterator[Danger]:
+    """Any changed minimum or maximum sends the desired size along, as Pulumi saw it last."""
+    changed: dict[str, list[ResourceChange]] = {}
+    for change in compared.of("NodeGroup", ChangeKind.UPDATE):
+        if any(field.path.startswith(_SIZES) for field in change.fields):
+            changed.setdefault(node_group_name(compared.former(change)), []).append(change)
+    for name, parts in changed.items():
+        new = compared.after.groups_over_zones[name]
+        old = compared.before.groups_over_zones.get(name, new)
+        yield Danger(
+            code=DangerCode.GROUP_RESIZED,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"changes the size of node group {name}: {_size_words(old, new) or _each_size(parts)}",
+            impact=compared.impact_on_groups([old]),
+            fix=" ".join(_size_steps(parts)),
+        )
+
+
+def _size_words(old: GroupOverZones, new: GroupOverZones) -> str:
+    parts = [("min", old.least, new.least), ("max", old.most, new.most)]
+    return ", ".join(f"{bound} {was} → {will}" for bound, was, will in parts if was != will)
+
+
+def _each_size(parts: Sequence[ResourceChange]) -> str:
+    """Where the totals are as they were: they are split over other zones."""
+    sizes = [(part.name, field) for part in parts for field in part.fields if field.path.startswith(_SIZES)]
+    return ", ".join(f"{name} {f.path.removeprefix(_SIZES)} {f.before} → {f.after}" for name, f in sizes)
+
+
+def _size_steps(parts: Sequence[ResourceChange]) -> Iterator[str]:
+    yield (
+        "Apply it with pulumi up --refresh: without it AWS goes back to the number of nodes of Pulumi's last look, and "
+        "nodes vanish."
+    )
+    raised = [f"{part.name}: {after}" for part in parts for before, after in _bounds(part, "minSize") if after > before]
+    if raised:
+        yield (
+            "AWS refuses a minimum above the nodes that are there, so raise it in two steps: let the nodes come, by "
+            f"jobs or with {_DESIRED}N ({', '.join(raised)}), then run up --refresh while they are there."
+        )
+    lowered = [part.name for part in parts for before, after in _bounds(part, "maxSize") if after < before]
+    if lowered:
+        yield f"AWS refuses a maximum below the nodes that run: wait until they have left {', '.join(lowered)}."
+
+
+def _bounds(part: ResourceChange, bound: str) -> list[tuple[int, int]]:
+    """Before and after, if it changes."""
+    found = [(field.before, field.after) for field in part.fields if field.path == f"{_SIZES}{bound}"]
+    return [(int(before), int(after)) for before, after in found if before.isdigit() and after.isdigit()]
+
+
+def _kubernetes_version(compared: Compared) -> Iterator[Danger]:
+    before, after = compared.before.control_plane_minor, compared.after.control_plane_minor
+    if before is None or after is None or before == after:
+        return
+    step = after - before
+    nodes = sum(group.most for group in compared.before.groups)
+    words = f"1.{before} → 1.{after}"
+    impact = f"the control plane, and up to {counted(nodes, 'node')}; {compared.impact(compared.before.pods)}"
+    if step == 1:
+        yield Danger(
+            code=DangerCode.KUBERNETES_UPDATED,
+            severity=Severity.WARNING,
+            what=f"updates Kubernetes {words}: the nodes of every group are replaced within budgets",
+            impact=impact,
+            fix="in a maintenance, one evening: docs/how-to/life.md, A new version of Kubernetes",
+        )
+        return
+    why = "EKS never goes back" if step < 0 else "EKS goes up by one minor version at a time"
+    yield Danger(
+        code=DangerCode.KUBERNETES_REFUSED,
+        severity=Severity.BLOCKING,
+        what=f"changes Kubernetes {words}: {why}",
+        impact=impact,
+        fix=f"stay on 1.{before}" if step < 0 else f"go to 1.{before + 1} first, and on when its nodes have followed",
+    )
+
+
+def _replaced_nodes(compared: Compared) -> Iterator[Danger]:
+    """A changed launch template replaces the nodes of its group; its own tags do not reach them."""
+    if compared.before.control_plane_minor != compared.after.control_plane_minor:
+        return  # they are replaced anyway, and that is said
+    templates = {
+        change.component
+        for change in compared.of("LaunchTemplate", ChangeKind.UPDATE)
+        if any(not field.path.startswith("tags") for field in change.fields)
+    }
+    replaced = {change.component for change in compared.of("NodeGroup", ChangeKind.REPLACE)}
+    groups = _groups_of_components(compared, templates - replaced)
+    if groups:
+        names = tuple(group.name for group in groups)
+        yield Danger(
+            code=DangerCode.NODES_REPLACED,
+            severity=Severity.WARNING if any(group.kind == NodeKind.FIXED for group in groups) else Severity.NOTE,
+            subjects=names,
+            what=f"replaces the nodes of {', '.join(names)}: the launch template changes",
+            impact=compared.impact_on_groups(groups),
+            fix="in a maintenance (docs/how-to/life.md): where budgets are closed EKS gives up after 15 minutes",
+        )
+
+
+def _groups_of_components(compared: Compared, components: set[str]) -> list[GroupOverZones]:
+    resources = compared.after.of_type(NODE_GROUP_TYPE)
+    names = {node_group_name(one) for one in resources if one.parent.split("::")[-1] in components}
+    return [group for name, group in compared.before.groups_over_zones.items() if name in names]

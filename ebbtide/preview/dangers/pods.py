@@ -1,0 +1,202 @@
+"""What a change means for pods that stay: who is restarted or moved, whose protection or time gets less."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Network
+from itertools import chain
+
+from ebbtide.labels import POOL
+from ebbtide.preview.changes import identity
+from ebbtide.preview.dangers.compared import Compared, listed
+from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
+from ebbtide.recording.pods import Pods
+from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.settings.sections.entrance import Expose
+from ebbtide.units.durations import format_duration
+from ebbtide.vocabulary.labels import CONTROLLER, Category
+from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
+
+_MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY
+_TEMPLATE = "spec.template."
+_EVERYBODY = IPv4Network("0.0.0.0/0")
+
+WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
+WHILE_ROLLING: Mapping[Category, str] = {
+    Category.FLEXIBLE: "none needed: a Deployment brings the next pod first, a StatefulSet replaces one after another",
+    Category.WORKER: "none needed: each worker ends its job first, a quarter of the pool at a time",
+}
+"""What a rollout looks like. A budget is not asked: it holds off evictions, and these pods are deleted."""
+
+
+def pod_dangers(compared: Compared) -> Iterator[Danger]:
+    yield from _moved(compared)
+    yield from _restarted(compared)
+    yield from _rolled(compared)
+    yield from _unprotected(compared)
+    yield from _shorter_jobs(compared)
+    yield from _higher_minimum(compared)
+    yield from _opened(compared)
+    yield from _fewer_hours(compared.before.settings.business_hours, compared.after.settings.business_hours)
+
+
+def _moved(compared: Compared) -> Iterator[Danger]:
+    for old, new in compared.pairs:
+        if old.category == new.category or Category.WORKER in (old.category, new.category):
+            continue
+        to_flexible = new.category is Category.FLEXIBLE
+        what = "its pods restart there" if not to_flexible else "its pods restart there, and may be moved at night"
+        day = "do it in business hours, when its budget is closed: by night the update ends in a conflict"
+        yield Danger(
+            code=DangerCode.WORKLOAD_MOVED,
+            severity=Severity.WARNING,
+            subjects=(new.name,),
+            what=f"moves {new.name} from {old.category or 'any'} to {new.category or 'any'} nodes: {what}",
+            impact=compared.impact([old]),
+            fix="make sure that it tolerates a restart on another node every night" if to_flexible else day,
+        )
+
+
+def _restarted(compared: Compared) -> Iterator[Danger]:
+    """Fixed pods whose template changes; the controller's own tolerate it."""
+    for paths, pods in _with_new_template(compared, Category.FIXED):
+        names = tuple(each.name for each in pods)
+        yield Danger(
+            code=DangerCode.WORKLOAD_RESTARTED,
+            severity=Severity.WARNING,
+            subjects=names,
+            what=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
+            impact=compared.impact(pods),
+            fix=WHILE_RESTARTING,
+        )
+
+
+def _rolled(compared: Compared) -> Iterator[Danger]:
+    """Flexible pods and workers whose template changes, which is an everyday thing."""
+    for category, fix in WHILE_ROLLING.items():
+        for paths, pods in _with_new_template(compared, category):
+            names = tuple(each.name for each in pods)
+            yield Danger(
+                code=DangerCode.PODS_ROLLED,
+                severity=Severity.NOTE,
+                subjects=names,
+                what=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
+                impact=compared.impact(pods),
+                fix=fix + _unsafe_text(compared, names),
+            )
+
+
+def _unsafe_text(compared: Compared, names: Sequence[str]) -> str:
+    pools = compared.after.settings.workers
+    unsafe = [name for name in names if name in pools and not pools[name].safe_stop]
+    return f"; not so {listed(unsafe)}, without a safe stop: do it while it is idle (ebbtide status)" if unsafe else ""
+
+
+def _with_new_template(compared: Compared, category: Category) -> Iterator[tuple[tuple[str, ...], list[Pods]]]:
+    """Pods that stay what they are, by what changes in their template. What replaces them is told as a loss."""
+    alike: dict[tuple[str, ...], list[Pods]] = {}
+    for old, new in compared.pairs:
+        change = compared.changed.get(identity(new.resource.urn))
+        if change is None or change.kind is not ChangeKind.UPDATE or not new.lasting or new.name == CONTROLLER:
+            continue
+        paths = [field.path for field in change.fields if field.path.startswith(_TEMPLATE)]
+        if paths and old.category is new.category is category:
+            alike.setdefault(tuple(path.removeprefix(_TEMPLATE) for path in paths), []).append(old)
+    yield from alike.items()
+
+
+def _paths_text(paths: Sequence[str]) -> str:
+    more = f", and {len(paths) - 2} more" if len(paths) > 2 else ""
+    return f"{', '.join(paths[:2])} changes{more}"
+
+
+def _unprotected(compared: Compared) -> Iterator[Danger]:
+    old = compared.old
+    names = tuple(one.name for key, one in compared.new.items() if not one.protect and key in old and old[key].protect)
+    if names:
+        yield Danger(
+            code=DangerCode.PROTECTION_REMOVED,
+            severity=Severity.WARNING,
+            subjects=names,
+            what=f"removes the protection of {', '.join(names)}",
+            impact="a destroy, or a change that replaces them, deletes everything",
+            fix="only as the first step of a destroy: docs/how-to/life.md, The last day",
+        )
+
+
+def _shorter_jobs(compared: Compared) -> Iterator[Danger]:
+    before = compared.before.settings.workers
+    for name, pool in compared.after.settings.workers.items():
+        if name in before and pool.longest_job < before[name].longest_job:
+            old, new = format_duration(before[name].longest_job), format_duration(pool.longest_job)
+            yield Danger(
+                code=DangerCode.LONGEST_JOB_LOWERED,
+                severity=Severity.WARNING,
+                subjects=(name,),
+                what=f"lowers longestJob of pool {name} from {old} to {new}",
+                impact=compared.impact(_workers(compared, name)),
+                fix="make sure that no longer job waits: after that time a stopping worker is killed with its job",
+            )
+
+
+def _higher_minimum(compared: Compared) -> Iterator[Danger]:
+    before = compared.before.settings.workers
+    for name, pool in compared.after.settings.workers.items():
+        if name in before and pool.min > before[name].min:
+            yield Danger(
+                code=DangerCode.POOL_MINIMUM_RAISED,
+                severity=Severity.WARNING,
+                subjects=(name,),
+                what=f"raises min of pool {name} from {before[name].min} to {pool.min}",
+                impact="the nodes of these workers stay all night, since workers are never moved",
+                fix=f"set workers.{name}.min to 0; `morning` has workers ready when people come",
+            )
+
+
+def _opened(compared: Compared) -> Iterator[Danger]:
+    """A workload that the internet reaches and did not, or from addresses that could not come before."""
+    before = compared.before.settings.workloads
+    for name, workload in compared.after.settings.workloads.items():
+        now, old = workload.expose, before[name].expose if name in before else None
+        added = [new for new in _let_in(now) if not any(new.subnet_of(known) for known in _let_in(old))]
+        if now is None or not added:
+            continue
+        who = "the whole internet" if _EVERYBODY in added else listed([str(block) for block in added])
+        port = now.listens_on(workload.ports)
+        yield Danger(
+            code=DangerCode.ENTRANCE_OPENED,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"opens port {port} of {name} to {who}",
+            impact="in the clear" if now.certificate is None else "",
+            fix="see that it asks who calls, or name who may: expose.sources",
+        )
+
+
+def _let_in(expose: Expose | None) -> list[IPv4Network]:
+    """From the internet."""
+    if expose is None or not expose.public:
+        return []
+    return [IPv4Network(block) for block in expose.sources] or [_EVERYBODY]
+
+
+def _workers(compared: Compared, pool: str) -> list[Pods]:
+    return [pods for pods in compared.before.pods if pods.labels.get(POOL) == pool]
+
+
+def _fewer_hours(before: BusinessHoursSettings, after: BusinessHoursSettings) -> Iterator[Danger]:
+    lost = len(_open_minutes(before.week) - _open_minutes(after.week))
+    if before.timezone == after.timezone and not lost:
+        return
+    moved = f" in {after.timezone} instead of {before.timezone}" if before.timezone != after.timezone else ""
+    hours = f"{lost / 60:g} hours a week are no longer business hours" if lost else "business hours are the same"
+    yield Danger(
+        code=DangerCode.BUSINESS_HOURS_CHANGED,
+        severity=Severity.NOTE,
+        what=f"{hours}{moved}",
+        impact="flexible services may be moved then",
+        fix="see the coming nights",
+    )
+
+
+def _open_minutes(week: Sequence[WeeklyInterval]) -> set[int]:
+    each = (range(day.weekday * MINUTES_PER_DAY + day.start, day.weekday * MINUTES_PER_DAY + day.end) for day in week)
+    return {minute % _MINUTES_PER_WEEK for minute in chain.from_iterable(each)}

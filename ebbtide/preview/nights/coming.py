@@ -1,0 +1,106 @@
+"""The coming nights: when budgets will be open, what differs from before, and what is wrong with it.
+
+The rows are what the controller will do, shown beforehand: the same `DisruptionWindow`, so a row and a budget cannot
+disagree (a property test compares them minute by minute). Changes are described in the terms of the stack file, by
+weekday and by date, since "every window but two begins 120 minutes earlier" helps nobody who reviews a change.
+
+Pure: the instant is an argument.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from ebbtide.preview.document import ComingNights, WindowRow
+from ebbtide.preview.nights.changes import night_changes
+from ebbtide.preview.nights.windows import (
+    Night,
+    clock_note,
+    held_during,
+    held_notes,
+    holiday_notes,
+    lasting,
+    local_text,
+    nights_between,
+    short_date,
+    window_of,
+)
+from ebbtide.recording.state import StackState
+from ebbtide.settings.checks.cautions import no_readiness_text, spot_cautions
+from ebbtide.settings.model import StackSettings
+from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
+
+DAYS_SHOWN = 14
+
+HOLIDAYS_END_SOON = timedelta(days=60)
+
+SHORTEST_USEFUL = timedelta(minutes=30)
+"""In less, hardly a node goes: the autoscaler notices open budgets within a minute, a node must be unneeded for one
+(three with GPUs), groups rest three after they grew, and a drain takes up to five per pod; then the next node begins.
+The times are those of `components.cluster.autoscaler_settings`."""
+
+
+def coming_nights(
+    before: StackSettings | None,
+    after: StackSettings,
+    now: datetime,
+    days: int = DAYS_SHOWN,
+    cautions: Iterable[str] = (),
+) -> ComingNights:
+    """The windows that are open within `days` of `now` (aware), whole; nothing changes for a new customer.
+
+    `cautions` are what else is wrong with evictions: they are found elsewhere and shown here.
+    """
+    window, end = window_of(after, now), now + timedelta(days=days)
+    nights = [*nights_between(window, now, end)]
+    return ComingNights(
+        rows=tuple(_row(after, window.hours, night) for night in nights),
+        changes=() if before is None else tuple(night_changes(before, after, now, days)),
+        warnings=(*_warnings(window, nights, now, days), *cautions),
+    )
+
+
+def eviction_cautions(state: StackState) -> Iterator[str]:
+    """Where a pod leaves sooner, or later, than its budget promises: what `ebbtide check` warns of too.
+
+    Seen on the resources: a transformation may have added a probe, or taken one away.
+    """
+    silent = {it.name for it in state.pods if it.category is Category.FLEXIBLE and it.lasting and not it.has_probe}
+    if silent:
+        yield no_readiness_text(sorted(silent))
+    yield from map(str, spot_cautions(state.settings))
+
+
+def _row(settings: StackSettings, hours: BusinessHours, night: Night) -> WindowRow:
+    notes = [
+        clock_note(hours, night),
+        *holiday_notes(settings, hours, night),
+        *held_notes(hours, held_during(settings, hours, night)),
+        "" if night.reopens else "no opening follows: the window stays open",
+    ]
+    return WindowRow(
+        opens=night.opens,
+        closes=night.closes,
+        local=local_text(hours, night),
+        note="; ".join(note for note in notes if note),
+    )
+
+
+def _warnings(window: DisruptionWindow, nights: Sequence[Night], now: datetime, days: int) -> Iterator[str]:
+    hours = window.hours
+    if not nights:
+        yield f"no window within {days} days: budgets never open, and flexible nodes stay"
+    short = [night for night in nights if night.closes - night.opens < SHORTEST_USEFUL and night.reopens]
+    if short:
+        named = ", ".join(_named(hours, night) for night in short[:3])
+        more = f" and {len(short) - 3} more" if len(short) > 3 else ""
+        wanted = lasting(SHORTEST_USEFUL)
+        yield f"a window too short for the autoscaler, which needs about {wanted} to remove a node: {named}{more}"
+    until = hours.holidays_known_until
+    if until is not None and until - hours.local(now).date() < HOLIDAYS_END_SOON:
+        yield f"the list of holidays ends on {until}: from then on they count as working days"
+
+
+def _named(hours: BusinessHours, night: Night) -> str:
+    begin = hours.local(night.opens)
+    return f"{short_date(begin)} {begin:%H:%M} ({lasting(night.closes - night.opens)})"

@@ -1,0 +1,169 @@
+"""The disruption windows of a stretch of time, whole, and what stands beside each: clock changes, holidays, work.
+
+Edges come from `DisruptionWindow` itself and are not calculated here: what the controller would do is what is shown.
+
+Pure: instants in, values out. The names of holidays come from the `holidays` package, in English where it has them;
+a date that only the stack file closes is called a holiday.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+
+import holidays
+
+from ebbtide.settings.model import StackSettings
+from ebbtide.units.durations import ONE_DAY as _ONE_DAY
+from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, Span, wall_to_instant
+
+_LOOK_BACK = tuple(timedelta(days=days) for days in (1, 8, 60, 400))
+"""How far to look for the beginning of a window that is open already: nearly always last night or last week."""
+
+
+HOLIDAY = "holiday"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """One window. `reopens` is when business hours begin after it; None where nothing ends the window in sight."""
+
+    opens: datetime
+    closes: datetime
+    reopens: datetime | None
+
+
+def window_of(settings: StackSettings, now: datetime) -> DisruptionWindow:
+    """As the controller gets it from an `up` at `now`: holidays of this year and the next two.
+
+    Those of last year too: a window that is open at new year began in December.
+    """
+    year = now.astimezone(UTC).year
+    return DisruptionWindow(
+        hours=settings.business_hours.hours(tuple(range(year - 1, year + 3))),
+        closing_guard=settings.controller.closing_guard,
+    )
+
+
+def nights_between(window: DisruptionWindow, start: datetime, end: datetime) -> Iterator[Night]:
+    """The windows that end after `start` and begin before `end`, whole. One that nothing ends is cut at `end`."""
+    begin, stop = start.astimezone(UTC), end.astimezone(UTC)
+    opens = _opening_before(window, begin) if window.is_open(begin) else window.next_change(begin)
+    while opens is not None and opens < stop:
+        closes = window.next_change(max(opens, begin))
+        if closes is None:
+            yield Night(opens=opens, closes=stop, reopens=None)
+            return
+        yield Night(opens=opens, closes=closes, reopens=closes + window.closing_guard)
+        opens = window.next_change(closes)
+
+
+def _opening_before(window: DisruptionWindow, instant: datetime) -> datetime:
+    """When the window that is open at `instant` opened; the instant itself where that is out of sight."""
+    for back in _LOOK_BACK:
+        opened, change = None, window.next_change(instant - back)
+        while change is not None and change <= instant:
+            opened = change if window.is_open(change) else None
+            change = window.next_change(change)
+        if opened is not None:
+            return opened
+    return instant
+
+
+def clock_note(hours: BusinessHours, night: Night) -> str:
+    """What a change of the clocks does to a window's length; "" without one."""
+    begin, end = hours.local(night.opens), hours.local(night.closes)
+    longer = (begin.utcoffset() or timedelta()) - (end.utcoffset() or timedelta())
+    if not longer:
+        return ""
+    way, than = ("back", "longer") if longer > timedelta() else ("forward", "shorter")
+    return f"clocks go {way}: {lasting(abs(longer))} {than} than the clock shows"
+
+
+def holiday_notes(settings: StackSettings, hours: BusinessHours, night: Night) -> Iterator[str]:
+    """The closed dates that make this window longer: those on which people would have worked."""
+    working = {interval.weekday for interval in hours.week}
+    last = hours.local(night.closes).date()
+    day = hours.local(night.opens).date()
+    while day <= last:
+        if day in hours.closed_dates and day.weekday() in working and _would_open(hours, day, night):
+            yield f"{short_date(day)} {holiday_name(settings, day)}"
+        day += _ONE_DAY
+
+
+def _would_open(hours: BusinessHours, day: date, night: Night) -> bool:
+    starts = [interval.start for interval in hours.week if interval.weekday == day.weekday()]
+    instants = [wall_to_instant(hours.timezone, day, start, last=False) for start in starts]
+    return any(night.opens <= instant < night.closes for instant in instants)
+
+
+def holiday_name(settings: StackSettings, day: date) -> str:
+    calendar = settings.business_hours.holidays
+    if calendar.country is None:
+        return HOLIDAY
+    return _names(calendar.country, calendar.subdivision, day.year).get(day, HOLIDAY)
+
+
+@cache
+def _names(country: str, subdivision: str | None, year: int) -> Mapping[date, str]:
+    known = holidays.country_holidays(country, subdiv=subdivision, years=year, language="en_US")
+    return dict(known.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Workers that are there whether or not jobs wait: planned work, or the morning."""
+
+    pool: str
+    workers: int
+    span: Span
+    morning: bool
+
+
+def held_during(settings: StackSettings, hours: BusinessHours, night: Night) -> Iterator[Held]:
+    """The floors that overlap a window, with the time that nodes need before them."""
+    lead = settings.controller.node_startup
+    for plan in settings.business_hours.overnight:
+        day = hours.local(night.opens - plan.for_).date() - _ONE_DAY
+        last = hours.local(night.closes + lead).date()
+        while day <= last:
+            start = wall_to_instant(hours.timezone, day, plan.minutes, last=False)
+            span = Span(start - lead, start + plan.for_)
+            if span.start < night.closes and span.end > night.opens:
+                yield Held(pool=plan.pool, workers=plan.workers, span=span, morning=False)
+            day += _ONE_DAY
+    for name, pool in settings.workers.items():
+        if pool.morning is not None and night.reopens is not None:
+            span = Span(night.reopens - lead, night.reopens + pool.morning.for_)
+            yield Held(pool=name, workers=pool.morning.workers, span=span, morning=True)
+
+
+def held_notes(hours: BusinessHours, held: Iterator[Held]) -> Iterator[str]:
+    """One note for each plan: what comes again on the nights of a long window is counted."""
+    texts: dict[str, int] = {}
+    for floor in held:
+        begin, end = (hours.local(instant) for instant in (floor.span.start, floor.span.end))
+        workers = f"{floor.workers} worker" if floor.workers == 1 else f"{floor.workers} workers"
+        what = "morning" if floor.morning else "planned"
+        text = f"{what}: {floor.pool}, {workers} {begin:%H:%M} to {end:%H:%M}"
+        texts[text] = texts.get(text, 0) + 1
+    for text, times in texts.items():
+        yield text if times == 1 else f"{text}, on {times} nights"
+
+
+def short_date(day: date) -> str:
+    return f"{day:%a} {day.day} {day:%b}"
+
+
+def local_text(hours: BusinessHours, night: Night) -> str:
+    """`Fri 20 Nov 17:00 → Mon 23 Nov 07:45 (America/New_York)`."""
+    begin, end = hours.local(night.opens), hours.local(night.closes)
+    return f"{short_date(begin)} {begin:%H:%M} → {short_date(end)} {end:%H:%M} ({hours.timezone})"
+
+
+def lasting(span: timedelta) -> str:
+    """`14 h`, `13 h 45 min`, `45 min`."""
+    minutes = round(span / timedelta(minutes=1))
+    hours, rest = divmod(minutes, 60)
+    parts = [f"{hours} h"] if hours else []
+    return " ".join([*parts, *([f"{rest} min"] if rest or not hours else [])])

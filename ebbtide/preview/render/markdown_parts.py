@@ -1,0 +1,139 @@
+"""The folded parts of a comment: each gives the line that is seen while it is folded, and what is inside."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from ebbtide.policies.rule import PolicyResult
+from ebbtide.preview.document import ChangeKind, CostComparison, CostLine, CustomerPreview, FieldChange, ResourceChange
+from ebbtide.preview.render.escaped import code, escaped, fenced
+from ebbtide.preview.render.words import (
+    basis,
+    by_component,
+    change_title,
+    changes_text,
+    cost_fields,
+    cost_notes,
+    count,
+    hours_lines,
+    line_step,
+    money_text,
+    night_rows,
+    policies_text,
+    simulated_over,
+    simulated_rows,
+    totals,
+)
+
+Row: TypeAlias = Sequence[str]
+Section: TypeAlias = tuple[str, str]
+
+_SIGNS = {ChangeKind.CREATE: "+", ChangeKind.UPDATE: "!", ChangeKind.REPLACE: "-", ChangeKind.DELETE: "-"}
+
+
+def table(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Cells are escaped already; headers that begin with `>` are aligned to the right."""
+    head = " | ".join(column.removeprefix(">") for column in columns)
+    line = " | ".join("---:" if column.startswith(">") else "---" for column in columns)
+    return "\n".join(f"| {row} |" for row in (head, line, *(" | ".join(row) for row in rows)))
+
+
+def cost_section(customer: CustomerPreview) -> Section | None:
+    cost = customer.cost
+    if cost is None:
+        return None
+    fields = cost_fields(cost)
+    rows = [
+        (escaped(line.name), *(_money(line, field, cost) for field in fields), escaped(line.assumption))
+        for line in cost.lines
+    ]
+    rows.append(("**total**", *(f"**{total}**" for total in totals(cost, fields)), ""))
+    body = table(("US dollars a month", *(f">at {field}" for field in fields), "price basis"), rows)
+    notes = "\n".join(f"- {escaped(line)}" for line in (*cost_notes(cost), *hours_lines(cost), basis(cost)))
+    return f"<b>Cost</b>, USD a month: {escaped(money_text(cost))}", f"{body}\n\n{notes}"
+
+
+def _money(line: CostLine, field: str, cost: CostComparison) -> str:
+    """What changes stands out."""
+    shown = line_step(line, field, cost)
+    return f"**{shown}**" if "→" in shown else shown
+
+
+def nights_section(customer: CustomerPreview) -> Section | None:
+    nights = customer.nights
+    if nights is None:
+        return None
+    zone, shown = night_rows(nights)
+    rows = [tuple(escaped(cell) for cell in row) for row in shown]
+    lines = [*(f"- ⚠️ {escaped(line)}" for line in nights.warnings), *(f"- {escaped(line)}" for line in nights.changes)]
+    parts = [
+        count(len(nights.rows), "window") + " in 14 days",
+        count(len(nights.changes), "change") if nights.changes else "" if customer.new else "as before",
+        count(len(nights.warnings), "warning") if nights.warnings else "",
+    ]
+    body = "\n\n".join(
+        part for part in ("\n".join(lines), table((f"budgets are open ({escaped(zone)})", "UTC", ""), rows)) if part
+    )
+    return f"<b>Coming nights</b>: {', '.join(part for part in parts if part)}", body
+
+
+def ownership_section(customer: CustomerPreview) -> Section | None:
+    if not customer.ownership:
+        return None
+    rows = [
+        (escaped(row.object), code(row.field), escaped(row.owner), escaped(row.initial)) for row in customer.ownership
+    ]
+    owned = count(len(rows), "field")
+    title = f"<b>Ownership</b>: {owned} that Pulumi declares once and then leaves to others"
+    return title, table(("object", "field", "owner", ">declared"), rows)
+
+
+def policies_section(customer: CustomerPreview) -> Section | None:
+    if customer.cost is None:  # nothing was judged
+        return None
+    title = f"<b>Policies</b>: {policies_text(customer.policies)}"
+    if not customer.policies:
+        return title, "Every rule holds."
+    rows = [_policy_row(policy) for policy in customer.policies]
+    return title, table(("rule", "", "resource", "reason", "fix", "source"), rows)
+
+
+def _policy_row(policy: PolicyResult) -> Row:
+    severity = f"excepted: {policy.excepted}" if policy.excepted else str(policy.severity)
+    rest = (severity, policy.resource, policy.reason, policy.fix, policy.source)
+    return (escaped(policy.id), *(escaped(text) for text in rest))
+
+
+def simulated_section(customer: CustomerPreview) -> Section | None:
+    found = customer.simulated
+    if found is None:
+        return None
+    rows = [(name, escaped(figures)) for name, figures in simulated_rows(found)]
+    title = f"<b>Simulated</b> over {escaped(simulated_over(found))}: {escaped(rows[0][1])} node-hours"
+    note = f"\n\n{escaped(found.note)}" if found.note else ""
+    return title, f"{table(('', '>before → after'), rows)}{note}"
+
+
+def differences_section(customer: CustomerPreview) -> Section | None:
+    if not customer.changes:
+        return None
+    lines: list[str] = []
+    for component, changes in by_component(customer.changes).items():
+        lines.append(f"@@ {component or 'outside of any component'} @@")
+        for change in changes:
+            lines += _difference(change)
+    return f"<b>Resource changes</b>: {changes_text(customer)}", fenced(lines)
+
+
+def _difference(change: ResourceChange) -> list[str]:
+    lines = [f"{_SIGNS[change.kind]} {change_title(change)}"]
+    if change.kind in {ChangeKind.UPDATE, ChangeKind.REPLACE}:
+        for field in change.fields:
+            lines += _field(field)
+    return lines
+
+
+def _field(field: FieldChange) -> list[str]:
+    if not field.before and not field.after:
+        return [f"!     {field.path}"]
+    old = [f"-     {field.path}: {field.before}"] if field.before else []
+    return old + ([f"+     {field.path}: {field.after}"] if field.after else [])

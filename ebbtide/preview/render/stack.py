@@ -1,0 +1,71 @@
+"""One stack on a terminal: its components, resources, owners and monthly cost."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+
+from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures
+from ebbtide.prices.tables import place_in_use
+from ebbtide.recording.graph import component_tree, counts_by_type
+from ebbtide.recording.ownership import lasting_rows, ownership_rows
+from ebbtide.recording.resources import Resource
+from ebbtide.settings import StackSettings
+from ebbtide.terminal import table
+from ebbtide.units.money import whole_dollars
+
+
+def stack_parts(settings: StackSettings, resources: Sequence[Resource]) -> list[RenderableType]:
+    counts = counts_by_type(resources)
+    return [
+        component_tree(resources, f"stack {settings.stack} ({settings.customer}, {settings.place})"),
+        "",
+        f"{sum(counts.values())} resources",
+        table(("type", ">number"), ((type_, str(count)) for type_, count in counts.items())),
+        "",
+        "Fields that Pulumi declares once and then leaves to their owner",
+        table(("object", "field", "owner", ">declared"), _ownership(resources)),
+        "",
+        "What `pulumi destroy` refuses to delete or leaves behind (docs/how-to/life.md)",
+        table(("resource", "what"), ((row.resource, row.what) for row in lasting_rows(resources))),
+        "",
+        "US dollars per month",
+        *cost_parts(group_costs(settings), not_in_figures(settings)),
+    ]
+
+
+def _ownership(resources: Sequence[Resource]) -> list[tuple[str, ...]]:
+    return [(row.object, row.field, row.owner, row.initial) for row in ownership_rows(resources)]
+
+
+def cost_parts(lines: Sequence[GroupCost], missing: Sequence[str] = ()) -> list[RenderableType]:
+    """The monthly table and its notes."""
+    if not lines:
+        return ["not estimated: what the nodes of an existing cluster cost is not known here"]
+    rows = [_cost_row(line) for line in lines]
+    columns = zip(*[(line.usd_at_min, line.usd_at_max, line.usd_at_usage) for line in lines], strict=True)
+    rows.append(("total", *map(_total, columns), ""))
+    costs = table(("line", ">at min", ">at max", ">at usage", "price basis"), rows, fold=("price basis",))
+    notes = [*_notes(lines), *missing]
+    dates = sorted({line.price_date.isoformat() for line in lines})
+    usage = "" if any(line.node_hours for line in lines) else "; usage: not stated (costs.expectedNodeHours)"
+    return [costs, *notes, f"list prices of {', '.join(dates)} ({place_in_use()}){usage}"]
+
+
+def _cost_row(line: GroupCost) -> tuple[str, ...]:
+    basis = f"about {line.assumption}" if line.approximate else line.assumption
+    return (line.name, *map(whole_dollars, (line.usd_at_min, line.usd_at_max, line.usd_at_usage)), basis)
+
+
+def _notes(lines: Sequence[GroupCost]) -> list[str]:
+    """Each note once, with all its lines: in a region without prices every line has the same note."""
+    lines_of: dict[str, list[str]] = {}
+    for line in lines:
+        if line.note:
+            lines_of.setdefault(line.note, []).append(line.name)
+    return [f"{', '.join(names)}: {note}" for note, names in lines_of.items()]
+
+
+def _total(amounts: Sequence[float | None]) -> str:
+    """A sum with an unknown part is unknown."""
+    known = [amount for amount in amounts if amount is not None]
+    return whole_dollars(sum(known)) if len(known) == len(amounts) else "-"

@@ -1,0 +1,182 @@
+"""A page for the terminal: the parts and the order of the comment, as wide as the terminal is, unfolded."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from ebbtide.policies.rule import Severity
+from ebbtide.preview.document import (
+    ChangeKind,
+    ComingNights,
+    CostComparison,
+    CustomerPreview,
+    FieldChange,
+    PreviewDocument,
+    StackVerdict,
+)
+from ebbtide.preview.render.escaped import one_line
+from ebbtide.preview.render.words import (
+    SEVERITIES,
+    basis,
+    by_component,
+    change_title,
+    changes_text,
+    compared,
+    cost_fields,
+    cost_notes,
+    findings_of,
+    headline,
+    hours_lines,
+    line_step,
+    night_rows,
+    no_danger,
+    policies_text,
+    simulated_over,
+    simulated_rows,
+    totals,
+    worst,
+)
+from ebbtide.terminal import table
+
+_VERDICTS = {StackVerdict.SAFE: "bold green", StackVerdict.ATTENTION: "bold yellow", StackVerdict.BLOCKED: "bold red"}
+_SEVERITIES = {Severity.BLOCKING: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_KINDS = {
+    ChangeKind.CREATE: ("+", "green"),
+    ChangeKind.UPDATE: ("~", "yellow"),
+    ChangeKind.REPLACE: ("±", "magenta"),
+    ChangeKind.DELETE: ("-", "red"),
+}
+
+
+def text_parts(document: PreviewDocument) -> Iterator[RenderableType]:
+    yield _line(headline(document), _VERDICTS[worst(document)])
+    yield _line(compared(document), "dim")
+    for note in document.notes:
+        yield _line(note, "dim")
+    for problem in document.problems:
+        yield _line(problem, "yellow")
+    if len(document.customers) > 1:
+        yield _overview(document.customers)
+    for customer in document.customers:
+        yield from _customer(customer, alone=len(document.customers) == 1)
+
+
+def _customer(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableType]:
+    if not alone:
+        yield Rule(_line(f"{customer.stack}: {customer.verdict}", _VERDICTS[customer.verdict]), align="left")
+        yield _line(changes_text(customer))
+    for problem in customer.problems:
+        yield _line(problem, "yellow")
+    yield from _dangers(customer)
+    if customer.cost is not None:
+        yield from _cost(customer.cost)
+    if customer.nights is not None:
+        yield from _nights(customer.nights)
+    if customer.ownership:
+        yield _title("ownership")
+        yield _table(
+            ("object", "field", "owner", ">declared"),
+            [(row.object, row.field, row.owner, row.initial) for row in customer.ownership],
+        )
+    yield from _policies(customer)
+    if customer.simulated is not None:
+        yield _title(f"simulated over {simulated_over(customer.simulated)}")
+        yield _table(("", ">before → after"), simulated_rows(customer.simulated))
+        if customer.simulated.note:
+            yield _line(customer.simulated.note, "dim")
+    if customer.changes:
+        yield from _changes(customer)
+
+
+def _overview(customers: Sequence[CustomerPreview]) -> RenderableType:
+    rows = [
+        (
+            customer.stack,
+            f"{customer.verdict}{' (new)' if customer.new else ''}",
+            changes_text(customer),
+            *(("-", "-") if customer.cost is None else totals(customer.cost, ("min", "max"))),
+            str(len(findings_of(customer))),
+        )
+        for customer in customers
+    ]
+    return _table(("customer", "verdict", "changes", ">USD a month, min", ">max", ">dangers"), rows)
+
+
+def _dangers(customer: CustomerPreview) -> Iterator[RenderableType]:
+    yield _title("dangers")
+    dangers = findings_of(customer)
+    if not dangers:
+        yield _line(no_danger([customer]))
+    for danger in sorted(dangers, key=lambda danger: SEVERITIES.index(danger.severity)):
+        yield Text.assemble((f"{danger.severity}: ", f"bold {_SEVERITIES[danger.severity]}"), one_line(danger.what))
+        for words in (danger.impact and f"impact: {danger.impact}", danger.fix and f"→ {danger.fix}"):
+            if words:
+                yield Padding(_line(words), (0, 0, 0, 4), expand=False)
+
+
+def _cost(cost: CostComparison) -> Iterator[RenderableType]:
+    yield _title("US dollars a month")
+    fields = cost_fields(cost)
+    rows = [(line.name, *(line_step(line, field, cost) for field in fields), line.assumption) for line in cost.lines]
+    columns = ("line", *(f">at {field}" for field in fields), "price basis")
+    yield _table(columns, [*rows, ("total", *totals(cost, fields), "")])
+    for line in (*cost_notes(cost), *hours_lines(cost), basis(cost)):
+        yield _line(line, "dim")
+
+
+def _nights(nights: ComingNights) -> Iterator[RenderableType]:
+    yield _title("coming nights")
+    for line in nights.warnings:
+        yield _line(f"warning: {line}", "yellow")
+    for line in nights.changes:
+        yield _line(line)
+    zone, rows = night_rows(nights)
+    yield _table((f"budgets are open ({zone})", "UTC", ""), rows)
+
+
+def _policies(customer: CustomerPreview) -> Iterator[RenderableType]:
+    if customer.cost is None:  # nothing was judged
+        return
+    yield _title(f"policies: {policies_text(customer.policies)}")
+    if not customer.policies:
+        return
+    rows = [
+        (p.id, f"excepted: {p.excepted}" if p.excepted else str(p.severity), p.resource, p.reason, p.fix)
+        for p in customer.policies
+    ]
+    yield _table(("rule", "", "resource", "reason", "fix"), rows)
+
+
+def _changes(customer: CustomerPreview) -> Iterator[RenderableType]:
+    yield _title("resource changes")
+    for component, changes in by_component(customer.changes).items():
+        yield _line(component or "outside of any component", "bold")
+        for change in changes:
+            sign, style = _KINDS[change.kind]
+            yield Padding(_line(f"{sign} {change_title(change)}", style), (0, 0, 0, 2), expand=False)
+            if change.kind in {ChangeKind.UPDATE, ChangeKind.REPLACE}:
+                for field in change.fields:
+                    yield Padding(_line(_field(field)), (0, 0, 0, 6), expand=False)
+
+
+def _field(field: FieldChange) -> str:
+    if not field.before and not field.after:
+        return field.path
+    return f"{field.path}: {field.before or '(none)'} → {field.after or '(none)'}"
+
+
+def _title(text: str) -> RenderableType:
+    return Padding(_line(text, "bold"), (1, 0, 0, 0), expand=False)
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(one_line(text), style)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Headers that begin with `>` are aligned to the right. A long cell goes on below: nothing is cut."""
+    return table(columns, ([one_line(cell) for cell in row] for row in rows), fold=None)

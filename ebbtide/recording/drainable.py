@@ -1,0 +1,79 @@
+"""What may be drained: the cluster autoscaler's rules about a pod, and which budgets the Eviction API asks about it.
+
+Shared by policies, which judge pod templates, and by `ebbtide why node`, which judges pods of the cluster. Pure. The
+order and the exceptions are those of cluster-autoscaler `pkg/simulator/drainability/rules`: `safe-to-evict: "true"`
+overrules everything but a budget.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from ebbtide.recording.values import mappings, selects, texts, value_at
+
+Item: TypeAlias = Mapping[str, Any]
+"""A raw object of the Kubernetes API, or a part of one."""
+
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+SYSTEM_NAMESPACE = "kube-system"
+
+
+class Pin(StrEnum):
+    """Why the autoscaler leaves a pod, and so its node, where it is."""
+
+    ANNOTATED = "annotated"
+    BARE = "bare"  # no controller would make it anew
+    SYSTEM = "system"  # of kube-system, without a budget
+    LOCAL_VOLUMES = "local-volumes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerRules:
+    """How an autoscaler is configured; the defaults are its own."""
+
+    local_storage_pins: bool = True
+    system_pods_pin: bool = True
+
+
+def pins(pod: Item, rules: AutoscalerRules, *, bare: bool, has_budget: bool) -> Iterator[Pin]:
+    """What pins the node of a pod that is neither a DaemonSet's nor ended. `pod` has `metadata` and `spec`."""
+    safe = _annotations(pod).get(SAFE_TO_EVICT)
+    if safe == "true":
+        return
+    if safe == "false":
+        yield Pin.ANNOTATED
+    if bare:
+        yield Pin.BARE
+    if rules.system_pods_pin and not has_budget and value_at(pod, "metadata.namespace") == SYSTEM_NAMESPACE:
+        yield Pin.SYSTEM
+    if rules.local_storage_pins and local_volumes(pod):
+        yield Pin.LOCAL_VOLUMES
+
+
+def local_volumes(pod: Item) -> list[str]:
+    """Those of its volumes that keep files on the node, as "emptyDir scratch"; an emptyDir in memory does not."""
+    safe = {name.strip() for name in _annotations(pod).get(SAFE_VOLUMES, "").split(",")}
+    found: list[str] = []
+    for volume in mappings(value_at(pod, "spec.volumes")):
+        kind = next((kind for kind in ("emptyDir", "hostPath") if volume.get(kind) is not None), "")
+        in_memory = value_at(volume, "emptyDir.medium") == "Memory"
+        if kind and not in_memory and volume.get("name") not in safe:
+            found.append(f"{kind} {volume.get('name')}")
+    return found
+
+
+def covers(budget: Item, pod: Item) -> bool:
+    """An empty selector covers the whole namespace; a missing one covers nothing."""
+    selector = value_at(budget, "spec.selector")
+    same_namespace = _namespace(budget) == _namespace(pod)
+    return selector is not None and same_namespace and selects(selector, texts(value_at(pod, "metadata.labels")))
+
+
+def _namespace(item: Item) -> str:
+    return str(value_at(item, "metadata.namespace") or "default")
+
+
+def _annotations(pod: Item) -> dict[str, str]:
+    return texts(value_at(pod, "metadata.annotations"))

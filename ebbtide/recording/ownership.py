@@ -1,0 +1,141 @@
+"""What of a stack is not Pulumi's to the end, read from a recording, so without engine or cluster.
+
+Fields that it declares once and then leaves to others; and resources that a destroy refuses or leaves behind, shown
+before anybody needs to know. Pulumi looks for protected resources in the preview that it makes first, and stops there.
+Without that preview (`--skip-preview`, or a destroy of the Automation API) it would delete all that lies outside of
+them before it stops.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from components.ownership import DESIRED_SIZE, MAX_UNAVAILABLE, REPLICAS, REPLICAS_OWNER, FieldOwner
+from ebbtide.recording.resources import Resource, display_name, name_of
+from ebbtide.recording.values import mappings, texts, value_at
+
+_IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+
+KEPT = "nobody: kept as created"
+_SNAPSHOTS = "aws:dlm/lifecyclePolicy:LifecyclePolicy"
+_ABSENT = "-"
+_STRUCTURE = "as created"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipRow:
+    object: str  # "Deployment ebbtide-workers/train"
+    field: str
+    owner: str
+    initial: str  # the value that Pulumi declares once
+
+
+def ownership_rows(resources: Sequence[Resource]) -> tuple[OwnershipRow, ...]:
+    """One row per ignored field, in the order of registration."""
+    return tuple(
+        OwnershipRow(
+            object=display_name(resource),
+            field=field,
+            owner=_owner(resource, field),
+            initial=_shown(value_at(resource.inputs, field)),
+        )
+        for resource in resources
+        for field in resource.ignore_changes
+    )
+
+
+def _owner(resource: Resource, field: str) -> str:
+    if field == REPLICAS:
+        return texts(value_at(resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER, KEPT)
+    owners = {MAX_UNAVAILABLE: FieldOwner.CONTROLLER, DESIRED_SIZE: FieldOwner.CLUSTER_AUTOSCALER}
+    return owners.get(field, KEPT)
+
+
+def _shown(value: object) -> str:
+    """A whole structure has no room in a table, and says no more there than that it stays."""
+    if value is None:
+        return _ABSENT
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _STRUCTURE if isinstance(value, Mapping | list) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class LastingRow:
+    resource: str
+    what: str
+
+
+def lasting_rows(resources: Sequence[Resource]) -> list[LastingRow]:
+    """Sorted by name. One resource may have two: protected first, and something left of it afterwards."""
+    classes = _volume_classes(resources)
+    regions = {r.urn: str(r.inputs["region"]) for r in resources if "region" in r.inputs}
+    rows = [LastingRow(r.name, what) for r in resources if r.custom and not r.read for what in _lasting(r, classes)]
+    rows += [LastingRow(r.name, _comes_back(r, regions.get(r.provider, ""))) for r in resources if _is_of_eks(r)]
+    rows += [LastingRow(r.name, _taken(r, regions.get(r.provider, ""))) for r in resources if r.type == _SNAPSHOTS]
+    return sorted(rows, key=lambda row: row.resource)
+
+
+def _lasting(resource: Resource, classes: Mapping[str | None, str]) -> Iterator[str]:
+    if resource.protect:
+        yield "protected: a destroy stops before it"
+    if resource.retain_on_delete:
+        yield "stays, and Pulumi forgets it"
+    if resource.type == "aws:kms/key:Key":
+        yield f"is deleted {resource.inputs.get('deletionWindowInDays', 30)} days later"
+    if resource.inputs.get("finalSnapshotIdentifier"):
+        yield "leaves a last snapshot"
+    yield from _claims_left(resource, classes)
+
+
+def _claims_left(resource: Resource, classes: Mapping[str | None, str]) -> Iterator[str]:
+    """Claims outlive their StatefulSet. A destroy takes the namespace too, and the claims in it; then the class says
+    whether the volumes go as well.
+    """
+    name, number = name_of(resource), value_at(resource.inputs, "spec.replicas")
+    for template in mappings(value_at(resource.inputs, "spec.volumeClaimTemplates")):
+        claims = _numbered(f"{value_at(template, 'metadata.name')}-{name}", number if isinstance(number, int) else 1)
+        match classes.get(class_ := value_at(template, "spec.storageClassName")):
+            case "Retain":
+                yield f"leaves its volumes, those of {claims}"
+            case "Delete":
+                yield f"leaves {claims}; a destroy of the stack deletes the namespace, and with it claims and volumes"
+            case _:
+                which = f"class {class_}" if class_ else "the cluster's default class"
+                yield f"leaves {claims}; a destroy deletes the namespace with them, and {which} keeps volumes or not"
+
+
+def _numbered(stem: str, pods: int) -> str:
+    return f"claim {stem}-0" if pods <= 1 else f"claims {stem}-0 to {stem}-{pods - 1}"
+
+
+def _volume_classes(resources: Sequence[Resource]) -> dict[str | None, str]:
+    """What becomes of a volume without its claim, by StorageClass of the stack; None is the default one."""
+    classes = [r for r in resources if r.type.endswith(":StorageClass")]
+    policies: dict[str | None, str] = {name_of(r): str(r.inputs.get("reclaimPolicy", "Delete")) for r in classes}
+    default = [name_of(r) for r in classes if _IS_DEFAULT in texts(value_at(r.inputs, "metadata.annotations"))]
+    return policies | ({None: policies[default[0]]} if default else {})
+
+
+def _is_of_eks(resource: Resource) -> bool:
+    """EKS writes what was logged last after the cluster has gone, and for that makes the group anew."""
+    return resource.type == "aws:cloudwatch/logGroup:LogGroup" and _log_group(resource).startswith("/aws/eks/")
+
+
+def _comes_back(resource: Resource, region: str) -> str:
+    return f"may be made again by EKS: aws logs delete-log-group {_in(region)}--log-group-name {_log_group(resource)}"
+
+
+def _taken(policy: Resource, region: str) -> str:
+    """Snapshots outlive the policy that would delete the oldest of them."""
+    tags = texts(value_at(policy.inputs, "policyDetails.targetTags"))
+    found_by = " ".join(f"Name=tag:{key},Values={value}" for key, value in tags.items())
+    command = f"aws ec2 describe-snapshots {_in(region)}--owner-ids self --filters {found_by}"
+    return f"leaves its snapshots, which then nobody deletes: {command}"
+
+
+def _in(region: str) -> str:
+    return f"--region {region} " if region else ""
+
+
+def _log_group(resource: Resource) -> str:
+    return str(resource.inputs.get("name", ""))

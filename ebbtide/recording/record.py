@@ -1,0 +1,281 @@
+"""Runs the program against a recorder: no engine, no cloud, no network. What it registers is written down.
+
+The usual mocks show a resource's inputs. This monitor answers the requests themselves, so it also sees protection,
+dependencies, ignored fields, parents and providers, and it refuses a name used twice as the engine would.
+
+Traps met on the way:
+
+- Pulumi hands each request to a pool of threads, so the order of registration would differ between runs. Here the
+  "pool" runs each call at once, on the one thread there is.
+- Pulumi keeps its state in context variables and in the current event loop. Each recording has its own context and its
+  own loop, so recordings do not see each other, nor a program under test around them.
+- Secrets reach a monitor in the clear. They are replaced as the request is read, and never kept.
+"""
+
+import asyncio
+import gc
+import runpy
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import pulumi
+from google.protobuf import empty_pb2, struct_pb2
+from pulumi.runtime import mocks, rpc, settings
+from pulumi.runtime.proto import resource_pb2
+
+from ebbtide.recording.answers import answer_call, identifier, outputs_of
+from ebbtide.recording.resources import Resource
+from ebbtide.settings.model import StackSettings
+
+PROJECT = "ebbtide"
+SECRET = "[secret]"
+UNKNOWN = "[unknown]"
+_STACK_TYPE = "pulumi:pulumi:Stack"
+SIGNATURE = "4dabf18193072939515e22adb298388d"  # the key by which Pulumi's wire format tells special values apart
+SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"
+_RESOURCE_SIGNATURE = "5cf8f73096256a8f31e491e813e4eb8e"
+_TURNS = 50  # of the event loop; more than lie between two requests that wait for each other
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class DuplicateResource(ValueError):
+    """Two resources of one type share a name and a parent type, so the engine could not tell them apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What one run registered, in the order of registration, and what it exported (secrets replaced)."""
+
+    resources: tuple[Resource, ...]
+    outputs: Mapping[str, Any]
+
+
+def record(settings: StackSettings) -> tuple[Resource, ...]:
+    """The resources of a customer's stack, in the order of registration."""
+    with _no_collections():
+        from infra.stack import compose  # pulls in both providers: half a second that other commands need not pay
+
+        return record_program(lambda: compose(settings), stack=settings.stack).resources
+
+
+@contextmanager
+def _no_collections() -> Generator[None]:
+    """The SDKs are half a million objects that stay: looking for garbage among them takes a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def record_program(program: Callable[[], object], *, stack: str = "dev") -> Recording:
+    """Run `program` as the body of a Pulumi program. What it raises, this raises."""
+    return copy_context().run(_run, program, stack)
+
+
+def record_directory(
+    directory: Path, config: Mapping[str, str], *, secret_keys: Sequence[str] = (), stack: str = "dev"
+) -> Recording:
+    """Run a program's directory by path, as the engine does: only that directory joins the path of modules.
+
+    `config` has full keys ("ebbtide:customer") and texts; objects are JSON, as the engine passes them.
+    """
+
+    def program() -> None:
+        pulumi.runtime.set_all_config(dict(config), list(secret_keys))
+        runpy.run_path(str(directory), run_name="__main__")
+
+    return record_program(program, stack=stack)
+
+
+def _run(program: Callable[[], object], stack: str) -> Recording:
+    monitor = RecordingMonitor()
+    settings.ROOT.set(None)
+    settings.configure(
+        settings.Settings(project=PROJECT, stack=stack, monitor=monitor, engine=mocks.MockEngine(None), dry_run=False)
+    )
+    loop = asyncio.new_event_loop()
+    loop.set_default_executor(_AtOnce())
+    # After a failure the rest of the graph is never looked at, and asyncio would print a page about each part of it.
+    loop.set_exception_handler(lambda _loop, _context: None)
+    try:
+        loop.run_until_complete(pulumi.runtime.run_in_stack(lambda: _run_dry(program, monitor)))
+    finally:
+        _abandon_tasks(loop)
+        loop.close()
+    return Recording(resources=tuple(monitor.recorded), outputs=monitor.outputs)
+
+
+async def _run_dry(program: Callable[[], object], monitor: "RecordingMonitor") -> None:
+    """The program, and then turns of the loop for as long as they bring requests.
+
+    Pulumi would wait by itself, but it walks all pending outputs for each one that ends: a third of the whole time.
+    """
+    program()
+    seen = -1
+    while seen != monitor.requests:
+        seen = monitor.requests
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+
+def _abandon_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """After a failure some registrations wait for outputs that never come: end them, so that nothing warns later."""
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+        loop.run_until_complete(asyncio.wait([task]))
+
+
+class _AtOnce(ThreadPoolExecutor):
+    """A pool, as the event loop demands, that runs each call at once on the caller's thread."""
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        future: Future[_T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # handed to the caller, who waits for it and raises it
+            future.set_exception(error)
+        return future
+
+
+class RecordingMonitor(mocks.MockMonitor):
+    """Answers the program's requests and keeps them as `Resource`s."""
+
+    def __init__(self) -> None:
+        super().__init__(_NoMocks())
+        self.recorded: list[Resource] = []
+        self.outputs: Mapping[str, Any] = {}
+        self.requests = 0
+        self._urns: set[str] = set()
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        self.requests += 1
+        urn = urn_of(request.parent, request.type, request.name)
+        if request.type == _STACK_TYPE:
+            return resource_pb2.RegisterResourceResponse(urn=urn)
+        if urn in self._urns:
+            raise DuplicateResource(f"{request.type} {request.name!r} is registered twice")
+        self._urns.add(urn)
+        inputs = plain(request.object)
+        self.recorded.append(_resource(urn, request, inputs))
+        answer = struct_pb2.Struct()
+        answer.CopyFrom(request.object)
+        if not request.custom:
+            return resource_pb2.RegisterResourceResponse(urn=urn, object=answer)
+        _fill(answer, outputs_of(request.type, request.name, inputs))
+        id_ = identifier(request.type, request.name)
+        return resource_pb2.RegisterResourceResponse(urn=urn, id=id_, object=answer)
+
+    def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        """What is there already. Nothing is known of it but its id: there is no cluster to ask."""
+        self.requests += 1
+        urn = urn_of(request.parent, request.type, request.name)
+        self.recorded.append(
+            Resource(
+                urn=urn,
+                type=request.type,
+                name=request.name,
+                parent="" if f"::{_STACK_TYPE}::" in request.parent else request.parent,
+                custom=True,
+                inputs={},
+                provider=request.provider.rsplit("::", 1)[0],
+                depends_on=tuple(sorted(request.dependencies)),
+                read=True,
+            )
+        )
+        answer = struct_pb2.Struct()
+        answer.update(outputs_of(request.type, request.id, plain(request.properties)))
+        return resource_pb2.ReadResourceResponse(urn=urn, id=request.id, properties=answer)
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        self.requests += 1
+        if f"::{_STACK_TYPE}::" in request.urn:
+            self.outputs = plain(request.outputs)
+        return empty_pb2.Empty()
+
+    def Invoke(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        answer = struct_pb2.Struct()
+        answer.update(answer_call(request.tok, plain(request.args)))
+        response = resource_pb2.ResourceInvokeResponse()
+        getattr(response, "return").CopyFrom(answer)  # the field is named as a keyword
+        return response
+
+
+class _NoMocks(mocks.Mocks):
+    """Never asked: the monitor answers by itself."""
+
+    def call(self, args: mocks.MockCallArgs) -> Any:
+        raise AssertionError(f"the monitor answers {args.token} by itself")
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> Any:
+        raise AssertionError(f"the monitor registers {args.typ} by itself")
+
+
+def urn_of(parent: str, type_: str, name: str) -> str:
+    """The URN that the engine gives: the types of all parents, but not the stack's, lead to the resource's own."""
+    lineage = parent.split("::")[2] if parent else _STACK_TYPE
+    qualified = type_ if lineage == _STACK_TYPE else f"{lineage}${type_}"
+    return f"urn:pulumi:{settings.get_stack()}::{settings.get_project()}::{qualified}::{name}"
+
+
+def plain(message: struct_pb2.Struct) -> dict[str, Any]:
+    """A request's properties as plain values, by name: whole numbers are ints, secrets and unknowns are replaced."""
+    return {key: _plain_value(value) for key, value in sorted(message.fields.items())}
+
+
+def _plain_value(value: struct_pb2.Value) -> Any:
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return _plain_struct(value.struct_value)
+    if kind == "list_value":
+        return [_plain_value(item) for item in value.list_value.values]
+    if kind == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() else number
+    if kind == "string_value":
+        return UNKNOWN if value.string_value == rpc.UNKNOWN else value.string_value
+    return value.bool_value if kind == "bool_value" else None
+
+
+def _plain_struct(message: struct_pb2.Struct) -> Any:
+    signature = message.fields[SIGNATURE].string_value if SIGNATURE in message.fields else ""
+    if signature == SECRET_SIGNATURE:
+        return SECRET
+    if signature == _RESOURCE_SIGNATURE:
+        return message.fields["urn"].string_value
+    return plain(message)
+
+
+def _fill(answer: struct_pb2.Struct, outputs: Mapping[str, Any]) -> None:
+    """Add outputs; what the program gave itself stays as it gave it, secrets included, unless it is an object."""
+    for key, value in outputs.items():
+        if key not in answer.fields or isinstance(value, dict):
+            answer.update({key: cast("Any", value)})
+
+
+def _resource(urn: str, request: Any, inputs: Mapping[str, Any]) -> Resource:
+    top = f"::{_STACK_TYPE}::" in request.parent
+    return Resource(
+        urn=urn,
+        type=request.type,
+        name=request.name,
+        parent="" if top else request.parent,
+        custom=request.custom,
+        inputs=inputs,
+        provider=request.provider.rsplit("::", 1)[0],
+        depends_on=tuple(sorted(request.dependencies)),
+        ignore_changes=tuple(request.ignoreChanges),
+        protect=request.protect,
+        retain_on_delete=request.retainOnDelete,
+        deleted_with=request.deletedWith,
+        secret_outputs=tuple(request.additionalSecretOutputs),
+    )

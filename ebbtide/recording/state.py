@@ -1,0 +1,213 @@
+"""One state of a stack: its settings, its resources, and what several readers look for among them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ebbtide.labels import NODE_GROUP, NODE_KIND, POOL, NodeKind
+from ebbtide.prices import Capacity, UnknownInstanceType
+from ebbtide.recording.drainable import AutoscalerRules, covers
+from ebbtide.recording.pods import Pods, pods_of
+from ebbtide.recording.resources import Resource, kind_of
+from ebbtide.recording.values import mappings, selects, texts, value_at, whole, words
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import offered, smallest_node
+from ebbtide.settings.sections.node_groups import Reserved
+from ebbtide.vocabulary.labels import Category
+
+NODE_GROUP_TYPE = "aws:eks/nodeGroup:NodeGroup"
+AUTOSCALER = "cluster-autoscaler"
+
+_SOFT_TAINT = "PREFER_NO_SCHEDULE"
+
+_WELL_KNOWN = ("topology.kubernetes.io/", "kubernetes.io/", "node.kubernetes.io/", "eks.amazonaws.com/")
+"""Labels that every node gets by itself, so no group declares them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupInZone:
+    """A managed node group of one zone."""
+
+    resource: Resource
+    name: str  # in the stack file
+    kind: str  # the label that says what the group is for; "" without one
+    labels: Mapping[str, str]
+    taints: tuple[Mapping[str, object], ...]
+    least: int
+    most: int
+    room: Capacity | None  # of its smallest node; None where a type is not known
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOverZones:
+    """The groups of all zones that are one group in the stack file."""
+
+    zones: tuple[GroupInZone, ...]
+
+    @property
+    def name(self) -> str:
+        return self.zones[0].name
+
+    @property
+    def kind(self) -> str:
+        return self.zones[0].kind
+
+    @property
+    def least(self) -> int:
+        return sum(zone.least for zone in self.zones)
+
+    @property
+    def most(self) -> int:
+        return sum(zone.most for zone in self.zones)
+
+
+@dataclass(frozen=True)
+class StackState:
+    """Without slots: what is looked for is found once."""
+
+    settings: StackSettings
+    resources: tuple[Resource, ...]
+
+    def of_kind(self, *kinds: str) -> list[Resource]:
+        return [resource for resource in self.resources if kind_of(resource) in kinds and not resource.read]
+
+    def of_type(self, *types: str) -> list[Resource]:
+        return [resource for resource in self.resources if resource.type in types and not resource.read]
+
+    @cached_property
+    def pods(self) -> tuple[Pods, ...]:
+        return tuple(pods for resource in self.resources for pods in pods_of(resource))
+
+    def most_pods(self, pods: Pods) -> int:
+        """How many there may be: a pool counts with its maximum."""
+        pool = self.settings.workers.get(pods.labels.get(POOL, ""))
+        return pods.replicas if pool is None else pool.max
+
+    @cached_property
+    def budgets(self) -> tuple[Resource, ...]:
+        return tuple(self.of_kind("PodDisruptionBudget"))
+
+    def budgets_of(self, pods: Pods) -> list[Resource]:
+        return [budget for budget in self.budgets if covers(budget.inputs, pods.as_pod)]
+
+    def pods_under(self, budget: Resource) -> list[Pods]:
+        return [pods for pods in self.pods if covers(budget.inputs, pods.as_pod)]
+
+    @cached_property
+    def groups(self) -> tuple[GroupInZone, ...]:
+        return tuple(_group(resource, self._reserved(resource)) for resource in self.of_type(NODE_GROUP_TYPE))
+
+    def _reserved(self, resource: Resource) -> Reserved:
+        """Of a group of the file; of one that somebody added nothing is known."""
+        group = self.settings.node_groups.get(node_group_name(resource))
+        return Reserved() if group is None else group.reserved
+
+    @cached_property
+    def groups_over_zones(self) -> Mapping[str, GroupOverZones]:
+        """By the name in the stack file."""
+        names = dict.fromkeys(group.name for group in self.groups)
+        return {name: GroupOverZones(tuple(group for group in self.groups if group.name == name)) for name in names}
+
+    @property
+    def control_plane_minor(self) -> int | None:
+        """The version that the stack gives its cluster; None on a cluster that was there already."""
+        clusters = self.of_type("aws:eks/cluster:Cluster")
+        return kubernetes_minor(clusters[0].inputs.get("version")) if clusters else None
+
+    @property
+    def existing(self) -> bool:
+        """The cluster was there already: its nodes and its autoscaler are not among the resources."""
+        return self.settings.cluster.context is not None
+
+    def homes(self, pods: Pods) -> list[GroupInZone]:
+        """The node groups that the pods' selectors and tolerations lead to, whatever room they have."""
+        return [group for group in self.groups if _selected(pods, group) and _tolerated(pods, group)]
+
+    def pods_on(self, names: Collection[str]) -> list[Pods]:
+        """The pods that ask for nodes of these groups. Who asks for none in particular, or runs on all, is left out."""
+        asking = [pods for pods in self.pods if pods.node_selector and pods.kind != "DaemonSet"]
+        return [pods for pods in asking if any(group.name in names for group in self.homes(pods))]
+
+    def moves_at_night(self, pods: Pods) -> bool:
+        """Whether the pods may sit on nodes that are meant to go: all but the fixed ones."""
+        if not self.existing:
+            return any(group.kind != NodeKind.FIXED for group in self.homes(pods))
+        if pods.category is not None:
+            return pods.category is not Category.FIXED
+        fixed = self.settings.cluster.node_selectors.get(NodeKind.FIXED.value, {})
+        return bool(fixed) and not fixed.items() <= pods.node_selector.items()
+
+    @cached_property
+    def autoscaler(self) -> Pods | None:
+        return next((pods for pods in self.pods if pods.kind == "Deployment" and pods.name == AUTOSCALER), None)
+
+    @cached_property
+    def autoscaler_flags(self) -> Mapping[str, str]:
+        """The flags of the stack's own autoscaler; a bare one is true."""
+        containers = self.autoscaler.containers if self.autoscaler else ()
+        given = [*words(containers[0].get("command")), *words(containers[0].get("args"))] if containers else []
+        parts = [flag.removeprefix("--").partition("=") for flag in given if flag.startswith("--")]
+        return {name: value if equals else "true" for name, equals, value in parts}
+
+    @property
+    def autoscaler_rules(self) -> AutoscalerRules:
+        return AutoscalerRules(
+            local_storage_pins=self.autoscaler_flags.get("skip-nodes-with-local-storage") != "false",
+            system_pods_pin=self.autoscaler_flags.get("skip-nodes-with-system-pods") != "false",
+        )
+
+
+def node_group_name(resource: Resource) -> str:
+    """The name in the stack file, of a managed node group of one zone."""
+    return texts(resource.inputs.get("labels")).get(NODE_GROUP, resource.name)
+
+
+def kubernetes_minor(version: object) -> int | None:
+    """EKS has versions of Kubernetes 1 alone."""
+    _, dot, minor = str(version).partition(".")
+    return int(minor) if dot and minor.isdecimal() else None
+
+
+def _group(resource: Resource, reserved: Reserved) -> GroupInZone:
+    labels = texts(resource.inputs.get("labels"))
+    types = words(resource.inputs.get("instanceTypes"))
+    try:
+        room = offered(smallest_node(types), reserved) if types else None
+    except UnknownInstanceType:
+        room = None
+    return GroupInZone(
+        resource=resource,
+        name=node_group_name(resource),
+        kind=labels.get(NODE_KIND, ""),
+        labels=labels,
+        taints=mappings(resource.inputs.get("taints")),
+        least=whole(value_at(resource.inputs, "scalingConfig.minSize")) or 0,
+        most=whole(value_at(resource.inputs, "scalingConfig.maxSize")) or 0,
+        room=room,
+    )
+
+
+def _selected(pods: Pods, group: GroupInZone) -> bool:
+    wanted = {key: value for key, value in pods.node_selector.items() if not key.startswith(_WELL_KNOWN)}
+    if not wanted.items() <= group.labels.items():
+        return False
+    path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    terms = mappings(value_at(pods.spec, path))
+    return not terms or any(selects({"matchExpressions": t.get("matchExpressions")}, group.labels) for t in terms)
+
+
+def _tolerated(pods: Pods, group: GroupInZone) -> bool:
+    tolerations = mappings(pods.spec.get("tolerations"))
+    return all(
+        taint.get("effect") == _SOFT_TAINT or any(_tolerates(t, taint) for t in tolerations) for taint in group.taints
+    )
+
+
+def _tolerates(toleration: Mapping[str, object], taint: Mapping[str, object]) -> bool:
+    """EKS writes NO_SCHEDULE where Kubernetes writes NoSchedule."""
+    effect = str(taint.get("effect", "")).replace("_", "").lower()
+    if toleration.get("effect") and str(toleration["effect"]).lower() != effect:
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint.get("key"))
+    return toleration.get("key") == taint.get("key") and toleration.get("value", "") == taint.get("value", "")

@@ -1,0 +1,29 @@
+"""Replays as pages, as a terminal table and as one picture: reads `Replay`s, decides nothing.
+
+Only the pages need Jinja, so they are imported when one is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ebbtide.report.pages.picture import readme_picture
+from ebbtide.report.pages.table import strategy_table
+from ebbtide.simulator.results import Replay
+
+__all__ = ["readme_picture", "strategy_table", "write_comparison", "write_report"]
+
+
+def write_comparison(replays: Sequence[Replay], path: Path, *, title: str = "Ebbtide comparison") -> None:
+    """Write the page of several replays of one trace, whole or not at all. Raises: `Unwritable`."""
+    from ebbtide.report.pages import comparison
+
+    comparison.write_comparison(replays, path, title=title)
+
+
+def write_report(
+    replay: Replay, path: Path, *, live: Mapping[str, str] | None = None, title: str = "Ebbtide replay"
+) -> None:
+    """Write the page, whole or not at all; `live` is what a live run found. Raises: `Unwritable`."""
+    from ebbtide.report.pages import page
+
+    page.write_report(replay, path, live=live, title=title)

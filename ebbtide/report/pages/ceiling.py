@@ -1,0 +1,116 @@
+"""What cannot be saved, and why: every sentence is calculated from the replay at hand.
+
+Between the fixed fleet's bill and nothing lie two gaps. What the zero-wait bound costs, nobody can save without making
+jobs wait. What the strategy pays above the bound, a better scheduler might.
+"""
+
+from collections.abc import Iterator
+
+from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT
+from ebbtide.report.charts.retained import retained_reasons
+from ebbtide.report.charts.stretch import Stretch, amounts_of, whole
+from ebbtide.report.pages.sentences import attainable_of, main_strategy, reached_of
+from ebbtide.report.words import count, dollars, percent
+from ebbtide.simulator.results import Replay
+
+_ROUND = 0.005  # a share of the attainable that differs by less is told as all of it
+
+
+def ceiling_lines(replay: Replay) -> list[str]:
+    name = main_strategy(replay)
+    if name is None:
+        return []
+    return [
+        *_attainable(replay, name),
+        *_above_the_bound(replay, name),
+        *_on_demand(replay, name),
+        *_when(replay, name),
+        *_retained(replay, name),
+    ]
+
+
+def _attainable(replay: Replay, name: str) -> Iterator[str]:
+    ceiling, fleet = attainable_of(replay), replay.strategies.get(FLEET)
+    if ceiling is None:
+        yield f"The attainable saving is unknown: it needs {FLEET} and {BOUND} in the same replay."
+        return
+    bill = "the fixed fleet's dollars" if fleet is None else f"the fixed fleet's {dollars(fleet.usd)}"
+    least = percent(1 - ceiling) if fleet is None else dollars(fleet.usd * (1 - ceiling))
+    yield (
+        f"Without queueing at least {least} of {bill} has to be paid, so {percent(ceiling)} is attainable: every job "
+        "on exactly the resources it requests, billed by the second, plus the fixed nodes."
+    )
+    reached = reached_of(replay, name)
+    who = "Ebbtide" if name == PRODUCT else name
+    if reached is None:
+        return
+    if reached > 1 + _ROUND:
+        yield f"{who} saves more, {percent(reached)} of what is attainable, because some jobs wait for a worker."
+    elif reached >= 0:
+        yield f"{who} reaches {percent(reached)} of what is attainable."
+
+
+def _above_the_bound(replay: Replay, name: str) -> Iterator[str]:
+    result, bound = replay.strategies[name], replay.strategies.get(BOUND)
+    if bound is None or bound.usd <= 0 or bound.node_hours <= 0 or result.usd <= bound.usd:
+        return
+    scheduling = (
+        f"{result.node_hours / bound.node_hours:.2f} times the bound's node-hours: nodes are bought whole, take time "
+        "to boot, and are retained for some time after the last job"
+    )
+    gap = result.usd - bound.usd
+    planned = gap - (result.usd_on_demand - bound.usd_on_demand)
+    if not (result.usd_on_demand and bound.usd_on_demand) or dollars(planned) == dollars(0) or not 0 < planned < gap:
+        yield f"It costs {dollars(gap)} more than the bound: {scheduling}."
+        return
+    yield (
+        f"It costs {dollars(gap)} more than the bound. On demand the difference would be {dollars(gap - planned)}: "
+        f"{scheduling}. The remaining {dollars(planned)} is due to the commitment: the bound commits with hindsight, "
+        "the stack only for the min of its groups."
+    )
+
+
+def _on_demand(replay: Replay, name: str) -> Iterator[str]:
+    """Scheduling alone: a commitment is bought, not scheduled, and moves saving and bound by unlike amounts."""
+    fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
+    result = replay.strategies[name]
+    if fleet is None or bound is None or not min(it.usd_on_demand for it in (fleet, bound, result)) > 0:
+        return
+    if result.usd_on_demand == result.usd and fleet.usd_on_demand == fleet.usd:
+        return
+    saved, ceiling = (1 - it.usd_on_demand / fleet.usd_on_demand for it in (result, bound))
+    if ceiling > 0:
+        yield (
+            f"With all nodes on demand, that is by scheduling alone, it would save {percent(saved)} of a fleet's "
+            f"dollars, of {percent(ceiling)} attainable."
+        )
+
+
+def _when(replay: Replay, name: str) -> Iterator[str]:
+    share = outside_share(whole(replay, name))
+    if share is not None:
+        yield (
+            f"{percent(share)} of the run time of jobs is outside business hours: those nodes are needed then, and no "
+            "schedule can remove them."
+        )
+
+
+def outside_share(stretch: Stretch) -> float | None:
+    """The part of the jobs' running time that lies outside business hours; None where no job ran."""
+    at, running = stretch.series.at, stretch.series.running
+    everything = sum(amounts_of(at, running, [(0.0, stretch.horizon)]))
+    if everything <= 0:
+        return None
+    return 1 - sum(amounts_of(at, running, stretch.open_spans)) / everything
+
+
+def _retained(replay: Replay, name: str) -> Iterator[str]:
+    reasons = retained_reasons(replay.strategies[name])
+    total = sum(reasons.values())
+    if total <= 0:
+        return
+    most = next(iter(reasons))
+    yield (
+        f"{count(total)} node-hours were retained in the disruption window, {percent(reasons[most] / total)} of them "
+        f"for one reason: {most}."
+    )

@@ -1,0 +1,270 @@
+"""Several replays on one page: stacks at one start, or one stack at several.
+
+The strategy that is told is drawn once for each replay, on one scale. Where all replays start at one instant, their
+days are the same days and are set side by side as well; shifted starts have days of their own, so only sums and waits
+are.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ebbtide.files import write_file
+from ebbtide.report.charts import costs as cost_chart
+from ebbtide.report.charts import hover
+from ebbtide.report.charts import over_time as charts
+from ebbtide.report.charts import waits as wait_chart
+from ebbtide.report.charts.palette import FLEET, strategy_inks
+from ebbtide.report.charts.scales import total_nodes
+from ebbtide.report.pages import sentences, sheets
+from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of, high, strip_height
+from ebbtide.report.pages.sheets import Sheet, SheetRow
+from ebbtide.report.pages.table import HEADINGS, strategy_rows
+from ebbtide.report.pages.template import rendered
+from ebbtide.report.words import DASH, MINUS, dollars, duration, glued, percent, several
+from ebbtide.simulator.results import Replay, StrategyResult
+
+_CHANGE, _JOBS, _CPU_HOURS = "change", "covers jobs", "covers CPU-hours"
+_HARM_FROM = HEADINGS.index("wait p50")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Replays of one trace by their names, the first one being what the others are compared with."""
+
+    replays: Mapping[str, Replay]
+    told: str  # the strategy that is looked at on every side
+
+    @property
+    def first(self) -> Replay:
+        return next(iter(self.replays.values()))
+
+    @property
+    def what(self) -> str:
+        """What the names are names of."""
+        return "stack" if self.one_start else "start"
+
+    @property
+    def one_start(self) -> bool:
+        return len({replay.start for replay in self.replays.values()}) == 1
+
+    def result(self, name: str) -> StrategyResult:
+        return self.replays[name].strategies[self.told]
+
+    def as_one(self) -> Replay:
+        """A replay whose strategies are the sides, for charts that draw strategies."""
+        return replace(self.first, attainable=None, strategies={name: self.result(name) for name in self.replays})
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A figure, with what must stand beside it."""
+
+    figure: Figure
+    coverage: str
+    attainable: str | None
+
+
+def write_comparison(replays: Sequence[Replay], path: Path, *, title: str = "Ebbtide comparison") -> None:
+    """Write the page, whole or not at all. All replays are of one trace. Raises: `Unwritable`."""
+    write_file(path, render_comparison(replays, title=title))
+
+
+def render_comparison(replays: Sequence[Replay], *, title: str) -> str:
+    sides = sides_of(replays)
+    return rendered(
+        "comparison.html.j2",
+        title=f"{title}: {_sides_title(sides)} on {sides.first.trace}",
+        verdict=verdict(sides),
+        scope=_scope(sides),
+        comparisons=[*main_sheets(sides), strategies_sheet(sides)],
+        figures=_figures(sides),
+        assumed=_assumptions(sides),
+        commands=[sentences.command(replay) for replay in sides.replays.values()],
+        seed=sides.first.seed,
+    )
+
+
+def _sides_title(sides: Sides) -> str:
+    if sides.one_start:
+        return " and ".join(sides.replays)
+    return f"{sides.first.stack}, {several(len(sides.replays), 'start')},"
+
+
+def _scope(sides: Sides) -> str:
+    said = sentences.scope_line(sides.first)
+    return said if sides.one_start else f"{said}, and from {', '.join(list(sides.replays)[1:])}"
+
+
+def sides_of(replays: Sequence[Replay]) -> Sides:
+    """Named by stack, or by start where one stack is replayed at several; what is named twice is numbered."""
+    stacks = [replay.stack for replay in replays]
+    starts = [f"{replay.start:%a} {replay.start.day} {replay.start:%b %H:%M}" for replay in replays]
+    names = stacks if len(set(stacks)) > 1 or len(set(starts)) == 1 else starts
+    numbered = [f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)]
+    told = sentences.main_strategy(replays[0])
+    shared = [name for name in replays[0].strategies if all(name in replay.strategies for replay in replays)]
+    if told not in shared:
+        told = shared[0]
+    return Sides(replays=dict(zip(numbered, replays, strict=True)), told=told)
+
+
+def verdict(sides: Sides) -> str:
+    """One sentence: which side costs least and what it does to waits, or how far a saving depends on the start."""
+    over = glued(several(sides.first.days, "day"))
+    if not sides.one_start:
+        return f"{sides.told} {_range(sides)} over {over}"
+    base, *others = sides.replays
+    best = min(others, key=lambda name: sides.result(name).usd)
+    before, after = sides.result(base), sides.result(best)
+    waits = f"with a p95 wait of {glued(duration(after.wait_p95_s))} instead of {glued(duration(before.wait_p95_s))}"
+    if dollars(before.usd) == dollars(after.usd):
+        return f"{best} costs as much as {base} over {over}, {waits}"
+    less = before.usd - after.usd
+    share = f" ({glued(percent(abs(less) / before.usd))})" if before.usd else ""
+    among = f", the cheapest of {len(sides.replays)} stacks," if len(others) > 1 and less > 0 else ""
+    than = f"{'less' if less > 0 else 'more'} than {base}"
+    return f"{best}{among} costs {dollars(abs(less))}{share} {than} over {over}, {waits}"
+
+
+def _range(sides: Sides) -> str:
+    starts = several(len(sides.replays), "start")
+    savings = [saving for name in sides.replays if (saving := sides.result(name).saving_vs_fixed_fleet) is not None]
+    if savings:
+        return f"saves {_between(percent, savings)} against the fixed fleet of its start, at {starts}"
+    return f"costs {_between(dollars, [sides.result(name).usd for name in sides.replays])} at {starts}"
+
+
+def _between(said: Callable[[float], str], values: Sequence[float]) -> str:
+    """The least and the most, or one of them where both read the same."""
+    return " to ".join(dict.fromkeys(glued(said(end)) for end in (min(values), max(values))))
+
+
+def main_sheets(sides: Sides) -> list[Sheet]:
+    """What the strategy that is told costs on each side, and what it does to jobs and services."""
+    rows = {name: _cells(sides, name) for name in sides.replays}
+    costs = ("node-hours", "dollars", _CHANGE, *HEADINGS[2:_HARM_FROM], "attainable", _JOBS, _CPU_HOURS)
+    return [
+        Sheet(
+            caption=f"{caption}, {sides.told}",
+            over=sides.what,
+            columns=columns,
+            rows=[SheetRow(name, [cells[column] for column in columns]) for name, cells in rows.items()],
+        )
+        for caption, columns in (
+            ("Cost", costs),
+            ("Effect on jobs and services", HEADINGS[_HARM_FROM:]),
+        )
+    ]
+
+
+def _cells(sides: Sides, name: str) -> dict[str, str]:
+    replay, base = sides.replays[name], next(iter(sides.replays))
+    row = next(row for row in strategy_rows(replay) if row.strategy == sides.told)
+    ceiling = sentences.attainable_of(replay)
+    paid, before = sides.result(name).usd, sides.result(base).usd
+    return {
+        **row.cells,
+        _CHANGE: DASH if name == base else _signed(paid - before),
+        "attainable": DASH if ceiling is None else percent(ceiling),
+        _JOBS: percent(replay.coverage.jobs),
+        _CPU_HOURS: percent(replay.coverage.cpu_hours),
+    }
+
+
+def _signed(usd: float) -> str:
+    sign = "+" if usd > 0 else MINUS
+    return dollars(0) if dollars(abs(usd)) == dollars(0) else f"{sign}{dollars(abs(usd))}"
+
+
+def strategies_sheet(sides: Sides) -> Sheet:
+    """Dollars of every strategy that any side has."""
+    names = strategy_inks([name for replay in sides.replays.values() for name in replay.strategies])
+    return Sheet(
+        caption="Dollars by strategy",
+        over="strategy",
+        columns=list(sides.replays),
+        rows=[SheetRow(name, [_paid(replay, name) for replay in sides.replays.values()]) for name in names],
+    )
+
+
+def _paid(replay: Replay, name: str) -> str:
+    return dollars(replay.strategies[name].usd) if name in replay.strategies else DASH
+
+
+def _figures(sides: Sides) -> list[Shown]:
+    levels = [
+        max(total_nodes(replay.strategies[name].series), default=0)
+        for replay in sides.replays.values()
+        for name in (sides.told, FLEET)
+        if name in replay.strategies
+    ]
+    reach = 1.06 * max(levels, default=0)
+    own = [
+        Shown(_nodes(place, name, sides, reach), sentences.coverage_line(replay), sentences.attainable_line(replay))
+        for place, (name, replay) in enumerate(sides.replays.items())
+    ]
+    shared = [*(_days_side_by_side(sides) if sides.one_start else []), _waits(sides)]
+    covered = {sentences.coverage_line(replay) for replay in sides.replays.values()}
+    coverage = (
+        sentences.coverage_line(sides.first) if len(covered) == 1 else "a different part of the trace on each side"
+    )
+    return [*own, *(Shown(figure, coverage, None) for figure in shared)]
+
+
+def _nodes(place: int, name: str, sides: Sides, reach: float) -> Figure:
+    replay, told = sides.replays[name], sides.told
+    plan = FigurePlan(
+        heading=f"Nodes by group: {name}",
+        note=sentences.nodes_line(replay, told),
+        draw=lambda view: charts.nodes_chart(replay, told, replace(view, reach=reach)),
+        height=high(340.0),
+    )
+    return figure_of(
+        f"nodes-{place}", plan, sheets.nodes_sheet(replay, told), hover.nodes_hover(replay, told).document()
+    )
+
+
+def _days_side_by_side(sides: Sides) -> list[Figure]:
+    one = sides.as_one()
+    strip = FigurePlan(
+        heading="Total nodes",
+        note=f"{sides.told} on each stack, on one scale.",
+        draw=lambda view: charts.strip_chart(one, view),
+        height=lambda _: strip_height(one),
+    )
+    cost = FigurePlan(
+        heading="Cost of each local day",
+        note=f"What {sides.told} pays on each stack for the nodes of one calendar day.",
+        draw=lambda view: cost_chart.cost_chart(one, view),
+        height=lambda width: cost_chart.cost_height(one, width),
+    )
+    return [
+        figure_of("strip", strip, _by(sides, sheets.strip_sheet(one)), hover.strip_hover(one).document()),
+        figure_of("cost", cost, _by(sides, sheets.cost_sheet(one)), hover.cost_hover(one).document()),
+    ]
+
+
+def _waits(sides: Sides) -> Figure:
+    one = sides.as_one()
+    plan = FigurePlan(
+        heading="Waits of jobs",
+        note=f"{sides.told}, by {sides.what}.",
+        draw=lambda view: wait_chart.wait_chart(one, view),
+        height=lambda _: wait_chart.wait_height(one),
+    )
+    return figure_of("waits", plan, _by(sides, sheets.waits_sheet(one)))
+
+
+def _by(sides: Sides, sheet: Sheet) -> Sheet:
+    """A table of strategies, said to be one of sides."""
+    caption = sheet.caption.replace("by strategy", f"by {sides.what}").replace("and strategy", f"and {sides.what}")
+    over = sides.what if sheet.over == "strategy" else sheet.over
+    return replace(sheet, caption=f"{caption}, {sides.told}", over=over)
+
+
+def _assumptions(sides: Sides) -> list[tuple[str, Sequence[str]]]:
+    """Those of all sides first, then what only some take for granted, by side."""
+    shared = [said for said in sides.first.assumptions if all(said in it.assumptions for it in sides.replays.values())]
+    own = [(name, [said for said in it.assumptions if said not in shared]) for name, it in sides.replays.items()]
+    return [("All", shared), *((name, said) for name, said in own if said)]

@@ -1,0 +1,138 @@
+"""The charts of the page in their order, each for every width of a page, with its heading, its note and its table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from ebbtide.report.charts import costs as cost_chart
+from ebbtide.report.charts import hover, retained
+from ebbtide.report.charts import over_time as charts
+from ebbtide.report.charts import waits as wait_chart
+from ebbtide.report.charts.axes import ChartView
+from ebbtide.report.charts.stretch import telling_day, whole
+from ebbtide.report.pages import sentences
+from ebbtide.report.pages.sheets import Sheet, sheets
+from ebbtide.simulator.results import Replay
+
+WIDTHS: Mapping[str, float] = {"wide": 1076.0, "narrow": 704.0, "small": 336.0}
+"""Of the drawings: the text width of a page of 1280, 800 and 400 pixels."""
+_STRIP_ROW = 96.0
+_DAYS_WITH_A_ZOOM = 2  # a single day is shown closely already
+
+Draw = Callable[[ChartView], str]
+Height = Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    name: str
+    heading: str
+    note: str
+    pictures: Mapping[str, Markup]  # by form: the keys of WIDTHS
+    hover: Mapping[str, Any] | None  # None: the chart says all in words already
+    sheet: Sheet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigurePlan:
+    """How a figure is drawn at any width, and what is said above it."""
+
+    heading: str
+    note: str
+    draw: Draw
+    height: Height
+
+
+def figures(replay: Replay, told: str) -> list[Figure]:
+    """Those that have something to draw, in reading order."""
+    data, tables = hover.documents(replay, told), sheets(replay, told)
+    return [figure_of(name, plan, tables[name], data.get(name)) for name, plan in _plans(replay, told).items()]
+
+
+def figure_of(name: str, plan: FigurePlan, sheet: Sheet, values: Mapping[str, Any] | None = None) -> Figure:
+    """`values` is what the crosshair says, of a chart that has one."""
+    return Figure(
+        name=name,
+        heading=plan.heading,
+        note=plan.note,
+        pictures={form: Markup(_drawn(name, form, plan)) for form in WIDTHS},
+        hover=values,
+        sheet=sheet,
+    )
+
+
+def _drawn(name: str, form: str, plan: FigurePlan) -> str:
+    width = WIDTHS[form]
+    return plan.draw(ChartView(ident=f"{name}-{form}", width=width, height=plan.height(width)))
+
+
+def _plans(replay: Replay, told: str) -> dict[str, FigurePlan]:
+    plans = {
+        "nodes": FigurePlan(
+            heading="Nodes by group",
+            note=sentences.nodes_line(replay, told),
+            draw=lambda view: charts.nodes_chart(replay, told, view),
+            height=high(400.0),
+        ),
+        "strip": FigurePlan(
+            heading="Nodes by strategy",
+            note="Total nodes of each strategy, on one scale.",
+            draw=lambda view: charts.strip_chart(replay, view),
+            height=lambda _: strip_height(replay),
+        ),
+        "cost": FigurePlan(
+            heading="Cost of each local day",
+            note="What each strategy pays for the nodes of one calendar day.",
+            draw=lambda view: cost_chart.cost_chart(replay, view),
+            height=lambda width: cost_chart.cost_height(replay, width),
+        ),
+        "waits": FigurePlan(
+            heading="Waits of jobs",
+            note=sentences.waits_line(replay, told),
+            draw=lambda view: wait_chart.wait_chart(replay, view),
+            height=lambda _: wait_chart.wait_height(replay),
+        ),
+        "jobs": FigurePlan(
+            heading="Jobs running and waiting",
+            note=sentences.jobs_line(replay, told),
+            draw=lambda view: charts.jobs_chart(replay, told, view),
+            height=high(400.0),
+        ),
+        "day": FigurePlan(
+            heading="One day in detail",
+            note=_day_note(replay, told),
+            draw=lambda view: charts.day_chart(replay, told, view),
+            height=high(470.0),
+        ),
+    }
+    if len(whole(replay, told).days) < _DAYS_WITH_A_ZOOM:
+        del plans["day"]
+    return plans | _retained_plan(replay, told)
+
+
+def _retained_plan(replay: Replay, told: str) -> dict[str, FigurePlan]:
+    if not retained.retained_reasons(replay.strategies[told]):
+        return {}
+    plan = FigurePlan(
+        heading="Nodes retained in the disruption window",
+        note=f"{told}: node-hours in the disruption window, when budgets are open, by why the node was retained.",
+        draw=lambda view: retained.retained_chart(replay, told, view),
+        height=lambda _: retained.retained_height(replay, told),
+    )
+    return {"kept": plan}
+
+
+def strip_height(replay: Replay) -> float:
+    return 44.0 + _STRIP_ROW * max(1, len(charts.drawn_strategies(replay)))
+
+
+def high(height: float) -> Height:
+    """A telephone held upright sees less of the time, so it needs less height as well."""
+    return lambda width: height if width > WIDTHS["small"] else height * 0.85
+
+
+def _day_note(replay: Replay, told: str) -> str:
+    day = telling_day(whole(replay, told))
+    return f"{told} on {day.weekday} {day.date}, the working day with the highest peak of nodes."

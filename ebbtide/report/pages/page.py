@@ -1,0 +1,84 @@
+"""One self-contained HTML file: text, charts, tables, style and a few lines of script; nothing is fetched.
+
+Each chart is drawn for several widths of a page, and the style shows one: letters keep their size, which a scaled
+picture would not give.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebbtide.files import write_file
+from ebbtide.report.charts.palette import FLEET
+from ebbtide.report.pages import ceiling, sentences
+from ebbtide.report.pages.figures import figures
+from ebbtide.report.pages.table import comparison_sheets, strategy_rows
+from ebbtide.report.pages.template import rendered
+from ebbtide.report.words import count, dollars, duration, glued, percent, several
+from ebbtide.simulator.results import Replay, StrategyResult
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    figure: str
+    what: str
+    beside: str
+
+
+def write_report(
+    replay: Replay, path: Path, *, live: Mapping[str, str] | None = None, title: str = "Ebbtide replay"
+) -> None:
+    """Write the page, whole or not at all; `live` is what a live run found. Raises: `Unwritable`."""
+    write_file(path, render(replay, live=live or {}, title=title))
+
+
+def render(replay: Replay, *, live: Mapping[str, str], title: str) -> str:
+    told = sentences.main_strategy(replay)
+    return rendered(
+        "page.html.j2",
+        title=title,
+        replay=replay,
+        live=live,
+        verdict=sentences.verdict(replay),
+        scope=sentences.scope_line(replay),
+        coverage=sentences.coverage_line(replay),
+        attainable=sentences.attainable_line(replay),
+        remains=ceiling.ceiling_lines(replay),
+        tiles=_tiles(replay, told) if told else [],
+        figures=figures(replay, told) if told else [],
+        comparisons=comparison_sheets(replay),
+        marks={row.strategy: row for row in strategy_rows(replay)},
+        savings=sentences.savings_line(replay),
+        command=sentences.command(replay),
+    )
+
+
+def _tiles(replay: Replay, told: str) -> list[Tile]:
+    result, fleet = replay.strategies[told], replay.strategies.get(FLEET)
+    if told == FLEET:
+        fleet = None  # nothing to compare it with but itself
+
+    def beside(figure: Callable[[StrategyResult], str]) -> str:
+        return f"fixed fleet: {glued(figure(fleet))}" if fleet else ""
+
+    return [
+        Tile(dollars(result.usd), f"{told}, {several(replay.days, 'day')}", beside(lambda its: dollars(its.usd))),
+        *_saving_tile(replay, told),
+        Tile(duration(result.wait_p95_s), "p95 wait", beside(lambda its: duration(its.wait_p95_s))),
+        Tile(duration(result.wait_p50_s), "p50 wait", beside(lambda its: duration(its.wait_p50_s))),
+        Tile(count(result.jobs_interrupted), "jobs interrupted", f"of {count(result.jobs_done)} done"),
+        Tile(
+            count(result.evictions_in_business_hours),
+            "evictions in business hours",
+            f"{count(result.evictions_in_window)} in the disruption window",
+        ),
+    ]
+
+
+def _saving_tile(replay: Replay, told: str) -> list[Tile]:
+    saving = replay.strategies[told].saving_vs_fixed_fleet
+    if saving is None:
+        return []
+    reached = sentences.reached_of(replay, told)
+    beside = "against the fixed fleet" if reached is None or reached < 0 else f"{percent(reached)} of attainable"
+    return [Tile(percent(abs(saving)), "saved" if saving >= 0 else "extra cost", beside)]

@@ -1,0 +1,217 @@
+"""What the replay found, in sentences. A loss is called a loss, and no figure goes without its coverage."""
+
+import shlex
+
+from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT, strategy_inks
+from ebbtide.report.charts.scales import total_nodes
+from ebbtide.report.words import count, dollars, duration, glued, percent, several
+from ebbtide.simulator.results import Replay, StrategyResult
+from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES
+
+WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
+_SAME_WAIT = 0.1  # p95 waits that differ by less, or by less than half a minute, are called equal
+_SAME_WAIT_S = 30.0
+SAME_WAIT_RULE = f"Waits within {percent(_SAME_WAIT)} or {_SAME_WAIT_S:.0f} s count as equal."
+
+
+def main_strategy(replay: Replay) -> str | None:
+    """The strategy that the page is about: the product, else the furthest of the others; None for an empty replay."""
+    names = list(strategy_inks(replay.strategies))
+    if PRODUCT in names:
+        return PRODUCT
+    others = [name for name in names if name not in (FLEET, BOUND)]
+    return (others or names or [None])[-1]
+
+
+def headline(replay: Replay) -> str:
+    name = main_strategy(replay)
+    if name is None:
+        return "No strategy was replayed"
+    result, fleet = replay.strategies[name], replay.strategies.get(FLEET)
+    broken = glued(several(result.jobs_interrupted, "job"))
+    if fleet is None or name == FLEET:
+        return f"{_who(name)} costs {dollars(result.usd)} over {_over(replay)}, with {broken} interrupted"
+    return f"{_compared(replay, name, fleet)}, with {broken} interrupted"
+
+
+def verdict(replay: Replay) -> str:
+    """The headline with what can be had at all and what cannot, where the bound is known."""
+    name, ceiling = main_strategy(replay), attainable_of(replay)
+    fleet = replay.strategies.get(FLEET)
+    if name is None or name in (FLEET, BOUND) or fleet is None or ceiling is None or ceiling <= 0:
+        return headline(replay)
+    result = replay.strategies[name]
+    broken = f", with {glued(several(result.jobs_interrupted, 'job'))} interrupted" if result.jobs_interrupted else ""
+    of = _of(ceiling, reached_of(replay, name))
+    return (
+        f"{_compared(replay, name, fleet)}{broken}, {of} without queueing; the other "
+        f"{glued(percent(1 - ceiling))} pays for the work itself and the fixed nodes"
+    )
+
+
+def _of(ceiling: float, reached: float | None) -> str:
+    share = glued(percent(ceiling))
+    if reached is None or reached <= 0:
+        return f"where a saving of {share} is attainable"
+    return f"more than the {share} attainable" if reached > 1 else f"of {share} attainable"
+
+
+def _compared(replay: Replay, name: str, fleet: StrategyResult) -> str:
+    result = replay.strategies[name]
+    saved = fleet.usd - result.usd
+    amount = f"{dollars(abs(saved))}{_share(result, saved)}"
+    who, over = _who(name), _over(replay)
+    against = f"a fixed fleet {_wait_clause(who, result, fleet)}"
+    if dollars(saved) == dollars(0):
+        return f"{who} saves nothing over {over} against {against}"
+    if saved > 0:
+        return f"{who} saves {amount} over {over} against {against}"
+    return f"{who} costs {amount} more over {over} than {against}"
+
+
+def _who(name: str) -> str:
+    return "Ebbtide" if name == PRODUCT else name
+
+
+def _over(replay: Replay) -> str:
+    return glued(several(replay.days, "day"))
+
+
+def _share(result: StrategyResult, saved: float) -> str:
+    share = result.saving_vs_fixed_fleet
+    if share is None or (share < 0) != (saved < 0):
+        return ""
+    return f" ({glued(percent(abs(share)))})"
+
+
+def _wait_clause(who: str, result: StrategyResult, fleet: StrategyResult) -> str:
+    """`at equal p95 wait`, but only if it is."""
+    if abs(result.wait_p95_s - fleet.wait_p95_s) <= _leeway(fleet.wait_p95_s):
+        return "at equal p95 wait"
+    theirs, ours = glued(duration(fleet.wait_p95_s)), glued(duration(result.wait_p95_s))
+    return f"whose p95 wait is {theirs} ({who}: {ours})"
+
+
+def _leeway(p95_s: float) -> float:
+    return max(_SAME_WAIT_S, _SAME_WAIT * p95_s)
+
+
+def waits_worse(replay: Replay, name: str) -> bool:
+    """Whether a strategy's p95 wait is worse than the one at which savings are quoted: its saving is then none."""
+    reference = replay.strategies.get(PRODUCT) or replay.strategies.get(FLEET)
+    if reference is None:
+        return False
+    return replay.strategies[name].wait_p95_s > reference.wait_p95_s + _leeway(reference.wait_p95_s)
+
+
+def coverage_line(replay: Replay) -> str:
+    covered = replay.coverage
+    return f"{percent(covered.jobs)} of the trace's jobs, {percent(covered.cpu_hours)} of its CPU-hours"
+
+
+def scope_line(replay: Replay) -> str:
+    """Which jobs, which days, on whose clock."""
+    jobs = "jobs of every length" if replay.max_job_s is None else f"jobs up to {duration(replay.max_job_s)}"
+    start = f"{replay.start:%a} {replay.start.day} {replay.start:%b %Y, %H:%M}"
+    return f"{jobs}, {several(replay.days, 'day')} from {start} ({zone_name(replay)})"
+
+
+def zone_name(replay: Replay) -> str:
+    zone = replay.start.tzinfo
+    return str(getattr(zone, "key", None) or replay.start.tzname() or "local time")
+
+
+def attainable_of(replay: Replay) -> float | None:
+    """The share of the fixed fleet's dollars that the zero-wait bound would save; None where it is not known."""
+    if replay.attainable is not None:
+        return replay.attainable
+    fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
+    if fleet is None or bound is None or fleet.usd <= 0:
+        return None
+    return 1 - bound.usd / fleet.usd
+
+
+def reached_of(replay: Replay, name: str) -> float | None:
+    """What part of the attainable saving a strategy reaches; None where nothing is attainable or nothing known."""
+    ceiling, saving = attainable_of(replay), replay.strategies[name].saving_vs_fixed_fleet
+    if ceiling is None or saving is None or ceiling <= 0 or name in (FLEET, BOUND):
+        return None
+    return saving / ceiling
+
+
+def attainable_line(replay: Replay) -> str | None:
+    """What is attainable without queueing; None without the bound or the fleet."""
+    ceiling = attainable_of(replay)
+    return None if ceiling is None else f"attainable without queueing: {glued(percent(ceiling))}"
+
+
+def nodes_line(replay: Replay, strategy: str) -> str:
+    result = replay.strategies[strategy]
+    totals = total_nodes(result.series)
+    if not totals:
+        return f"{strategy}: {count(result.node_hours)} node-hours."
+    text = f"{strategy}: {min(totals):,} to {several(max(totals), 'node')}, {count(result.node_hours)} node-hours"
+    fleet = replay.strategies.get(FLEET)
+    if fleet is None or strategy == FLEET:
+        return f"{text}."
+    return f"{text}; the fixed fleet runs {count(fleet.node_hours)}."
+
+
+def jobs_line(replay: Replay, strategy: str) -> str:
+    result = replay.strategies[strategy]
+    return (
+        f"{strategy}: {several(result.jobs_done, 'job')} done, {result.jobs_unfinished:,} unfinished at the end; "
+        f"half waited {_at_most(result.wait_p50_s)}, 95 % {_at_most(result.wait_p95_s)}."
+    )
+
+
+def waits_line(replay: Replay, strategy: str) -> str:
+    """What stands out in the waits."""
+    result, fleet = replay.strategies[strategy], replay.strategies.get(FLEET)
+    own = f"{strategy}: 95 % of the jobs wait {_at_most(result.wait_p95_s)}"
+    if fleet is None or strategy == FLEET:
+        return f"{own}."
+    return f"{own}, in the fixed fleet {_at_most(fleet.wait_p95_s)}."
+
+
+def _at_most(seconds: float) -> str:
+    said = glued(duration(seconds))
+    return said if said.startswith("under") else f"at most {said}"
+
+
+def savings_line(replay: Replay) -> str:
+    """What the savings are measured against, and who does better than the strategy that the page is about."""
+    line = f"Savings are relative to the smallest fixed fleet with a p95 wait no longer than that of {PRODUCT}."
+    if any(waits_worse(replay, name) for name in replay.strategies):
+        line = f"{line} {WORSE_WAIT} {SAME_WAIT_RULE}"
+    told = main_strategy(replay)
+    if told is None:
+        return line
+    paid = replay.strategies[told].usd
+    cheaper = {
+        name: paid - replay.strategies[name].usd
+        for name in strategy_inks(replay.strategies)
+        if name != BOUND
+        and dollars(replay.strategies[name].usd) != dollars(paid)
+        and replay.strategies[name].usd < paid
+    }
+    parts = [
+        f"{name} costs {dollars(less)} less than {told}{', with a worse wait' if waits_worse(replay, name) else ''}"
+        for name, less in cheaper.items()
+    ]
+    return f"{line} Here {', '.join(parts)}." if parts else line
+
+
+def command(replay: Replay) -> str:
+    """What to type to get this replay again."""
+    words = ["ebbtide", "simulate", replay.stack, "--trace", replay.trace, "--start", replay.start.isoformat()]
+    words += ["--days", str(replay.days), "--seed", str(replay.seed)]
+    if replay.max_job_s is not None:
+        words += ["--max-job", f"{replay.max_job_s:.0f}s"]
+    if not replay.rollouts:
+        words.append("--no-rollouts")
+    for name, value in replay.failures.items():
+        words += [f"--{name.removesuffix('_s').replace('_', '-')}", f"{value:g}{'s' if name.endswith('_s') else ''}"]
+    if set(replay.strategies) != set(DEFAULT_STRATEGIES):
+        words += [word for name in replay.strategies for word in ("--strategy", name)]
+    return shlex.join([*words, "--report", "report.html"])

@@ -1,0 +1,183 @@
+"""The strategies side by side: one set of rows for the page and for the terminal."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, ConsoleOptions
+from rich.table import Table
+from rich.text import Text
+
+from ebbtide.report.charts.palette import BOUND, strategy_inks
+from ebbtide.report.charts.waits import percentiles
+from ebbtide.report.pages.sentences import (
+    SAME_WAIT_RULE,
+    WORSE_WAIT,
+    attainable_line,
+    coverage_line,
+    main_strategy,
+    reached_of,
+    scope_line,
+    waits_worse,
+)
+from ebbtide.report.pages.sheets import Sheet, SheetRow
+from ebbtide.report.words import DASH, count, dollars, duration, percent, short
+from ebbtide.simulator.results import Replay, StrategyResult
+
+SAVING = "saving vs fixed fleet (p95 not worse)"
+_MONEY = ("node-hours", "dollars", "on demand", "with spot", SAVING, "share of attainable")
+_HARM = (
+    "wait p50",
+    "wait p95",
+    "wait p99",
+    "jobs interrupted",
+    "lost work",
+    "evictions in window",
+    "evictions in business hours",
+)
+HEADINGS = (*_MONEY, *_HARM)
+_WIDE, _USUAL = 118, 76  # columns of a terminal that has room for all figures, and for those that matter most
+_SLIM_COLUMNS = ("dollars", SAVING, "wait p95", "jobs interrupted")
+_USUAL_COLUMNS = ("node-hours", "dollars", SAVING, "wait p50", "wait p95", "jobs interrupted")
+_WIDE_COLUMNS = (*_MONEY, "wait p50", "wait p95", "wait p99", "jobs interrupted", "lost work")
+_SHORT = {
+    "node-hours": "node-\nhours",
+    "on demand": "on\ndemand",
+    "with spot": "with\nspot",
+    SAVING: "saving\n(p95 not\nworse)",
+    "share of attainable": "share of\nattain-\nable",
+    "wait p50": "wait\np50",
+    "wait p95": "wait\np95",
+    "wait p99": "wait\np99",
+    "jobs interrupted": "jobs\ninter-\nrupted",
+    "lost work": "lost\nwork",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyRow:
+    strategy: str
+    cells: Mapping[str, str]  # by the headings above
+    told: bool  # the strategy that the page is about
+    ink: str
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyTable:
+    """A renderable that picks its columns by the width of the console; names are never read as markup."""
+
+    replay: Replay
+    assumptions: bool
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        usual = _USUAL_COLUMNS if options.max_width >= _USUAL else _SLIM_COLUMNS
+        yield _table(self, _WIDE_COLUMNS if options.max_width >= _WIDE else usual)
+
+
+def strategy_table(replay: Replay, *, assumptions: bool = True) -> StrategyTable:
+    """The rows as a table for 80 columns or for 120, with what was assumed below it."""
+    return StrategyTable(replay, assumptions)
+
+
+def strategy_rows(replay: Replay) -> list[StrategyRow]:
+    told = main_strategy(replay)
+    return [
+        StrategyRow(name, _cells(replay, name), name == told, ink)
+        for name, ink in strategy_inks(replay.strategies).items()
+    ]
+
+
+def comparison_sheets(replay: Replay) -> list[Sheet]:
+    """The page's two tables: what each strategy costs, and what it does to jobs and services."""
+    rows = strategy_rows(replay)
+    return [
+        Sheet(
+            caption=caption,
+            over="strategy",
+            columns=columns,
+            rows=[SheetRow(row.strategy, [row.cells[column] for column in columns]) for row in rows],
+        )
+        for caption, columns in (("Cost", _MONEY), ("Effect on jobs and services", _HARM))
+    ]
+
+
+def _table(given: StrategyTable, columns: Sequence[str]) -> Table:
+    table = Table(
+        title=Text(f"{given.replay.stack} on {given.replay.trace}", style="bold"),
+        caption=Text(_caption(given.replay, assumptions=given.assumptions)),
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("strategy", no_wrap=True, vertical="bottom")
+    for heading in (*(_SHORT.get(column, column) for column in columns), "evic-\ntions\nin/out"):
+        table.add_column(heading, justify="right", overflow="fold", vertical="bottom")
+    for row in strategy_rows(given.replay):
+        evictions = f"{row.cells['evictions in window']}/{row.cells['evictions in business hours']}"
+        words = (row.strategy, *(short(row.cells[column]) for column in columns), evictions)
+        table.add_row(*(Text(word) for word in words), style="bold" if row.told else None)
+    return table
+
+
+def _cells(replay: Replay, name: str) -> dict[str, str]:
+    """A dash where a figure is not known or means nothing: a replay may come from an earlier version."""
+    result = replay.strategies[name]
+    known = percentiles(result)
+    return {
+        "node-hours": count(result.node_hours),
+        "dollars": dollars(result.usd),
+        "on demand": dollars(result.usd_on_demand) if result.usd_on_demand or not result.usd else DASH,
+        "with spot": DASH if result.usd_with_spot is None else dollars(result.usd_with_spot),
+        SAVING: _saving(replay, name),
+        "share of attainable": _reached(replay, name),
+        "wait p50": duration(known["p50"]),
+        "wait p95": duration(known["p95"]),
+        "wait p99": duration(known["p99"]) if "p99" in known else DASH,
+        **_harm(result, bound=name == BOUND),
+    }
+
+
+def _harm(result: StrategyResult, *, bound: bool) -> dict[str, str]:
+    """A bound is a sum, not a run: nothing could be interrupted or evicted in it."""
+    said = {
+        "jobs interrupted": count(result.jobs_interrupted),
+        "lost work": duration(result.lost_work_s),
+        "evictions in window": count(result.evictions_in_window),
+        "evictions in business hours": count(result.evictions_in_business_hours),
+    }
+    return dict.fromkeys(said, DASH) if bound else said
+
+
+def _saving(replay: Replay, name: str) -> str:
+    mark = "*" if waits_worse(replay, name) else ""
+    return _optional(replay.strategies[name].saving_vs_fixed_fleet) + mark
+
+
+def _reached(replay: Replay, name: str) -> str:
+    """Only of a saving, and only at a wait that is not worse."""
+    reached = reached_of(replay, name)
+    return DASH if reached is None or reached < 0 or waits_worse(replay, name) else percent(reached)
+
+
+def _optional(share: float | None) -> str:
+    return DASH if share is None else percent(share)
+
+
+def _caption(replay: Replay, *, assumptions: bool) -> str:
+    lines = [
+        f"Covers {coverage_line(replay)}.",
+        f"Replayed: {scope_line(replay)}.",
+        "Savings: relative to the smallest fixed fleet with a p95 wait no longer than that of fixed-flexible.",
+    ]
+    if any(waits_worse(replay, name) for name in replay.strategies):
+        lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")
+    lines.append("Evictions: in the disruption window / in business hours.")
+    attainable = attainable_line(replay)
+    if attainable:
+        lines.append(f"{attainable[0].upper()}{attainable[1:]} of the fixed fleet's dollars.")
+    if assumptions and replay.assumptions:
+        lines += ["Assumed:", *(f"- {assumption}" for assumption in replay.assumptions)]
+    return "\n".join(lines)

@@ -1,0 +1,349 @@
+"""What is allowed and still risky: one warning each, with a stable code."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from ebbtide.labels import NodeKind
+from ebbtide.prices import priced_regions
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import copies, node_of, pod_size, room_on_disk, takes
+from ebbtide.settings.sections.cluster import ClusterKind, SupportType
+from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
+from ebbtide.settings.sections.egress import AWS_AUTHORITIES, authorities
+from ebbtide.settings.sections.eks_versions import STANDARD_SUPPORT_UNTIL
+from ebbtide.settings.sections.exceptions import ended
+from ebbtide.settings.sections.images import DIGEST
+from ebbtide.settings.sections.network import Nat
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.pod_env import EnvVariable
+from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.units.quantities import memory_text
+from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.windows import BusinessHours
+
+EXCEPTIONS_LAST = timedelta(days=366)
+HOLIDAYS_END_SOON = timedelta(days=60)
+SUPPORT_ENDS_SOON = timedelta(days=60)  # an upgrade wants a test on another stack first, and a quiet day
+
+
+_SECRET_NAME = re.compile(r"(^|[-_.])(password|passwd|pwd|passphrase|secret|token|key|credentials?)$", re.IGNORECASE)
+_PUBLIC_NAME = re.compile(r"public[-_.]?key$", re.IGNORECASE)
+_LOGIN = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
+"""A password in an address, as in postgres://name:password@host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """`code` stays the same when the words change; `path` leads to the key, without the namespace."""
+
+    code: str
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}" if self.path else self.text
+
+
+def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Caution, ...]:
+    """The warnings about a valid stack, in the order of the file. `today` defaults to the clock's."""
+    day = today or datetime.now(UTC).date()
+    return (
+        *_about_hours(settings.business_hours.hours(tuple(range(day.year, day.year + 3))), day),
+        *_about_holidays(settings, day),
+        *_about_region(settings),
+        *_about_cluster(settings),
+        *_about_version(settings, day),
+        *_about_controller(settings),
+        *_about_images(settings),
+        *_about_addresses(settings),
+        *_about_a_closed_network(settings),
+        *_about_egress(settings),
+        *_about_readiness(settings),
+        *_about_entrances(settings),
+        *_about_plain_secrets(settings),
+        *_about_disks(settings),
+        *_about_old_names(settings),
+        *_about_pools(settings),
+        *spot_cautions(settings),
+        *_about_exceptions(settings, day),
+    )
+
+
+def _about_hours(hours: BusinessHours, day: date) -> Iterator[Caution]:
+    noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    if hours.next_change(noon) is None:
+        text = "never closed, so budgets never open and flexible workloads pin their nodes"
+        yield Caution("hours.never-closed", "businessHours", text)
+    until = hours.holidays_known_until
+    if until is not None and until - day < HOLIDAYS_END_SOON:
+        text = f"the list ends on {until}; after that, holidays count as working days"
+        yield Caution("holidays.end-soon", "businessHours.holidays", text)
+
+
+def _about_holidays(settings: StackSettings, day: date) -> Iterator[Caution]:
+    calendar = settings.business_hours.holidays
+    if not calendar.open:
+        return
+    bare = settings.business_hours.model_copy(update={"holidays": calendar.model_copy(update={"open": ()})})
+    closed = bare.hours(tuple(range(day.year, day.year + 3))).closed_dates
+    for open_day in calendar.open:
+        if open_day >= day and open_day not in closed:
+            text = f"{open_day} is not a holiday, so this changes nothing"
+            yield Caution("holidays.open-without-effect", "businessHours.holidays.open", text)
+
+
+def _about_region(settings: StackSettings) -> Iterator[Caution]:
+    if settings.cluster.context is None and settings.region not in priced_regions():
+        text = f"no prices are known for this region; there are prices for {', '.join(priced_regions())}"
+        yield Caution("region.no-prices", "aws:region", text)
+
+
+def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
+    cluster = settings.cluster
+    if cluster.kind is not ClusterKind.EKS or STANDARD_SUPPORT_UNTIL[cluster.version] - day > SUPPORT_ENDS_SOON:
+        return
+    until = STANDARD_SUPPORT_UNTIL[cluster.version]
+    what = f"EKS supports {cluster.version} at the usual price until {until}"
+    if cluster.support_type is SupportType.EXTENDED:
+        text = f"{what}; from then on the control plane costs six times as much"
+        yield Caution("kubernetes-version.dear-soon", "cluster.version", text)
+    else:
+        text = f"{what} and upgrades it after that, on a day that EKS chooses; upgrade before that"
+        yield Caution("kubernetes-version.upgraded-soon", "cluster.version", text)
+
+
+def _about_cluster(settings: StackSettings) -> Iterator[Caution]:
+    if settings.cluster.context is not None and settings.cluster.cluster_id is None:
+        text = (
+            "not set, so the stack is deployed to whatever cluster the context leads to; "
+            "ebbtide probe prints the id to write here"
+        )
+        yield Caution("cluster-id.not-set", "cluster.clusterId", text)
+
+
+def _about_controller(settings: StackSettings) -> Iterator[Caution]:
+    image = settings.controller.image
+    if "@sha256:" not in image:
+        which = "the default image" if image == CONTROLLER_IMAGE else "the image"
+        text = f"{which} is not named by digest, so it can change without a change here"
+        yield Caution("image.no-digest", "controller.image", text)
+
+
+def _about_images(settings: StackSettings) -> Iterator[Caution]:
+    sections = {
+        "workloads": settings.workloads,
+        "workers": settings.workers,
+        "jobs": settings.jobs,
+        "cronJobs": settings.cron_jobs,
+    }
+    for section, named in sections.items():
+        for name, entry in named.items():
+            last = entry.image.rpartition("/")[2]
+            if DIGEST not in entry.image and (":" not in last or last.endswith(":latest")):
+                text = "without a version, so two of its pods may run different code"
+                yield Caution("image.no-version", f"{section}.{name}.image", text)
+
+
+def _about_addresses(settings: StackSettings) -> Iterator[Caution]:
+    room, zones = settings.network.nodes_per_zone(), len(settings.cluster.zones)
+    nodes = sum(-(-group.max // zones) for group in settings.node_groups.values())
+    if room is not None and nodes > room:
+        text = (
+            f"a zone has addresses for {room} nodes at most, and the groups may have {nodes} there; "
+            "the block cannot be changed later"
+        )
+        yield Caution("cidr.too-few-addresses", "network.cidr", text)
+
+
+def _about_a_closed_network(settings: StackSettings) -> Iterator[Caution]:
+    """Which registries the network reaches is known to its owner; the images that Ebbtide brings need a mirror."""
+    if settings.network.nat is Nat.NONE and settings.images.registry is None:
+        text = (
+            "with none, nodes pull images only from ECR in their region and from registries that their network "
+            "reaches otherwise; set images.registry to a mirror of the images that Ebbtide brings"
+        )
+        yield Caution("nat.no-mirror", "network.nat", text)
+
+
+def _about_egress(settings: StackSettings) -> Iterator[Caution]:
+    bundle = settings.egress.ca_bundle
+    if bundle is not None and not authorities(bundle) & AWS_AUTHORITIES:
+        text = (
+            "it replaces the list in the images and holds no authority of Amazon's, so calls to AWS that do not pass "
+            "the proxy will fail; append your certificates to the public list"
+        )
+        yield Caution("ca-bundle.without-amazon", "egress.caBundle", text)
+
+
+def _about_readiness(settings: StackSettings) -> Iterator[Caution]:
+    silent = [
+        name
+        for name, workload in settings.workloads.items()
+        if workload.category is Category.FLEXIBLE and not _says_when_ready(workload)
+    ]
+    if silent:
+        yield Caution("workloads.no-readiness-probe", "workloads", no_readiness_text(silent))
+
+
+def _says_when_ready(workload: WorkloadSettings) -> bool:
+    """A port brings a probe of its own; and no pod is ready before its startup probe has succeeded."""
+    return bool(workload.ports or workload.probes.readiness or workload.probes.startup)
+
+
+def no_readiness_text(names: Sequence[str]) -> str:
+    """What is lost without a readiness probe. `minReadySeconds` would not help: budgets count pods that are ready."""
+    return (
+        f"flexible and without a readiness probe: {', '.join(names)}. A pod counts as ready as soon as it has started, "
+        "so outside business hours the next pod may be evicted before this one serves: more than one may be down at "
+        "once. Add probes.readiness, or the ports that it serves, of which the first is then asked"
+    )
+
+
+def _about_plain_secrets(settings: StackSettings) -> Iterator[Caution]:
+    """By the name, or by an address with a login. What stands there is never shown."""
+    for path, pod in _pods(settings):
+        for name, variable in pod.env.items():
+            if _looks_secret(name, variable):
+                text = (
+                    "looks like a secret and stands here as plain text, which everybody reads who may read this file "
+                    "or the pod; keep it in a Secret and write { secret: NAME, key: KEY } here"
+                )
+                yield Caution("env.looks-secret", f"{path}.env.{name}", text)
+
+
+def _looks_secret(name: str, variable: EnvVariable) -> bool:
+    """The path of a file is none, however the variable is called."""
+    value = variable.value or ""
+    if not value or value.startswith("/"):
+        return False
+    named = _SECRET_NAME.search(name) is not None and _PUBLIC_NAME.search(name) is None
+    return named or _LOGIN.search(value) is not None
+
+
+def _pods(settings: StackSettings) -> Iterator[tuple[str, PodSettings]]:
+    named: Mapping[str, Mapping[str, PodSettings]] = {"workloads": settings.workloads, "workers": settings.workers}
+    for section, entries in named.items():
+        yield from ((f"{section}.{name}", pod) for name, pod in entries.items())
+
+
+def _about_disks(settings: StackSettings) -> Iterator[Caution]:
+    """What a scratch volume may hold is a limit and reserves nothing, so the scheduler looks at none of it."""
+    for path, pod in _pods(settings):
+        scratch = sum(volume.scratch or 0 for volume in pod.volumes.values())
+        room = _disk_room(settings, pod)
+        if pod.ephemeral_storage is not None and scratch > pod.ephemeral_storage:
+            text = (
+                f"scratch volumes of {memory_text(scratch)} together, while ephemeralStorage lets the pod take "
+                f"{memory_text(pod.ephemeral_storage)} of the disk: it is evicted before they are full"
+            )
+            yield Caution("scratch.above-limit", f"{path}.volumes", text)
+        elif room is not None and scratch > room * 1024:
+            text = (
+                f"scratch volumes of {memory_text(scratch)} together, while the disk of its node has room for "
+                f"{room}Gi: before they are full the disk is, and pods are evicted; raise diskSize of the node group"
+            )
+            yield Caution("scratch.above-disk", f"{path}.volumes", text)
+
+
+def _disk_room(settings: StackSettings, pod: PodSettings) -> int | None:
+    """GiB on the smallest disk of a node that the pod may come to; None where the nodes are not made here."""
+    rooms = [room_on_disk(group.disk_size) for group in _homes(settings, pod)]
+    return min(rooms, default=None)
+
+
+def _homes(settings: StackSettings, pod: PodSettings) -> Iterator[NodeGroupSettings]:
+    for name, group in settings.node_groups.items():
+        if isinstance(pod, WorkloadSettings):
+            if takes(group, pod):
+                yield group
+        elif isinstance(pod, WorkerSettings) and name == pod.node_group:
+            yield group
+
+
+def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
+    """Workers on spot nodes: their closed budgets refuse the drain (docs/explanation/spot.md)."""
+    for name, pool in settings.workers.items():
+        group = settings.node_groups.get(pool.node_group)
+        if group is not None and group.kind is NodeKind.SPOT:
+            text = (
+                f"{pool.node_group} has spot nodes, whose workers are not told to stop before their node goes: "
+                "EKS asks the budget, which is closed. They take jobs until then, so run only jobs there that may be "
+                "started again (docs/explanation/spot.md)"
+            )
+            yield Caution("spot.workers-not-told", f"workers.{name}.nodeGroup", text)
+
+
+def _about_entrances(settings: StackSettings) -> Iterator[Caution]:
+    """The targets of a load balancer are fixed nodes: see `components.pods.entrance`."""
+    exposed = {name: each.expose for name, each in settings.workloads.items() if each.expose is not None}
+    for name, expose in exposed.items():
+        if expose.public and expose.certificate is None and not expose.sources:
+            text = "open to the whole internet and without a certificate: what it says can be read on the way"
+            yield Caution("expose.public-in-the-clear", f"workloads.{name}.expose", text)
+    fixed = sum(group.min for group in settings.node_groups.values() if group.kind is NodeKind.FIXED)
+    if exposed and fixed < 2:
+        text = (
+            f"load balancers reach {', '.join(exposed)} through the fixed nodes, and there may be one alone: "
+            "while it is replaced nobody gets in"
+        )
+        yield Caution("expose.one-fixed-node", "nodeGroups", text)
+
+
+def _about_old_names(settings: StackSettings) -> Iterator[Caution]:
+    for path, new in settings.renamed_keys:
+        text = f"renamed: write {new}; the old name is read for one release"
+        yield Caution("key.renamed", path, text)
+
+
+def _about_pools(settings: StackSettings) -> Iterator[Caution]:
+    for name, pool in settings.workers.items():
+        if len(pool.source.queues) > 1:
+            text = (
+                "with several queues a job can be in none of them for a moment; the safe worker class closes that gap, "
+                "or give each queue a pool of its own"
+            )
+            yield Caution("source.several-queues", f"workers.{name}.source.queues", text)
+        if pool.source.kind is SourceKind.CELERY:
+            text = (
+                "Redis does not show which Celery worker has a task; without the report hooks of ebbtide-jobs[celery] "
+                "in the image the pool shrinks only when no task runs at all"
+            )
+            yield Caution("source.celery", f"workers.{name}.source", text)
+        if not pool.safe_stop:
+            text = "without a safe stop the pool shrinks only where no job can be lost"
+            yield Caution("safe-stop.none", f"workers.{name}.safeStop", text)
+    yield from _about_room(settings)
+
+
+def _about_exceptions(settings: StackSettings, day: date) -> Iterator[Caution]:
+    for index, given in enumerate(settings.exceptions):
+        if ended(given, day):
+            text = (
+                f"the exception from {given.policy} for {given.resource} ended on {given.until}, so the policy counts "
+                "again; repair the cause, or give the exception a new last day"
+            )
+            yield Caution("exception.ended", f"exceptions[{index}]", text)
+        elif given.until - day > EXCEPTIONS_LAST:
+            text = f"{given.until} is more than a year away; choose a nearer day, and renew it while the reason holds"
+            yield Caution("exception.long", f"exceptions[{index}].until", text)
+
+
+def _about_room(settings: StackSettings) -> Iterator[Caution]:
+    """Each group against all its pools at their max, whole nodes per pool: a bound, exact for pools that fill nodes."""
+    nodes: dict[str, int] = {}
+    for pool in settings.workers.values() if settings.node_groups else ():
+        node = node_of(settings.node_groups[pool.node_group])
+        each = max(1, copies(pod_size(pool), node))
+        nodes[pool.node_group] = nodes.get(pool.node_group, 0) + -(-pool.max // each)
+    for name, needed in nodes.items():
+        most = settings.node_groups[name].max
+        if needed > most:
+            text = (
+                f"{most} nodes, while its worker pools at their max need {needed}; "
+                "jobs will wait although their pool may still grow"
+            )
+            yield Caution("node-group.too-small", f"nodeGroups.{name}.max", text)

@@ -1,0 +1,37 @@
+"""Every pod section of a stack, with the namespace that its pods live in."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.pod_kubernetes import own_namespace
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import NAMESPACE, Category
+
+
+class PodEntry(NamedTuple):
+    path: str  # as messages have it: workloads.api
+    namespace: str
+    pod: PodSettings
+
+
+def namespace_of(name: str, workload: WorkloadSettings) -> str:
+    return own_namespace(name) if workload.starts_pods else NAMESPACE
+
+
+def rolling_pods(settings: StackSettings) -> Iterator[tuple[str, PodEntry, Category]]:
+    """Those that run until somebody ends them, with their name: a job's next pod takes what is there when it starts."""
+    for name, workload in settings.workloads.items():
+        yield name, PodEntry(f"workloads.{name}", namespace_of(name, workload), workload), workload.category
+    for name, pool in settings.workers.items():
+        yield name, PodEntry(f"workers.{name}", WORKER_NAMESPACE, pool), Category.WORKER
+
+
+def every_pod(settings: StackSettings) -> Iterator[PodEntry]:
+    for _, entry, _ in rolling_pods(settings):
+        yield entry
+    for section, jobs in (("jobs", settings.jobs), ("cronJobs", settings.cron_jobs)):
+        for name, job in jobs.items():
+            yield PodEntry(f"{section}.{name}", WORKER_NAMESPACE, job)

@@ -1,0 +1,117 @@
+"""Files that stand beside a stack file and belong to it: `files: { logging.yaml: { file: conf/logging.yaml } }`.
+
+Each is replaced by its text before anything is checked, so whatever reads the settings finds texts alone. Paths lead
+from the stack file's folder and stay in it or below it: what a stack holds is what its folder holds. That is asked of
+the real path, since a link inside may lead out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias, cast
+
+from ebbtide.files import read_file
+from ebbtide.settings.file.problems import Finding, Location, show, value_at
+
+MOST_BYTES = 2**20
+"""Of one file: what a ConfigMap takes. Source: Kubernetes, ValidateConfigMap."""
+
+Beside: TypeAlias = Callable[[str], bytes]
+"""Reads the file at a path from the stack file's folder. Raises OSError."""
+
+_EXAMPLE = "conf/logging.yaml"
+_INSIDE = "a file in the stack file's folder or below it"
+
+
+class Outside(OSError):
+    """The path leads out of the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    code: str
+    found: str
+    wanted: str
+
+
+_OUTSIDE = _Fault("file.outside", "a path that leads out of it", _INSIDE)
+
+
+def files_in(folder: Path) -> Beside:
+    """Of a stack file that lies in this folder."""
+
+    def read(path: str) -> bytes:
+        home = folder.resolve()
+        whole = (home / path).resolve()  # links and all
+        if not whole.is_relative_to(home):
+            raise Outside
+        return read_file(whole, MOST_BYTES)
+
+    return read
+
+
+def no_files(path: str) -> bytes:
+    """Of a stack file that is nowhere yet."""
+    raise FileNotFoundError(path)
+
+
+def with_files(
+    config: Mapping[str, object], sections: tuple[str, ...], read: Beside
+) -> tuple[dict[str, Any], list[Finding]]:
+    """The config with the text of each file in its place, and what is wrong with those that could not be read."""
+    findings: list[Finding] = []
+    replaced: dict[Location, str] = {}
+    for at, path in _named(config, sections):
+        text = _text(read, path)
+        if isinstance(text, str):
+            replaced[at] = text
+        else:
+            findings.append(_finding(at, path, text))
+            replaced[at] = ""  # so that the entry has this one fault
+    return cast("dict[str, Any]", _replaced(config, (), replaced)) if replaced else dict(config), findings
+
+
+def _named(config: Mapping[str, object], sections: tuple[str, ...]) -> Iterator[tuple[Location, str]]:
+    """Where a file is named, and its path."""
+    for section in sections:
+        for name, entry in _entries(config.get(section)):
+            for volume, given in _entries(value_at(entry, ("volumes",))):
+                for file, value in _entries(value_at(given, ("files",))):
+                    path = value_at(value, ("file",))
+                    if isinstance(path, str) and list(cast("Mapping[str, object]", value)) == ["file"]:
+                        yield (section, name, "volumes", volume, "files", file), path
+
+
+def _entries(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        yield from ((str(key), inner) for key, inner in cast("Mapping[object, object]", value).items())
+
+
+def _text(read: Beside, path: str) -> "str | _Fault":
+    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        return _OUTSIDE
+    try:
+        return read(path).decode("utf-8")
+    except Outside:
+        return _OUTSIDE
+    except FileNotFoundError:
+        return _Fault("file.missing", "no such file", _INSIDE)
+    except UnicodeDecodeError:
+        return _Fault("file.not-utf-8", "other bytes", "UTF-8 text")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "an error"
+        return _Fault("file.unreadable", reason, f"a readable file of at most {MOST_BYTES // 2**20} MiB")
+
+
+def _finding(at: Location, path: str, fault: _Fault) -> Finding:
+    found = f"{show(path)}: {fault.found}"
+    return Finding(code=fault.code, at=(*at, "file"), wanted=fault.wanted, found=found, example=_EXAMPLE)
+
+
+def _replaced(value: object, at: Location, texts: Mapping[Location, str]) -> object:
+    if at in texts:
+        return texts[at]
+    if isinstance(value, Mapping):
+        given = cast("Mapping[str, object]", value)
+        return {key: _replaced(inner, (*at, key), texts) for key, inner in given.items()}
+    return value

@@ -1,0 +1,290 @@
+"""A stack file as plain values, each with its line; only what every YAML reader reads the same way gets through.
+
+Refused with a line each: scalars that depend on the version of YAML, keys given twice, anchors and merge keys, tags.
+What may be secret is not looked at: `secure:` values become `SECRET`, other namespaces are passed by.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+import yaml
+from yaml.composer import Composer
+from yaml.resolver import Resolver
+
+from ebbtide.settings.file.problems import SECRET, Location, Problem, path_text, shortened
+from ebbtide.settings.file.scalars import TEXT_TAG, differs, old_tag, read_1_2
+
+OURS = "ebbtide:"
+"""The namespace of the settings; keys of every other one belong to Pulumi and its providers."""
+
+REGION = "aws:region"
+"""The one value of another namespace that is read, and it is not shown either."""
+
+FOREIGN = ("aws:", "pulumi:")
+"""Namespaces whose plain values are passed by; of any other one only secrets are."""
+
+PULUMI_KEYS = ("encryptionsalt", "encryptedkey", "secretsprovider")
+"""Beside `config`, written by `pulumi` itself."""
+
+DEEPEST = 20
+"""Levels of nesting that are read; a sound file has seven. Deeper ones would end in Python's own limit somewhere."""
+
+MOST_VALUES = 50_000
+"""Keys and values that are read, a few seconds' work; 500 pools and as many services have 30,000."""
+
+Lines: TypeAlias = Mapping[Location, int]
+
+
+@dataclass(kw_only=True)
+class StackDocument:
+    """What could be read, and what could not. Values are str, int, float, bool, None, list, dict and `SECRET`."""
+
+    config: dict[str, object] = field(default_factory=dict[str, object])
+    lines: dict[Location, int] = field(default_factory=dict[Location, int])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+def read_document(text: str, file: str) -> StackDocument:
+    """Read a stack file's text. Never raises for what a text can hold: all faults are in `problems`."""
+    try:
+        events: list[yaml.Event] = []
+        odd = next(_odd_nodes(_kept(text, events), file), None)
+        root = None if odd else _Composer(events).get_single_node()
+    except yaml.reader.ReaderError as error:
+        return StackDocument(problems=[_unprintable(error, text, file)])
+    except yaml.YAMLError as error:
+        return StackDocument(problems=[_unreadable(error, file)])
+    return StackDocument(problems=[odd]) if odd else _Reader(file).read(root)
+
+
+def encrypted_values(text: str) -> dict[Location, str]:
+    """What stands behind each `secure:` of a sound file, as Pulumi encrypted it."""
+    reader = _Reader("")
+    reader.read(cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader)))
+    return reader.encrypted
+
+
+class _Reader:
+    """Walks the nodes once, collecting values, lines and problems."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._read = StackDocument()
+        self.encrypted: dict[Location, str] = {}
+
+    def read(self, root: yaml.Node | None) -> StackDocument:
+        if not isinstance(root, yaml.MappingNode):
+            self._problem(
+                "file.form", (), root, wanted="a mapping with config:", found="something else" if root else "nothing"
+            )
+            return self._read
+        config: yaml.Node | None = None
+        for key, node in self._entries(root, ()):
+            if key == "config":
+                config = node
+            elif key not in PULUMI_KEYS:
+                known = ", ".join(("config", *PULUMI_KEYS))
+                self._problem(
+                    "key.unknown",
+                    (key,),
+                    node,
+                    wanted="a known key",
+                    found=f"the key {shortened(key)!r}",
+                    hint=f"known here: {known}",
+                )
+        if not isinstance(config, yaml.MappingNode):
+            found = "nothing" if config is None else "something else"
+            self._problem("file.form", ("config",), config or root, wanted="a mapping of settings", found=found)
+            return self._read
+        for key, node in self._entries(config, ()):
+            self._read.lines[(key,)] = node.start_mark.line + 1
+            if key == REGION and isinstance(node, yaml.ScalarNode):
+                self._read.config[key] = str(node.value)
+            else:
+                ours = key.startswith(OURS) or ":" not in key
+                self._read.config[key] = self._value(node, (key,)) if ours else _passed_by(key, node)
+        return self._read
+
+    def _value(self, node: yaml.Node, at: Location) -> object:
+        self._read.lines.setdefault(at, node.start_mark.line + 1)
+        if _is_secure(node):
+            ((_, value),) = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
+            self.encrypted[at] = str(value.value)
+            return SECRET
+        if isinstance(node, yaml.MappingNode):
+            return {key: self._value(inner, (*at, key)) for key, inner in self._entries(node, at)}
+        if isinstance(node, yaml.SequenceNode):
+            inner_nodes = cast("list[yaml.Node]", node.value)
+            return [self._value(inner, (*at, index)) for index, inner in enumerate(inner_nodes)]
+        return self._scalar(cast("yaml.ScalarNode", node), at)
+
+    def _scalar(self, node: yaml.ScalarNode, at: Location) -> object:
+        text = str(node.value)
+        if node.style is not None or (node.tag == TEXT_TAG and old_tag(text) != TEXT_TAG):
+            return text  # quoted, or tagged as text
+        if node.tag != old_tag(text):
+            self._problem("yaml.tag", at, node, wanted="a plain value", found="a tag", hint="remove the tag")
+        elif differs(text):
+            found = f"{shortened(text)} without quotes, which YAML 1.1 and 1.2 read differently"
+            self._problem(
+                "yaml.ambiguous",
+                at,
+                node,
+                wanted="a value with one meaning",
+                found=found,
+                hint=f'quote it: "{shortened(text)}"',
+            )
+        return read_1_2(text)
+
+    def _entries(self, mapping: yaml.MappingNode, at: Location) -> Iterator[tuple[str, yaml.Node]]:
+        """Each key once, as text, with its value; repeated and unreadable keys become problems."""
+        first_line: dict[str, int] = {}
+        for key_node, value in cast("list[tuple[yaml.Node, yaml.Node]]", mapping.value):
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._problem("yaml.key", at, key_node, wanted="text as a key", found="a collection")
+                continue
+            key, line = str(key_node.value), key_node.start_mark.line + 1
+            self._read.lines[(*at, key)] = line
+            if key in first_line:
+                found = f"the key a second time, first in line {first_line[key]}"
+                self._problem("key.twice", (*at, key), key_node, wanted="each key once", found=found)
+                continue
+            first_line[key] = line
+            if key_node.style is None and differs(key):
+                found = f"the key {shortened(key)} without quotes, which YAML 1.1 and 1.2 read differently"
+                wanted, hint = "a key with one meaning", f'quote it: "{shortened(key)}"'
+                self._problem("yaml.ambiguous", (*at, key), key_node, wanted=wanted, found=found, hint=hint)
+            yield key, value
+
+    def _problem(
+        self, code: str, at: Location, node: yaml.Node | None, *, wanted: str, found: str, hint: str = ""
+    ) -> None:
+        line = None if node is None else node.start_mark.line + 1
+        self._read.problems.append(
+            Problem(code=code, file=self._file, line=line, path=path_text(at), found=found, wanted=wanted, hint=hint)
+        )
+
+
+def _passed_by(key: str, node: yaml.Node) -> object:
+    """Something without content for a value that is none of ours: a secret, or just "a plain value was here"."""
+    return SECRET if key.startswith(FOREIGN) or _is_secure(node) else ""
+
+
+def _is_secure(node: yaml.Node) -> bool:
+    if not isinstance(node, yaml.MappingNode):
+        return False
+    keys = [key.value for key, _ in cast("list[tuple[yaml.Node, yaml.Node]]", node.value)]
+    return keys == ["secure"]
+
+
+def _kept(text: str, events: list[yaml.Event]) -> Iterator[yaml.Event]:
+    """The events of a text, each kept once it was looked at: to read them a second time would take as long again."""
+    for event in cast("Iterator[yaml.Event]", yaml.parse(text, Loader=yaml.SafeLoader)):
+        events.append(event)
+        yield event
+
+
+class _Composer(Composer, Resolver):
+    """Builds the nodes from events that are there already."""
+
+    def __init__(self, events: Sequence[yaml.Event]) -> None:
+        Composer.__init__(self)
+        Resolver.__init__(self)
+        self._events = deque(events)
+
+    def check_event(self, *choices: type[yaml.Event]) -> bool:
+        return bool(self._events) and isinstance(self._events[0], choices)
+
+    def peek_event(self) -> yaml.Event:
+        return self._events[0]
+
+    def get_event(self) -> yaml.Event:
+        return self._events.popleft()
+
+
+def _odd_nodes(events: Iterable[yaml.Event], file: str) -> Iterator[Problem]:
+    """What must be known before the nodes are built.
+
+    Anchors and aliases: Pulumi would resolve them, and a reader of the file would have to as well. Too many levels:
+    each further step goes down them by calling itself.
+    """
+    way = _Way()
+    for count, event in enumerate(events):
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            wanted, hint = "every value written out", "write the value where it is used"
+            found = "an anchor, an alias or a merge"
+            yield Problem(
+                code="yaml.anchor", file=file, line=line, path=way.path(), found=found, wanted=wanted, hint=hint
+            )
+        if count > MOST_VALUES:
+            wanted = f"at most {MOST_VALUES} keys and values"
+            yield Problem(
+                code="file.too-many-values", file=file, line=line, path=way.path(), found="more", wanted=wanted
+            )
+        way.take(event)
+        if way.depth > DEEPEST:
+            found = "a text nested too deeply"
+            yield Problem(
+                code="file.too-deep",
+                file=file,
+                line=line,
+                path=way.path(),
+                found=found,
+                wanted=f"at most {DEEPEST} levels",
+            )
+
+
+class _Way:
+    """The keys that lead to the node that is being read, from the parser's events alone."""
+
+    def __init__(self) -> None:
+        self._keys: list[str | None] = []  # of each open collection the key being read; None between two, "" in lists
+        self._is_mapping: list[bool] = []
+
+    @property
+    def depth(self) -> int:
+        return len(self._keys)
+
+    def path(self) -> str:
+        """The first few keys below `config:`; what is wrong further down is found from there."""
+        return path_text([key for key in self._keys[1:5] if key])
+
+    def take(self, event: yaml.Event) -> None:
+        if isinstance(event, yaml.CollectionEndEvent):
+            self._keys.pop()
+            self._is_mapping.pop()
+            self._end_of_node()
+        elif isinstance(event, yaml.CollectionStartEvent):
+            mapping = isinstance(event, yaml.MappingStartEvent)
+            self._keys.append(None if mapping else "")
+            self._is_mapping.append(mapping)
+        elif isinstance(event, yaml.ScalarEvent) and self._keys and self._keys[-1] is None:
+            self._keys[-1] = str(event.value)
+        elif isinstance(event, yaml.NodeEvent):
+            self._end_of_node()
+
+    def _end_of_node(self) -> None:
+        """After a value comes a key; after a key that is a collection itself, its value, under no name."""
+        if self._keys and self._is_mapping[-1]:
+            self._keys[-1] = "" if self._keys[-1] is None else None
+
+
+def _unprintable(error: yaml.reader.ReaderError, text: str, file: str) -> Problem:
+    """PyYAML tells where such a character stands, but not in which line. The character itself is not shown."""
+    line = text.count("\n", 0, error.position) + 1
+    found, wanted = f"the character U+{ord(text[error.position]):04X}", "text without control characters"
+    return Problem(code="yaml.control-character", file=file, line=line, path="", found=found, wanted=wanted)
+
+
+def _unreadable(error: yaml.YAMLError, file: str) -> Problem:
+    """PyYAML's reason with its line, but never the text around it, which may be a secret."""
+    reason, line = "text that is not YAML", None
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        reason = re.sub(r"'(?!<[a-z ]+>')[^']{2,}'", "…", error.problem or reason)
+    return Problem(code="yaml.form", file=file, line=line, path="", found=reason, wanted="YAML")

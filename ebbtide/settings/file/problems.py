@@ -1,0 +1,138 @@
+"""What is wrong with a stack file, one record per fault, all of them at once.
+
+Secrets never reach a message: only scalars are ever quoted, a `secure:` value is replaced before anything looks at it,
+and passwords inside addresses are masked.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeAlias, cast
+
+Location: TypeAlias = tuple[str | int, ...]
+"""Keys and list positions below `config:`, for example `("ebbtide:workers", "train", "max")`."""
+
+_LONGEST_QUOTE = 60
+_LONGEST_LOOK = 1000  # a login is looked for in no longer text, since that takes the square of the time
+_CREDENTIALS = re.compile(r"(?<=://)\S*@|[^\s/@]+:\S*@(?!sha256:)")  # a login; and no image's tag before its digest
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """Stands where a `secure:` value was. It has no content to leak, only what somebody who saw it found wrong."""
+
+    token_fault: str = ""  # of the password, as the token of a cache
+    key_fault: str = ""  # of the key with which digests are keyed
+
+    def __repr__(self) -> str:
+        return "(a secret)"
+
+
+SECRET = Secret()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A fault inside the settings, before it is known where in which file that is."""
+
+    code: str
+    at: Location
+    wanted: str
+    found: str
+    example: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A fault in a file. `str()` is the line an operator reads; parts that are not known are left out.
+
+    `code` says which fault it is, `subject.fault`; it stays the same when the words change.
+    """
+
+    code: str
+    file: str
+    line: int | None
+    path: str
+    found: str
+    wanted: str
+    example: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        text = f"{where}: {self.path}: " if self.path else f"{where}: "
+        text += f"wanted {self.wanted}, found {self.found}"
+        if self.example:
+            text += f" (for example {self.example})"
+        return one_line(f"{text}; {self.hint}" if self.hint else text)
+
+
+class StackInvalid(Exception):
+    """The stack file cannot be used. `problems` holds every fault; the text has one line for each."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def show(value: object) -> str:
+    """A found value for a message: scalars in short, collections by their kind alone, secrets not at all."""
+    if isinstance(value, Secret):
+        return repr(value)
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = str(value)
+    if len(text) > _LONGEST_LOOK:
+        return f"{len(text)} characters"
+    text = shortened(_CREDENTIALS.sub("…@", text))
+    return repr(text) if isinstance(value, str) else text
+
+
+def shortened(text: str) -> str:
+    """Enough of a text to know it by."""
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
+
+
+def one_line(text: str) -> str:
+    """Nothing in a file may end the line, move the cursor or turn the direction of the text around it."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def path_text(at: Sequence[str | int]) -> str:
+    """`ebbtide:workers.train.source.queues[0]`"""
+    text = ""
+    for part in at:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{shortened(part)}" if text else shortened(part)
+    return text
+
+
+def value_at(root: object, at: Location) -> object:
+    """The value at a location, or None where the way there ends."""
+    for part in at:
+        if isinstance(root, Mapping):
+            root = cast("Mapping[str | int, object]", root).get(part)
+        elif isinstance(root, list | tuple) and isinstance(part, int) and part < len(cast("Sequence[object]", root)):
+            root = cast("Sequence[object]", root)[part]
+        else:
+            return None
+    return root
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """A hint with the nearest known word, or with all of them where none is near; case and hyphens do not count."""
+    plain = {re.sub(r"[-_]", "", name).lower(): name for name in known}
+    near = get_close_matches(re.sub(r"[-_]", "", word).lower(), plain, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {plain[near[0]]}?"
+    return f"known here: {', '.join(known)}" if known else ""

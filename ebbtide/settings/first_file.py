@@ -1,0 +1,160 @@
+"""The stack file that `ebbtide new` writes: a customer's answers, and beside each key why it is there.
+
+The text is put together by hand, since a YAML library would lose the comments. So every value goes through `_plain`,
+which quotes whatever the two versions of YAML could read differently: a queue may be called `on`, and a customer too.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import yaml
+
+from ebbtide.settings import Problem, StackInvalid, parse_stack
+from ebbtide.settings.defaults import filled_groups
+from ebbtide.settings.file.document import read_document
+from ebbtide.settings.file.scalars import differs, read_1_2
+
+WORKERS = 4  # of the first pool, at most: enough to see it grow, and little enough to pay for by mistake
+_CPU, _MEMORY = "4", "16Gi"  # of one worker: a share of the default flexible node, and of the default GPU node
+
+_GROUP_WORDS = {
+    "fixed": "always there: the system's pods, Ebbtide's controller and what must not move",
+    "flexible": "from zero and back to zero: everything else",
+    "gpu": "from zero and back to zero: whatever asks for GPUs",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What a new customer is asked, as it was typed; `problems_of` says what is wrong with it."""
+
+    customer: str
+    timezone: str
+    hours: str  # "mon-thu 08:00-19:00, fri 08:00-17:00", as `ebbtide check` shows a week
+    region: str
+    image: str
+    queue: str
+    longest_job: str
+    gpu: bool
+
+
+def problems_of(answers: Answers, place: str) -> tuple[Problem, ...]:
+    """What the settings say of the file that these answers make; `place` stands where a file's name would."""
+    document = read_document(file_text(answers), place)
+    try:
+        parse_stack(document.config, stack=answers.customer, file=place)
+    except StackInvalid as refused:
+        return (*document.problems, *refused.problems)
+    return tuple(document.problems)
+
+
+def file_text(answers: Answers) -> str:
+    """The whole file, commented."""
+    customer, pool = _plain(answers.customer), _plain(pool_name(answers.queue))
+    return f"""\
+# yaml-language-server: $schema=../docs/stack.schema.json
+# One customer. docs/reference/stack-file.md explains every key, `ebbtide check` finds what is wrong, `ebbtide render`
+# shows what the file would build and cost. Quote times, dates and versions: readers of YAML disagree about bare ones.
+config:
+  # Where everything runs. It cannot be changed later: another region is another cluster.
+  aws:region: {_plain(answers.region)}
+  # The cluster's name, and a tag on whatever is billed. It cannot be changed later either.
+  ebbtide:customer: {customer}
+  # When people work. Inside these hours nothing that runs is moved; outside them nodes empty and leave. A day that is
+  # not named is closed. So are public holidays, once it is said whose: holidays: {{ country: DE, subdivision: BE }}
+  ebbtide:businessHours:
+    timezone: {_plain(answers.timezone)}
+    week:
+{_week(answers.hours)}
+  # min and max are totals over all zones. max is the most that a full queue can cost.
+  ebbtide:nodeGroups:
+{_groups(gpu=answers.gpu)}
+  # Services that stay: fixed ones are never moved, flexible ones outside business hours, one pod at a time.
+  # Without the marks, and with a Secret db-login in the namespace ebbtide, this one runs:
+  # ebbtide:workloads:
+  #   api:
+  #     category: flexible
+  #     image: registry.example.com/ml/api:1
+  #     replicas: 3
+  #     cpu: 1
+  #     memory: 2Gi
+  #     ports: {{ http: 8080 }} # of the container and of a Service called api
+  #     probes: {{ readiness: {{ http: /healthz }} }} # by night the next pod is moved once this one serves again
+  #     env: {{ LOG_LEVEL: info, DB_PASSWORD: {{ secret: db-login, key: password }} }}
+  #     volumes: {{ cache: {{ scratch: 10Gi, at: /cache }} }} # goes with the pod
+  # Pools of workers that grow with their queue and go to zero with it. The key names the Deployment.
+  ebbtide:workers:
+    {pool}:
+      # One queue per pool: between two queues a job can be in neither, and nobody would see it. kind may be celery or
+      # list too.
+      source: {{ kind: rq, queues: [{_plain(answers.queue)}] }}
+      # It must hold ebbtide-jobs[rq], whose worker class the pool runs.
+      image: {_plain(answers.image)}
+      # Workers at most; at least there are none.
+      max: {WORKERS}
+      # Of one worker. Workers that fill a node between them leave nothing of it unused.
+      cpu: {_CPU}
+      memory: {_MEMORY}
+{"      gpu: 1" + chr(10) if answers.gpu else ""}\
+      # No job runs longer. A worker that is told to stop is given this long, so a short guess kills jobs; a long one
+      # keeps a node a little longer.
+      longestJob: {_plain(answers.longest_job)}
+  # On every resource, so that the bill can be split. More keys are welcome.
+  ebbtide:costs:
+    tags: {{ cost-center: {customer} }}
+"""
+
+
+def week_of(text: str) -> dict[str, str]:
+    """`mon-thu 08:00-19:00, fri 08:00-12:00, 13:00-17:00`: an interval without days belongs to the days before it."""
+    week: dict[str, list[str]] = {}
+    days = ""
+    for part in (part.strip() for part in text.split(",")):
+        named, _, interval = part.rpartition(" ")
+        bare = not named and any(letter.isdigit() for letter in part)
+        days = days if bare and days else (named.strip() or part)
+        week.setdefault(days, []).append(interval if named or bare else "")
+    return {days: ", ".join(intervals) for days, intervals in week.items() if days}
+
+
+def pool_name(queue: str) -> str:
+    """The queue's own name where Kubernetes takes it, and otherwise the nearest that it does."""
+    letters = re.sub(r"[^a-z0-9]+", "-", queue.lower()).strip("-")
+    name = letters if letters[:1].isalpha() else f"queue-{letters}"
+    return name.removeprefix("ebbtide-")[:40].strip("-") or "workers"
+
+
+def _week(hours: str) -> str:
+    week = week_of(hours)
+    return "\n".join(f"      {_plain(days)}: {_quoted(text)}" for days, text in week.items()) or "      {}"
+
+
+def _groups(*, gpu: bool) -> str:
+    """Those that would be there anyway, written out so that they can be changed where they are read."""
+    lines: list[str] = []
+    for name, group in filled_groups({}, gpus_wanted=gpu).items():
+        given = {key: value for key, value in cast("Mapping[str, object]", group).items() if key != "kind"}
+        text = ", ".join(f"{key}: {_flow(value)}" for key, value in given.items())
+        lines += [f"    # {_GROUP_WORDS[name]}", f"    {name}: {{ {text} }}"]
+    return "\n".join(lines)
+
+
+def _flow(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_flow(item) for item in cast('list[object]', value))}]"
+    return _plain(value) if isinstance(value, str) else str(value)
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)
+
+
+def _plain(text: str) -> str:
+    """The text as it is where every reader takes it for text, and in quotes otherwise."""
+    safe = _PLAIN.fullmatch(text) and not differs(text) and isinstance(read_1_2(text), str)
+    return text if safe else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return str(yaml.dump(text, default_style='"', allow_unicode=True, width=2**16)).rstrip("\n")

@@ -1,0 +1,274 @@
+"""What a fragment may not change, each with the promise that it would break.
+
+A fragment adds to what Ebbtide renders. Lists grow, mappings gain keys, and what the short keys say stays with them, so
+that a pod is described in one place. Refused are, besides:
+
+- **Placement.** The simulator, the preview and the cluster autoscaler know where a pod may go by its node selector and
+  its category. `schedulerName` is refused too: the autoscaler foresees what the default scheduler does, and no other.
+- **Nights.** A pod that tolerates the taints of a drained node would be put back on it, and a hard spread makes the
+  autoscaler keep a node for a pod that has room elsewhere.
+- **Workers.** Their grace period follows from the longest job, their processes share a namespace, nothing may make one
+  unready, and an ordinary container beside one would end with the SIGTERM while the job goes on (rules EB020, EB023).
+- **Sizes.** Nodes are chosen by what pods ask for, so every further container says what that is.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ebbtide.labels import NODE_GROUP, NODE_KIND
+from ebbtide.settings.file.problems import Finding, Location, show, value_at
+from ebbtide.settings.fragment.restricted import restricted_findings
+from ebbtide.settings.fragment.values import containers, entries_of, inside, mapping
+from ebbtide.units.quantities import read_quantity
+from ebbtide.vocabulary.labels import CATEGORY, Category
+
+OUR_VOLUMES: Mapping[str, str] = {"ebbtide-ca-bundle": "/etc/ebbtide-ca", "redis-authority": "/etc/ebbtide-redis"}
+"""Volumes that Ebbtide gives to pods, and where it mounts them."""
+
+OUR_VARIABLES = frozenset(
+    {
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+        "REDIS_CA_FILE",
+    }
+)
+"""Variables that Ebbtide may give to each container of a pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """What a fragment is judged by. None stands for what could not be read, and then nothing is refused for it."""
+
+    main: str  # what the pod's own container is called
+    category: Category | None
+    minor: str | None = None
+    volumes: frozenset[str] = frozenset()  # that the short keys make
+
+    @property
+    def is_worker(self) -> bool:
+        return self.category is Category.WORKER
+
+
+_HAS_A_KEY: Mapping[str, str] = {
+    "serviceAccountName": "serviceAccount",
+    "serviceAccount": "serviceAccount, beside `pod:`",
+    "automountServiceAccountToken": "kubernetes, which says what a pod may do at the API server",
+    "imagePullSecrets": "ebbtide:images.pullSecrets",
+    "resources": "cpu, memory and gpu",
+}
+_MAIN_HAS_A_KEY: Mapping[str, str] = {
+    "image": "image",
+    "command": "command",
+    "args": "args",
+    "env": "env",
+    "envFrom": "envFrom",
+    "ports": "ports",
+    "resources": "cpu, memory and gpu",
+    "livenessProbe": "probes",
+    "readinessProbe": "probes",
+    "startupProbe": "probes",
+}
+_PLACED = "goes where its node selector and its category lead: the preview and the autoscaler foresee nothing else"
+_LASTS = "runs until it is moved or replaced: the API server takes no other in a Deployment or StatefulSet"
+_PREEMPTS_NONE = (
+    "preempts no other one: a pending pod would push workers out instead of waiting for a node (rule EB016)"
+)
+_SIZED = "asks for what its containers ask for: nodes are chosen by that"
+_REFUSED: Mapping[str, tuple[str, str]] = {
+    "nodeName": ("pod-promise.placement", _PLACED),
+    "schedulerName": ("pod-promise.placement", _PLACED),
+    "schedulingGates": ("pod-promise.placement", _PLACED),
+    "workloadRef": ("pod-promise.placement", _PLACED),
+    "priorityClassName": ("pod-promise.priority", _PREEMPTS_NONE),
+    "priority": ("pod-promise.priority", _PREEMPTS_NONE),
+    "preemptionPolicy": ("pod-promise.priority", _PREEMPTS_NONE),
+    "restartPolicy": ("pod-promise.lasting", _LASTS),
+    "activeDeadlineSeconds": ("pod-promise.lasting", _LASTS),
+    "ephemeralContainers": ("pod-promise.lasting", _LASTS),
+    "overhead": ("pod-promise.size", _SIZED),
+    "resourceClaims": ("pod-promise.size", _SIZED),
+}
+_GRACE = "has its longest job and two minutes to end: the grace period follows from longestJob (rule EB040)"
+_READY = "is never unready: a ReplicaSet removes unready pods first, busy or not (rule EB020)"
+_REFUSED_OF_WORKERS: Mapping[str, tuple[str, str]] = {
+    "terminationGracePeriodSeconds": ("pod-promise.grace", _GRACE),
+    "shareProcessNamespace": (
+        "pod-promise.process-namespace",
+        "shares one process namespace: as PID 1 it would miss a SIGTERM that comes during its imports",
+    ),
+    "readinessGates": ("pod-promise.readiness", _READY),
+}
+_DRAINING = ("node.kubernetes.io/unschedulable", "ToBeDeletedByClusterAutoscaler")
+_SPREAD_KEYS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone", NODE_GROUP)
+_SIZES = ("cpu", "memory", "ephemeral-storage")
+
+
+def promise_findings(fragment: object, facts: PodFacts) -> Iterator[Finding]:
+    """Places are those in the fragment."""
+    for rule in _OF_ALL_PODS:
+        yield from rule(fragment)
+    for rule in _OF_THE_POD:
+        yield from rule(fragment, facts)
+
+
+def _fields(fragment: object, facts: PodFacts) -> Iterator[Finding]:
+    given = mapping(fragment)
+    for key in given.keys() & _HAS_A_KEY.keys():
+        yield _own_key((key,), given[key], _HAS_A_KEY[key])
+    refused = {**_REFUSED, **(_REFUSED_OF_WORKERS if facts.is_worker else {})}
+    who = "a worker" if facts.is_worker else "a pod"
+    for key in given.keys() & refused.keys():
+        code, promise = refused[key]
+        yield _broken(code, (key,), given[key], f"{who} that {promise}")
+
+
+def _node_selector(fragment: object, facts: PodFacts) -> Iterator[Finding]:
+    own = NODE_GROUP if facts.is_worker else NODE_KIND
+    for key, value in mapping(value_at(fragment, ("nodeSelector",))).items():
+        if key in (NODE_KIND, NODE_GROUP):
+            hint = "nodeGroup says which nodes a pool runs on" if facts.is_worker else "category says it"
+            promise = f"a pod that goes to the nodes Ebbtide chose for it, by {own}"
+            yield _broken("pod-promise.placement", ("nodeSelector", key), value, promise, hint)
+
+
+def _categories(fragment: object) -> Iterator[Finding]:
+    """The terms of Ebbtide stay whatever a fragment adds, so what is left to refuse are terms against them."""
+    for at, key, value in inside(value_at(fragment, ("affinity",))):
+        if CATEGORY in (key, value):
+            where: Location = ("affinity", *at, key)
+            promise = "pods of a category beside their own kind, and fixed pods apart from all others"
+            yield _broken("pod-promise.categories", where, value, f"{promise}, which Ebbtide's own terms say")
+
+
+def _spread(fragment: object, facts: PodFacts) -> Iterator[Finding]:
+    for at, each in entries_of(fragment, "topologySpreadConstraints"):
+        how, key = each.get("whenUnsatisfiable"), each.get("topologyKey")
+        if how == "DoNotSchedule" and facts.category not in (None, Category.FIXED):
+            promise = "a spread that is a preference: a hard one keeps nodes at night that have become empty"
+            yield _broken("pod-promise.nights", (*at, "whenUnsatisfiable"), how, promise, "take ScheduleAnyway")
+        elif how == "ScheduleAnyway" and key in _SPREAD_KEYS:
+            yield _broken("pod-promise.spread", (*at, "topologyKey"), key, "another key: this spread is Ebbtide's own")
+
+
+def _tolerations(fragment: object) -> Iterator[Finding]:
+    promise = "a pod that is not put back on a node that is drained or taken away"
+    for at, each in entries_of(fragment, "tolerations"):
+        if each.get("effect", "") not in ("", "NoSchedule"):
+            continue
+        key = each.get("key", "")
+        if not key or key in _DRAINING:
+            hint = "" if key else "name the taint that it is about"
+            yield _broken("pod-promise.nights", (*at, "key"), key or "every key", promise, hint)
+
+
+def _main_container(fragment: object, facts: PodFacts) -> Iterator[Finding]:
+    for at, each in entries_of(fragment, "containers"):
+        for key in each.keys() & {"restartPolicy", "restartPolicyRules"}:
+            yield _broken("pod-promise.lasting", (*at, key), each[key], f"a pod that {_LASTS}")
+        if each.get("name") != facts.main:
+            continue
+        for key in each.keys() & _MAIN_HAS_A_KEY.keys():
+            if not (facts.is_worker and key == "readinessProbe"):  # which has a reason of its own
+                yield _own_key((*at, key), each[key], _MAIN_HAS_A_KEY[key])
+        if facts.is_worker and "lifecycle" in each:
+            yield _broken("pod-promise.grace", (*at, "lifecycle"), each["lifecycle"], f"a worker that {_GRACE}")
+
+
+def _beside_a_worker(fragment: object, facts: PodFacts) -> Iterator[Finding]:
+    if not facts.is_worker:
+        return
+    for at, each in containers(fragment):
+        if "readinessProbe" in each:
+            where = (*at, "readinessProbe")
+            yield _broken("pod-promise.readiness", where, each["readinessProbe"], f"a worker that {_READY}")
+        if at[0] == "containers" and each.get("name") != facts.main:
+            promise = f"{facts.main!r}, or a helper that outlives the worker (rule EB023)"
+            hint = "put it under initContainers, with restartPolicy: Always"
+            yield _broken("pod-promise.helper", (*at, "name"), each.get("name"), promise, hint)
+
+
+def _sizes(fragment: object, facts: PodFacts) -> Iterator[Finding]:
+    for at, each in containers(fragment):
+        if at[0] == "containers" and each.get("name") == facts.main:
+            continue
+        for resource in ("cpu", "memory"):
+            given = [value_at(each, ("resources", kind, resource)) for kind in ("requests", "limits")]
+            if given == [None, None]:
+                where: Location = (*at, "resources", "requests", resource)
+                promise = f"what it asks for in {resource}: nodes are chosen by what pods ask for"
+                example = "{ cpu: 50m, memory: 64Mi }"
+                yield _broken("pod-promise.size", where, None, promise, example=example)
+        yield from _of_resources(each, at)
+
+
+def _of_resources(container: Mapping[str, object], at: Location) -> Iterator[Finding]:
+    for kind in ("requests", "limits"):
+        for resource, amount in mapping(value_at(container, ("resources", kind))).items():
+            if resource not in _SIZES:
+                where: Location = (*at, "resources", kind, resource)
+                promise = f"{', '.join(_SIZES)}: nodes are chosen by these and by the pod's own gpu"
+                yield _broken("pod-promise.size", where, amount, promise)
+    if "claims" in mapping(container.get("resources")):
+        yield _broken("pod-promise.size", (*at, "resources", "claims"), [], f"a pod that {_SIZED}")
+    asked, most = (read_quantity(value_at(container, ("resources", kind, "memory"))) for kind in ("requests", "limits"))
+    if asked is not None and most is not None and asked != most:
+        where = (*at, "resources", "limits", "memory")
+        promise = "the memory that it asks for: so one pod's growth never evicts another"
+        given = value_at(container, ("resources", "limits", "memory"))
+        yield _broken("pod-promise.size", where, given, promise, "leave the limit out: it follows from the request")
+    asked, most = (read_quantity(value_at(container, ("resources", kind, "cpu"))) for kind in ("requests", "limits"))
+    if asked is not None and most is not None and asked > most:
+        where = (*at, "resources", "limits", "cpu")
+        given = value_at(container, ("resources", "limits", "cpu"))
+        yield Finding(code="min.above-max", at=where, wanted="at least what it requests", found=show(given))
+
+
+def _volumes(fragment: object, facts: PodFacts) -> Iterator[Finding]:
+    taken = {*OUR_VOLUMES, *facts.volumes}
+    for at, each in entries_of(fragment, "volumes"):
+        if each.get("name") in taken:
+            yield _broken("pod-promise.volume", (*at, "name"), each["name"], "another name: Ebbtide has this volume")
+    for at, each in containers(fragment):
+        for mount_at, mount in entries_of(each, "volumeMounts"):
+            path = mount.get("mountPath")
+            is_ours = isinstance(path, str) and path.rstrip("/") in OUR_VOLUMES.values()
+            if is_ours or mount.get("name") in OUR_VOLUMES:
+                where: Location = (*at, *mount_at, "mountPath" if is_ours else "name")
+                found = path if is_ours else mount.get("name")
+                yield _broken("pod-promise.volume", where, found, "another one: Ebbtide mounts this by itself")
+
+
+def _variables(fragment: object) -> Iterator[Finding]:
+    for at, each in containers(fragment):
+        for env_at, variable in entries_of(each, "env"):
+            if variable.get("name") in OUR_VARIABLES:
+                promise = "another variable: Ebbtide gives this one, from ebbtide:egress and ebbtide:redis"
+                yield _broken("pod-promise.variable", (*at, *env_at, "name"), variable["name"], promise)
+
+
+def _tokens(fragment: object) -> Iterator[Finding]:
+    for at, volume in entries_of(fragment, "volumes"):
+        for source_at, source in entries_of(volume, "projected", "sources"):
+            token = source.get("serviceAccountToken")
+            if token is not None and not mapping(token).get("audience"):
+                where: Location = (*at, *source_at, "serviceAccountToken", "audience")
+                promise = "an audience: without one it is a token for the API server, which pods do not hold by default"
+                yield _broken("pod-promise.token", where, None, promise, example="vault")
+
+
+def _restricted(fragment: object) -> Iterator[Finding]:
+    for at, found, promise in restricted_findings(fragment):
+        what = f"{promise}: both namespaces enforce the Pod Security level restricted (rule EB028)"
+        yield _broken("pod-promise.restricted", at, found, what)
+
+
+_OF_ALL_PODS = (_categories, _tolerations, _variables, _tokens, _restricted)
+_OF_THE_POD = (_fields, _node_selector, _spread, _main_container, _beside_a_worker, _sizes, _volumes)
+
+
+def _own_key(at: Location, found: object, key: str) -> Finding:
+    return _broken("pod-promise.own-key", at, found, f"it said by the short key {key}, so that it stands in one place")
+
+
+def _broken(code: str, at: Location, found: object, promise: str, hint: str = "", *, example: str = "") -> Finding:
+    return Finding(code=code, at=at, wanted=promise, found=show(found), hint=hint, example=example)

@@ -1,0 +1,319 @@
+"""The sections of a stack file, each read on its own, so that one fault does not hide the others."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from ebbtide.settings.checks.crosschecks import cross_findings
+from ebbtide.settings.checks.draft import (
+    CLUSTER,
+    COSTS,
+    CRON_JOBS,
+    GROUPS,
+    HOURS,
+    JOBS,
+    REDIS,
+    REDIS_PASSWORD,
+    WORKERS,
+    WORKLOADS,
+    draft_of,
+    entries,
+    gpus_wanted,
+)
+from ebbtide.settings.checks.secrets import told_once
+from ebbtide.settings.defaults import REGION as DEFAULT_REGION
+from ebbtide.settings.defaults import filled_groups
+from ebbtide.settings.file.contents import Beside, with_files
+from ebbtide.settings.file.document import FOREIGN, OURS, REGION
+from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show, value_at
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import cheapest_group, disk_holds, gpus_suffice, home_kind, pod_size
+from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.settings.sections.cluster import ClusterSettings
+from ebbtide.settings.sections.controller import ControllerSettings
+from ebbtide.settings.sections.costs import CostSettings
+from ebbtide.settings.sections.egress import EgressSettings
+from ebbtide.settings.sections.exceptions import ExceptionSettings
+from ebbtide.settings.sections.existing import is_existing, misplaced
+from ebbtide.settings.sections.images import ImageSettings
+from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
+from ebbtide.settings.sections.network import NetworkSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.redis import RedisSettings
+from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS, secret_faults, secrets_of
+from ebbtide.settings.sections.types import Name, ShortName
+from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.translation import findings_of
+from ebbtide.vocabulary.labels import Category
+
+CUSTOMER = OURS + "customer"
+NETWORK = OURS + "network"
+IMAGES = OURS + "images"
+EGRESS = OURS + "egress"
+CONTROLLER = OURS + "controller"
+EXCEPTIONS = OURS + "exceptions"
+
+KEYS = (
+    CUSTOMER,
+    HOURS,
+    NETWORK,
+    CLUSTER,
+    GROUPS,
+    IMAGES,
+    EGRESS,
+    REDIS,
+    REDIS_PASSWORD,
+    SECRETS,
+    DIGEST_KEY,
+    CONTROLLER,
+    WORKLOADS,
+    WORKERS,
+    JOBS,
+    CRON_JOBS,
+    COSTS,
+    EXCEPTIONS,
+)
+
+_NAMES: Mapping[str, TypeAdapter[str]] = {
+    GROUPS: TypeAdapter(ShortName),
+    WORKLOADS: TypeAdapter(Name),
+    WORKERS: TypeAdapter(Name),
+    JOBS: TypeAdapter(Name),
+    CRON_JOBS: TypeAdapter(Name),
+}
+
+_CLUSTER_KEYS = frozenset(field.alias or name for name, field in ClusterSettings.model_fields.items())
+
+_REGION = r"[a-z]{2,4}(-[a-z]+)+-[0-9]"
+_OF_PARTITION_AWS = r"(?!cn-)[a-z]{2}-[a-z]+-[0-9]"  # all others but China's have a word more, or four letters
+
+_Section = TypeVar("_Section", bound=BaseModel)
+_Placed = TypeVar("_Placed", WorkerSettings, JobSettings, CronJobSettings)
+
+
+class Sections:
+    """Reads a config mapping section by section. `findings` collects what is wrong."""
+
+    def __init__(self, config: Mapping[str, object], beside: Beside) -> None:
+        plain = {key: without_secrets(value) for key, value in config.items()}
+        self._config, self.findings = with_files(plain, (WORKLOADS, WORKERS, JOBS, CRON_JOBS), beside)
+
+    def settings(self, stack: str) -> StackSettings | None:
+        """The stack; None when something is wrong, and then `findings` says what."""
+        self._refuse_unknown_keys()
+        region, customer = self._region(), self._customer()
+        hours = self._section(HOURS, BusinessHoursSettings, required=True)
+        network = self._section(NETWORK, NetworkSettings)
+        cluster = self._section(CLUSTER, ClusterSettings)
+        images = self._section(IMAGES, ImageSettings)
+        egress = self._section(EGRESS, EgressSettings)
+        redis = self._section(REDIS, RedisSettings)
+        controller = self._section(CONTROLLER, ControllerSettings)
+        costs = self._section(COSTS, CostSettings)
+        exceptions = self._exceptions()
+        workloads = self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS))
+        workers = self._read_all(WORKERS, WorkerSettings, self._pools())
+        jobs = self._read_all(JOBS, JobSettings, self._mapping(JOBS))
+        cron_jobs = self._read_all(CRON_JOBS, CronJobSettings, self._mapping(CRON_JOBS))
+        filled = self._groups()
+        groups = self._read_all(GROUPS, NodeGroupSettings, filled)
+        self.findings += secret_faults(self._config)
+        self.findings = told_once(self.findings, self._config)
+        self._refuse_misplaced_keys()
+        self.findings += cross_findings(draft_of(self._config, filled))
+        if self.findings or not (
+            hours and network and cluster and images and egress and redis and controller and costs and exceptions
+        ):
+            return None
+        return StackSettings(
+            stack=stack,
+            region=region,
+            customer=customer,
+            business_hours=hours,
+            network=network,
+            cluster=cluster,
+            node_groups=groups,
+            images=images,
+            egress=egress,
+            redis=redis,
+            secrets=secrets_of(self._config),
+            controller=controller,
+            workloads=workloads,
+            workers={name: _placed(pool, groups, region) for name, pool in workers.items()},
+            jobs={name: _placed(job, groups, region) for name, job in jobs.items()},
+            cron_jobs={name: _in_zone(_placed(job, groups, region), hours.timezone) for name, job in cron_jobs.items()},
+            costs=costs,
+            exceptions=exceptions.exceptions,
+            renamed_keys=tuple(self._renamed_keys()),
+            redis_password_set=REDIS_PASSWORD in self._config,
+        )
+
+    def _refuse_unknown_keys(self) -> None:
+        """Values are not shown: under a mistyped key one may be a password."""
+        for key, value in self._config.items():
+            if key in KEYS or key.startswith(FOREIGN) or (not key.startswith(OURS) and isinstance(value, Secret)):
+                continue
+            meant = f"did you mean {OURS}{key}?" if OURS + key in KEYS else did_you_mean(key, KEYS)
+            self.findings.append(
+                Finding(code="key.unknown", at=(key,), wanted="a known key", found=f"the key {key!r}", hint=meant)
+            )
+
+    def _refuse_misplaced_keys(self) -> None:
+        """What such a key holds does not matter: it goes."""
+        found = list(misplaced(self._config, cluster_keys=_CLUSTER_KEYS))
+        gone = {finding.at for finding in found}
+        kept = [f for f in self.findings if not any(f.at[:end] in gone for end in range(1, len(f.at) + 1))]
+        self.findings = [*kept, *found]
+
+    def _renamed_keys(self) -> Iterator[tuple[str, str]]:
+        for pool, raw in entries(self._config, WORKERS).items():
+            for old, new in WorkerSettings.renamed.items():
+                if value_at(raw, (old,)) is not None:
+                    yield f"workers.{pool}.{old}", new
+
+    def _region(self) -> str:
+        region = self._config.get(REGION, DEFAULT_REGION)
+        if not isinstance(region, str) or re.fullmatch(_REGION, region) is None:
+            example = "us-east-1"
+            self.findings.append(
+                Finding(
+                    code="region.form", at=(REGION,), wanted="an AWS region", found="another value", example=example
+                )
+            )
+            return DEFAULT_REGION
+        if re.fullmatch(_OF_PARTITION_AWS, region) is None and not is_existing(self._config):
+            self.findings.append(
+                Finding(
+                    code="region.other-partition",
+                    at=(REGION,),
+                    wanted="a region of AWS's commercial partition, the only one whose ARNs begin with arn:aws:",
+                    found="one of China, of a government, of a sovereign cloud or of an isolated one",
+                    example="eu-central-1",
+                    hint="there, make the cluster by other means and name it in ebbtide:cluster, { kind: existing }",
+                )
+            )
+        return region
+
+    def _customer(self) -> str:
+        value = self._config.get(CUSTOMER)
+        try:
+            return TypeAdapter(ShortName).validate_python(value)
+        except ValidationError:
+            self.findings.append(
+                Finding(
+                    code="customer.name",
+                    at=(CUSTOMER,),
+                    wanted="the customer's short name: lower-case letters, digits and hyphens, at most 24 long",
+                    found=show(value),
+                    example="acme",
+                    hint="quote it" if isinstance(value, bool | int | float) else "",
+                )
+            )
+            return ""
+
+    def _section(self, key: str, model: type[_Section], *, required: bool = False) -> _Section | None:
+        if key not in self._config and required:
+            wanted = "this key: the customer's time zone and working hours"
+            example = '{ timezone: Europe/Berlin, week: { mon-fri: "08:00-18:00" } }'
+            self.findings.append(
+                Finding(code="key.missing", at=(key,), wanted=wanted, found="nothing", example=example)
+            )
+            return None
+        return self._read(model, self._config.get(key, {}), (key,))
+
+    def _exceptions(self) -> ExceptionSettings | None:
+        """A list, which a model reads best as its one field; what is wrong stands below the key itself."""
+        held = {"exceptions": self._config.get(EXCEPTIONS, [])}
+        before = len(self.findings)
+        read = self._read(ExceptionSettings, held, ())
+        own = [replace(f, at=(EXCEPTIONS, *f.at[1:])) for f in self.findings[before:]]
+        self.findings[before:] = own
+        return read
+
+    def _pools(self) -> dict[str, object]:
+        if self._config.get(WORKERS, {}) == {}:
+            example = "train: { source: { queues: [train] }, image: …, max: 10, cpu: 4, memory: 16Gi, longestJob: 12h }"
+            self.findings.append(
+                Finding(
+                    code="workers.none",
+                    at=(WORKERS,),
+                    wanted="at least one worker pool",
+                    found="nothing",
+                    example=example,
+                )
+            )
+        return self._mapping(WORKERS)
+
+    def _groups(self) -> dict[str, object]:
+        """None on an existing cluster: its nodes are not made here."""
+        if is_existing(self._config):
+            return {}
+        return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_wanted(self._config))
+
+    def _read_all(self, key: str, model: type[_Section], given: Mapping[str, object]) -> dict[str, _Section]:
+        whole: dict[str, _Section] = {}
+        for name, value in given.items():
+            self._check_name(key, name)
+            entry = self._read(model, value, (key, name))
+            if entry is not None:
+                whole[name] = entry
+        return whole
+
+    def _check_name(self, key: str, name: str) -> None:
+        try:
+            _NAMES[key].validate_python(name)
+        except ValidationError as error:
+            wanted = error.errors(include_url=False)[0]["msg"]
+            self.findings.append(
+                Finding(code="name.form", at=(key, name), wanted=wanted, found=show(name), example="train-large")
+            )
+
+    def _mapping(self, key: str) -> dict[str, object]:
+        value = self._config.get(key, {})
+        if not isinstance(value, Mapping):
+            hint = "leave the key out to have the defaults" if value is None else ""
+            self.findings.append(
+                Finding(code="type.mapping", at=(key,), wanted="a mapping of names", found=show(value), hint=hint)
+            )
+        return entries(self._config, key)
+
+    def _read(self, model: type[_Section], raw: object, at: tuple[str, ...]) -> _Section | None:
+        """Only the file's own spelling is taken: Python's names of the fields would pass here and fail in an editor."""
+        try:
+            return model.model_validate(raw, by_alias=True, by_name=False)
+        except ValidationError as error:
+            self.findings += findings_of(error, model, raw, at)
+            return None
+
+
+def without_secrets(value: object) -> Any:
+    """The same value with `SECRET` in place of every `secure:` mapping."""
+    if isinstance(value, Mapping):
+        given = cast("Mapping[object, object]", value)
+        return SECRET if list(given) == ["secure"] else {key: without_secrets(inner) for key, inner in given.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(inner) for inner in cast("list[object]", value)]
+    return value
+
+
+def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str) -> _Placed:
+    if pool.node_group:
+        return pool
+    size = pod_size(pool)
+    kind = home_kind(Category.WORKER, size.gpu)
+    if not groups:  # an existing cluster, where a set of nodes has the name of the kind
+        return pool.model_copy(update={"node_group": kind.value})
+    suitable = {
+        name: group
+        for name, group in groups.items()
+        if group.kind is kind and disk_holds(group, pool.ephemeral_storage) and gpus_suffice(group, pool)
+    }
+    return pool.model_copy(update={"node_group": cheapest_group(size, suitable, region) or ""})
+
+
+def _in_zone(job: CronJobSettings, timezone: str) -> CronJobSettings:
+    return job if job.timezone else job.model_copy(update={"timezone": timezone})

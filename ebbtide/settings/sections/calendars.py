@@ -1,0 +1,92 @@
+"""Time zones, and public holidays as dates: resolved when the stack is read, so that the controller needs no calendar.
+
+The list ends: with the last year asked for, or sooner where the calendar of a country does. Past its end a day counts
+as an ordinary working day, which protects more than it should and never less.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from difflib import get_close_matches
+from functools import cache
+
+import holidays
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.vocabulary.windows import zone_names
+
+
+def parse_timezone(value: object) -> str:
+    """A zone name of the IANA database."""
+    if not isinstance(value, str) or value not in zone_names():
+        near = _meant(str(value))
+        raise wanted(
+            "timezone.unknown",
+            "an IANA time zone",
+            example="Europe/Berlin",
+            hint=f"did you mean {' or '.join(near)}?" if near else "",
+        )
+    return value
+
+
+def _meant(text: str) -> list[str]:
+    """Cities first: an operator forgets the continent more often than the city."""
+    asked = text.replace(" ", "_").casefold()
+    by_city = [zone for zone in sorted(zone_names()) if "/" in zone and zone.rpartition("/")[2].casefold() == asked]
+    if by_city:
+        return by_city[:2]
+    folded = {zone.casefold(): zone for zone in sorted(zone_names())}
+    return [folded[near] for near in get_close_matches(asked, folded, n=1, cutoff=0.7)]
+
+
+YEARS_AHEAD = 2  # stacks are brought up more often than this
+
+
+@dataclass(frozen=True, slots=True)
+class HolidayList:
+    dates: frozenset[date]
+    known_until: date
+
+
+def coming_years() -> tuple[int, ...]:
+    """The years a list covers by default: this one and the next two."""
+    this_year = datetime.now(UTC).year
+    return tuple(range(this_year, this_year + YEARS_AHEAD + 1))
+
+
+@cache
+def holiday_list(country: str, subdivision: str | None, years: Sequence[int]) -> HolidayList:
+    """All public holidays of the years, substitute days included."""
+    calendar = holidays.country_holidays(country, subdiv=subdivision, years=years)
+    last_year = min(max(years), calendar.end_year)
+    return HolidayList(frozenset(calendar), date(last_year, 12, 31))
+
+
+@cache
+def _countries() -> dict[str, list[str]]:
+    return holidays.list_supported_countries(include_aliases=True)
+
+
+def check_country(country: str) -> str:
+    """The same country; raises the error of a validator when there is no calendar for it."""
+    if country not in _countries():
+        near = get_close_matches(country.upper(), _countries(), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else ""
+        raise wanted("holiday.country", "a country code of two letters", example="DE", hint=hint)
+    return country
+
+
+def check_subdivision(country: str | None, subdivision: str | None) -> None:
+    """Raises the error of a validator when the country, which is a known one, has no such subdivision."""
+    if subdivision is None:
+        return
+    if country is None:
+        raise wanted(
+            "holiday.subdivision-without-country", "a country with its subdivision", example="country: US", at="country"
+        )
+    known = _countries()[country]
+    if subdivision not in known:
+        near = get_close_matches(subdivision.upper(), known, n=1, cutoff=0.5)
+        what = f"a subdivision of {country}: {', '.join(known)}" if known else f"no subdivision: {country} has none"
+        hint = f"did you mean {near[0]}?" if near else ""
+        raise wanted("holiday.subdivision", what, example=known[0] if known else "", hint=hint, at="subdivision")

@@ -1,0 +1,194 @@
+"""The base of every settings model, and what makes one bad field hide nothing else.
+
+Pydantic runs a model's own validators only once every field could be read: with a misspelt key an entry would not be
+told that its `min` lies above its `max`. Here a rule between fields names the fields that it needs, and runs as soon
+as those could be read, whatever is wrong with the others.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, Self, cast, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from ebbtide.settings.file.wanted import WANTED, wanted
+
+
+class Check(NamedTuple):
+    """A rule that takes the values of `fields`, in that order, and raises `wanted` where they contradict each other."""
+
+    fields: tuple[str, ...]
+    rule: Callable[..., None]
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True)
+
+    instead_of: ClassVar[dict[str, str]] = {}
+    """Keys that are refused with more to say than "unknown": planned ones, and ones that live elsewhere."""
+
+    renamed: ClassVar[dict[str, str]] = {}
+    """Former names of keys, which are read for one release. With both names the old one is refused."""
+
+    checks: ClassVar[tuple[Check, ...]] = ()
+    """What the fields must agree on."""
+
+    one_of: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Pairs of keys, of which a file may give only one: the other follows from it."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _every_fault(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            whole = read(given)
+        except ValidationError as error:
+            faults = [*_both_given(cls.one_of, given), *_failing(cls.checks, readable(cls, given))]
+            raise with_faults(error, faults, given) from None
+        faults = [*_both_given(cls.one_of, given), *_failing(cls.checks, vars(whole))]
+        if faults:
+            raise ValidationError.from_exception_data(cls.__name__, [_new(fault, given) for fault in faults])
+        return whole
+
+
+def with_faults(error: ValidationError, faults: Sequence[PydanticCustomError], given: object) -> ValidationError:
+    """The same error with further faults of the same value."""
+    old = [_again(details) for details in error.errors(include_url=False)]
+    return ValidationError.from_exception_data(error.title, [*old, *(_new(fault, given) for fault in faults)])
+
+
+def readable(model: type[BaseModel], given: object) -> dict[str, Any]:
+    """The fields that can be read, each on its own, by their names in Python.
+
+    A key that is left out has its default; of a list there are the entries that can be read.
+    """
+    if not isinstance(given, Mapping):
+        return {}
+    values = cast("Mapping[str, object]", given)
+    read: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        if key not in values:
+            key = next((old for old, new in _renamed(model).items() if new == key), key)
+        if key not in values:
+            if not field.is_required():
+                read[name] = field.get_default(call_default_factory=True, validated_data=read)
+            continue
+        try:
+            read[name] = _reader(model, name).validate_python(values[key], by_alias=True, by_name=False)
+        except ValidationError:
+            if get_origin(field.annotation) is tuple:
+                read[name] = tuple(readable_items(model, name, values[key]).values())
+    return read
+
+
+def _renamed(model: type[BaseModel]) -> Mapping[str, str]:
+    return model.renamed if issubclass(model, Settings) else {}
+
+
+def readable_items(model: type[BaseModel], name: str, given: object) -> dict[int, Any]:
+    """By position, the entries of a list that can be read; `name` is the field that holds the list."""
+    read: dict[int, Any] = {}
+    for index, item in enumerate(cast("list[object]", given) if isinstance(given, list) else ()):
+        try:
+            read[index] = _item_reader(model, name).validate_python(item, by_alias=True, by_name=False)
+        except ValidationError:
+            continue
+    return read
+
+
+@cache
+def _reader(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(model.model_fields[name].rebuild_annotation())
+
+
+@cache
+def _item_reader(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(get_args(model.model_fields[name].annotation)[0])
+
+
+def _failing(checks: Sequence[Check], read: Mapping[str, Any]) -> list[PydanticCustomError]:
+    faults: list[PydanticCustomError] = []
+    for check in checks:
+        if all(name in read for name in check.fields):
+            try:
+                check.rule(*(read[name] for name in check.fields))
+            except PydanticCustomError as fault:
+                faults.append(fault)
+    return faults
+
+
+def _both_given(pairs: Sequence[tuple[str, str]], given: object) -> list[PydanticCustomError]:
+    keys: Mapping[object, object] = cast("Mapping[object, object]", given) if isinstance(given, Mapping) else {}
+    return [
+        wanted("keys.not-both", f"{one} or {other}, not both: one follows from the other", at=one)
+        for one, other in pairs
+        if one in keys and other in keys
+    ]
+
+
+def _new(fault: PydanticCustomError, given: object) -> InitErrorDetails:
+    return InitErrorDetails(type=fault, loc=(), input=given)
+
+
+def _again(details: ErrorDetails) -> InitErrorDetails:
+    """An error as pydantic takes it back; only our own type has to be made anew."""
+    context = details.get("ctx", {})
+    kind = PydanticCustomError(WANTED, "{wanted}", context) if details["type"] == WANTED else details["type"]
+    return InitErrorDetails(type=kind, loc=details["loc"], input=details["input"], ctx=context)
+
+
+def _min_within_max(least: int, most: int) -> None:
+    if least > most:
+        raise wanted("min.above-max", f"at most max, which is {most}", example=str(most), at="min")
+
+
+MIN_WITHIN_MAX = Check(("min", "max"), _min_within_max)
+
+
+def whole_list(rule: Callable[[Sequence[object]], None]) -> WrapValidator:
+    """Applies `rule` to the list, whatever its entries are; the type of what is not a list has its own fault."""
+
+    def check(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        fault = _fault(rule, given)
+        try:
+            items = read(given)
+        except ValidationError as error:
+            raise with_faults(error, [fault] if fault else [], given) from None
+        if fault:
+            raise fault
+        return items
+
+    return WrapValidator(check)
+
+
+def each_once(what: str, example: str) -> WrapValidator:
+    """Refuses a list of texts that holds one of them twice."""
+
+    def rule(items: Sequence[object]) -> None:
+        texts = [item for item in items if isinstance(item, str)]
+        twice = next((text for index, text in enumerate(texts) if text in texts[:index]), None)
+        if twice is not None:
+            raise wanted("list.twice", f"each {what} once", found=f"{twice!r} twice", example=example)
+
+    return whole_list(rule)
+
+
+def _fault(rule: Callable[[Sequence[object]], None], given: object) -> PydanticCustomError | None:
+    if not isinstance(given, list | tuple):
+        return None
+    try:
+        rule(cast("Sequence[object]", given))
+    except PydanticCustomError as fault:
+        return fault
+    return None

@@ -1,0 +1,150 @@
+"""The section of the cluster itself."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field, Strict
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.access import Principal, PrivateRange, PublicRange, at_most_forty, viewers_are_no_admins
+from ebbtide.settings.sections.checked import Check, Settings, each_once, whole_list
+from ebbtide.settings.sections.eks_versions import (
+    KUBERNETES_VERSIONS,
+    AddOnName,
+    AddOnVersion,
+    KubernetesVersion,
+    kube_proxy_follows,
+)
+from ebbtide.settings.sections.existing import ClusterId, ContextName, NodeLabels, context_is_named
+from ebbtide.settings.sections.types import RetentionDays, ShortName, Zone, acted_on
+
+
+class ClusterKind(StrEnum):
+    EKS = "eks"
+    EXISTING = "existing"
+
+
+class SupportType(StrEnum):
+    STANDARD = "standard"
+    EXTENDED = "extended"
+
+
+class ControlPlaneTier(StrEnum):
+    STANDARD = "standard"
+    XL = "tier-xl"
+    XL2 = "tier-2xl"
+    XL4 = "tier-4xl"
+    XL8 = "tier-8xl"
+
+
+def _two_to_four(zones: Sequence[object]) -> None:
+    if len(zones) < 2:
+        raise wanted("zones.too-few", "at least two zones, since EKS asks for two", example="[a, b]")
+    if len(zones) > 4:
+        what = "at most four zones, since each one splits every node group further"
+        raise wanted("zones.too-many", what, found=f"{len(zones)} zones", example="[a, b, c]")
+
+
+class ClusterSettings(Settings):
+    """The cluster itself."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("admins", "viewers"), viewers_are_no_admins),
+        Check(("version", "add_on_versions"), kube_proxy_follows),
+        Check(("kind", "context"), context_is_named),
+    )
+
+    kind: Annotated[ClusterKind, *acted_on("eks", "existing", planned={})] = Field(
+        default=ClusterKind.EKS,
+        description="eks: created by this stack, with its network and nodes; existing: a cluster that is there already",
+        examples=["existing"],
+    )
+    context: ContextName | None = Field(
+        default=None,
+        description="for kind existing: the context in the kubeconfig that pulumi up uses",
+        examples=["onprem-gpu"],
+    )
+    cluster_id: ClusterId | None = Field(
+        default=None,
+        description="for kind existing: the UID of the namespace kube-system; another cluster is refused",
+        examples=['"3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"'],
+    )
+    node_selectors: dict[ShortName, NodeLabels] = Field(
+        default={},
+        description="for kind existing: labels of the nodes for fixed, flexible and gpu pods, and further sets by name",
+        examples=["{ fixed: { pool: services }, gpu: { pool: gpu } }"],
+    )
+    version: KubernetesVersion = Field(
+        default=KUBERNETES_VERSIONS[-1],
+        description="Kubernetes version; text, since 1.30 as a number is 1.3",
+        examples=['"1.35"'],
+    )
+    zones: Annotated[tuple[Zone, ...], each_once("zone", "[a, b]"), whole_list(_two_to_four)] = Field(
+        default=("a", "b"),
+        description="letters of the availability zones; EKS wants two at least for its own network interfaces",
+        examples=["[a, b]"],
+    )
+    public_access: Annotated[
+        tuple[PublicRange, ...], each_once("range", '["203.0.113.0/24"]'), whole_list(at_most_forty)
+    ] = Field(
+        default=(),
+        description="addresses of the internet that may reach the API; without any, only the network itself does",
+        examples=['["203.0.113.0/24"]'],
+    )
+    private_access: Annotated[
+        tuple[PrivateRange, ...], each_once("range", '["10.20.0.0/16"]'), whole_list(at_most_forty)
+    ] = Field(
+        default=(),
+        description="networks of your own, connected to the VPC, that may reach the API: runners, a VPN",
+        examples=['["10.20.0.0/16"]'],
+    )
+    admins: Annotated[tuple[Principal, ...], each_once("principal", "[arn:aws:iam::123456789012:role/platform]")] = (
+        Field(
+            default=(),
+            description="IAM roles or users with all rights; the role that first ran `pulumi up` has them anyway",
+            examples=["[arn:aws:iam::123456789012:role/platform]"],
+        )
+    )
+    viewers: Annotated[tuple[Principal, ...], each_once("principal", "[arn:aws:iam::123456789012:role/support]")] = (
+        Field(
+            default=(),
+            description="IAM roles or users that may look at everything in namespaces but Secrets",
+            examples=["[arn:aws:iam::123456789012:role/support]"],
+        )
+    )
+    log_retention_days: RetentionDays = Field(
+        default=90,
+        description="for how many days the control plane's logs are kept; CloudWatch takes only some numbers",
+        examples=["365"],
+    )
+    deletion_protection: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="whether AWS and Pulumi refuse to delete the cluster; set false and bring that up before a destroy",
+        examples=["false"],
+    )
+    support_type: SupportType = Field(
+        default=SupportType.STANDARD,
+        description="extended: stay on a version past its standard support, at six times the price per hour",
+        examples=["extended"],
+    )
+    zonal_shift: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="whether AWS may shift traffic away from an impaired zone",
+        examples=["false"],
+    )
+    control_plane_tier: ControlPlaneTier = Field(
+        default=ControlPlaneTier.STANDARD,
+        description="standard grows with the load; the others hold capacity ready, at a price per hour",
+        examples=["tier-xl"],
+    )
+    session_manager: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="whether operators may open a shell on nodes with AWS Systems Manager",
+        examples=["true"],
+    )
+    add_on_versions: dict[AddOnName, AddOnVersion] = Field(
+        default={},
+        description="versions of EKS add-ons, instead of the ones that this release pins for the cluster's version",
+        examples=["{ coredns: v1.12.1-eksbuild.2 }"],
+    )

@@ -1,0 +1,143 @@
+"""The section of costs: what estimates assume, and how bills are told apart.
+
+Tags are on every AWS resource, so the rules are those of the strictest service. AWS itself would refuse a wrong one
+too, but resource by resource and halfway through an update.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, TypeAlias, cast
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from ebbtide.prices import PricingAssumption
+from ebbtide.settings.file.problems import show
+from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.sections.checked import Settings
+from ebbtide.vocabulary.labels import PREFIX
+
+MOST_TAGS = 39  # AWS takes 50; ours are six at most, and EKS and the drivers of Kubernetes add up to eight
+
+# Keys that are taken, and by whom: beginnings, and whole ones. Case does not count: it does not to IAM either.
+_BY_AWS: Mapping[str, str] = {"aws:": "AWS keeps that beginning for itself"}
+_OF_DRIVERS = "Kubernetes' drivers and Ebbtide set tags with that beginning"
+_FOR_A_CUSTOMER: Mapping[str, str] = {
+    **_BY_AWS,
+    PREFIX: "Ebbtide sets tags of its own with that beginning",
+    "eks:": "EKS sets tags with that beginning",
+    "kubernetes.io/": _OF_DRIVERS,
+    "k8s.io/": "the autoscaler finds its groups by tags with that beginning",
+    "ebs.csi.aws.com/": _OF_DRIVERS,
+    "node.k8s.amazonaws.com/": _OF_DRIVERS,
+    "cluster.k8s.amazonaws.com/": _OF_DRIVERS,
+}
+_OF_VOLUMES = "the driver of volumes sets it itself, and does not start with it in its settings"
+_WHOLE: Mapping[str, str] = {
+    "Name": "Ebbtide names its resources with it, and IAM takes no second one in other capitals",
+    "KubernetesCluster": "Kubernetes' drivers know their cluster by it",
+    "CSIVolumeName": _OF_VOLUMES,
+    "CSIVolumeSnapshotName": _OF_VOLUMES,
+}
+
+_CHARACTERS = "letters, digits, spaces or + - = . _ : / @"
+_KEY = re.compile(r"[\w +\-=.:/@]{1,128}")
+_VALUE = re.compile(r"[\w +\-=.:/@]{0,256}")
+
+
+def parse_cost_tags(value: object) -> dict[str, str]:
+    """The tags of a customer, which must leave ours alone."""
+    return parse_tags(value, _FOR_A_CUSTOMER, _WHOLE)
+
+
+def parse_tags(
+    value: object, beginnings: Mapping[str, str] = _BY_AWS, whole: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """All tags, or one error that holds every fault of them."""
+    if not isinstance(value, Mapping):
+        raise wanted("type.mapping", "a mapping of tags to their values")
+    tags = {str(key): text for key, text in cast("Mapping[object, object]", value).items()}
+    faults = [*_number_faults(len(tags)), *_twins(tags)]
+    for key, text in tags.items():
+        faults += [*_taken(key, beginnings, whole or {}), *_faults(key, text)]
+    if faults:
+        raise all_of(faults)
+    return cast("dict[str, str]", tags)
+
+
+def _number_faults(number: int) -> Iterator[PydanticCustomError]:
+    if number > MOST_TAGS:
+        yield wanted(
+            "tags.too-many",
+            f"at most {MOST_TAGS} tags",
+            found=str(number),
+            hint="AWS takes 50 on a resource, and Ebbtide and Kubernetes add their own",
+        )
+
+
+def _twins(keys: Iterable[str]) -> Iterator[PydanticCustomError]:
+    first: dict[str, str] = {}
+    for key in keys:
+        other = first.setdefault(key.lower(), key)
+        if other != key:
+            what, found = "keys that differ in more than capitals", f"the key {show(key)} beside {show(other)}"
+            yield wanted("tag-key.same-but-for-capitals", what, found=found, hint="IAM takes them for one key", at=key)
+
+
+def _taken(key: str, beginnings: Mapping[str, str], whole: Mapping[str, str]) -> Iterator[PydanticCustomError]:
+    found = f"the key {show(key)}"
+    for start, why in beginnings.items():
+        if key.lower().startswith(start):
+            yield wanted(
+                "tag-key.reserved-prefix", f"a tag key that does not begin with {start}", found=found, hint=why, at=key
+            )
+    for word, why in whole.items():
+        if key.lower() == word.lower():
+            yield wanted("tag-key.reserved", f"a tag key other than {word}", found=found, hint=why, at=key)
+
+
+def _faults(key: str, value: object) -> Iterator[PydanticCustomError]:
+    if _KEY.fullmatch(key) is None:
+        what = f"a tag key of 1 to 128 {_CHARACTERS}"
+        yield wanted("tag-key.form", what, found=f"the key {show(key)}", hint=_length_hint(key, 128), at=key)
+    if not isinstance(value, str):
+        is_plain = isinstance(value, bool | int | float)
+        yield wanted("type.text", "text", found=show(value), hint="quote it" if is_plain else "", at=key)
+    elif _VALUE.fullmatch(value) is None:
+        what = f"a tag value of up to 256 {_CHARACTERS}"
+        yield wanted("tag-value.form", what, found=show(value), hint=_length_hint(value, 256), at=key)
+
+
+def _length_hint(text: str, most: int) -> str:
+    return f"it has {len(text)}" if len(text) > most else ""
+
+
+# Letters of any alphabet pass, which editors and Python would write as different patterns: so what is refused is named.
+_ASCII_ALLOWED = r"[^\u0000-\u001f!-*,;<>?\[-^`{-\u007f]"
+_PARTS = (*map(re.escape, _FOR_A_CUSTOMER), *(f"{word.lower()}$" for word in _WHOLE))
+_TAKEN = "|".join(re.sub("[a-z]", lambda c: f"[{c[0]}{c[0].upper()}]", part) for part in _PARTS)
+_SCHEMA = {
+    "type": "object",
+    "maxProperties": MOST_TAGS,
+    "propertyNames": {"pattern": rf"^(?!{_TAKEN}){_ASCII_ALLOWED}{{1,128}}$"},
+    "additionalProperties": {"type": "string", "pattern": f"^{_ASCII_ALLOWED}{{0,256}}$"},
+}
+
+CostTags: TypeAlias = Annotated[dict[str, str], BeforeValidator(parse_cost_tags), WithJsonSchema(_SCHEMA)]
+
+
+Hours = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+
+
+class CostSettings(Settings):
+    """What estimates assume, and how bills are told apart."""
+
+    tags: CostTags = Field(default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"])
+    pricing_assumption: PricingAssumption = Field(
+        default=PricingAssumption.ON_DEMAND,
+        description="how hours are thought to be bought: for estimates, never a purchase",
+        examples=["compute-1y-no-upfront"],
+    )
+    expected_node_hours: dict[str, Hours] = Field(
+        default={}, description="node-hours per month by node group, for the estimate", examples=["{ flexible: 2000 }"]
+    )

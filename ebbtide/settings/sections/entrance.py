@@ -1,0 +1,165 @@
+"""How calls from outside the cluster reach a workload: an Ingress, or a load balancer of its own.
+
+An Ingress is served by a controller that the cluster has: Ebbtide brings none. `expose` needs nothing in the cluster,
+and works on EKS alone, where AWS's own controller makes a network load balancer for it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.pod import LabelKey
+from ebbtide.settings.sections.pod_env import ObjectName
+from ebbtide.settings.sections.pod_probes import PortName, PortNumber
+
+_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+HOST = rf"^(?=.{{1,253}}$)(\*\.)?{_LABEL}(\.{_LABEL})*$"
+CERTIFICATE = r"^arn:aws[a-z-]*:acm:([a-z]{2}(-[a-z]+)+-\d):\d{12}:certificate/[-0-9a-zA-Z]+$"
+_RANGE = r"^\d{1,3}(\.\d{1,3}){3}/\d{1,2}$"
+_NO_PATH = ("//", "/./", "/../", "%2f", "%2F")
+_NO_END = ("/..", "/.")
+
+TLS_PORT = 443
+
+
+def _host(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(HOST, value) is None or re.fullmatch(r"[0-9.]+", value):
+        what = "a DNS name in lower case, of which the first part may be *"
+        raise wanted("ingress.host", what, example="api.example.com")
+    return value
+
+
+def _path(value: object) -> str:
+    """What the API server takes as a prefix."""
+    text = value if isinstance(value, str) else ""
+    plain = text.startswith("/") and text.isprintable() and not set(text) & set(" ?#")
+    if not plain or any(part in text for part in _NO_PATH) or text.endswith(_NO_END):
+        what = "the beginning of a URL's path: from /, without // and /../, a query or spaces"
+        raise wanted("ingress.path", what, example="/api")
+    return text
+
+
+def _certificate(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(CERTIFICATE, value) is None:
+        example = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+        raise wanted("expose.certificate", "the ARN of a certificate in AWS Certificate Manager", example=example)
+    return value
+
+
+def _source(value: object) -> str:
+    try:
+        block = IPv4Network(value) if isinstance(value, str) and re.fullmatch(_RANGE, value) else None
+    except ValueError:
+        block = None
+    if block is None:
+        what = "a block of IPv4 addresses, by its first one"
+        raise wanted("expose.source", what, example='"203.0.113.0/24"')
+    return str(block)
+
+
+Host: TypeAlias = Annotated[str, BeforeValidator(_host), WithJsonSchema({"type": "string", "pattern": HOST})]
+UrlPath: TypeAlias = Annotated[str, BeforeValidator(_path), WithJsonSchema({"type": "string", "pattern": "^/"})]
+Certificate: TypeAlias = Annotated[
+    str, BeforeValidator(_certificate), WithJsonSchema({"type": "string", "pattern": CERTIFICATE})
+]
+Source: TypeAlias = Annotated[str, BeforeValidator(_source), WithJsonSchema({"type": "string", "pattern": _RANGE})]
+
+
+class Ingress(Settings):
+    """An Ingress with one host and path."""
+
+    host: Host = Field(description="the DNS name; `*.` takes the place of one part", examples=["api.example.com"])
+    path: UrlPath = Field(default="/", description="what the path of a URL begins with", examples=["/api"])
+    port: PortName | None = Field(
+        default=None, description="a port of the workload, by name; default: its first", examples=["http"]
+    )
+    tls: ObjectName | None = Field(
+        default=None, description="the Secret with the certificate, `tls.crt` and `tls.key`", examples=["api-tls"]
+    )
+    class_: ObjectName | None = Field(
+        alias="class",
+        default=None,
+        description="the IngressClass, which says what controller serves it; default: the cluster's default",
+        examples=["nginx"],
+    )
+    annotations: dict[LabelKey, Annotated[str, Strict()]] = Field(
+        default={},
+        description="what its controller reads besides",
+        examples=["{ nginx.ingress.kubernetes.io/proxy-body-size: 64m }"],
+    )
+
+
+class Expose(Settings):
+    """A network load balancer in front of one port. On EKS alone."""
+
+    port: PortName | None = Field(
+        default=None, description="a port of the workload, by name; default: its first", examples=["http"]
+    )
+    public: Annotated[bool, Strict()] = Field(
+        default=False, description="whether the internet reaches it; false: private addresses alone", examples=["true"]
+    )
+    certificate: Certificate | None = Field(
+        default=None,
+        description="a certificate in AWS Certificate Manager, with which the load balancer ends TLS",
+        examples=["arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
+    )
+    listen: PortNumber | None = Field(
+        default=None,
+        description="the load balancer's port; default: 443 with a certificate, else the port's own number",
+        examples=["443"],
+    )
+    sources: tuple[Source, ...] = Field(
+        default=(),
+        description="who may call, by address; default: everybody where it is public, else private addresses",
+        examples=['["203.0.113.0/24"]'],
+    )
+
+    def listens_on(self, ports: Mapping[str, int]) -> int:
+        own = TLS_PORT if self.certificate is not None else ports[entrance_port(ports, self.port)]
+        return own if self.listen is None else self.listen
+
+
+def entrance_port(ports: Mapping[str, int], named: str | None) -> str:
+    """The name of the port that an entrance leads to."""
+    return next(iter(ports)) if named is None else named
+
+
+def _is_there(key: str, ports: Mapping[str, int], given: Ingress | Expose | None) -> None:
+    if given is None or (ports and given.port is None) or given.port in ports:
+        return
+    known = ", ".join(ports)
+    what = f"one of the ports of this workload: {known}" if known else "a port of this workload, under `ports`"
+    raise wanted(
+        "entrance.no-such-port",
+        what,
+        found="no port" if given.port is None else repr(given.port),
+        example=next(iter(ports), "ports: { http: 8080 }"),
+        at=key if given.port is None else (key, "port"),
+    )
+
+
+def _ingress_port(ports: Mapping[str, int], ingress: Ingress | None) -> None:
+    _is_there("ingress", ports, ingress)
+
+
+def _expose_port(ports: Mapping[str, int], expose: Expose | None) -> None:
+    _is_there("expose", ports, expose)
+
+
+ENTRANCE_CHECKS: Sequence[Check] = (
+    Check(("ports", "ingress"), _ingress_port),
+    Check(("ports", "expose"), _expose_port),
+)
+
+
+def load_balancer_name(workload: str, expose: Expose) -> str:
+    """Of its Service. A load balancer cannot change sides, so each side has a name: a change makes another one."""
+    return f"{workload}-{'public' if expose.public else 'entrance'}"
+
+
+LOAD_BALANCER_ENDINGS = ("-entrance", "-public")

@@ -1,0 +1,83 @@
+"""The section of exceptions: which policy does not count for which resource, why, and until when.
+
+An exception ends by itself. A stack file that was valid stays valid when its date has passed, since an `up` in an
+emergency must not fail over it: `check` warns, and the policy counts again.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ebbtide.settings.file.problems import show, value_at
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Settings, whole_list
+from ebbtide.settings.sections.types import DateText
+
+POLICY_IDS = tuple(f"EB{number:03}" for number in range(1, 44))
+"""All rules of `ebbtide.policies`, which this package may not import; a test holds both to each other."""
+
+_REASON_EXAMPLE = "the vendor's licence binds it to one copy"
+
+
+def _policy(value: object) -> str:
+    if not isinstance(value, str) or value not in POLICY_IDS:
+        what = f"a policy from {POLICY_IDS[0]} to {POLICY_IDS[-1]}"
+        raise wanted("exception.policy", what, example="EB019", hint="docs/reference/policies.md lists them")
+    return value
+
+
+def _stated(what: str, example: str) -> BeforeValidator:
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise wanted("exception.form", what, example=example)
+        return value.strip()
+
+    return BeforeValidator(parse)
+
+
+_TEXT = WithJsonSchema({"type": "string", "minLength": 1})
+PolicyId: TypeAlias = Annotated[
+    str, BeforeValidator(_policy), WithJsonSchema({"type": "string", "enum": list(POLICY_IDS)})
+]
+
+
+class PolicyException(Settings):
+    """A policy that does not count for one resource, for a while."""
+
+    policy: PolicyId = Field(description="the policy's id", examples=["EB019"])
+    resource: Annotated[str, _stated("the name of a resource, as the preview shows it", "api"), _TEXT] = Field(
+        description="its name as the preview shows it: api, ebbtide/api or Deployment ebbtide/api", examples=["api"]
+    )
+    reason: Annotated[str, _stated("the reason, which the preview shows", _REASON_EXAMPLE), _TEXT] = Field(
+        description="why this is acceptable; the preview shows it", examples=[_REASON_EXAMPLE]
+    )
+    until: DateText = Field(description="its last day, in UTC", examples=['"2027-01-31"'])
+
+
+def _each_once(exceptions: Sequence[object]) -> None:
+    pairs = [(value_at(given, ("policy",)), value_at(given, ("resource",))) for given in exceptions]
+    twice = next((pair for index, pair in enumerate(pairs) if None not in pair and pair in pairs[:index]), None)
+    if twice is not None:
+        found = f"{show(twice[0])} for {show(twice[1])} twice"
+        raise wanted(
+            "exception.twice",
+            "one exception for each policy and resource",
+            found=found,
+            hint="keep the one that counts",
+        )
+
+
+class ExceptionSettings(Settings):
+    """The section, which is a list."""
+
+    exceptions: Annotated[tuple[PolicyException, ...], whole_list(_each_once)] = Field(
+        default=(),
+        description="policies that do not count for a resource, each with a reason and a last day",
+        examples=['[{ policy: EB019, resource: api, reason: "…", until: "2027-01-31" }]'],
+    )
+
+
+def ended(given: PolicyException, today: date) -> bool:
+    return given.until < today

@@ -1,0 +1,173 @@
+"""A cluster that is there already: which keys have a meaning on it, which on one of EKS, and where its pods go.
+
+A key that would do nothing is refused, not ignored: whoever writes `version` beside `kind: existing` believes that it
+is upgraded here. Whether a key is there, and not what it says, is the question, so this looks at the raw file.
+
+Nodes of an existing cluster carry whatever labels their owner gave them. `nodeSelectors` names sets of nodes by them:
+`fixed`, `flexible` and `gpu` are where pods of that kind go by themselves, and any other name is for a pool's
+`nodeGroup`. A set that is not named takes any node, and there the anti-affinity of fixed pods alone keeps the
+categories apart.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, TypeAlias, cast
+
+from pydantic import BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from ebbtide.labels import NodeKind
+from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show, value_at
+from ebbtide.settings.file.wanted import all_of, wanted
+
+CLUSTER = "ebbtide:cluster"
+REDIS = "ebbtide:redis"
+EXISTING = "existing"
+
+ON_EXISTING = ("context", "clusterId", "nodeSelectors")
+"""Keys of the cluster's section that only an existing cluster has."""
+
+_MADE_BY_OTHERS: Mapping[str, str] = {
+    "ebbtide:network": "so is its network",
+    "ebbtide:nodeGroups": "so are its nodes; cluster.nodeSelectors says which ones pods go to",
+    "ebbtide:costs": "what its nodes cost is not known, and it has no AWS resources to tag",
+}
+_NOT_HERE = "this key left out, since the cluster is there already"
+
+_LABEL_PREFIX = r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
+_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_UID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+def parse_labels(value: object) -> dict[str, str]:
+    """Labels that a node must have, all of them; or one error that holds every fault."""
+    if not isinstance(value, Mapping) or not value:
+        raise wanted("node-labels.type", "the labels of the nodes", example="{ node-role.example.com/pool: batch }")
+    labels = {str(key): text for key, text in cast("Mapping[object, object]", value).items()}
+    if faults := [fault for label in labels.items() for fault in _label_faults(*label)]:
+        raise all_of(faults)
+    return cast("dict[str, str]", labels)
+
+
+def _label_faults(key: str, value: object) -> Iterator[PydanticCustomError]:
+    if re.fullmatch(_LABEL_PREFIX + _LABEL_NAME, key) is None:
+        yield wanted(
+            "node-labels.key",
+            "a label's key as Kubernetes writes it",
+            found=f"the key {show(key)}",
+            example="pool",
+            at=key,
+        )
+    if not isinstance(value, str):
+        is_plain = isinstance(value, bool | int | float)
+        yield wanted("type.text", "text", found=show(value), hint="quote it" if is_plain else "", at=key)
+    elif re.fullmatch(f"({_LABEL_NAME})?", value) is None:
+        yield wanted(
+            "node-labels.value", "a label's value as Kubernetes writes it", found=show(value), example="batch", at=key
+        )
+
+
+def parse_context(value: object) -> str:
+    """The name of a kubeconfig's context; clouds put colons, slashes and @ into it."""
+    if not isinstance(value, str) or re.fullmatch(r"[^\s\x00-\x1f]{1,253}", value) is None:
+        raise wanted("context.form", "the name of a context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS)
+    return value
+
+
+_CONTEXTS = "kubectl config get-contexts lists them"
+
+
+def parse_cluster_id(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_UID, value) is None:
+        example = "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"
+        raise wanted(
+            "cluster-id.form", "the UID of the namespace kube-system", example=example, hint="ebbtide probe prints it"
+        )
+    return value
+
+
+NodeLabels: TypeAlias = Annotated[
+    dict[str, str],
+    BeforeValidator(parse_labels),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"pattern": f"^{_LABEL_PREFIX}{_LABEL_NAME}$"},
+            "additionalProperties": {"type": "string", "pattern": f"^({_LABEL_NAME})?$"},
+        }
+    ),
+]
+ContextName: TypeAlias = Annotated[
+    str, BeforeValidator(parse_context), WithJsonSchema({"type": "string", "pattern": r"^\S{1,253}$"})
+]
+ClusterId: TypeAlias = Annotated[
+    str, BeforeValidator(parse_cluster_id), WithJsonSchema({"type": "string", "pattern": f"^{_UID}$"})
+]
+
+
+def context_is_named(kind: str, context: str | None) -> None:
+    """Never the current one: that is whichever its owner used last."""
+    if kind == EXISTING and context is None:
+        raise wanted(
+            "context.missing", "the context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS, at="context"
+        )
+
+
+def is_existing(config: Mapping[str, object]) -> bool:
+    return value_at(config, (CLUSTER, "kind")) == EXISTING
+
+
+def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> Iterator[Finding]:
+    """The keys that mean nothing on this kind of cluster. `cluster_keys` are all that its section may have."""
+    section = config.get(CLUSTER)
+    given = [str(key) for key in cast("Mapping[object, object]", section)] if isinstance(section, Mapping) else []
+    if not is_existing(config):
+        for key in given if value_at(config, (CLUSTER, "kind")) in (None, "eks") else ():
+            if key in ON_EXISTING:
+                yield _unwanted(
+                    "key.of-existing-cluster",
+                    (CLUSTER, key),
+                    "kind: existing beside this key",
+                    "EKS clusters are made here",
+                )
+        return
+    for key, why in _MADE_BY_OTHERS.items():
+        if key in config:
+            yield _unwanted("key.not-on-existing-cluster", (key,), _NOT_HERE, why)
+    if value_at(config, (REDIS, "keepOnDestroy")) is not None:
+        yield _unwanted(
+            "key.not-on-existing-cluster",
+            (REDIS, "keepOnDestroy"),
+            _NOT_HERE,
+            "the storage class of its volume decides that",
+        )
+    for key in given:
+        if key in cluster_keys - {"kind", *ON_EXISTING}:
+            yield _unwanted(
+                "key.not-on-existing-cluster", (CLUSTER, key), _NOT_HERE, "that is decided by whoever runs the cluster"
+            )
+
+
+def _unwanted(code: str, at: Location, what: str, why: str) -> Finding:
+    return Finding(code=code, at=at, wanted=what, found="the key", hint=why)
+
+
+def unknown_nodes(at: Location, node_group: str | None, sets: Mapping[str, object]) -> Iterator[Finding]:
+    """What is wrong with the set of nodes that a pool or a job names."""
+    known = tuple(dict.fromkeys([*sets, NodeKind.FLEXIBLE.value, NodeKind.GPU.value]))
+    if node_group == NodeKind.FIXED:
+        hint = "fixed pods let no worker onto their nodes, so it would stay pending"
+        yield Finding(
+            code="nodes.fixed",
+            at=at,
+            wanted="a set of nodes without fixed pods",
+            found="'fixed'",
+            example="flexible",
+            hint=hint,
+        )
+    elif node_group and node_group not in known:
+        what = "a name in cluster.nodeSelectors"
+        yield Finding(
+            code="nodes.unknown", at=at, wanted=what, found=repr(node_group), hint=did_you_mean(node_group, known)
+        )

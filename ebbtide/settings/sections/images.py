@@ -1,0 +1,83 @@
+"""The section of images: where they are pulled from, and with which right.
+
+Digests are not filled in here: a digest that nobody has looked up on the registry would be a guess. `requireDigests`
+makes their absence an error, and the other keys are the place to give them for the images that Ebbtide brings.
+"""
+
+import re
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Settings, each_once
+from ebbtide.settings.sections.types import Image
+
+DIGEST = "@sha256:"
+
+_REGISTRY = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$"
+_OBJECT_NAME = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
+
+
+def _parse_registry(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_REGISTRY, value) is None:
+        text = value if isinstance(value, str) else ""
+        hint = "leave out the scheme" if "://" in text else ""
+        if "@" in text:  # it is not shown: before the sign may stand a password
+            raise wanted(
+                "registry.login", "a registry", found="an address with a login", hint="logins belong into pull secrets"
+            )
+        raise wanted("registry.form", "a registry, with a path if need be", example="mirror.example.com/hub", hint=hint)
+    return value
+
+
+def _parse_secret_name(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_OBJECT_NAME, value) is None:
+        hint = "only the name: the secret itself is made with kubectl create secret docker-registry"
+        raise wanted("pull-secret.name", "the name of a Kubernetes Secret", example="regcred", hint=hint)
+    return value
+
+
+_Registry: TypeAlias = Annotated[
+    str, BeforeValidator(_parse_registry), WithJsonSchema({"type": "string", "pattern": _REGISTRY})
+]
+_SecretName: TypeAlias = Annotated[
+    str, BeforeValidator(_parse_secret_name), WithJsonSchema({"type": "string", "pattern": _OBJECT_NAME})
+]
+
+
+class ImageSettings(Settings):
+    """Where images come from."""
+
+    registry: _Registry | None = Field(
+        default=None,
+        description="a mirror for the images that Ebbtide brings; the path below it begins with the upstream's host. "
+        "Images that this file names are pulled from where it says",
+        examples=["mirror.example.com/hub"],
+    )
+    pull_secrets: Annotated[tuple[_SecretName, ...], each_once("pull secret", "[regcred]")] = Field(
+        default=(),
+        description="names of pull secrets for every pod; each must exist in the namespaces ebbtide, ebbtide-workers "
+        "and kube-system",
+        examples=["[regcred]"],
+    )
+    require_digests: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="refuse every image that is not named by digest, those that Ebbtide brings included",
+        examples=["true"],
+    )
+    redis: Image | None = Field(
+        default=None,
+        description="the image of the Redis in the cluster; default: this release's choice of Valkey",
+        examples=["registry.example.com/valkey/valkey:8.1"],
+    )
+    autoscaler: Image | None = Field(
+        default=None,
+        description="the image of the cluster autoscaler, of the cluster's minor version; default: the release for it",
+        examples=["registry.example.com/autoscaling/cluster-autoscaler:v1.35.2"],
+    )
+    device_plugin: Image | None = Field(
+        default=None,
+        description="the image of NVIDIA's device plugin; default: this release's",
+        examples=["registry.example.com/nvidia/k8s-device-plugin:v0.17.4"],
+    )

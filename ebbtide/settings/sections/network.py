@@ -1,0 +1,216 @@
+"""The section of the network: a VPC of the stack's own with its ways out, or one that is there already.
+
+A given VPC belongs to somebody else, who decides about its gateways, endpoints and logs: those keys contradict it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from ipaddress import IPv4Network
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.types import ZONE_LETTERS, RetentionDays, parse_zone
+from ebbtide.units.addresses import PRIVATE
+
+CALLED: Mapping[str, str] = {
+    "ec2": "a node finds its own name; the network and volume add-ons attach interfaces and volumes",
+    "ecr.api": "the node proves who it is to the image registry",
+    "ecr.dkr": "the node pulls images; their layers come from S3, through the gateway endpoint",
+    "eks": "the cluster autoscaler reads what an empty node group would look like",
+    "eks-auth": "pods get their roles by Pod Identity",
+    "sts": "whoever takes a role, and `aws eks get-token` run inside the network",
+    "autoscaling": "the cluster autoscaler reads and resizes groups",
+    "logs": "agents that ship logs to CloudWatch",
+}
+"""The services of AWS that a cluster's nodes and system pods call: what a network without a way out must still reach.
+
+Source: "Deploy private clusters with limited internet access", awsdocs/amazon-eks-user-guide,
+`latest/ug/clusters/private-clusters.adoc`. Two things of that page are not followed:
+
+- Load balancers have an endpoint there. The only caller inside the VPC would be a load balancer controller, and Ebbtide
+  installs none.
+- It wants the cluster autoscaler's built-in list of instance types, from when the autoscaler read a price list on the
+  internet. It asks EC2 since. (Source: kubernetes/autoscaler, `cluster-autoscaler/cloudprovider/aws/aws_util.go`.)
+"""
+
+FOR_SHELLS = ("ssm", "ssmmessages")
+"""For shells on nodes. `ec2messages` is for agents before 3.3.40 alone, older than the AMIs of any version we run.
+(Source: AWS Systems Manager user guide, "Improve the security of EC2 instances by using VPC endpoints".)"""
+
+
+def called_services(*, session_manager: bool) -> tuple[str, ...]:
+    """By the last part of their endpoint's name."""
+    return (*CALLED, *(FOR_SHELLS if session_manager else ()))
+
+
+DEFAULT_CIDR = "10.0.0.0/16"
+LARGEST, SMALLEST = 16, 20
+"""Prefix lengths of a VPC: AWS takes none larger, and a smaller one has no room for the pods of every zone."""
+
+ZONES_SHARE = 16
+"""Each zone's private subnet is this part of the VPC: room for eight zones, half of it private."""
+
+KEPT_BY_AWS = 5  # of each subnet
+ADDRESSES_PER_NODE = 17
+"""At least: one of its own, and a block of sixteen for its pods, since addresses come by the block."""
+
+_PRIVATE = tuple(map(IPv4Network, PRIVATE))
+_PRIVATE_PATTERN = r"^(10\.\d{1,3}|172\.(1[6-9]|2\d|3[01])|192\.168)\.\d{1,3}\.\d{1,3}/(1[6-9]|20)$"
+_VPC_ID, _SUBNET_ID = (rf"^{kind}-[0-9a-f]{{8}}([0-9a-f]{{9}})?$" for kind in ("vpc", "subnet"))
+
+
+class Nat(StrEnum):
+    NONE = "none"
+    SINGLE = "single"
+    PER_ZONE = "per-zone"
+
+
+def parse_cidr(value: object) -> str:
+    """The addresses of the VPC, kept as text."""
+    what, example = f"a block of private addresses from /{LARGEST} to /{SMALLEST}", f'"{DEFAULT_CIDR}"'
+    try:
+        block = IPv4Network(value, strict=False) if isinstance(value, str) and "/" in value else None
+    except ValueError:
+        block = None
+    if block is None:
+        raise wanted("cidr.form", what, example=example)
+    if not any(block.subnet_of(private) for private in _PRIVATE):
+        hint = "private addresses begin with 10., with 172.16. to 172.31. or with 192.168."
+        raise wanted("cidr.public", what, example=example, hint=hint)
+    if not LARGEST <= block.prefixlen <= SMALLEST:
+        too_large = block.prefixlen < LARGEST
+        code = "cidr.too-large" if too_large else "cidr.too-small"
+        hint = "AWS makes no larger VPC" if too_large else "less has no room for the pods of every zone"
+        raise wanted(code, what, example=example, hint=hint)
+    if str(block) != value:
+        raise wanted(
+            "cidr.first-address", f"{what}, by its first address", example=example, hint=f"did you mean {block}?"
+        )
+    return str(block)
+
+
+def parse_vpc_id(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_VPC_ID, value) is None:
+        raise wanted("vpc.id", "the id of a VPC", example="vpc-0a1b2c3d")
+    return value
+
+
+def parse_subnet_id(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_SUBNET_ID, value) is None:
+        raise wanted("subnet.id", "the id of a subnet", example="subnet-0a1b2c3d")
+    return value
+
+
+def _parse_zone_key(value: object) -> str:
+    """A zone as a key: the value below it is not what is wrong."""
+    try:
+        return parse_zone(value)
+    except PydanticCustomError as fault:
+        said = fault.context or {}
+        found, example, hint = f"the key {value!r}", str(said["example"]), str(said["hint"])
+        raise wanted(str(said["code"]), str(said["wanted"]), found=found, example=example, hint=hint) from None
+
+
+def _each_zone_has_its_own(subnets: Mapping[str, str]) -> Mapping[str, str]:
+    first: dict[str, str] = {}
+    for zone, subnet in subnets.items():
+        other = first.setdefault(subnet, zone)
+        if other != zone:
+            raise wanted(
+                "subnet.shared", "a subnet of its own for each zone", found=f"{subnet} for {other} and for {zone}"
+            )
+    return subnets
+
+
+Cidr: TypeAlias = Annotated[
+    str, BeforeValidator(parse_cidr), WithJsonSchema({"type": "string", "pattern": _PRIVATE_PATTERN})
+]
+VpcId: TypeAlias = Annotated[str, BeforeValidator(parse_vpc_id), WithJsonSchema({"type": "string", "pattern": _VPC_ID})]
+ZoneKey: TypeAlias = Annotated[
+    str, BeforeValidator(_parse_zone_key), WithJsonSchema({"type": "string", "pattern": f"^[{ZONE_LETTERS}]$"})
+]
+SubnetId: TypeAlias = Annotated[
+    str, BeforeValidator(parse_subnet_id), WithJsonSchema({"type": "string", "pattern": _SUBNET_ID})
+]
+
+
+class FlowLogSettings(Settings):
+    """Who talked to whom in the VPC, kept in CloudWatch Logs."""
+
+    retention_days: RetentionDays = Field(
+        default=14, description="days until a record is deleted, one of CloudWatch's own steps", examples=["14"]
+    )
+
+
+class GivenVpc(Settings):
+    """A VPC that is there already. Nothing is made or changed in it but the cluster and its nodes."""
+
+    id: VpcId = Field(description="the VPC", examples=["vpc-0a1b2c3d"])
+    private_subnets: Annotated[dict[ZoneKey, SubnetId], AfterValidator(_each_zone_has_its_own)] = Field(
+        description="by zone, the subnet for nodes and pods; one for each zone of the cluster at least",
+        examples=["{ a: subnet-0a1b2c3d, b: subnet-4e5f6071 }"],
+    )
+
+
+def _endpoints(values: dict[str, Any]) -> bool:
+    return values.get("nat") is Nat.NONE
+
+
+def _some_way_to_aws(nat: Nat, endpoints: bool) -> None:  # noqa: FBT001 - the fields of a check come by position
+    if nat is Nat.NONE and not endpoints:
+        raise wanted(
+            "endpoints.needed",
+            "true with nat: none, since no node could join without them",
+            example="true",
+            at="endpoints",
+        )
+
+
+class NetworkSettings(Settings):
+    """The VPC that the cluster lives in."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("nat", "endpoints"), _some_way_to_aws),)
+    one_of: ClassVar[tuple[tuple[str, str], ...]] = tuple(
+        (key, "vpc") for key in ("cidr", "nat", "endpoints", "flowLogs")
+    )
+
+    cidr: Cidr = Field(
+        default=DEFAULT_CIDR,
+        description="the VPC's private addresses, /16 to /20; it cannot change on a live stack",
+        examples=[f'"{DEFAULT_CIDR}"'],
+    )
+    nat: Nat = Field(
+        default=Nat.SINGLE,
+        description="ways out to the internet: none, single (one NAT gateway for all zones) or per-zone",
+        examples=["single"],
+    )
+    endpoints: Annotated[bool, Strict()] = Field(
+        default_factory=_endpoints,
+        description="interface endpoints for the services of AWS that nodes call; true with nat: none, else false",
+        examples=["true"],
+    )
+    flow_logs: FlowLogSettings | None = Field(
+        default=None, description="records of all traffic; none without this key", examples=["{ retentionDays: 14 }"]
+    )
+    vpc: GivenVpc | None = Field(
+        default=None,
+        description="a VPC that is there already, instead of one of the stack's own",
+        examples=["{ id: vpc-0a1b2c3d, privateSubnets: { a: subnet-0a1b2c3d, b: subnet-4e5f6071 } }"],
+    )
+
+    def nodes_per_zone(self) -> int | None:
+        """How many nodes a zone has addresses for at most; in a given VPC its owner knows."""
+        if self.vpc is not None:
+            return None
+        return (IPv4Network(self.cidr).num_addresses // ZONES_SHARE - KEPT_BY_AWS) // ADDRESSES_PER_NODE
+
+    def gateway_zones(self, zones: Sequence[str]) -> tuple[str, ...]:
+        """The zones that get a NAT gateway; with `single` the first one that the file lists."""
+        if self.vpc is not None or self.nat is Nat.NONE:
+            return ()
+        return tuple(zones) if self.nat is Nat.PER_ZONE else tuple(zones[:1])

@@ -1,0 +1,293 @@
+"""What every pod of the customer has in common, whether it is a service, a queue worker or a job.
+
+The common four fifths have short keys with Kubernetes' own words; for the rest there is `pod`, a fragment of a PodSpec.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, Strict, TypeAdapter, WithJsonSchema, model_validator
+from pydantic_core import CoreSchema
+
+from ebbtide.labels import GPU_RESOURCE
+from ebbtide.settings.file.problems import value_at
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.pod_aws import AwsRights, GivenAwsRights
+from ebbtide.settings.sections.pod_env import EnvName, EnvSource, EnvVariable
+from ebbtide.settings.sections.pod_kubernetes import AccountName
+from ebbtide.settings.sections.pod_probes import PortName, PortNumber, Probes, ports_once, probes_have_ports
+from ebbtide.settings.sections.pod_volumes import Volume, VolumeName, mounted_once
+from ebbtide.settings.sections.types import Count, Image, Mebibytes, Millicores, Word
+from ebbtide.vocabulary.labels import PREFIX
+
+_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
+_LABEL_VALUE = r"^([A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?$"
+_OURS = ("app.kubernetes.io/name",)
+_EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_PROMISED = {
+    _EVICTABLE: "the budget says when a pod may be moved, to the autoscaler and to everybody else",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "Ebbtide writes it for the scratch volumes",
+    "controller.kubernetes.io/pod-deletion-cost": "the controller marks idle workers with it",
+}
+_MOST_USERS = 2**31 - 1
+
+INGRESS = "ingress"
+"""The key of a workload under which a Secret is named that its ingress controller reads, and not its pods."""
+
+
+def _label_key(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_LABEL_KEY, value) is None:
+        raise wanted("label.key", "the key of a label, as Kubernetes takes it", example="team")
+    if value.startswith(PREFIX) or value in _OURS:
+        raise wanted("label.ours", "a key that is not Ebbtide's: its labels say how a pod may be moved", example="team")
+    if value in _PROMISED:
+        raise wanted("annotation.promised", "this key left out", example="team", hint=_PROMISED[value])
+    return value
+
+
+def _label_value(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_LABEL_VALUE, value) is None:
+        what = "the value of a label: at most 63 letters, digits, -, _ and ."
+        raise wanted("label.value", what, example="search", hint="" if isinstance(value, str) else "quote it")
+    return value
+
+
+_Key = BeforeValidator(_label_key)
+LabelKey: TypeAlias = Annotated[str, _Key, WithJsonSchema({"type": "string", "pattern": _LABEL_KEY})]
+LabelValue: TypeAlias = Annotated[
+    str, BeforeValidator(_label_value), WithJsonSchema({"type": "string", "pattern": _LABEL_VALUE})
+]
+
+
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_OTHERS = r"(?!requests\.)(?!([-a-z0-9.]*\.)?kubernetes\.io/)"
+_EXTENDED_RESOURCE = rf"^{_OTHERS}{_DNS_LABEL}(\.{_DNS_LABEL})*/[A-Za-z0-9]([-._A-Za-z0-9]{{0,61}}[A-Za-z0-9])?$"
+"""Source: Kubernetes, IsExtendedResourceName in k8s.io/component-helpers/resource and validation of qualified names."""
+_LONGEST_DOMAIN = 244  # the API server puts "requests." before it, for quotas, and takes 253
+
+
+def _extended_resource(value: object) -> str:
+    text = value if isinstance(value, str) else ""
+    if re.fullmatch(_EXTENDED_RESOURCE, text) is None or len(text.partition("/")[0]) > _LONGEST_DOMAIN:
+        what = "the name under which a device plugin offers GPUs: a domain, a slash and a name"
+        raise wanted("gpu.resource", what, example="amd.com/gpu")
+    return text
+
+
+def _none_has_no_kind(count: int, resource: str, memory: int | None) -> None:
+    if count == 0 and (resource != GPU_RESOURCE or memory is not None):
+        what = "at least 1 beside resource or memory, which say what the GPUs are"
+        raise wanted("gpu.of-none", what, found="0", example="1", at="count")
+
+
+def _memory_is_told(resource: str, memory: int | None) -> None:
+    if memory is not None and resource != GPU_RESOURCE:
+        what = f"memory with {GPU_RESOURCE} alone: of other GPUs no label of a node tells it"
+        raise wanted("gpu.memory-untold", what, found=resource, hint="the name of a slice says its memory", at="memory")
+
+
+class Gpu(Settings):
+    """GPUs of one pod. A number alone is the count."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("count", "resource", "memory"), _none_has_no_kind),
+        Check(("resource", "memory"), _memory_is_told),
+    )
+
+    count: Count = Field(default=1, description="how many; short for this: the number alone", examples=["2"])
+    resource: Annotated[
+        str, BeforeValidator(_extended_resource), WithJsonSchema({"type": "string", "pattern": _EXTENDED_RESOURCE})
+    ] = Field(
+        default=GPU_RESOURCE,
+        description="the name under which a device plugin offers them; another one on an existing cluster alone",
+        examples=["nvidia.com/mig-1g.10gb"],
+    )
+    memory: Mebibytes | None = Field(
+        default=None, description="what each of them must have at least; default: any will do", examples=["40Gi"]
+    )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [_COUNT.json_schema(), handler(schema)]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_alone(cls, given: Any) -> Any:
+        """Read here, so that a fault of a number alone is told of `gpu` and not of a key that the file has not."""
+        whole = isinstance(given, Mapping | Gpu)
+        return cast("object", given) if whole else {"count": _COUNT.validate_python(given)}
+
+
+_COUNT: TypeAdapter[int] = TypeAdapter(Count)
+NO_GPU = Gpu(count=0)
+
+
+class Limits(Settings):
+    """What a container may take at most."""
+
+    cpu: Millicores | None = Field(
+        default=None, description="CPU; default: none, since what is left over would only idle", examples=["2"]
+    )
+    memory: Mebibytes | None = Field(
+        default=None,
+        description="memory; default: the request, so that no pod's growth evicts another",
+        examples=["8Gi"],
+    )
+
+
+def _shm_within_memory(shm: int | None, memory: int, limits: Limits) -> None:
+    most = limits.memory or memory
+    if shm is not None and shm > most:
+        what = f"at most the memory that the pod may take, {most}Mi: what lies in shared memory counts as memory"
+        raise wanted("shm.above-memory", what, found=f"{shm}Mi", example="1Gi", at="shm")
+
+
+def _limits_above_requests(cpu: int, memory: int, limits: Limits) -> None:
+    for key, asked, most, unit in (("cpu", cpu, limits.cpu, "m"), ("memory", memory, limits.memory, "Mi")):
+        if most is not None and most < asked:
+            what = f"at least the request, which is {asked}{unit}"
+            raise wanted(
+                "limits.below-request", what, found=f"{most}{unit}", example=f"{asked}{unit}", at=("limits", key)
+            )
+
+
+def _one_account(aws: AwsRights | None, service_account: str | None) -> None:
+    if aws is not None and service_account is not None:
+        what = "aws, which makes an account for the pod, or serviceAccount, which names one of others"
+        raise wanted("service-account.second", what, found="both", at="serviceAccount")
+
+
+class PodSettings(Settings):
+    """One pod: its main container, what it asks for and what it is given."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("ports",), ports_once),
+        Check(("ports", "probes"), probes_have_ports),
+        Check(("volumes", "shm"), mounted_once),
+        Check(("shm", "memory", "limits"), _shm_within_memory),
+        Check(("cpu", "memory", "limits"), _limits_above_requests),
+        Check(("aws", "service_account"), _one_account),
+    )
+
+    image: Image = Field(description="container image", examples=["registry.example.com/ml/api:1.4.2"])
+    command: tuple[Word, ...] = Field(
+        default=(),
+        description="what runs in place of the image's entrypoint, one word each; no shell splits it",
+        examples=["[python, -m, api]"],
+    )
+    args: tuple[Word, ...] = Field(
+        default=(), description="arguments of the command, or of the image's entrypoint", examples=['["--workers=4"]']
+    )
+    env: dict[EnvName, EnvVariable] = Field(
+        default={},
+        description="environment variables: a text, { secret, key }, { configMap, key } or { field }",
+        examples=["{ LOG_LEVEL: info, DB_PASSWORD: { secret: db-login, key: password } }"],
+    )
+    env_from: tuple[EnvSource, ...] = Field(
+        default=(), description="all keys of a Secret or a ConfigMap as variables", examples=["[{ secret: db-login }]"]
+    )
+    ports: dict[PortName, PortNumber] = Field(
+        default={},
+        description="TCP ports by name, of the container and of a Service with the workload's name",
+        examples=["{ http: 8080, metrics: 9090 }"],
+    )
+    probes: Probes = Field(
+        default=Probes(),
+        description="how the kubelet asks whether it serves, must be restarted or has started",
+        examples=["{ readiness: { http: /healthz, port: http } }"],
+    )
+    cpu: Millicores = Field(description="CPU request per pod, in cores or millicores", examples=["2", "500m"])
+    memory: Mebibytes = Field(description="memory request and limit per pod", examples=["8Gi"])
+    gpu: Gpu = Field(
+        default=NO_GPU,
+        description="GPUs per pod: a count, or { count, resource, memory }",
+        examples=["1", "{ count: 1, memory: 40Gi }"],
+    )
+    limits: Limits = Field(
+        default=Limits(), description="what it may take at most, where that is not the default", examples=["{ cpu: 4 }"]
+    )
+    ephemeral_storage: Mebibytes | None = Field(
+        default=None,
+        description="room on the node's disk for logs, scratch volumes and what it writes; request and limit",
+        examples=["20Gi"],
+    )
+    shm: Mebibytes | None = Field(
+        default=None, description="shared memory at /dev/shm; it counts as the pod's memory", examples=["8Gi"]
+    )
+    volumes: dict[VolumeName, Volume] = Field(
+        default={}, description="what is mounted, by name", examples=["{ cache: { scratch: 10Gi, at: /scratch } }"]
+    )
+    priority: Annotated[int, Strict(), Field(ge=1, le=_MOST_USERS // 4)] | None = Field(
+        default=None,
+        description="who goes first when nodes are short; it never pushes another pod out. Not for fixed pods",
+        examples=["1000"],
+    )
+    user: Annotated[int, Strict(), Field(ge=1, le=_MOST_USERS)] = Field(
+        default=1000, description="user and group by number; root is refused in these namespaces", examples=["1000"]
+    )
+    writable_root: Annotated[bool, Strict()] = Field(
+        default=True, description="whether the container may write beside its code; false is safer", examples=["false"]
+    )
+    labels: dict[LabelKey, LabelValue] = Field(
+        default={}, description="further labels of its pods", examples=["{ team: search }"]
+    )
+    annotations: dict[LabelKey, Annotated[str, Strict()]] = Field(
+        default={}, description="further annotations of its pods", examples=['{ prometheus.io/scrape: "true" }']
+    )
+    aws: GivenAwsRights | None = Field(
+        default=None,
+        description="what the pod may do on AWS, by a role of its own; on a cluster of EKS made here",
+        examples=["{ buckets: { acme-data: read }, queues: { uploads: receive } }"],
+    )
+    service_account: AccountName | None = Field(
+        default=None,
+        description="a ServiceAccount that others made in the pod's namespace; whether its token is mounted, it says",
+        examples=["reports"],
+    )
+    pod: dict[str, Any] = Field(
+        default={},
+        description="a fragment of a Kubernetes PodSpec, merged last: init containers, sidecars, host aliases, "
+        "tolerations, CSI volumes; what would break a promise of Ebbtide is refused",
+        examples=["{ hostAliases: [{ ip: 10.0.0.9, hostnames: [licences.example.com] }] }"],
+    )
+    """An editor's schema takes any mapping: all of a PodSpec would be larger than the rest of it. `check` knows."""
+
+    def secret_references(self) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
+        """Where a Secret is named, its name, and the key; None for all of its keys."""
+        yield from secrets_named(self.env, self.env_from, self.volumes)
+        yield from ((("pod", *at), name, key) for at, name, key in secrets_of_fragment(self.pod))
+
+
+def secrets_named(
+    env: Mapping[str, EnvVariable], env_from: Sequence[EnvSource], volumes: Mapping[str, Volume]
+) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
+    for name, variable in env.items():
+        if variable.secret is not None:
+            yield ("env", name), variable.secret, variable.key
+    for index, source in enumerate(env_from):
+        if source.secret is not None:
+            yield ("envFrom", index), source.secret, None
+    for name, volume in volumes.items():
+        if volume.secret is not None:
+            yield ("volumes", name), volume.secret, None
+
+
+def secrets_of_fragment(value: object) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
+    """In whatever part of a PodSpec: `secretKeyRef`, `secretRef`, and the `secret` of a volume."""
+    if isinstance(value, Mapping):
+        for key, inner in cast("Mapping[str, object]", value).items():
+            name = value_at(inner, ("secretName",)) or value_at(inner, ("name",))
+            if key in ("secretKeyRef", "secretRef", "secret") and isinstance(name, str):
+                wanted_key = value_at(inner, ("key",)) if key == "secretKeyRef" else None
+                yield (key,), name, wanted_key if isinstance(wanted_key, str) else None
+            yield from (((key, *at), name, of) for at, name, of in secrets_of_fragment(inner))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(cast("Sequence[object]", value)):
+            yield from (((index, *at), name, of) for at, name, of in secrets_of_fragment(inner))
+
+
+def by_name(ports: Mapping[str, int], port: str | int) -> int:
+    """The number of a port that is given by name or number."""
+    return ports[port] if isinstance(port, str) else port

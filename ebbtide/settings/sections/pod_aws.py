@@ -1,0 +1,201 @@
+"""What a pod may do on AWS, as a role of its own: rights on what the file names, and on nothing else.
+
+The actions of each word stand here, beside the words, and the component only joins them with ARNs. **Writing does not
+read**, and nothing here deletes an object: a pod that must has a managed policy among `policies`.
+
+The trap: a bucket or a queue that is encrypted with a key of the owner's needs rights on that key as well, which no
+bucket's name tells; they too come by `policies`.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from ipaddress import AddressValueError, IPv4Address
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings, each_once
+from ebbtide.settings.sections.types import acted_on
+
+MOST_POLICIES = 10
+"""Managed policies of one role. Source: IAM quotas, the default."""
+
+TRUSTED = "pods.eks.amazonaws.com"
+
+_BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
+_QUEUE = r"^([A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo)$"
+# Of both the name alone has a limit, and not the path before it. Source: "IAM and AWS STS quotas".
+_POLICY = r"^arn:aws:iam::(aws|[0-9]{12}):policy/([\w+=,.@/-]+/)?[\w+=,.@-]{1,128}$"
+_ROLE = r"^arn:aws:iam::[0-9]{12}:role/([\w+=,.@/-]+/)?[\w+=,.@-]{1,64}$"
+
+# Source: Amazon S3 user guide, general purpose bucket naming rules. A directory bucket takes other actions than these.
+_RESERVED_BEGINNINGS = ("xn--", "sthree-", "amzn-s3-demo-")
+_RESERVED_ENDS = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
+
+_ALL_OF_AWS = {
+    f"arn:aws:iam::aws:policy/{name}" for name in ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")
+}
+
+
+class BucketAccess(StrEnum):
+    READ = "read"
+    WRITE = "write"
+    READ_WRITE = "read-write"
+
+
+class QueueAccess(StrEnum):
+    SEND = "send"
+    RECEIVE = "receive"
+    BOTH = "both"
+
+
+_READ_OBJECTS = ("s3:GetObject",)
+_WRITE_OBJECTS = ("s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject")
+OBJECT_ACTIONS: Mapping[BucketAccess, tuple[str, ...]] = {
+    BucketAccess.READ: _READ_OBJECTS,
+    BucketAccess.WRITE: _WRITE_OBJECTS,
+    BucketAccess.READ_WRITE: (*_READ_OBJECTS, *_WRITE_OBJECTS),
+}
+"""On the objects of a bucket."""
+
+LISTING: Mapping[BucketAccess, tuple[str, ...]] = {
+    BucketAccess.READ: ("s3:ListBucket",),
+    BucketAccess.WRITE: (),
+    BucketAccess.READ_WRITE: ("s3:ListBucket",),
+}
+"""On the bucket itself: without it a missing object is answered as one that is forbidden."""
+
+_SEND = ("sqs:SendMessage",)
+_RECEIVE = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+_FIND = ("sqs:GetQueueUrl",)
+QUEUE_ACTIONS: Mapping[QueueAccess, tuple[str, ...]] = {
+    QueueAccess.SEND: (*_FIND, *_SEND),
+    QueueAccess.RECEIVE: (*_FIND, *_RECEIVE),
+    QueueAccess.BOTH: (*_FIND, *_RECEIVE, *_SEND),
+}
+"""Receiving deletes and delays what was received, which is how a message is done; it purges nothing."""
+
+
+def parse_bucket(value: object) -> str:
+    """A bucket's name by the rules of S3."""
+    name = value if isinstance(value, str) else ""
+    if re.fullmatch(_BUCKET, name) is None or ".." in name or _is_address(name):
+        what = "the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
+        raise wanted("bucket.form", what, found=repr(value), example="acme-data", hint=_bucket_hint(name))
+    if name.startswith(_RESERVED_BEGINNINGS) or name.endswith(_RESERVED_ENDS):
+        hint = "S3 keeps it for access points, directory buckets and the like; for those take policies"
+        raise wanted("bucket.reserved", "the name of an ordinary bucket", found=repr(name), hint=hint)
+    return name
+
+
+def _is_address(name: str) -> bool:
+    try:
+        return bool(IPv4Address(name))
+    except AddressValueError:
+        return False
+
+
+def _bucket_hint(name: str) -> str:
+    return "the name alone, without its ARN" if name.startswith(("arn:", "s3:")) else ""
+
+
+def parse_sqs_queue(value: object) -> str:
+    """The name of a queue of SQS in the stack's own account and region."""
+    if not isinstance(value, str) or re.fullmatch(_QUEUE, value) is None:
+        what = "the name of an SQS queue of the stack's account and region, at most 80 letters, digits, - and _"
+        raise wanted("sqs-queue.form", what, found=repr(value), example="uploads", hint="of a FIFO one with .fifo")
+    return value
+
+
+def parse_policy(value: object) -> str:
+    """The ARN of a managed policy, AWS's own or the account's."""
+    if not isinstance(value, str) or re.fullmatch(_POLICY, value) is None:
+        example = "arn:aws:iam::aws:policy/AmazonBedrockReadOnly"
+        raise wanted("aws-policy.form", "the ARN of a managed policy", example=example)
+    if value in _ALL_OF_AWS:
+        what = "a policy with the rights that this pod needs"
+        hint = "whoever gets into the pod would have the whole account"
+        raise wanted("aws-policy.everything", what, example="arn:aws:iam::123456789012:policy/api", hint=hint)
+    return value
+
+
+def parse_role(value: object) -> str:
+    """The ARN of a role that is there already."""
+    if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None or "/aws-service-role/" in value:
+        what = f"the ARN of an IAM role of the stack's account, whose trust policy lets {TRUSTED} take it"
+        raise wanted("aws-role.form", what, example="arn:aws:iam::123456789012:role/api")
+    return value
+
+
+def _few_policies(policies: tuple[str, ...]) -> tuple[str, ...]:
+    if len(policies) > MOST_POLICIES:
+        what = f"at most {MOST_POLICIES} policies, which is what a role takes"
+        raise wanted("aws-policies.too-many", what, found=f"{len(policies)} policies")
+    return policies
+
+
+def _role_alone(role: str | None, buckets: object, queues: object, policies: object) -> None:
+    if role is not None and (buckets or queues or policies):
+        what = "a role, or buckets, queues and policies for one of its own"
+        hint = "what a role may do that is there already is decided where it was made"
+        raise wanted("aws-role.not-alone", what, found="both", hint=hint, at="role")
+
+
+def _something(value: Any) -> Any:
+    """Looks at what stands in the file: an entry that cannot be read has a fault of its own."""
+    if isinstance(value, Mapping):
+        given = cast("Mapping[object, object]", value)
+        if not any(given.values()):
+            what = "what the pod may do: buckets, queues, policies or a role"
+            raise wanted("aws.nothing", what, found="nothing", example="{ buckets: { acme-data: read } }")
+        return given
+    return value
+
+
+Bucket: TypeAlias = Annotated[
+    str, BeforeValidator(parse_bucket), WithJsonSchema({"type": "string", "pattern": _BUCKET})
+]
+SqsQueue: TypeAlias = Annotated[
+    str, BeforeValidator(parse_sqs_queue), WithJsonSchema({"type": "string", "pattern": _QUEUE})
+]
+PolicyArn: TypeAlias = Annotated[
+    str, BeforeValidator(parse_policy), WithJsonSchema({"type": "string", "pattern": _POLICY})
+]
+RoleArn: TypeAlias = Annotated[str, BeforeValidator(parse_role), WithJsonSchema({"type": "string", "pattern": _ROLE})]
+
+
+class AwsRights(Settings):
+    """What a pod may do on AWS."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("role", "buckets", "queues", "policies"), _role_alone),)
+
+    buckets: dict[Bucket, Annotated[BucketAccess, *acted_on(*BucketAccess, planned={})]] = Field(
+        default={},
+        description="S3 buckets: read gets and lists objects; write puts them, and neither reads nor deletes",
+        examples=["{ acme-data: read, acme-results: write }"],
+    )
+    queues: dict[SqsQueue, Annotated[QueueAccess, *acted_on(*QueueAccess, planned={})]] = Field(
+        default={},
+        description="SQS queues of the stack's account and region: send, receive (which deletes what is done) or both",
+        examples=["{ uploads: receive }"],
+    )
+    policies: Annotated[
+        tuple[PolicyArn, ...],
+        AfterValidator(_few_policies),
+        each_once("policy", "arn:aws:iam::123456789012:policy/api"),
+    ] = Field(
+        default=(),
+        description="managed policies that the pod's role gets besides",
+        examples=["[arn:aws:iam::123456789012:policy/api]"],
+    )
+    role: RoleArn | None = Field(
+        default=None,
+        description=f"a role that is there already, and nothing else; its trust policy must let {TRUSTED} take it, "
+        "with sts:AssumeRole and sts:TagSession",
+        examples=["arn:aws:iam::123456789012:role/api"],
+    )
+
+
+GivenAwsRights: TypeAlias = Annotated[AwsRights, BeforeValidator(_something)]

@@ -1,0 +1,180 @@
+"""What a workload may do at the API server: for those that start pods themselves, a notebook hub or an orchestrator.
+
+Such a workload has a namespace of its own, and its rights end there. Even so some are refused, each since it would undo
+what the stack promises: budgets, scales, accounts and roles, the walls of the network, and Secrets that nobody named.
+What lasts and scales belongs into the stack file, where it gets its category and its budget.
+
+Whoever may create a pod may give it any account of the namespace and mount any Secret there. That is why the namespace
+holds nothing of others.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+
+OWN_NAMESPACE_PREFIX = "ebbtide-"
+
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+_READING = ("get", "list", "watch")
+_GAINING: Mapping[str, str] = {
+    "*": "every verb holds those that gain further rights; name the ones that are needed",
+    **dict.fromkeys(("escalate", "bind"), "with it the workload gives itself any right"),
+    "impersonate": "with it the workload acts as anybody",
+}
+
+_GROUP = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)?$"
+_RESOURCE = r"^[a-z][a-z0-9]*(/[a-z]+)?$"
+_OBJECT = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
+
+_GROUPS_REFUSED: Mapping[str, str] = {
+    "*": "every group holds budgets and roles; name the ones that are needed",
+    "policy": "budgets are Ebbtide's: who opens one may evict what holds somebody's work",
+    "rbac.authorization.k8s.io": "who writes roles has every right",
+    "admissionregistration.k8s.io": "admission is what holds this workload to its limits",
+    "authentication.k8s.io": "who makes tokens is anybody",
+    "autoscaling": "who scales a workload stands in its stack file: replicasOwner",
+}
+_RESOURCES_REFUSED: Mapping[str, str] = {
+    "pods/eviction": "evictions are for drains, and budgets decide them",
+    "serviceaccounts": "an account is what rights hang on",
+    "serviceaccounts/token": "who makes tokens is anybody",
+    "networkpolicies": "the walls of the namespace are Ebbtide's",
+    "poddisruptionbudgets": "budgets are Ebbtide's: who opens one may evict what holds somebody's work",
+    **dict.fromkeys(("roles", "rolebindings"), "who writes roles has every right"),
+}
+_LASTING = frozenset({"deployments", "statefulsets", "replicasets", "daemonsets"})
+
+
+def parse_verb(value: object) -> str:
+    if isinstance(value, str) and value in _GAINING:
+        raise wanted("verb.refused", f"one of {', '.join(_VERBS)}", example="get", hint=_GAINING[value])
+    if not isinstance(value, str) or value not in _VERBS:
+        raise wanted("verb.unknown", f"one of {', '.join(_VERBS)}", example="get")
+    return value
+
+
+def parse_group(value: object) -> str:
+    what = 'an API group without its version, "" for pods and Secrets'
+    if isinstance(value, str) and value in _GROUPS_REFUSED:
+        raise wanted("api-group.refused", what, example="batch", hint=_GROUPS_REFUSED[value])
+    if not isinstance(value, str) or re.fullmatch(_GROUP, value) is None:
+        raise wanted("api-group.form", what, example="batch")
+    return value
+
+
+def parse_resource(value: object) -> str:
+    what = "a resource in the plural, as kubectl api-resources lists it"
+    text = value if isinstance(value, str) else ""
+    if "*" in text:
+        hint = "every resource holds Secrets and scales; name the ones that are needed"
+        raise wanted("api-resource.refused", what, example="pods", hint=hint)
+    if text.endswith("/scale"):
+        hint = "how many pods there are is decided by the stack file, the controller or an HPA"
+        raise wanted("api-resource.refused", what, example="pods", hint=hint)
+    if text in _RESOURCES_REFUSED:
+        raise wanted("api-resource.refused", what, example="pods", hint=_RESOURCES_REFUSED[text])
+    if re.fullmatch(_RESOURCE, text) is None:
+        raise wanted("api-resource.form", what, example="pods")
+    return text
+
+
+def parse_object_name(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_OBJECT, value) is None:
+        raise wanted("object-name.form", "the name of an object", example="hub-state")
+    return value
+
+
+def parse_account(value: object) -> str:
+    """A ServiceAccount that others made, for this pod."""
+    what = "the name of a ServiceAccount that is there in the pod's namespace"
+    if not isinstance(value, str) or re.fullmatch(_OBJECT, value) is None:
+        raise wanted("service-account.form", what, example="reports")
+    if value == "default" or value.startswith(OWN_NAMESPACE_PREFIX):
+        hint = "what the default account may do, every pod may" if value == "default" else "this one is Ebbtide's own"
+        raise wanted("service-account.refused", what, example="reports", hint=hint)
+    return value
+
+
+def _secrets_by_name(resources: Sequence[str], names: Sequence[str]) -> None:
+    if "secrets" in resources and not names:
+        what = "the names of the Secrets: without them the rule reaches all that are there"
+        raise wanted("secrets.without-names", what, found="none", example="[hub-state]", at="names")
+
+
+def _names_can_be_compared(verbs: Sequence[str], names: Sequence[str]) -> None:
+    unnamed = [verb for verb in ("create", "deletecollection") if verb in verbs]
+    if names and unnamed:
+        what = "verbs on objects that have a name when they are asked for"
+        hint = f"the API server grants {unnamed[0]} by no name, so it would do nothing here; give it a rule of its own"
+        raise wanted("verb.without-name", what, found=unnamed[0], example="get", hint=hint, at="verbs")
+
+
+def _lasting_is_in_the_file(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> None:
+    lasting = [resource for resource in resources if resource.partition("/")[0] in _LASTING]
+    writing = [verb for verb in verbs if verb not in _READING]
+    if "apps" in groups and lasting and writing:
+        what = f"reading alone for {lasting[0]}: get, list, watch"
+        hint = "what lasts belongs under ebbtide:workloads, where it has a category and a budget"
+        raise wanted("verb.on-lasting", what, found=writing[0], example="get", hint=hint, at="verbs")
+
+
+Verb: TypeAlias = Annotated[str, BeforeValidator(parse_verb), WithJsonSchema({"type": "string", "enum": list(_VERBS)})]
+ApiGroup: TypeAlias = Annotated[
+    str, BeforeValidator(parse_group), WithJsonSchema({"type": "string", "pattern": _GROUP})
+]
+ApiResource: TypeAlias = Annotated[
+    str, BeforeValidator(parse_resource), WithJsonSchema({"type": "string", "pattern": _RESOURCE})
+]
+ObjectName: TypeAlias = Annotated[
+    str, BeforeValidator(parse_object_name), WithJsonSchema({"type": "string", "pattern": _OBJECT})
+]
+AccountName: TypeAlias = Annotated[
+    str, BeforeValidator(parse_account), WithJsonSchema({"type": "string", "pattern": _OBJECT})
+]
+
+
+class RightsRule(Settings):
+    """One rule of a Role, in Kubernetes' own words."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("resources", "names"), _secrets_by_name),
+        Check(("verbs", "names"), _names_can_be_compared),
+        Check(("groups", "resources", "verbs"), _lasting_is_in_the_file),
+    )
+
+    groups: Annotated[tuple[ApiGroup, ...], Field(min_length=1)] = Field(
+        description='API groups without a version; "" is the one of pods, Secrets and claims', examples=['[""]']
+    )
+    resources: Annotated[tuple[ApiResource, ...], Field(min_length=1)] = Field(
+        description="resources in the plural; of Secrets only by names", examples=["[pods, pods/log]"]
+    )
+    verbs: Annotated[tuple[Verb, ...], Field(min_length=1)] = Field(
+        description="what may be done with them", examples=["[get, list, watch, create, delete]"]
+    )
+    names: tuple[ObjectName, ...] = Field(
+        default=(), description="the objects, by name; default: all of the namespace", examples=["[hub-state]"]
+    )
+
+
+class KubernetesRights(Settings):
+    """What a workload may do at the API server, in its own namespace."""
+
+    rules: Annotated[tuple[RightsRule, ...], Field(min_length=1)] = Field(
+        description="the rules of its Role",
+        examples=['[{ groups: [""], resources: [pods], verbs: [get, list, watch, create, delete] }]'],
+    )
+
+
+def own_namespace(workload: str) -> str:
+    """Of a workload that starts pods. No other namespace of Ebbtide has such a name: `workers` is refused there."""
+    return OWN_NAMESPACE_PREFIX + workload
+
+
+def started_by(workload: str) -> str:
+    """What the pods that a workload starts are called, in the label by which their budget finds them."""
+    return f"{workload}-pods"

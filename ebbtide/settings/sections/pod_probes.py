@@ -1,0 +1,146 @@
+"""Ports and probes of a container.
+
+A probe names a port by its name or number, and only one that is there: the kubelet would call a wrong one for ever. The
+API takes only a number for gRPC, so names are looked up where the pod is built.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.pod_env import one_kind
+from ebbtide.settings.sections.types import Positive, PositiveDuration, Word
+
+PORT_NAME = r"^(?=.*[a-z])(?!.*--)[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?$"
+"""Source: Kubernetes, IsValidPortName in k8s.io/apimachinery/pkg/util/validation."""
+_MOST = 65535
+
+
+def _port_name(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(PORT_NAME, value) is None:
+        what = "the name of a port: at most 15 lower-case letters, digits and single hyphens, at least one letter"
+        raise wanted("port.name", what, example="http")
+    return value
+
+
+def _port(value: object) -> str | int:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST:
+        return value
+    if isinstance(value, str) and re.fullmatch(PORT_NAME, value):
+        return value
+    raise wanted("port.reference", "a port by its name or number", example="http or 8080")
+
+
+PortName: TypeAlias = Annotated[
+    str, BeforeValidator(_port_name), WithJsonSchema({"type": "string", "pattern": PORT_NAME})
+]
+PortNumber: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=_MOST)]
+PortReference: TypeAlias = Annotated[
+    str | int,
+    BeforeValidator(_port),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": PORT_NAME}, {"type": "integer", "minimum": 1}]}),
+]
+
+
+def _path(value: object) -> str:
+    if not isinstance(value, str) or not value.startswith("/") or not value.isprintable() or " " in value:
+        raise wanted("probe.path", "the path of a URL, beginning with /", example="/healthz")
+    return value
+
+
+def _one_way(http: object, tcp: object, grpc: object, command: object) -> None:
+    one_kind("a probe", "{ http: /healthz, port: http }", http=http, tcp=tcp, grpc=grpc, exec=command)
+
+
+def _port_of_http(http: object, port: object) -> None:
+    if port is not None and http is None:
+        raise wanted("probe.stray-port", "port with http alone", example="{ tcp: http } or { grpc: 9000 }", at="port")
+
+
+def _service_of_grpc(grpc: object, service: object) -> None:
+    if service is not None and grpc is None:
+        raise wanted("probe.stray-service", "service with grpc alone", example="{ grpc: 9000 }", at="service")
+
+
+def _timeout_within_period(every: timedelta, timeout: timedelta) -> None:
+    if timeout > every:
+        what = "at most `every`: a probe that is still out when the next one begins says nothing in time"
+        raise wanted("probe.timeout", what, found=f"{timeout.total_seconds():g}s", example="1s", at="timeout")
+
+
+class Probe(Settings):
+    """How the kubelet asks a container how it is."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("http", "tcp", "grpc", "exec"), _one_way),
+        Check(("http", "port"), _port_of_http),
+        Check(("grpc", "service"), _service_of_grpc),
+        Check(("every", "timeout"), _timeout_within_period),
+    )
+
+    http: Annotated[str, BeforeValidator(_path)] | None = Field(
+        default=None, description="a path; any answer from 200 to 399 is well", examples=["/healthz"]
+    )
+    port: PortReference | None = Field(
+        default=None, description="the port for http; needed only where there are several", examples=["http"]
+    )
+    tcp: PortReference | None = Field(default=None, description="a port that takes connections", examples=["http"])
+    grpc: PortReference | None = Field(default=None, description="a port with gRPC's health service", examples=["9000"])
+    service: Annotated[str, Strict()] | None = Field(default=None, description="which gRPC service to ask for")
+    exec: tuple[Word, ...] | None = Field(
+        default=None, min_length=1, description="a command in the container; 0 is well", examples=["[pg_isready]"]
+    )
+    every: PositiveDuration = Field(default=timedelta(seconds=10), description="time between two", examples=["10s"])
+    timeout: PositiveDuration = Field(
+        default=timedelta(seconds=1), description="an answer that takes longer is a failure", examples=["1s"]
+    )
+    failures: Positive = Field(default=3, description="this many in a row count", examples=["3"])
+
+
+class Probes(Settings):
+    """Readiness lets traffic in, liveness restarts the container, startup gives it time before either begins."""
+
+    readiness: Probe | None = Field(
+        default=None, description="whether it can serve; default where there are ports: a connection to the first"
+    )
+    liveness: Probe | None = Field(default=None, description="whether it must be restarted; default: none")
+    startup: Probe | None = Field(default=None, description="whether it has started; default: none")
+
+    def named(self) -> Mapping[str, Probe]:
+        given = {"readiness": self.readiness, "liveness": self.liveness, "startup": self.startup}
+        return {name: probe for name, probe in given.items() if probe is not None}
+
+
+def ports_once(ports: Mapping[str, int]) -> None:
+    first: dict[int, str] = {}
+    for name, number in ports.items():
+        other = first.setdefault(number, name)
+        if other != name:
+            found = f"{number} for {other} and {name}"
+            raise wanted("port.twice", "each port once", found=found, example="9090", at=("ports", name))
+
+
+def probes_have_ports(ports: Mapping[str, int], probes: Probes) -> None:
+    faults: list[PydanticCustomError] = []
+    for name, probe in probes.named().items():
+        for key, port in (("port", probe.port), ("tcp", probe.tcp), ("grpc", probe.grpc)):
+            if port is not None and port not in ports and port not in ports.values():
+                faults.append(_no_port(ports, (name, key), port))
+        if probe.http is not None and probe.port is None and len(ports) != 1:
+            faults.append(_no_port(ports, (name, "port"), None))
+    if faults:
+        raise all_of(faults)
+
+
+def _no_port(ports: Mapping[str, int], at: tuple[str, str], found: object) -> PydanticCustomError:
+    known = ", ".join(f"{name} ({number})" for name, number in ports.items())
+    what = f"one of the ports of this container: {known}" if known else "a port of this container, under `ports`"
+    example = next(iter(ports), "ports: { http: 8080 }")
+    shown = "no port" if found is None else repr(found)
+    return wanted("probe.no-such-port", what, found=shown, example=example, at=("probes", *at))

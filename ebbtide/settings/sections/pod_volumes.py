@@ -1,0 +1,242 @@
+"""What a pod finds in its file system besides its image.
+
+Each volume has one kind. Files of a ConfigMap that Ebbtide writes may stand beside the stack file: `{ file: PATH }` is
+replaced by the text before anything is checked (`ebbtide.settings.file.contents`), so here files are texts.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.pod_env import DataKey, ObjectName, one_kind
+from ebbtide.settings.sections.types import Mebibytes
+from ebbtide.units.durations import format_duration
+
+VOLUME_NAME = r"^(?!ebbtide-)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+MOUNT_PATH = r"^/[^:,\s]*$"
+MOST_BYTES = 2**20
+"""Of the files of one volume together. Source: Kubernetes, ValidateConfigMap: MaxSecretSize."""
+SHM = "shm"
+SHM_PATH = "/dev/shm"
+"""The name of the volume for shared memory, and where every program looks for it."""
+SNAPSHOT_INTERVALS = {f"{hours}h": timedelta(hours=hours) for hours in (1, 2, 3, 4, 6, 8, 12, 24)}
+MOST_SNAPSHOTS = 1000
+"""What Data Lifecycle Manager takes. Source: its API, CreateRule and RetainRule."""
+
+
+def _volume_name(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(VOLUME_NAME, value) is None or value == SHM:
+        what = f"the name of a volume: lower-case letters, digits and hyphens, not {SHM}, not beginning with ebbtide-"
+        raise wanted("volume.name", what, example="data")
+    return value
+
+
+def _mount_path(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(MOUNT_PATH, value) is None or value == "/":
+        what = "where it is mounted: a path from the root, without colons, commas and white space"
+        raise wanted("volume.path", what, example="/var/lib/data")
+    if ".." in value.split("/"):
+        raise wanted("volume.path", "a path without ..", example="/var/lib/data")
+    return value.rstrip("/")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise wanted(
+            "file.text", "the text of a file, or { file: PATH } beside the stack file", example='"debug = true"'
+        )
+    return value
+
+
+def _interval(value: object) -> timedelta:
+    if isinstance(value, timedelta) and value in SNAPSHOT_INTERVALS.values():
+        return value
+    if not isinstance(value, str) or value not in SNAPSHOT_INTERVALS:
+        *most, last = SNAPSHOT_INTERVALS
+        hint = "Data Lifecycle Manager has no other interval"
+        raise wanted("snapshots.every", f"{', '.join(most)} or {last}", example=last, hint=hint)
+    return SNAPSHOT_INTERVALS[value]
+
+
+def _number_kept(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SNAPSHOTS:
+        what = f"how many snapshots are kept of each disk: a whole number from 1 to {MOST_SNAPSHOTS}"
+        raise wanted("snapshots.keep", what, example="7")
+    return value
+
+
+VolumeName: TypeAlias = Annotated[
+    str, BeforeValidator(_volume_name), WithJsonSchema({"type": "string", "pattern": VOLUME_NAME})
+]
+MountPath: TypeAlias = Annotated[
+    str, BeforeValidator(_mount_path), WithJsonSchema({"type": "string", "pattern": MOUNT_PATH})
+]
+FileText: TypeAlias = Annotated[
+    str,
+    BeforeValidator(_text),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "required": ["file"],
+                    "additionalProperties": False,
+                    "properties": {"file": {"type": "string", "description": "a path from the stack file's folder"}},
+                },
+            ]
+        }
+    ),
+]
+
+
+def _one_kind(
+    scratch: object, per_pod: object, claim: object, files: object, secret: object, config_map: object
+) -> None:
+    one_kind(
+        "a volume",
+        "{ scratch: 10Gi, at: /scratch }",
+        scratch=scratch,
+        perPod=per_pod,
+        claim=claim,
+        files=files,
+        secret=secret,
+        configMap=config_map,
+    )
+
+
+def _class_of_per_pod(per_pod: object, storage_class: object) -> None:
+    if storage_class is not None and per_pod is None:
+        example = "{ perPod: 100Gi, class: gp3, at: /data }"
+        raise wanted("volume.stray-key", "class with perPod alone", example=example, at="class")
+
+
+def _snapshots_of_per_pod(per_pod: object, storage_class: object, snapshots: object) -> None:
+    if snapshots is None:
+        return
+    if per_pod is None:
+        example = "{ perPod: 100Gi, at: /data, snapshots: { every: 24h, keep: 7 } }"
+        raise wanted("volume.stray-key", "snapshots with perPod alone", example=example, at="snapshots")
+    if storage_class is not None:
+        what = "snapshots without class: they are taken of disks with a tag that only Ebbtide's own class gives them"
+        raise wanted("snapshots.named-class", what, found=f"class: {storage_class}", at="snapshots")
+
+
+def _writable_kind(read_only: object, scratch: object, per_pod: object) -> None:
+    if read_only and (scratch is not None or per_pod is not None):
+        raise wanted(
+            "volume.read-only", "readOnly left out: nobody else writes to this volume", example="false", at="readOnly"
+        )
+
+
+def _files_fit(files: Mapping[str, str] | None) -> None:
+    if files is None:
+        return
+    if not files:
+        raise wanted("volume.no-files", "at least one file", example='{ app.toml: "debug = true" }', at="files")
+    size = sum(len(name) + len(text.encode()) for name, text in files.items())
+    if size > MOST_BYTES:
+        what = "files of at most 1 MiB together, the most that a ConfigMap takes"
+        hint = "put large files into the image, or on a claim"
+        raise wanted(
+            "volume.files-too-large",
+            what,
+            found=f"{size / 2**20:.1f} MiB",
+            example="conf/app.toml",
+            hint=hint,
+            at="files",
+        )
+
+
+class Snapshots(Settings):
+    """Of each disk of a volume, by Data Lifecycle Manager."""
+
+    every: Annotated[
+        timedelta,
+        BeforeValidator(_interval),
+        PlainSerializer(format_duration, return_type=str, when_used="json"),
+        WithJsonSchema({"type": "string", "enum": list(SNAPSHOT_INTERVALS)}),
+    ] = Field(description="how often one is taken", examples=["24h"])
+    keep: Annotated[
+        int,
+        BeforeValidator(_number_kept),
+        WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_SNAPSHOTS}),
+    ] = Field(description="how many are kept of each disk; the oldest goes", examples=["7"])
+
+
+class Volume(Settings):
+    """One volume of a pod, and where its container finds it."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("scratch", "per_pod", "claim", "files", "secret", "config_map"), _one_kind),
+        Check(("per_pod", "class_"), _class_of_per_pod),
+        Check(("per_pod", "class_", "snapshots"), _snapshots_of_per_pod),
+        Check(("read_only", "scratch", "per_pod"), _writable_kind),
+        Check(("files",), _files_fit),
+    )
+
+    at: MountPath = Field(description="where it is mounted", examples=["/data"])
+    scratch: Mebibytes | None = Field(
+        default=None,
+        description="room on the node's disk that goes with the pod; a pod that takes more is evicted",
+        examples=["10Gi"],
+    )
+    per_pod: Mebibytes | None = Field(
+        default=None,
+        description="a disk of its own for each pod of a stateful-set; kept when the pod goes",
+        examples=["100Gi"],
+    )
+    class_: ObjectName | None = Field(
+        alias="class",
+        default=None,
+        description="the StorageClass of perPod, which says what becomes of its disks on destroy; default: on EKS one "
+        "of Ebbtide's own that keeps them, elsewhere the cluster's default",
+        examples=["gp3"],
+    )
+    snapshots: Snapshots | None = Field(
+        default=None,
+        description="of the disks of perPod, on EKS and without `class`; they outlive the stack",
+        examples=["{ every: 24h, keep: 7 }"],
+    )
+    claim: ObjectName | None = Field(
+        default=None, description="a PersistentVolumeClaim that is there", examples=["models-efs"]
+    )
+    files: dict[DataKey, FileText] | None = Field(
+        default=None,
+        description="files by name, each a text or { file: PATH } beside the stack file; 1 MiB together",
+        examples=['{ app.toml: "debug = true" }'],
+    )
+    secret: ObjectName | None = Field(default=None, description="a Secret: one file for each key", examples=["api-tls"])
+    config_map: ObjectName | None = Field(
+        default=None, description="a ConfigMap that is there: one file for each key", examples=["api-flags"]
+    )
+    read_only: Annotated[bool, Strict()] = Field(
+        default=False, description="mount it read-only; files, secrets and ConfigMaps always are", examples=["true"]
+    )
+
+
+def mounted_once(volumes: Mapping[str, Volume], shm: int | None) -> None:
+    first: dict[str, str] = {} if shm is None else {SHM_PATH: SHM}
+    for name, volume in volumes.items():
+        other = first.setdefault(volume.at, name)
+        if other != name:
+            raise wanted(
+                "volume.path-twice",
+                "a path of its own for each volume",
+                found=f"{volume.at}, where {other} is",
+                example=f"/{name}",
+                at=("volumes", name, "at"),
+            )
+
+
+def no_claims(volumes: Mapping[str, Volume]) -> None:
+    """For pods that come and go under new names."""
+    for name, volume in volumes.items():
+        if volume.per_pod is not None:
+            what = "no perPod for pods that come and go under new names: scratch, or a claim that all share"
+            raise wanted("volume.per-pod-kind", what, example="scratch: 100Gi", at=("volumes", name, "perPod"))

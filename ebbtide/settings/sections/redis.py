@@ -1,0 +1,244 @@
+"""The section of Redis: a server of our own in the cluster, one that AWS runs, or one that is there already.
+
+A key that belongs to one kind is refused with the others: accepted, it would do nothing. So such keys have no default
+of their own; what they mean when they are left out is told by the properties below.
+
+The token of a cache that AWS runs is checked without showing any part of it. Nobody but Pulumi can read a `secure:`
+value, so `ebbtide check` says nothing of it. The program does, before its first resource, and so does a preview: AWS
+looks at the token only once the network and the cluster are made.
+"""
+
+import re
+from enum import StrEnum
+from typing import Annotated, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, Strict
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.types import Mebibytes, acted_on
+
+TOKEN_WANTED = "the token that the cache asks for: 16 to 128 letters, digits or ! & # $ ^ < > -"
+SET_TOKEN = "pulumi config set --secret ebbtide:redisPassword"
+_FEWEST, _MOST = 16, 128
+
+
+def token_fault(token: str) -> str:
+    """What ElastiCache would refuse about a token; "" for a sound one.
+
+    Source: ElastiCache User Guide, "Authenticating with the AUTH command".
+    """
+    faults = [
+        *(["is too short"] if len(token) < _FEWEST else []),
+        *(["is too long"] if len(token) > _MOST else []),
+        *(["has other characters"] if re.search(r"[^A-Za-z0-9!&#$^<>-]", token) else []),
+    ]
+    return f"a secret that {' and '.join(faults)}" if faults else ""
+
+
+IN_CLUSTER_REDIS = "ebbtide-redis"
+
+REDIS_SECRET = "ebbtide-redis"
+REDIS_SECRET_KEYS = ("password", "url", "python-url")
+"""The Secret in which pods of both namespaces find Redis; the last of its keys is there with TLS alone."""
+
+
+class RedisKind(StrEnum):
+    IN_CLUSTER = "in-cluster"
+    ELASTICACHE = "elasticache"
+    URL = "url"
+
+
+CPU = 500
+"""Millicores."""
+
+MEMORY = 2048
+"""MiB: about ten million short queue entries."""
+
+STORAGE = 8192
+"""MiB."""
+
+NODE_TYPE = "cache.t4g.small"
+REPLICAS = 1
+MOST_REPLICAS = 5  # AWS takes no more
+
+_PASSWORD_ELSEWHERE = "the password is a secret of its own: pulumi config set --secret ebbtide:redisPassword"
+
+_REDIS_EXAMPLE = "rediss://redis.example.com:6379/0"
+_OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_NODE_TYPE = r"^cache\.[a-z]+\d[a-z]*\.(micro|small|medium|(\d*x)?large)$"
+
+
+def _check_redis_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise wanted("redis-url.form", "a Redis address", example=_REDIS_EXAMPLE) from None
+    if parts.password is not None:
+        raise wanted(
+            "redis-url.password", "an address without a password", example=_REDIS_EXAMPLE, hint=_PASSWORD_ELSEWHERE
+        )
+    sound = parts.scheme in ("redis", "rediss") and parts.hostname and (port is None or port > 0)
+    database = parts.path.strip("/")
+    if not sound or (database and not database.isdecimal()) or parts.query or parts.fragment:
+        what = "redis:// or rediss://, a host, and a port and database if need be"
+        raise wanted("redis-url.parts", what, example=_REDIS_EXAMPLE)
+    return url
+
+
+def _check_secret(name: str) -> str:
+    if _OBJECT_NAME.fullmatch(name) is None:
+        raise wanted(
+            "redis-secret.name",
+            "the name of a Secret: lower-case letters, digits, hyphens and dots",
+            example="redis-tls",
+        )
+    if name == IN_CLUSTER_REDIS:
+        raise wanted(
+            "redis-secret.ours",
+            "the name of a Secret of your own",
+            example="redis-tls",
+            hint="Ebbtide writes that one itself",
+        )
+    return name
+
+
+def _check_class(name: str) -> str:
+    if _OBJECT_NAME.fullmatch(name) is None:
+        raise wanted(
+            "storage-class.name",
+            "the name of a StorageClass: lower-case letters, digits, hyphens and dots",
+            example="gp3",
+        )
+    return name
+
+
+def _check_node_type(name: str) -> str:
+    if re.fullmatch(_NODE_TYPE, name) is None:
+        hint = f"did you mean cache.{name}?" if re.fullmatch(_NODE_TYPE, f"cache.{name}") else ""
+        raise wanted("cache-node.type", "a node type of ElastiCache", example=NODE_TYPE, hint=hint)
+    return name
+
+
+class RedisTls(Settings):
+    """Encryption with a certificate of the customer's own."""
+
+    secret: Annotated[str, AfterValidator(_check_secret)] = Field(
+        description="a Secret of both namespaces: tls.crt, tls.key and ca.crt in ebbtide, ca.crt in ebbtide-workers",
+        examples=["redis-tls"],
+    )
+
+
+def _url_belongs_to_its_kind(kind: RedisKind, url: str | None) -> None:
+    if kind is RedisKind.URL and url is None:
+        raise wanted("redis-url.missing", "the address of Redis", example=_REDIS_EXAMPLE, at="url")
+    if kind is not RedisKind.URL and url is not None:
+        raise wanted("redis-url.other-kind", "no url with this kind", example="kind: url", at="url")
+
+
+def _only_with(field: str, key: str, *kinds: RedisKind) -> Check:
+    """Refuses a key with the kinds to which it says nothing."""
+
+    def rule(kind: RedisKind, value: object) -> None:
+        if value is not None and kind not in kinds:
+            raise wanted("redis.key-of-another-kind", f"no {key} with kind {kind}", example=f"kind: {kinds[0]}", at=key)
+
+    return Check(("kind", field), rule)
+
+
+def _authority_needs_tls(url: str | None, tls: RedisTls | None) -> None:
+    if url is not None and tls is not None and not url.startswith("rediss://"):
+        raise wanted("redis-url.tls", "a rediss:// address beside tls", example=_REDIS_EXAMPLE, at="url")
+
+
+def _room_to_rewrite(memory: int | None, storage: int | None) -> None:
+    """The append-only file is rewritten beside the old one, which has grown in the meantime."""
+    least = 2 * (memory or MEMORY)
+    if (storage or STORAGE) < least:
+        what = f"at least twice the memory, {least // 1024}Gi: the file of jobs is rewritten beside the old one"
+        raise wanted(
+            "redis-storage.too-small",
+            what,
+            found=f"{storage or STORAGE}Mi",
+            example=f"{-(-least // 1024)}Gi",
+            at="storage",
+        )
+
+
+class RedisSettings(Settings):
+    """Where the queues live."""
+
+    instead_of: ClassVar[dict[str, str]] = {"password": _PASSWORD_ELSEWHERE}
+    one_of: ClassVar[tuple[tuple[str, str], ...]] = (("keepOnDestroy", "storageClass"),)
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("kind", "url"), _url_belongs_to_its_kind),
+        _only_with("memory", "memory", RedisKind.IN_CLUSTER),
+        _only_with("storage", "storage", RedisKind.IN_CLUSTER),
+        _only_with("storage_class", "storageClass", RedisKind.IN_CLUSTER),
+        _only_with("tls", "tls", RedisKind.IN_CLUSTER, RedisKind.URL),
+        _only_with("node_type", "nodeType", RedisKind.ELASTICACHE),
+        _only_with("replicas", "replicas", RedisKind.ELASTICACHE),
+        _only_with("keep_on_destroy", "keepOnDestroy", RedisKind.IN_CLUSTER, RedisKind.ELASTICACHE),
+        Check(("url", "tls"), _authority_needs_tls),
+        Check(("memory", "storage"), _room_to_rewrite),
+    )
+
+    kind: Annotated[RedisKind, *acted_on("in-cluster", "elasticache", "url", planned={})] = Field(
+        default=RedisKind.IN_CLUSTER,
+        description="a small Redis in the cluster, one that AWS runs with a standby, or one that is there already",
+        examples=["elasticache"],
+    )
+    url: Annotated[str, AfterValidator(_check_redis_url)] | None = Field(
+        default=None, description="for kind url, without a password", examples=[_REDIS_EXAMPLE]
+    )
+    tls: RedisTls | None = Field(
+        default=None,
+        description="for kind in-cluster: encrypt; for kind url: trust a private authority",
+        examples=["{ secret: redis-tls }"],
+    )
+    memory: Mebibytes | None = Field(
+        default=None, description="for kind in-cluster: what the pod gets; three quarters hold jobs", examples=["4Gi"]
+    )
+    storage: Mebibytes | None = Field(
+        default=None,
+        description="for kind in-cluster: the volume, as it is made; growing it later takes kubectl too",
+        examples=["16Gi"],
+    )
+    storage_class: Annotated[str, AfterValidator(_check_class)] | None = Field(
+        default=None,
+        description="for kind in-cluster: the StorageClass of the volume; its own rules say whether the volume is kept",
+        examples=["fast-retained"],
+    )
+    node_type: Annotated[str, AfterValidator(_check_node_type)] | None = Field(
+        default=None, description="for kind elasticache", examples=["cache.m7g.large"]
+    )
+    replicas: Annotated[int, Strict(), Field(ge=0, le=MOST_REPLICAS)] | None = Field(
+        default=None, description="for kind elasticache: standbys in other zones; 0 for none", examples=["2"]
+    )
+    keep_on_destroy: Annotated[bool, Strict()] | None = Field(
+        default=None,
+        description="whether the jobs outlive the stack: the volume, or a last snapshot, stays and is billed",
+        examples=["false"],
+    )
+
+    @property
+    def memory_mib(self) -> int:
+        return self.memory or MEMORY
+
+    @property
+    def storage_mib(self) -> int:
+        return self.storage or STORAGE
+
+    @property
+    def cache_node(self) -> str:
+        return self.node_type or NODE_TYPE
+
+    @property
+    def standbys(self) -> int:
+        return REPLICAS if self.replicas is None else self.replicas
+
+    @property
+    def kept(self) -> bool:
+        return self.keep_on_destroy is not False

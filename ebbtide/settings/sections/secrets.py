@@ -1,0 +1,179 @@
+"""The section of secrets: the one place of a stack file where encrypted values stand, by Secret and key.
+
+The settings hold names and keys and never a value: the reader of the file has put `SECRET` in place of each `secure:`,
+and in the Pulumi program, which gets the values in the clear, the same is done before anything looks at them.
+
+Trap: to Pulumi a top-level key with one `secure:` value anywhere in it is a secret as a whole, and the program is not
+told which of its values were encrypted. So a text in the clear beside encrypted ones is seen in the file alone, which
+is what `ebbtide check` reads; and everything else of a pod stays out of this section, where Pulumi would hide it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, NamedTuple, TypeAlias, cast
+
+from pydantic import WithJsonSchema
+
+from ebbtide.settings.file.problems import Finding, Location, Secret, show
+from ebbtide.settings.sections.types import NAME
+
+SECRETS = "ebbtide:secrets"
+DIGEST_KEY = "ebbtide:digestKey"
+
+SET_DIGEST_KEY = f'pulumi config set --secret {DIGEST_KEY} "$(openssl rand -hex 32)"'
+DIGEST_KEY_WANTED = "a secret of at least 32 characters, with which the digests of the values are keyed"
+
+KEY = r"^(?!\.{1,2}$)(?!\.\.)[-._a-zA-Z0-9]{1,253}$"
+"""Of a Secret (kubernetes/kubernetes, apimachinery, util/validation, IsConfigMapKey)."""
+
+PULL_KEY = ".dockerconfigjson"
+"""Of a Secret with the login of a registry."""
+
+TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
+"""Of a certificate, its key and the authority, as cert-manager writes them."""
+
+_SHORTEST_KEY = 32
+_CHANGE_IT = "and change the value, it has been in a file"
+_EXAMPLE = '{ api: { TOKEN: { secure: "…" } } }'
+
+SecretKeys: TypeAlias = Annotated[
+    tuple[str, ...],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"pattern": KEY},
+            "additionalProperties": {
+                "type": "object",
+                "required": ["secure"],
+                "additionalProperties": False,
+                "properties": {"secure": {}},
+            },
+        }
+    ),
+]
+"""Sorted: Pulumi hands the keys over in another order than the file has them."""
+
+
+class SecretReference(NamedTuple):
+    """Where the file refers to a Secret, of the stack or of somebody else."""
+
+    at: Location
+    name: str
+    keys: tuple[str, ...] = ()  # that must be there; () for a reference to the whole Secret
+
+
+def secrets_of(config: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    """The keys of each Secret, by its name: what could be read of them."""
+    section = config.get(SECRETS)
+    if not isinstance(section, Mapping):
+        return {}
+    return {
+        str(name): tuple(sorted(map(str, cast("Mapping[object, object]", held))))
+        for name, held in cast("Mapping[object, object]", section).items()
+        if isinstance(held, Mapping)
+    }
+
+
+def secret_faults(config: Mapping[str, object]) -> Iterator[Finding]:
+    """What is wrong with the section and with the key of its digests. Nothing that a fault says is part of a value."""
+    if SECRETS in config:
+        yield from _section_faults(config[SECRETS])
+    yield from _digest_key_faults(config)
+
+
+def digest_key_fault(key: str) -> str:
+    """What is wrong with the key of the digests, without a character of it."""
+    return "a secret that is too short" if len(key) < _SHORTEST_KEY else ""
+
+
+def set_command(name: str, key: str) -> str:
+    """How a value is set. A key with a dot would be two steps of Pulumi's path."""
+    step = f'["{key}"]' if "." in key else f".{key}"
+    return f"pulumi config set --secret --path '{SECRETS}.{name}{step}'"
+
+
+def _section_faults(section: object) -> Iterator[Finding]:
+    if not isinstance(section, Mapping):
+        yield Finding(
+            code="secrets.form",
+            at=(SECRETS,),
+            wanted="names of Secrets, each with its keys",
+            found=_kind(section),
+            example=_EXAMPLE,
+            hint=f"one command for each value: {set_command('NAME', 'KEY')}",
+        )
+        return
+    for name, held in cast("Mapping[object, object]", section).items():
+        yield from _name_faults(str(name))
+        yield from _held_faults(str(name), held)
+
+
+def _name_faults(name: str) -> Iterator[Finding]:
+    if re.fullmatch(NAME, name) is None:
+        wanted = "a name of lower-case letters, digits and hyphens, at most 40 long, not beginning with ebbtide-"
+        yield Finding(code="name.form", at=(SECRETS, name), wanted=wanted, found=show(name), example="api")
+
+
+def _held_faults(name: str, held: object) -> Iterator[Finding]:
+    at: Location = (SECRETS, name)
+    if not isinstance(held, Mapping) or not held:
+        yield Finding(
+            code="secret.no-keys",
+            at=at,
+            wanted="the keys of the Secret, each with a secure: value",
+            found="no key" if isinstance(held, Mapping) else _kind(held),
+            example='{ TOKEN: { secure: "…" } }',
+            hint=set_command(name, "KEY"),
+        )
+        return
+    for key, value in cast("Mapping[object, object]", held).items():
+        if re.fullmatch(KEY, str(key)) is None:
+            wanted = "a key of a Secret: letters, digits, hyphens, underscores and dots, at most 253"
+            yield Finding(
+                code="secret.key", at=(*at, str(key)), wanted=wanted, found=show(str(key)), example="TOKEN or tls.crt"
+            )
+        elif not isinstance(value, Secret):
+            yield Finding(
+                code="secret.in-the-clear",
+                at=(*at, str(key)),
+                wanted="a secure: value",
+                found=_kind(value),
+                hint=f"{set_command(name, str(key))}; {_CHANGE_IT}",
+            )
+
+
+def _digest_key_faults(config: Mapping[str, object]) -> Iterator[Finding]:
+    key = config.get(DIGEST_KEY)
+    if DIGEST_KEY not in config:
+        if SECRETS in config:
+            yield Finding(
+                code="digest-key.missing",
+                at=(SECRETS,),
+                wanted=f"{DIGEST_KEY} beside it: {DIGEST_KEY_WANTED}",
+                found="nothing",
+                hint=SET_DIGEST_KEY,
+            )
+    elif not isinstance(key, Secret):
+        yield Finding(
+            code="secret.in-the-clear",
+            at=(DIGEST_KEY,),
+            wanted="a secure: value",
+            found=_kind(key),
+            hint=f"{SET_DIGEST_KEY}; the old one has been in a file",
+        )
+    elif key.key_fault:
+        yield Finding(
+            code="digest-key.short",
+            at=(DIGEST_KEY,),
+            wanted=DIGEST_KEY_WANTED,
+            found=key.key_fault,
+            hint=SET_DIGEST_KEY,
+        )
+
+
+def _kind(value: object) -> str:
+    """What stands there, by its kind alone: here even a number may be somebody's password."""
+    if value is None or isinstance(value, Secret | Mapping | list | tuple):
+        return show(cast("object", value))
+    return "a value in the clear"

@@ -1,0 +1,263 @@
+"""The units of the stack file, parsed once: after this module a duration is a duration and memory is MiB.
+
+Each type reads the text an operator writes and refuses everything else with a sentence that says what is wanted. A
+value that already has the parsed form passes, so that code may build settings without text. Plain numbers are
+quantities as Kubernetes reads them: `cpu: 2` is two cores (2000 millicores), never two millicores.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date, timedelta
+from decimal import ROUND_CEILING
+from difflib import get_close_matches
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.week import parse_week
+from ebbtide.units.durations import format_duration, read_duration
+from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, read_quantity
+from ebbtide.vocabulary.windows import WeeklyInterval
+
+ZONE_LETTERS = "abcdefgh"  # the network has a slot for each
+MOST = 1_000_000
+"""No count of anything is larger: past it a number is a slip, which AWS would refuse in the middle of an `up`."""
+LONGEST = timedelta(days=366)
+NAME = r"^(?!ebbtide-)[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
+SHORT_NAME = r"^[a-z]([a-z0-9-]{0,22}[a-z0-9])?$"
+IMAGE = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]+)?(/[A-Za-z0-9_.-]+)*(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$"
+
+_ZONE = f"[{ZONE_LETTERS}]"
+_ONE_UNIT = re.compile(r"[0-9]{1,9}[smh]")  # `\d` would take the digits of every script
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+
+
+def parse_duration(value: object) -> timedelta:
+    """`90s`, `15m` or `12h`: one whole number and one unit."""
+    if isinstance(value, timedelta):
+        if value < timedelta(0):
+            raise wanted("duration.negative", "a duration that is not negative", example="15m")
+        return value
+    duration = read_duration(value) if isinstance(value, str) and _ONE_UNIT.fullmatch(value) else None
+    if duration is None:
+        code, hint = _duration_fault(value)
+        raise wanted(code, "a duration: a whole number and s, m or h", example="15m", hint=hint)
+    if duration > LONGEST:
+        raise wanted("duration.too-long", "a duration of at most a year, which is 8784h", example="15m")
+    return duration
+
+
+def _duration_fault(value: object) -> tuple[str, str]:
+    """Its code, and a hint."""
+    if isinstance(value, str) and value.startswith("-"):
+        return "duration.negative", "a duration is never negative"
+    if isinstance(value, int | float):
+        return "duration.no-unit", "a number alone has no unit"
+    if isinstance(value, str) and re.fullmatch(r"\d+d", value):
+        return "duration.days", "write days as hours"
+    return "duration.form", ""
+
+
+def parse_positive_duration(value: object) -> timedelta:
+    duration = parse_duration(value)
+    if not duration:
+        raise wanted("duration.zero", "a duration longer than zero", example="15m")
+    return duration
+
+
+def parse_cpu(value: object) -> int:
+    """A Kubernetes CPU quantity in millicores, exact: `2`, `0.5` or `500m`."""
+    millicores = read_quantity(value, CPU_UNITS)
+    if millicores is None or millicores <= 0 or millicores != int(millicores):
+        raise wanted("cpu.form", "a CPU quantity above zero, in cores or millicores", example="2 or 500m")
+    if millicores > MOST * 1000:
+        raise wanted("cpu.too-large", f"a CPU quantity of at most {MOST} cores", example="2 or 500m")
+    return int(millicores)
+
+
+def parse_memory(value: object) -> int:
+    """A Kubernetes memory quantity in MiB, rounded up so that a pod never gets less than was asked for."""
+    size = read_quantity(value, MEMORY_UNITS)
+    if size is None or size <= 0:
+        raise wanted("memory.form", "a memory quantity above zero", example="8Gi or 512Mi")
+    if size > 1024 * MEMORY_UNITS["Ti"]:
+        raise wanted("memory.too-large", "a memory quantity of at most 1024Ti", example="8Gi or 512Mi")
+    if size < MEBIBYTE:
+        raise wanted(
+            "memory.too-small",
+            "a memory quantity of at least 1Mi",
+            example="8Gi",
+            hint="without a unit it counts bytes",
+        )
+    return int((size / MEBIBYTE).to_integral_value(ROUND_CEILING))
+
+
+def parse_clock(value: object) -> str:
+    """A local time of day, kept as text: `02:00`."""
+    if not isinstance(value, str) or _CLOCK.fullmatch(value) is None:
+        raise wanted("clock.form", 'a local time of day from "00:00" to "23:59"', example='"02:00"')
+    return value
+
+
+def parse_date(value: object) -> date:
+    """A calendar date as text; a number would be read as seconds since 1970, so only text is taken."""
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) and len(value) == 10 else _no_date()
+    except ValueError:
+        return _no_date()
+
+
+def _no_date() -> date:
+    raise wanted("date.form", "a date of the calendar, year-month-day", example='"2026-12-24"')
+
+
+def parse_name(value: object) -> str:
+    """A name that Kubernetes and AWS both take: it becomes part of labels and of resource names."""
+    if not isinstance(value, str) or re.fullmatch(NAME, value) is None:
+        what = "a name of lower-case letters, digits and hyphens, at most 40 long"
+        raise wanted("name.form", f"{what}, not beginning with ebbtide-", example="train-large")
+    return value
+
+
+def parse_short_name(value: object) -> str:
+    """A name that is joined with others into names of AWS, where some kinds end at 63 or 64 characters."""
+    if not isinstance(value, str) or re.fullmatch(SHORT_NAME, value) is None:
+        raise wanted("name.form", "a name of lower-case letters, digits and hyphens, at most 24 long", example="acme")
+    return value
+
+
+def parse_zone(value: object) -> str:
+    """The letter of an availability zone."""
+    if not isinstance(value, str) or re.fullmatch(_ZONE, value) is None:
+        raise wanted("zone.letter", "the letter of a zone, from a to h", example="a", hint=_zone_hint(value))
+    return value
+
+
+def _zone_hint(value: object) -> str:
+    match = re.fullmatch(rf"([a-z]{{2}}(-[a-z]+)+-\d)?({_ZONE})", value.lower()) if isinstance(value, str) else None
+    if match is None:
+        return ""
+    return f"did you mean {match[3]}?" + (" the region comes from aws:region" if match[1] else "")
+
+
+def parse_image(value: object) -> str:
+    """A container image: a name, and a tag or a digest or both."""
+    if not isinstance(value, str) or re.fullmatch(IMAGE, value) is None:
+        raise wanted("image.form", "a container image", example="registry.example.com/ml/train:1.4.2")
+    return value
+
+
+def parse_queue(value: object) -> str:
+    """A queue's name. White space in one is a slip, and worker command lines would split it; so is what nobody sees."""
+    if not isinstance(value, str) or re.fullmatch(r"\S{1,200}", value) is None or not value.isprintable():
+        raise wanted("queue.form", "the name of a queue, without white space and invisible characters", example="train")
+    return value
+
+
+def parse_word(value: object) -> str:
+    """One word of a command line. A number would be written back as YAML understands it, so only text is taken."""
+    if not isinstance(value, str) or not value:
+        raise wanted("command.word", "one word of a command, as text", example='"--queues"')
+    return value
+
+
+def acted_on(*values: str, planned: Mapping[str, str]) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Lets `values` pass, and says more of a `planned` one than that it is unknown: accepted, it would do nothing."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, str) and value in planned:
+            raise wanted("choice.planned", " or ".join(values), example=values[0], hint=planned[value])
+        if not isinstance(value, str) or value not in values:
+            near = get_close_matches(str(value), values, n=1)
+            raise wanted(
+                "choice.unknown",
+                " or ".join(values),
+                example=values[0],
+                hint=f"did you mean {near[0]}?" if near else "",
+            )
+        return value
+
+    return BeforeValidator(parse), WithJsonSchema({"type": "string", "enum": list(values)})
+
+
+_DURATION_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^\d{1,9}[smh]$"})
+_DURATION_TEXT = PlainSerializer(format_duration, return_type=str, when_used="json")
+_CPU_TEXT = {"type": "string", "pattern": r"^\d+(\.\d+)?m?$"}
+_INTERVALS = {"type": "string", "pattern": r"^\s*\d\d:\d\d-\d\d:\d\d(\+1)?(\s*,\s*\d\d:\d\d-\d\d:\d\d(\+1)?)*\s*$"}
+_DAY = "(mon|tue|wed|thu|fri|sat|sun)"
+_WEEK_SCHEMA = {
+    "type": "object",
+    "minProperties": 1,
+    "propertyNames": {"pattern": rf"^{_DAY}(-{_DAY})?(\s*,\s*{_DAY}(-{_DAY})?)*$"},
+    "additionalProperties": {"anyOf": [_INTERVALS, {"type": "array", "minItems": 1, "items": _INTERVALS}]},
+}
+
+Duration: TypeAlias = Annotated[timedelta, BeforeValidator(parse_duration), _DURATION_SCHEMA, _DURATION_TEXT]
+PositiveDuration: TypeAlias = Annotated[
+    timedelta, BeforeValidator(parse_positive_duration), _DURATION_SCHEMA, _DURATION_TEXT
+]
+Millicores: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_cpu),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _CPU_TEXT]}),
+]
+Mebibytes: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_memory),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(k|M|G|T|Ki|Mi|Gi|Ti)?$"}),
+]
+WeekText: TypeAlias = Annotated[tuple[WeeklyInterval, ...], BeforeValidator(parse_week), WithJsonSchema(_WEEK_SCHEMA)]
+ClockText: TypeAlias = Annotated[
+    str, BeforeValidator(parse_clock), WithJsonSchema({"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d$"})
+]
+DateText: TypeAlias = Annotated[
+    date, BeforeValidator(parse_date), WithJsonSchema({"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"})
+]
+Image: TypeAlias = Annotated[str, BeforeValidator(parse_image), WithJsonSchema({"type": "string", "pattern": IMAGE})]
+Queue: TypeAlias = Annotated[
+    str, BeforeValidator(parse_queue), WithJsonSchema({"type": "string", "pattern": r"^\S{1,200}$"})
+]
+Word: TypeAlias = Annotated[str, BeforeValidator(parse_word), WithJsonSchema({"type": "string", "minLength": 1})]
+Zone: TypeAlias = Annotated[
+    str, BeforeValidator(parse_zone), WithJsonSchema({"type": "string", "enum": list(ZONE_LETTERS)})
+]
+ShortName: TypeAlias = Annotated[
+    str, BeforeValidator(parse_short_name), WithJsonSchema({"type": "string", "pattern": SHORT_NAME})
+]
+Name: TypeAlias = Annotated[str, BeforeValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME})]
+Count: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST)]
+Positive: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=MOST)]
+
+
+RETENTION_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),
+    *(365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""Source: Amazon CloudWatch Logs API reference, PutRetentionPolicy, retentionInDays."""
+
+
+def parse_retention_days(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value in RETENTION_DAYS:
+        return value
+    what = f"a number of days that CloudWatch takes: {', '.join(map(str, RETENTION_DAYS))}"
+    raise wanted("log-retention.days", what, example="90", hint=_hint(value))
+
+
+def _hint(value: object) -> str:
+    """The next longer time: logs that are gone do not come back."""
+    if isinstance(value, str) and value.isdecimal():
+        return "write it without quotes"
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        return ""
+    longer = next((days for days in RETENTION_DAYS if days >= value), None)
+    return f"did you mean {longer}?" if longer else ""
+
+
+RetentionDays: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_retention_days),
+    WithJsonSchema({"type": "integer", "enum": list(RETENTION_DAYS)}),
+]

@@ -1,0 +1,213 @@
+"""The section of worker pools: what runs while jobs wait."""
+
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, AliasChoices, Field, Strict
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.business_hours import within_a_day
+from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
+from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.pod_env import EnvVariable
+from ebbtide.settings.sections.pod_probes import Probes
+from ebbtide.settings.sections.pod_volumes import no_claims
+from ebbtide.settings.sections.types import Count, Duration, Positive, PositiveDuration, Queue, Word, acted_on
+
+STOP_MARGIN = timedelta(minutes=2)
+"""Past the longest job: to report its result, leave the queue's registries and exit."""
+
+
+WORKER_CONTAINER = "worker"
+"""What the container of a pool's pods is called."""
+
+
+def grace_seconds(longest_job: timedelta) -> int:
+    """Whole minutes, rounded up, plus the margin: a stopped worker ends its job before the kubelet ends the worker."""
+    minutes = math.ceil((longest_job + STOP_MARGIN) / timedelta(minutes=1))
+    return minutes * 60
+
+
+class SourceKind(StrEnum):
+    RQ = "rq"
+    CELERY = "celery"
+    LIST = "list"
+
+
+class Acks(StrEnum):
+    LATE = "late"
+
+
+_SOURCES_REFUSED: dict[str, str] = {
+    "huey": "Huey keeps no record of running tasks, so an empty queue would not mean that nothing runs",
+    "arq": "ARQ cancels running jobs when a worker is told to stop",
+    **dict.fromkeys(("dramatiq", "ray", "prometheus"), "this demand source is planned and not acted on yet"),
+}
+
+_EARLY = "a task that is acknowledged early is in no key of Redis while it runs, so it cannot be seen"
+
+
+def _acks_suit_kind(kind: SourceKind, acks: Acks | None) -> None:
+    if kind is not SourceKind.CELERY and acks is not None:
+        raise wanted("acks.other-kind", "acks with kind celery only", example="kind: celery", at="acks")
+    if kind is SourceKind.CELERY and acks is not Acks.LATE:
+        what = "late, for celery, and task_acks_late in the application"
+        raise wanted("acks.not-late", what, example="late", hint=_EARLY, at="acks")
+
+
+class Source(Settings):
+    """Where a pool's jobs wait."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("kind", "acks"), _acks_suit_kind),)
+
+    kind: Annotated[SourceKind, *acted_on("rq", "celery", "list", planned=_SOURCES_REFUSED)] = Field(
+        default=SourceKind.RQ,
+        description="the job framework; list: a Redis list and a processing list that workers move jobs to",
+        examples=["rq"],
+    )
+    queues: Annotated[tuple[Queue, ...], Field(min_length=1), each_once("queue", "[train]")] = Field(
+        description="one queue, as a rule: between two queues a job can be in neither",
+        examples=["[train]"],
+    )
+    acks: Annotated[Acks, *acted_on("late", planned={"early": _EARLY})] | None = Field(
+        default=None,
+        description="when celery acknowledges a task: late, or running tasks cannot be seen",
+        examples=["late"],
+    )
+
+
+class Morning(Settings):
+    """Workers that are there when people come."""
+
+    workers: Positive = Field(description="workers, at most the pool's max", examples=["2"])
+    for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
+        alias="for", description="how long they stay at least, from each opening", examples=["30m"]
+    )
+
+
+def _both_or_neither(within: timedelta | None, takes: timedelta | None) -> None:
+    if (within is None) != (takes is None):
+        missing = "drainWithin" if within is None else "jobTakes"
+        what = "drainWithin and jobTakes together: jobs per worker is the one divided by the other"
+        raise wanted("jobs-per-worker.half-given", what, found=f"no {missing}", example="10m", at=missing)
+
+
+def _morning_within_max(morning: Morning | None, most: int) -> None:
+    if morning is not None and morning.workers > most:
+        what = f"morning workers of at most max, which is {most}"
+        raise wanted(
+            "morning.above-max",
+            what,
+            found=str(morning.workers),
+            example=f"{{ workers: {most}, for: 30m }}",
+            at="morning",
+        )
+
+
+REDIS_ENV = {SourceKind.RQ: "RQ_REDIS_URL", SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.LIST: "REDIS_URL"}
+"""Where each framework looks for its Redis by itself."""
+
+_OURS = ("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PASSWORD", "REDIS_CA_FILE")
+
+
+def _env_beside_ours(source: Source, env: Mapping[str, EnvVariable]) -> None:
+    for name in (*_OURS, REDIS_ENV[source.kind]):
+        if name in env:
+            what = "a name that Ebbtide does not set: it tells each worker where its queues are"
+            raise wanted("env.ours", what, example="JOB_REDIS_URL", at=("env", name))
+
+
+def _no_readiness(probes: Probes) -> None:
+    if probes.readiness is not None:
+        what = "liveness and startup alone, for workers"
+        hint = (
+            "Kubernetes removes pods that are not ready first, so a probe that fails for a moment would choose a busy "
+            "worker as the one to go"
+        )
+        raise wanted("probe.readiness-of-worker", what, example="liveness", hint=hint, at=("probes", "readiness"))
+
+
+def _jobs_per_worker(given: Mapping[str, Any]) -> int:
+    """As many jobs as one worker ends in the time that a job may wait."""
+    within, takes = given.get("drain_within"), given.get("job_takes")
+    return max(1, within // takes) if within and takes else 1
+
+
+def _stops_safely(given: Mapping[str, Any]) -> bool:
+    """Only where the worker's command is ours; what other images do on SIGTERM, their owner must say."""
+    source = given.get("source")
+    return source is None or (source.kind is SourceKind.RQ and not given.get("command"))
+
+
+class WorkerSettings(PodSettings):
+    """A worker pool: one Deployment that grows with its queue and goes to zero with it."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        *PodSettings.checks,
+        Check(("source", "env"), _env_beside_ours),
+        Check(("probes",), _no_readiness),
+        Check(("volumes",), no_claims),
+        MIN_WITHIN_MAX,
+        Check(("drain_within", "job_takes"), _both_or_neither),
+        Check(("morning", "max"), _morning_within_max),
+    )
+    renamed: ClassVar[dict[str, str]] = {"calm": "stabilizationWindow"}
+    instead_of: ClassVar[dict[str, str]] = {
+        "calm": "it is the old name of stabilizationWindow: leave it out",
+        "kubernetes": "a queue worker starts no pods; what does is a workload, under ebbtide:workloads",
+    }
+    one_of: ClassVar[tuple[tuple[str, str], ...]] = (("jobsPerWorker", "drainWithin"), ("jobsPerWorker", "jobTakes"))
+
+    source: Source = Field(description="where its jobs wait", examples=["{ kind: rq, queues: [train] }"])
+    command: tuple[Word, ...] = Field(
+        default=(),
+        description="what the image runs; default: rq with the safe worker class, for other kinds the image's own",
+        examples=["[celery, -A, app, worker, -Q, train]"],
+    )
+    min: Count = Field(default=0, description="workers at least; above 0 nodes stay all night", examples=["0"])
+    max: Positive = Field(description="workers at most", examples=["30"])
+    longest_job: PositiveDuration = Field(
+        description="no job runs longer; a worker told to stop is given this long, so a short guess kills jobs",
+        examples=["12h"],
+    )
+    drain_within: PositiveDuration | None = Field(
+        default=None,
+        description="no job should wait longer; with jobTakes, instead of jobsPerWorker",
+        examples=["10m"],
+    )
+    job_takes: PositiveDuration | None = Field(
+        default=None, description="what a job takes, as a rule; with drainWithin", examples=["90s"]
+    )
+    jobs_per_worker: Positive = Field(
+        default_factory=_jobs_per_worker,
+        description="jobs that one worker should have to itself; 1, or drainWithin divided by jobTakes",
+        examples=["1"],
+    )
+    growth_per_minute: Positive | None = Field(
+        default=None, description="workers added in any minute at most; default: no limit", examples=["10"]
+    )
+    morning: Morning | None = Field(
+        default=None,
+        description="workers that are ready at each opening, whether or not jobs wait",
+        examples=["{ workers: 2, for: 30m }"],
+    )
+    stabilization_window: Duration = Field(
+        default=timedelta(minutes=2),
+        validation_alias=AliasChoices("stabilizationWindow", "calm"),
+        description="demand must stay low this long before workers leave: a worker costs more to start than to keep",
+        examples=["2m"],
+    )
+    safe_stop: Annotated[bool, Strict()] = Field(
+        default_factory=_stops_safely,
+        description="a worker told to stop never loses a job: true for rq with our own command, else false until said. "
+        "With false the pool shrinks only where nothing can be lost",
+        examples=["true"],
+    )
+    node_group: str = Field(
+        default="",
+        description="the group its workers run on; default: the cheapest that fits",
+        examples=["flexible"],
+    )

@@ -1,0 +1,120 @@
+"""The section of workloads: what runs always."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from ebbtide.labels import ReplicasOwner
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check
+from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
+from ebbtide.settings.sections.pod import INGRESS, PodSettings
+from ebbtide.settings.sections.pod_kubernetes import KubernetesRights
+from ebbtide.settings.sections.pod_volumes import Volume
+from ebbtide.settings.sections.types import Positive, acted_on
+from ebbtide.vocabulary.labels import Category
+
+
+class WorkloadKind(StrEnum):
+    DEPLOYMENT = "deployment"
+    STATEFUL_SET = "stateful-set"
+
+
+def _owner_suits_category(category: Category, owner: ReplicasOwner) -> None:
+    if category is Category.FIXED and owner is ReplicasOwner.HPA:
+        what = "pulumi, since an autoscaler removes pods and a fixed one is never removed"
+        raise wanted("replicas-owner.fixed", what, example="pulumi", at="replicasOwner")
+
+
+def _claims_suit_kind(kind: WorkloadKind, volumes: Mapping[str, Volume]) -> None:
+    for name, volume in volumes.items():
+        if volume.per_pod is not None and kind is not WorkloadKind.STATEFUL_SET:
+            what = "perPod with kind: stateful-set alone, whose pods keep their names and so find their disk again"
+            raise wanted(
+                "volume.per-pod-kind",
+                what,
+                found=f"kind: {kind.value}",
+                example="kind: stateful-set",
+                at=("volumes", name, "perPod"),
+            )
+
+
+def _priority_suits_category(category: Category, priority: int | None) -> None:
+    if category is Category.FIXED and priority is not None:
+        what = "no priority for a fixed workload, which has that of the cluster's own critical pods"
+        raise wanted("priority.fixed", what, found=str(priority), example="category: flexible", at="priority")
+
+
+def _starters_are_fixed(category: Category, kubernetes: KubernetesRights | None) -> None:
+    if kubernetes is not None and category is not Category.FIXED:
+        what = "fixed, for a workload with rights at the API server: what starts pods holds their state"
+        hint = "and the controller opens budgets in the namespace ebbtide alone"
+        raise wanted("kubernetes.not-fixed", what, found=category, example="fixed", hint=hint, at="category")
+
+
+def _one_account(kubernetes: KubernetesRights | None, service_account: str | None) -> None:
+    if kubernetes is not None and service_account is not None:
+        what = "kubernetes, which makes an account for the pod, or serviceAccount, which names one of others"
+        raise wanted("service-account.second", what, found="both", at="serviceAccount")
+
+
+class WorkloadSettings(PodSettings):
+    """A service that stays: not a queue worker."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        *PodSettings.checks,
+        Check(("category", "replicas_owner"), _owner_suits_category),
+        Check(("kind", "volumes"), _claims_suit_kind),
+        Check(("category", "priority"), _priority_suits_category),
+        Check(("category", "kubernetes"), _starters_are_fixed),
+        Check(("kubernetes", "service_account"), _one_account),
+        *ENTRANCE_CHECKS,
+    )
+
+    category: Annotated[
+        Category,
+        *acted_on("fixed", "flexible", planned={"worker": "queue workers belong under ebbtide:workers"}),
+    ] = Field(description="fixed is never moved, flexible only outside business hours", examples=["flexible"])
+    kind: WorkloadKind = Field(default=WorkloadKind.DEPLOYMENT, description="what runs it", examples=["deployment"])
+    replicas: Positive = Field(default=1, description="pods", examples=["3"])
+    replicas_owner: Annotated[
+        ReplicasOwner,
+        *acted_on("pulumi", "hpa", planned={"controller": "the controller sizes worker pools only, so far"}),
+    ] = Field(
+        default=ReplicasOwner.PULUMI,
+        description="who writes the number of replicas; hpa: your own autoscaler, and `replicas` is its start",
+        examples=["pulumi"],
+    )
+    kubernetes: KubernetesRights | None = Field(
+        default=None,
+        description="rights at the API server, for a workload that starts pods itself; it lives in a namespace of its "
+        "own, and they end there. Default: none, and no token",
+        examples=['{ rules: [{ groups: [""], resources: [pods], verbs: [get, list, watch, create, delete] }] }'],
+    )
+    ingress: Ingress | None = Field(
+        default=None,
+        description="a host and path under which an ingress controller of the cluster serves it",
+        examples=["{ host: api.example.com, tls: api-tls, class: nginx }"],
+    )
+    expose: Expose | None = Field(
+        default=None,
+        description="a network load balancer of its own, on EKS; internal unless `public`",
+        examples=["{ port: http }"],
+    )
+
+    @property
+    def has_disks(self) -> bool:
+        """Whether each pod has a disk of its own, which ties it to a zone."""
+        return any(volume.per_pod is not None for volume in self.volumes.values())
+
+    @property
+    def starts_pods(self) -> bool:
+        return self.kubernetes is not None
+
+    def secret_references(self) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
+        yield from super().secret_references()
+        if self.ingress is not None and self.ingress.tls is not None:
+            for key in ("tls.crt", "tls.key"):
+                yield (INGRESS, "tls"), self.ingress.tls, key

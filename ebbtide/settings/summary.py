@@ -1,0 +1,66 @@
+"""A stack file in a few lines, for whoever wants to see whether it says what was meant."""
+
+from collections import Counter
+
+from ebbtide.labels import GPU_RESOURCE
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.week import format_week
+from ebbtide.units.durations import format_duration
+from ebbtide.units.quantities import cpu_text, memory_text
+
+
+def summary(settings: StackSettings) -> list[str]:
+    """One line for each section."""
+    hours = settings.business_hours
+    lines = [f"customer {settings.customer}, open {format_week(hours.week)} ({hours.timezone}){_calendar(settings)}"]
+    if settings.cluster.context is not None:
+        lines.append(f"cluster  existing, {settings.place}")
+    for name, labels in settings.cluster.node_selectors.items():
+        lines.append(f"nodes    {name}: {', '.join(f'{key}={value}' for key, value in labels.items())}")
+    for name, group in settings.node_groups.items():
+        kind = "" if name == group.kind else f" ({group.kind})"
+        lines.append(f"nodes    {name}{kind}: {group.min} to {group.max} of {' or '.join(group.instance_types)}")
+    categories = Counter(str(workload.category) for workload in settings.workloads.values())
+    if categories:
+        counts = ", ".join(f"{count} {category}" for category, count in sorted(categories.items()))
+        lines.append(f"services {counts}: {', '.join(settings.workloads)}")
+    for name, pool in settings.workers.items():
+        gpu = _gpus(pool.gpu)
+        lines.append(
+            f"workers  {name}: {pool.min} to {pool.max} on {pool.node_group}, {cpu_text(pool.cpu)} CPU, "
+            f"{memory_text(pool.memory)}{gpu}, jobs up to {format_duration(pool.longest_job)}, "
+            f"queue {', '.join(pool.source.queues)}"
+        )
+    for name, job in settings.jobs.items():
+        lines.append(f"job      {name}: once, {_of_job(job)}")
+    for name, job in settings.cron_jobs.items():
+        when = "suspended" if job.suspended else f"at {job.schedule} ({job.timezone})"
+        lines.append(f"cron job {name}: {when}, {_of_job(job)}")
+    lines += [
+        f"planned  {o.pool}: {o.workers} workers from {o.at} for {format_duration(o.for_)}" for o in hours.overnight
+    ]
+    return lines
+
+
+def _of_job(job: JobSettings) -> str:
+    gpu = _gpus(job.gpu)
+    pods = f"{job.completions} pods, {job.parallelism} at a time, " if job.completions > 1 else ""
+    return (
+        f"{pods}on {job.node_group}, {cpu_text(job.cpu)} CPU, {memory_text(job.memory)}{gpu}, "
+        f"up to {format_duration(job.longest_run)}"
+    )
+
+
+def _gpus(gpu: Gpu) -> str:
+    if not gpu.count:
+        return ""
+    kind = "GPU" if gpu.resource == GPU_RESOURCE else gpu.resource
+    return f", {gpu.count} {kind}" + (f" of {memory_text(gpu.memory)}" if gpu.memory else "")
+
+
+def _calendar(settings: StackSettings) -> str:
+    calendar = settings.business_hours.holidays
+    where = "-".join(part for part in (calendar.country, calendar.subdivision) if part)
+    return f", closed on holidays of {where}" if where else ""

@@ -1,0 +1,148 @@
+"""What a replay takes for granted, in sentences: a figure without them is worth nothing."""
+
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+
+from ebbtide.prices import PricingAssumption, price_date
+from ebbtide.settings.controller_document import RESYNC
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.strategies.keda import COOLDOWN_S, GROWS_TO_AT_LEAST, POLL_S, STABILISATION_S, SYNC_S, TOLERANCE
+from ebbtide.simulator.strategies.plans import (
+    FLAGS,
+    KUBERNETES_GRACE_S,
+    NODE_BOOT_S,
+    POD_START_S,
+    THRESHOLD,
+    UNNEEDED_S,
+)
+from ebbtide.simulator.world.rollouts import USED_SHARE
+
+
+def assumptions_of(
+    settings: StackSettings, *, aligned: bool, left_out: int, resync: timedelta, rollouts: bool
+) -> tuple[str, ...]:
+    return (
+        *_of_jobs(left_out, aligned=aligned),
+        _of_rollouts(rollouts=rollouts),
+        *_of_cluster(resync),
+        *_of_disks(settings),
+        *_of_money(settings),
+    )
+
+
+def _of_jobs(left_out: int, *, aligned: bool) -> Iterator[str]:
+    if aligned:
+        yield (
+            "The trace's clock is not the customer's: the middle of its busiest 12 hours is aligned with the "
+            "middle of a Monday's business hours; --start sets another time."
+        )
+    if left_out:
+        yield f"{left_out} jobs longer than --max-job were excluded before anything was counted."
+    yield (
+        "A job runs on the smallest pool that fits its request and length, one job per worker, first in, first out; "
+        "a fraction of a GPU occupies a whole one."
+    )
+    yield (
+        "Node-hours are counted from second 0 to the end of the last day, for jobs submitted in that time; jobs that "
+        "have not ended by then are unfinished, and one that never started counts with its wait so far."
+    )
+    yield "A job that is interrupted is queued again and starts from zero; its wait counts until its first start."
+
+
+def _of_rollouts(*, rollouts: bool) -> str:
+    if not rollouts:
+        return "Services are never deployed (--no-rollouts): a pod stays where it was put unless it is evicted."
+    return (
+        "Services are deployed: each flexible workload once on every working day, each fixed one once a week, at times "
+        f"drawn within the first {USED_SHARE:.0%} of the day's business hours and the same for every strategy; one pod "
+        "at a time, with 1 pod extra for flexible and 1 fewer for fixed workloads, never outside business hours. "
+        "A pod replaced this way is not counted as an eviction."
+    )
+
+
+def _of_cluster(resync: timedelta) -> Iterator[str]:
+    yield (
+        f"A node takes pods {NODE_BOOT_S:g} s after its launch and a pod is ready {POD_START_S:g} s after it is bound; "
+        "zones are treated as one, DaemonSet requests are subtracted from every node, and capacity is always available."
+    )
+    waits = ", ".join(f"{kind.value} {seconds:g} s" for kind, seconds in UNNEEDED_S.items())
+    yield (
+        f"Cluster autoscaler: unneeded time by kind of group {waits}, threshold {THRESHOLD:.0%} (fixed: its defaults, "
+        f"{FLAGS.scale_down_unneeded_s:g} s and {FLAGS.utilization_threshold:.0%}), re-check of unremovable nodes "
+        f"{FLAGS.unremovable_recheck_s:g} s, delay after a scale-up {FLAGS.scale_down_delay_after_add_s:g} s, "
+        f"drain parallelism {FLAGS.max_drain_parallelism}."
+    )
+    yield (
+        "Pods are placed by kube-scheduler's scores: on the emptiest node that fits, except the product's "
+        "pods, which prefer nodes with pods of their own category."
+    )
+    yield (
+        f"The controller resyncs every {resync.total_seconds():g} s here, because in virtual time no event is lost. It "
+        f"reconciles at once for new jobs, and within {RESYNC.total_seconds():g} s, production's resync interval, for "
+        "any other event."
+    )
+    yield (
+        "fixed-fleet is the cheapest constant number of workers over all pools with an overall p95 wait no longer "
+        "than that of fixed-flexible; its nodes and the stack's workloads run all the time."
+    )
+    yield (
+        "cluster-autoscaling, worker-autoscaling and keda-defaults use one mixed group of the largest flexible shape, "
+        "with the minimum and maximum of the groups that it replaces; only cluster-autoscaling opens budgets."
+    )
+    yield (
+        "peak-fleet has as many workers in each pool as its jobs need at peak if all start when submitted, even above "
+        "the pool's max, and the nodes for them all the time."
+    )
+    yield (
+        f"keda-defaults: polling interval {POLL_S:g} s, scale to zero {COOLDOWN_S:g} s after the last job, in between "
+        f"the HorizontalPodAutoscaler every {SYNC_S:g} s (stabilization {STABILISATION_S:g} s, tolerance "
+        f"{TOLERANCE:.0%}, at most doubling or to {GROWS_TO_AT_LEAST}), pods to delete chosen by the ReplicaSet "
+        f"controller, stock workers killed {KUBERNETES_GRACE_S:g} s after SIGTERM, a cluster autoscaler with its own "
+        "defaults. Waiting and running jobs count, with the pool's jobs per worker; KEDA's default, the list length "
+        "with 5 per worker, would repeatedly kill every job that outlasts the cooldown."
+    )
+    yield (
+        "zero-wait-bound is calculated, not run: every job starts when submitted, on fractions of the cheapest nodes "
+        "of the stack's groups, billed by the second, with no boot time; services and each group's minimum are "
+        "included. Attainable is its saving relative to fixed-fleet."
+    )
+
+
+def _of_disks(settings: StackSettings) -> Iterator[str]:
+    names = [name for name, spec in settings.workloads.items() if spec.has_disks]
+    if names:
+        yield (
+            f"Each pod of {', '.join(names)} has a disk of its own (perPod) in the zone of its first node, and runs on "
+            "nodes of that zone alone; a new node goes to the zone with the fewest of its group, unless such a pod "
+            "waits. For nothing else zones are told apart. A pod's disk is free when the pod before it is gone."
+        )
+
+
+def _of_money(settings: StackSettings) -> Iterator[str]:
+    assumption = PricingAssumption(settings.costs.pricing_assumption)
+    yield (
+        f"Dollars are nodes only: on-demand Linux prices of {settings.region} as of "
+        f"{price_date(settings.region).on_demand.isoformat()}, billed by the second from launch to termination, "
+        "the first instance type of each group."
+    )
+    if assumption.approximate:
+        yield (
+            f"The nodes up to each group's min (of the mixed group too) cost the {assumption.value} rate "
+            "(approximate) in every hour, present or not, and those above it on-demand; fixed-fleet and peak-fleet, "
+            "whose nodes are all steady, have that rate for all of them, and zero-wait-bound commits with hindsight."
+        )
+    else:
+        yield (
+            "No commitment is assumed, not even for fixed-fleet, whose steady nodes would gain most from one; "
+            "costs.pricingAssumption: compute-1y-no-upfront shows that."
+        )
+    yield (
+        f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
+        f"({price_date(settings.region).spot.isoformat()}), whether or not their pods tolerate interruptions."
+    )
+
+
+def price_dates(region: str) -> Mapping[str, date]:
+    """When each kind of price was current at its source."""
+    current = price_date(region)
+    return {"on-demand": current.on_demand, "commitments": current.plans, "spot": current.spot}

@@ -1,0 +1,187 @@
+"""A stack's strategies over one trace: the production loop in virtual time, once per strategy.
+
+Measured: node-hours from second 0 to the end of the last day; jobs submitted in that time; a job that has not ended by
+then is unfinished. Equal inputs and seed give an equal `Replay`, except for `replay_seconds`.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from controllers.scaler.loop import run
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.billing import billed, open_spans
+from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates
+from ebbtide.simulator.replay.outcome import EvictionCounts, bound_result, count_evictions, strategy_result
+from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.replay.survivors import Survivors
+from ebbtide.simulator.results import Replay, StrategyResult
+from ebbtide.simulator.strategies.bound import discounts_of, zero_wait
+from ebbtide.simulator.strategies.constant import fleet_bill, fleet_groups, fleet_pools, fleet_runs, fleet_series
+from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool, peak_fleet, smallest_fleet
+from ebbtide.simulator.strategies.keda import keda_controlled
+from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.trace.traces import Trace
+from ebbtide.simulator.world.edges import Tally, ports_of
+from ebbtide.simulator.world.failures import failure_assumptions
+from ebbtide.simulator.world.pools import gang_assumptions
+from ebbtide.simulator.world.schedules import job_assumptions
+from ebbtide.simulator.world.workers import runs_of
+from ebbtide.simulator.world.world import AFTER_THE_MODEL, ClusterPlan, World, WorldSetup
+from ebbtide.units.durations import DAY_S
+from ebbtide.vocabulary.controller_config import ControllerConfig
+
+__all__ = ["StrategyRun", "controlled", "play_run", "play_world", "replay", "world_setup_of"]
+
+Progress = Callable[[Strategy, float], None]
+Control = Callable[[ControllerConfig, World, Tally], None]
+
+
+def replay(
+    settings: StackSettings, trace: Trace, options: ReplayOptions, progress: Progress = lambda _strategy, _share: None
+) -> Replay:
+    """Play `trace` on every strategy. Raises `ReplayError`, and `ebbtide.prices.NoPrice` for an unpriced node."""
+    began = time.perf_counter()
+    setup = replay_setup_of(settings, trace, options)
+    product = _play(setup, Strategy.FIXED_FLEXIBLE, progress)  # the fixed fleet is measured by its waits
+    fleet = _fixed_fleet(setup, product.wait_p95_s)
+    bound = _bound(setup)
+    known = {
+        Strategy.FIXED_FLEXIBLE: product,
+        Strategy.FIXED_FLEET: fleet,
+        Strategy.PEAK_FLEET: _peak_fleet(setup),
+        Strategy.ZERO_WAIT_BOUND: bound,
+    }
+    results: dict[str, StrategyResult] = {}
+    for strategy in Strategy:
+        if strategy in options.strategies:
+            result = known[strategy] if strategy in known else _play(setup, strategy, progress)
+            progress(strategy, 1.0)
+            saving = None if strategy is Strategy.FIXED_FLEET else 1 - result.usd / fleet.usd
+            results[strategy.value] = replace(result, saving_vs_fixed_fleet=saving)
+    return Replay(
+        seed=options.seed,
+        stack=settings.stack,
+        trace=trace.name,
+        start=setup.start,
+        days=round(setup.end_s / DAY_S),
+        max_job_s=options.max_job_s,
+        assumptions=(
+            *trace.assumptions,
+            *assumptions_of(
+                settings,
+                aligned=options.start is None,
+                left_out=setup.left_out,
+                resync=setup.config.resync,
+                rollouts=options.rollouts,
+            ),
+            *gang_assumptions(setup.assignment),
+            *job_assumptions(settings),
+            *failure_assumptions(options.failures, settings),
+        ),
+        coverage=setup.assignment.coverage,
+        jobs_unfit=setup.assignment.unfit,
+        open_spans=open_spans(setup.config.hours, setup.start, setup.end_s),
+        gaps=tuple((begin, min(until, setup.end_s)) for begin, until in trace.gaps if begin < setup.end_s),
+        strategies=results,
+        replay_seconds=time.perf_counter() - began,
+        jobs=len(setup.jobs),
+        rollouts=options.rollouts,
+        price_dates=price_dates(settings.region),
+        failures={name: value for name, value in asdict(options.failures).items() if value},
+        attainable=1 - bound.usd / fleet.usd,
+    )
+
+
+def play_world(
+    setup: ReplaySetup, strategy: Strategy, control: Control, progress: Progress, world: WorldSetup
+) -> StrategyResult:
+    """One strategy under any controller: `control` gets a config, a world and a tally, and returns at the end."""
+    plan = cluster_plan(setup.settings, strategy)
+    return play_run(setup, StrategyRun(strategy=strategy, plan=plan, control=control, world=world), progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrategyRun:
+    """A strategy with all that may be varied about it."""
+
+    strategy: Strategy
+    plan: ClusterPlan
+    control: Control
+    world: WorldSetup
+
+
+def play_run(setup: ReplaySetup, run: StrategyRun, progress: Progress) -> StrategyResult:
+    """One strategy on any plan."""
+    plan, strategy = run.plan, run.strategy
+    jobs = runs_of(setup.jobs)
+    world, tally = World(plan, jobs, run.world), Tally()
+    _report_days(world, setup, strategy, progress)
+    config = setup.config if strategy.opens_budgets else replace(setup.config, budgets=())
+    survivors = Survivors(world, config.window, {pod.name: pod.category for pod in plan.pods})
+    run.control(config, world, tally)
+    evictions = count_evictions(world.cluster.evictions, config.window, setup.start)
+    series = world.recorder.series()
+    node_hours = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}
+    bill = billed(node_hours, series, plan.money, setup.day_ends)
+    result = strategy_result(jobs, bill, series, (evictions, tally), setup.end_s)
+    return replace(result, survivors=survivors.node_hours())
+
+
+def controlled(config: ControllerConfig, world: World, tally: Tally) -> None:
+    """The production loop."""
+    run(config, ports_of(world, tally))
+
+
+def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
+    return WorldSetup(
+        start=setup.start,
+        end_s=setup.end_s,
+        seed=setup.seed,
+        flags=strategy.flags,
+        safe_stop=strategy.stops_safely,
+        rollouts=setup.rollouts,
+        jobs=setup.runs,
+        accidents=setup.accidents,
+    )
+
+
+def _play(setup: ReplaySetup, strategy: Strategy, progress: Progress) -> StrategyResult:
+    control = keda_controlled if strategy is Strategy.KEDA_DEFAULTS else controlled
+    return play_world(setup, strategy, control, progress, world_setup_of(setup, strategy))
+
+
+def _report_days(world: World, setup: ReplaySetup, strategy: Strategy, progress: Progress) -> None:
+    for end in setup.day_ends:
+        world.timeline.at(end, lambda: progress(strategy, world.timeline.now / setup.end_s), AFTER_THE_MODEL)
+
+
+def _fixed_fleet(setup: ReplaySetup, target_p95_s: float) -> StrategyResult:
+    pools, groups = _parts_of_a_fleet(setup)
+    return _constant(setup, pools, smallest_fleet(pools, groups, target_p95_s=target_p95_s, end_s=setup.end_s))
+
+
+def _peak_fleet(setup: ReplaySetup) -> StrategyResult:
+    pools, groups = _parts_of_a_fleet(setup)
+    return _constant(setup, pools, peak_fleet(pools, groups))
+
+
+def _parts_of_a_fleet(setup: ReplaySetup) -> tuple[list[FleetPool], list[FleetGroup]]:
+    plan = cluster_plan(setup.settings, Strategy.FIXED_FLEET)
+    return fleet_pools(setup.settings, setup.jobs), fleet_groups(setup.settings, plan, setup.busy)
+
+
+def _constant(setup: ReplaySetup, pools: Sequence[FleetPool], fleet: Fleet) -> StrategyResult:
+    runs = fleet_runs(pools, fleet.workers, setup.end_s)
+    series = fleet_series(fleet, runs, setup.end_s)
+    bill = fleet_bill(fleet, setup.settings, series, setup.day_ends)
+    return strategy_result(runs, bill, series, (EvictionCounts(), Tally()), setup.end_s)
+
+
+def _bound(setup: ReplaySetup) -> StrategyResult:
+    plan = cluster_plan(setup.settings, Strategy.ZERO_WAIT_BOUND)
+    discounts = discounts_of(setup.settings)
+    bound = zero_wait(
+        plan, setup.jobs, busy=setup.busy, discounts=discounts, end_s=setup.end_s, day_ends=setup.day_ends
+    )
+    return bound_result(bound, setup.jobs, setup.end_s)

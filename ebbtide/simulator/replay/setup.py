@@ -1,0 +1,136 @@
+"""What all strategies of a replay share: the jobs with their pools, the customer's calendar, the measured time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.billing import day_ends
+from ebbtide.simulator.cluster.model import Accidents
+from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.trace.alignment import REFERENCE_MONDAY, aligned_start
+from ebbtide.simulator.trace.traces import Job, Trace
+from ebbtide.simulator.world.failures import Failures, accidents_of
+from ebbtide.simulator.world.gangs import largest_gangs
+from ebbtide.simulator.world.pools import Assignment, PooledJob, assign
+from ebbtide.simulator.world.rollouts import Rollout, planned_rollouts
+from ebbtide.simulator.world.schedules import Busy, JobPlan, busy, job_plans
+from ebbtide.units.durations import DAY_S
+from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
+from ebbtide.vocabulary.windows import zone_of
+
+RESYNC = timedelta(hours=1)
+"""The longest time between two readings of a replay. In virtual time no event is ever lost, so a resync finds
+nothing new: production reads every few seconds only because events are."""
+RESYNC_FOR_DRAIN_TARGETS = timedelta(seconds=60)
+"""Where a pool has one: that the head of its queue has waited for too long is no change, and so no event."""
+
+
+class ReplayError(ValueError):
+    """Nothing can be replayed; the message is for the user, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """`days` None: all of the trace. `start` None: aligned with business hours; without a zone: the customer's local
+    time. Jobs above `max_job_s` stay out. Without `rollouts` no service is ever deployed.
+    """
+
+    days: int | None = None
+    start: datetime | None = None
+    max_job_s: float | None = None
+    strategies: tuple[Strategy, ...] = tuple(Strategy)
+    seed: int = 0
+    rollouts: bool = True
+    failures: Failures = field(default_factory=Failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySetup:
+    """`start` is second 0 of the trace, in the customer's zone; `day_ends` are the local midnights, in seconds."""
+
+    settings: StackSettings
+    config: ControllerConfig
+    assignment: Assignment
+    left_out: int  # jobs that are too long for this replay
+    start: datetime
+    end_s: float
+    day_ends: tuple[float, ...]
+    seed: int
+    rollouts: tuple[Rollout, ...]
+    runs: tuple[JobPlan, ...] = ()  # of the stack's own jobs and cron jobs; `jobs` are the trace's
+    accidents: Accidents | None = None
+
+    @property
+    def jobs(self) -> tuple[PooledJob, ...]:
+        return self.assignment.jobs
+
+    @property
+    def busy(self) -> tuple[Busy, ...]:
+        """What the stack's own jobs run, if none of their pods waits for a node."""
+        return tuple(part for plan in self.runs for part in busy(plan, self.end_s))
+
+
+def require_node_groups(settings: StackSettings) -> None:
+    """Raises `ReplayError` for an existing cluster, of whose nodes neither the shape nor the price is known."""
+    if not settings.node_groups:
+        raise ReplayError(
+            f"{settings.stack}: wanted a stack with node groups (ebbtide:cluster.kind eks), found an existing cluster: "
+            "the shape and price of its nodes are not known (for example demo)"
+        )
+
+
+def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> ReplaySetup:
+    """Put the trace on the stack and in its customer's week. Raises `ReplayError`."""
+    require_node_groups(settings)
+    config = _config(settings, options.start)
+    days = trace.days if options.days is None else options.days
+    if not 1 <= days <= trace.days:
+        raise ReplayError(f"trace {trace.name}: wanted 1 to {trace.days} days, found {days} (for example {trace.days})")
+    end_s = days * DAY_S
+    submitted = [job for job in trace.jobs if job.submitted_at < end_s]
+    chosen = [job for job in submitted if options.max_job_s is None or job.duration_s <= options.max_job_s]
+    assignment = assign(chosen, settings.workers, largest_gangs(settings))
+    if not assignment.jobs:
+        raise ReplayError(_nothing_to_replay(trace, days, chosen, assignment.unfit))
+    start = aligned_start(trace.jobs, config.hours) if options.start is None else _local(options.start, config)
+    return ReplaySetup(
+        settings=settings,
+        config=config,
+        assignment=assignment,
+        left_out=len(submitted) - len(chosen),
+        start=start,
+        end_s=end_s,
+        day_ends=day_ends(start, config.hours.timezone, end_s),
+        seed=options.seed,
+        rollouts=planned_rollouts(settings.workloads, config.hours, start, end_s, options.seed)
+        if options.rollouts
+        else (),
+        runs=job_plans(settings, start, end_s),
+        accidents=accidents_of(options.failures, settings),
+    )
+
+
+def _config(settings: StackSettings, start: datetime | None) -> ControllerConfig:
+    """What production would be told, with the holidays of the replayed years: never those of the day it runs on."""
+    year = (REFERENCE_MONDAY if start is None else start).year
+    redis = RedisEndpoint(host="replayed")
+    config = controller_config(settings, redis, [year - 1, year, year + 1])
+    targets = any(pool.drain_within is not None for pool in config.pools)
+    return replace(config, resync=RESYNC_FOR_DRAIN_TARGETS if targets else RESYNC)
+
+
+def _local(start: datetime, config: ControllerConfig) -> datetime:
+    zone = zone_of(config.hours.timezone)
+    return start.replace(tzinfo=zone) if start.tzinfo is None else start.astimezone(zone)
+
+
+def _nothing_to_replay(trace: Trace, days: int, chosen: Sequence[Job], unfit: Mapping[str, int]) -> str:
+    if not chosen:
+        return f"trace {trace.name}: wanted at least one job of the allowed length in the first {days} days, found none"
+    reasons = ", ".join(f"{count} {reason}" for reason, count in unfit.items())
+    return (
+        f"trace {trace.name}: none of its {len(chosen)} jobs fits a worker pool of the stack ({reasons}); "
+        "wanted a pool in ebbtide:workers that is large enough (for example cpu: 16, memory: 64Gi, longestJob: 8h)"
+    )

@@ -1,0 +1,255 @@
+"""What a zero-wait strategy must pay at least for a stack, `zero-wait-bound`. Proof: docs/explanation/bound.md.
+
+Every job holds its workers from the second it is submitted, nodes are bought in fractions of the cheapest mix of shapes
+that its pods may run on, billed by the second, and boot in no time. The stack's services, each group's minimum (so the
+fixed nodes) and the DaemonSets of every node are paid for too.
+
+The groups are those of a cluster plan, and pods run where the plan lets them: so the bound of the stack's own groups
+binds whoever keeps them, and that of the mixed groups whoever mixes.
+
+A commitment is granted in hindsight: the level of steady dollars that makes the whole bill smallest, all of it at the
+largest discount that any of the stack's shapes has. Nobody can buy better than that.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ebbtide.labels import NodeKind
+from ebbtide.prices import on_demand
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.cluster.model import GroupModel, WorkloadModel
+from ebbtide.simulator.cluster.scheduler import group_takes
+from ebbtide.simulator.results import Series, SeriesRecorder
+from ebbtide.simulator.strategies.covering import Covering
+from ebbtide.simulator.strategies.plans import spot_or_none, steady_usd
+from ebbtide.simulator.world.pools import PooledJob
+from ebbtide.simulator.world.schedules import Busy
+from ebbtide.simulator.world.world import ClusterPlan
+
+_Need = tuple[float, ...]  # cores, GiB, GPUs, pods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Dollars an hour that hold from each instant to the next; the last one to `end_s`."""
+
+    at: tuple[float, ...]
+    usd_per_hour: tuple[float, ...]
+    end_s: float
+
+    def spans(self) -> Iterable[tuple[float, float, float]]:
+        """Begin, end, dollars an hour."""
+        return zip(self.at, (*self.at[1:], self.end_s), self.usd_per_hour, strict=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroWait:
+    """Fractional nodes; in the series they are rounded up, for drawing."""
+
+    node_hours: Mapping[str, float]
+    usd_per_day: tuple[float, ...]
+    usd_on_demand: float
+    usd_with_spot: float | None
+    series: Series
+
+
+def zero_wait(
+    plan: ClusterPlan,
+    jobs: Sequence[PooledJob],
+    *,
+    discounts: "Discounts",
+    end_s: float,
+    day_ends: Sequence[float],
+    busy: Sequence[Busy] = (),
+) -> ZeroWait:
+    """The bound for these jobs from second 0 to `end_s`. `busy`: what the stack's own jobs and cron jobs run."""
+    parts = [_Part(plan, groups) for groups in _tied_groups(plan)]
+    part_of = {pool: part for part in parts for pool in part.pools}
+    meter = _Meter(plan, parts)
+    running = 0
+    for at, changes in groupby(_changes(jobs, busy, end_s), key=lambda change: change[0]):
+        for _, pool, workers, more in changes:
+            running += more if pool in plan.workers else 0
+            if pool:
+                part_of[pool].change(pool, workers * more)
+        meter.record(at, running)
+    return meter.total(discounts, end_s, day_ends)
+
+
+def _changes(jobs: Sequence[PooledJob], busy: Sequence[Busy], end_s: float) -> list[tuple[float, str, int, int]]:
+    """Instant, pool or job, its pods, and 1 for a beginning or -1 for an end. The first changes nothing."""
+    changes = [(0.0, "", 0, 0)]
+    spans = [(job.submitted_at, job.submitted_at + job.duration_s, job.pool, job.members) for job in jobs]
+    spans += [(part.begin, part.end, part.workload, part.pods) for part in busy]
+    for begin, end, pool, pods in spans:
+        changes.append((begin, pool, pods, 1))
+        if end < end_s:
+            changes.append((end, pool, pods, -1))
+    return sorted(changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discounts:
+    """The largest share that a commitment takes off the price of any shape: of list prices, and of those with spot."""
+
+    on_demand: float
+    with_spot: float
+
+
+def discounts_of(settings: StackSettings) -> Discounts:
+    """Raises `ebbtide.prices.NoPrice`."""
+    off: list[float] = [0.0]
+    off_spot: list[float] = [0.0]
+    for name, group in settings.node_groups.items():
+        usd, kind = steady_usd(settings, name), group.instance_types[0]
+        listed = on_demand(settings.region, kind)
+        spot = spot_or_none(settings.region, kind) if group.kind is NodeKind.FLEXIBLE else None
+        off.append(1 - usd / listed)
+        off_spot.append(1 - usd / (listed if spot is None else spot))
+    return Discounts(on_demand=max(off), with_spot=max(off_spot))
+
+
+def _tied_groups(plan: ClusterPlan) -> list[list[GroupModel]]:
+    """Groups that some workload may choose between belong together; all others stand alone."""
+    parts = [[group] for group in plan.groups]
+    for pod in plan.pods:
+        mine = [part for part in parts if any(group_takes(group, pod) for group in part)]
+        if len(mine) > 1:
+            parts = [part for part in parts if part not in mine] + [[group for part in mine for group in part]]
+    return parts
+
+
+class _Part:
+    """Groups that stand together, what is needed of them now, and what that costs."""
+
+    def __init__(self, plan: ClusterPlan, groups: Sequence[GroupModel]) -> None:
+        self.groups = [group.name for group in groups]
+        self.pools = {
+            name: _need(pod)
+            for name, pod in (*plan.workers.items(), *((job.name, job) for job in plan.jobs))
+            if any(group_takes(group, pod) for group in groups)
+        }
+        self._workers = dict.fromkeys(self.pools, 0)
+        self._services = [
+            (_need(service), replicas)
+            for service, replicas in plan.workloads
+            if any(group_takes(group, service) for group in groups)
+        ]
+        self._least = [float(group.min) for group in groups]
+        offers = [
+            (*_offer(group), *(1.0 if group is other else 0.0 for other in groups))  # so that minimums are needs too
+            for group in groups
+        ]
+        self._usd = [plan.money.on_demand[name].above_usd for name in self.groups]
+        self._covering = Covering(offers, self._usd)
+        spot = plan.money.with_spot
+        self._spot_usd = [spot[name].above_usd for name in self.groups] if spot else self._usd
+        self._spot_covering = Covering(offers, self._spot_usd)
+        self._answer: tuple[tuple[float, ...], float, float] | None = None
+
+    def change(self, pool: str, workers: int) -> None:
+        self._workers[pool] += workers
+        self._answer = None
+
+    def cheapest(self) -> tuple[tuple[float, ...], float, float]:
+        """Nodes of each group bought on demand, their dollars an hour, and the dollars an hour with spot prices."""
+        if self._answer is None:
+            of_pools = ((self.pools[name], count) for name, count in self._workers.items())
+            need = (*_sum([*self._services, *of_pools]), *self._least)
+            nodes, on_spot = self._covering.cheapest(need), self._spot_covering.cheapest(need)
+            self._answer = (nodes, _cost(nodes, self._usd), _cost(on_spot, self._spot_usd))
+        return self._answer
+
+
+def _cost(nodes: Sequence[float], usd: Sequence[float]) -> float:
+    return sum(count * each for count, each in zip(nodes, usd, strict=True))
+
+
+def _need(pod: WorkloadModel) -> _Need:
+    return (pod.cpu_m / 1000, pod.memory_mib / 1024, float(pod.gpu), 1.0)
+
+
+def _offer(group: GroupModel) -> _Need:
+    return (group.cpu_m / 1000, group.memory_mib / 1024, float(group.gpu), float(group.max_pods))
+
+
+def _sum(parts: Iterable[tuple[_Need, int]]) -> _Need:
+    totals = [0.0] * 4
+    for need, count in parts:
+        if count:
+            for row, amount in enumerate(need):
+                totals[row] += count * amount
+    return tuple(totals)
+
+
+class _Meter:
+    """Adds up what the instants cost."""
+
+    def __init__(self, plan: ClusterPlan, parts: Sequence[_Part]) -> None:
+        self._parts = parts
+        self._names = [name for part in parts for name in part.groups]
+        self._priced_spot = plan.money.with_spot is not None
+        self._recorder = SeriesRecorder(tuple(self._names))
+        self._at: list[float] = []
+        self._nodes: list[tuple[float, ...]] = []
+        self._usd: list[float] = []
+        self._spot_usd: list[float] = []
+
+    def record(self, at: float, running: int) -> None:
+        answers = [part.cheapest() for part in self._parts]
+        nodes = tuple(count for counts, _, _ in answers for count in counts)
+        self._at.append(at)
+        self._nodes.append(nodes)
+        self._usd.append(sum(usd for _, usd, _ in answers))
+        self._spot_usd.append(sum(usd for _, _, usd in answers))
+        whole = {name: math.ceil(round(count, 6)) for name, count in zip(self._names, nodes, strict=True)}
+        self._recorder.sample(at, whole, 0, running)
+
+    def total(self, discounts: Discounts, end_s: float, day_ends: Sequence[float]) -> ZeroWait:
+        steps, spot_steps = (
+            Steps(at=tuple(self._at), usd_per_hour=tuple(usd), end_s=end_s) for usd in (self._usd, self._spot_usd)
+        )
+        lasted = [end - begin for begin, end, _ in steps.spans()]
+        hours = {
+            name: sum(nodes[i] * seconds for nodes, seconds in zip(self._nodes, lasted, strict=True)) / 3600
+            for i, name in enumerate(self._names)
+        }
+        with_spot = sum(covered_usd_per_day(spot_steps, discounts.with_spot, day_ends)) if self._priced_spot else None
+        return ZeroWait(
+            node_hours=hours,
+            usd_per_day=covered_usd_per_day(steps, discounts.on_demand, day_ends),
+            usd_on_demand=sum(usd * (end - begin) for begin, end, usd in steps.spans()) / 3600,
+            usd_with_spot=with_spot,
+            series=self._recorder.series(),
+        )
+
+
+def covered_usd_per_day(steps: Steps, discount: float, day_ends: Sequence[float]) -> tuple[float, ...]:
+    """Dollars of each day with the commitment, a constant number of dollars an hour, that costs least over all days.
+
+    What is committed is paid for in every second, less the discount; what exceeds it has its full price. One more
+    dollar an hour pays as long as it is used for more than the share 1 - discount of the time: so the best level is
+    a quantile of the steps, and it is one of them.
+    """
+    level = _best_level(steps, discount)
+    days = [0.0] * len(day_ends)
+    day = 0
+    for begin, end, usd in steps.spans():
+        at = begin
+        while at < end:
+            until = min(end, day_ends[day])
+            days[day] += (level * (1 - discount) + max(0.0, usd - level)) * (until - at) / 3600
+            day += until == day_ends[day]
+            at = until
+    return tuple(days)
+
+
+def _best_level(steps: Steps, discount: float) -> float:
+    used = 0.0
+    for usd, seconds in sorted(((usd, end - begin) for begin, end, usd in steps.spans()), reverse=True):
+        used += seconds
+        if used >= (1 - discount) * steps.end_s:
+            return usd
+    return 0.0

@@ -1,0 +1,122 @@
+"""The fixed fleet of a stack as a strategy: its plan becomes a fleet search, and the fleet an outcome."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from ebbtide.prices import Capacity, GroupRate, PricingAssumption, hourly
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import PodSize, pod_size, takes
+from ebbtide.simulator.billing import Bill, Rates, billed
+from ebbtide.simulator.results import Series, SeriesRecorder
+from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool
+from ebbtide.simulator.strategies.plans import on_spot, steady_usd
+from ebbtide.simulator.world.pools import PooledJob
+from ebbtide.simulator.world.schedules import Busy, every_job, workload_of
+from ebbtide.simulator.world.waits import fifo_starts
+from ebbtide.simulator.world.workers import JobRun
+from ebbtide.simulator.world.world import ClusterPlan
+
+
+def fleet_groups(settings: StackSettings, plan: ClusterPlan, busy: Sequence[Busy] = ()) -> list[FleetGroup]:
+    """The stack's own groups, with the workloads that live there; a kind's workloads go to its cheapest group.
+
+    `busy`: what the stack's own jobs run, which the fleet has room for as well.
+    """
+    residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
+    for spec in settings.workloads.values():
+        size = pod_size(spec)
+        homes = [name for name, group in settings.node_groups.items() if takes(group, spec)]
+        if homes:
+            home = min(homes, key=lambda name: (steady_usd(settings, name), name))
+            residents[home].append((size, spec.replicas))
+    jobs = {workload_of(name): (job.node_group, pod_size(job)) for name, job in every_job(settings).items()}
+    return [
+        FleetGroup(
+            name=group.name,
+            shape=Capacity(cpu=group.cpu_m, memory=group.memory_mib, gpu=group.gpu, pods=group.max_pods),
+            usd_per_hour=steady_usd(settings, group.name),
+            min_nodes=group.min,
+            residents=tuple(residents[group.name]),
+            guests=tuple(_at_once(busy, {name: size for name, (home, size) in jobs.items() if home == group.name})),
+        )
+        for group in plan.groups
+    ]
+
+
+def _at_once(busy: Sequence[Busy], sizes: Mapping[str, PodSize]) -> Iterator[tuple[tuple[PodSize, int], ...]]:
+    """Which pods of these jobs run at the same time; of sets of which one holds another, the larger one."""
+    steps: list[tuple[float, int, str]] = []
+    for part in busy:
+        if part.workload in sizes:
+            steps += [(part.begin, part.pods, part.workload), (part.end, -part.pods, part.workload)]
+    running: Counter[str] = Counter()
+    sets: dict[frozenset[tuple[str, int]], Counter[str]] = {}
+    for _, more, workload in sorted(steps):  # at one instant what ends goes before what begins
+        running[workload] += more
+        sets.setdefault(frozenset((+running).items()), +running)
+    for found in sets.values():
+        if found and not any(found < other for other in sets.values()):
+            yield tuple((sizes[name], pods) for name, pods in sorted(found.items()))
+
+
+def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[FleetPool]:
+    of_pool: dict[str, list[PooledJob]] = {name: [] for name in settings.workers}
+    for job in jobs:
+        of_pool[job.pool].append(job)
+    return [
+        FleetPool(
+            name=name,
+            group=spec.node_group,
+            worker=pod_size(spec),
+            max_workers=spec.max,
+            jobs=tuple(of_pool[name]),
+        )
+        for name, spec in sorted(settings.workers.items())
+    ]
+
+
+def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: float) -> list[JobRun]:
+    """What becomes of every job that starts before the end."""
+    runs: list[JobRun] = []
+    for pool in pools:
+        for job, start in zip(pool.jobs, fifo_starts(pool.jobs, workers[pool.name]), strict=True):
+            run = JobRun(job.submitted_at, job.duration_s, pool.name, members=job.members)
+            if start < end_s:
+                run.started_at, run.done_at = start, start + job.duration_s
+            runs.append(run)
+    return runs
+
+
+def fleet_bill(fleet: Fleet, settings: StackSettings, series: Series, day_ends: Sequence[float]) -> Bill:
+    """Every node is steady, so a sensible owner has all of them under the plan."""
+    planned = {group: _steady(settings, group, settings.costs.pricing_assumption) for group in fleet.nodes}
+    money = Rates(
+        assumed=planned,
+        on_demand={group: _steady(settings, group, PricingAssumption.ON_DEMAND) for group in fleet.nodes},
+        with_spot=on_spot(settings, planned, {group: group for group in fleet.nodes}),
+    )
+    node_hours = {group: nodes * day_ends[-1] / 3600 for group, nodes in fleet.nodes.items()}
+    return billed(node_hours, series, money, day_ends)
+
+
+def _steady(settings: StackSettings, group: str, assumption: PricingAssumption) -> GroupRate:
+    usd = hourly(settings.region, settings.node_groups[group].instance_types[0], assumption)
+    return GroupRate(floor=settings.node_groups[group].min, floor_usd=usd, above_usd=usd)
+
+
+def fleet_series(fleet: Fleet, runs: Sequence[JobRun], end_s: float) -> Series:
+    recorder = SeriesRecorder(tuple(fleet.nodes))
+    steps: list[tuple[float, int, int]] = []  # instant, change of waiting, change of running
+    for run in runs:
+        steps.append((run.submitted_at, 1, 0))
+        if run.started_at is not None:
+            steps.append((run.started_at, -1, 1))
+        if run.done_at is not None:
+            steps.append((run.done_at, 0, -1))
+    waiting = running = 0
+    recorder.sample(0.0, fleet.nodes, 0, 0)
+    for at, more_waiting, more_running in sorted(step for step in steps if step[0] < end_s):
+        waiting += more_waiting
+        running += more_running
+        recorder.sample(at, fleet.nodes, waiting, running)
+    return recorder.series()

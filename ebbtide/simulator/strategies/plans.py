@@ -1,0 +1,308 @@
+"""The strategies that a replay sets side by side, as plans for the modelled cluster.
+
+`fixed-flexible` is the product. Two are its own first steps: the same workers and the same autoscaler, but one mixed
+group instead of fixed and flexible ones (`cluster-autoscaling`), and then budgets that never open as well
+(`worker-autoscaling`). `keda-defaults` is that last one under KEDA and an autoscaler with its own defaults.
+`fixed-fleet` and `peak-fleet` scale nothing, and `zero-wait-bound` is calculated, not run: no strategy that keeps the
+stack's groups can cost less without queueing. GPU groups stay apart in all of them: no one runs them mixed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ebbtide.labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, NodeKind
+from ebbtide.prices import (
+    GroupRate,
+    NoPrice,
+    PricingAssumption,
+    group_rate,
+    hourly,
+    instance_type,
+    spot_typical,
+    usable,
+)
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import home_kind, offered, pod_size, takes
+from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.simulator.billing import Rates
+from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
+from ebbtide.simulator.world.schedules import every_job, workload_of
+from ebbtide.simulator.world.world import ClusterPlan
+from ebbtide.vocabulary.labels import Category
+
+NODE_BOOT_S = 120.0  # from launch to a node that takes pods
+POD_START_S = 15.0  # pull, import and registration of a worker; readiness of a service
+KUBERNETES_GRACE_S = 30.0
+"""Of a pod that states none."""
+
+MIXED = "mixed"
+
+FLAGS = AutoscalerFlags(
+    scale_down_delay_after_add_s=180.0,
+    scale_down_delay_local=True,
+    unremovable_recheck_s=60.0,
+    max_drain_parallelism=5,
+    expander="priority,least-waste",
+    skip_nodes_with_local_storage=False,
+    skip_nodes_with_system_pods=False,
+)
+"""What the product tells the autoscaler for all groups; what it says of a group is in `UNNEEDED_S` and `THRESHOLD`."""
+
+UNNEEDED_S: Mapping[NodeKind, float] = {NodeKind.FLEXIBLE: 60.0, NodeKind.GPU: 180.0, NodeKind.SPOT: 60.0}
+THRESHOLD = 0.65
+"""As the tags of the Auto Scaling groups say. Fixed groups have none: the autoscaler's careful defaults hold for them.
+Where nobody set the product's flags, nobody set its tags either."""
+
+_GPU_TAINT = Taint(GPU_TAINT_KEY, GPU_TAINT_VALUE)
+
+
+class Strategy(StrEnum):
+    """In the order of their results."""
+
+    FIXED_FLEXIBLE = "fixed-flexible"
+    CLUSTER_AUTOSCALING = "cluster-autoscaling"
+    WORKER_AUTOSCALING = "worker-autoscaling"
+    FIXED_FLEET = "fixed-fleet"
+    PEAK_FLEET = "peak-fleet"
+    KEDA_DEFAULTS = "keda-defaults"
+    ZERO_WAIT_BOUND = "zero-wait-bound"
+
+    @property
+    def separates(self) -> bool:
+        """Whether fixed pods have nodes of their own."""
+        return self not in (Strategy.CLUSTER_AUTOSCALING, Strategy.WORKER_AUTOSCALING, Strategy.KEDA_DEFAULTS)
+
+    @property
+    def opens_budgets(self) -> bool:
+        return self in (Strategy.FIXED_FLEXIBLE, Strategy.CLUSTER_AUTOSCALING)
+
+    @property
+    def stops_safely(self) -> bool:
+        """Whether a worker that is told to stop ends its job first."""
+        return self is not Strategy.KEDA_DEFAULTS
+
+    @property
+    def gathers(self) -> bool:
+        """Whether pods prefer nodes with pods of their category, and workers are not spread: components.pods.rules."""
+        return self is not Strategy.KEDA_DEFAULTS
+
+    @property
+    def flags(self) -> AutoscalerFlags:
+        """What the autoscaler is told; by whoever runs KEDA, nothing."""
+        return AutoscalerFlags() if self is Strategy.KEDA_DEFAULTS else FLAGS
+
+
+DEFAULT_STRATEGIES = tuple(Strategy)
+"""What is shown when nobody chooses. The fleets and the bound take next to no time."""
+
+
+def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
+    """The strategy's cluster. Raises `ebbtide.prices.NoPrice` if a node cannot be priced."""
+    homes = _separate_homes(settings) if strategy.separates else _mixed_homes(settings)
+    groups = homes.groups.values()
+    if strategy.flags is not FLAGS:
+        groups = [replace(group, scale_down_unneeded_s=None, utilization_threshold=None) for group in groups]
+    return ClusterPlan(
+        groups=tuple(groups),
+        money=_money(settings, homes),
+        workloads=tuple(
+            (_workload(name, spec, homes, _with_its_gpus(settings, spec), gathers=strategy.gathers), spec.replicas)
+            for name, spec in sorted(settings.workloads.items())
+        ),
+        workers={name: _worker(name, spec, homes, strategy) for name, spec in sorted(settings.workers.items())},
+        jobs=tuple(_job(name, spec, homes, strategy) for name, spec in sorted(every_job(settings).items())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Homes:
+    """The groups of a strategy, whose settings each has, and the groups and kinds that the mixed one took in."""
+
+    groups: Mapping[str, GroupModel]
+    source_of: Mapping[str, str]
+    merged: frozenset[str] = frozenset()
+    merged_kinds: frozenset[NodeKind] = frozenset()
+
+    def of_kind(self, kind: NodeKind) -> dict[str, str]:
+        return {NODE_GROUP: MIXED} if kind in self.merged_kinds else {NODE_KIND: kind.value}
+
+    def of_group(self, group: str) -> dict[str, str]:
+        return {NODE_GROUP: MIXED if group in self.merged else group}
+
+
+def _separate_homes(settings: StackSettings) -> _Homes:
+    zones = settings.cluster.zones if any(spec.has_disks for spec in settings.workloads.values()) else ()
+    groups = {name: _group(name, group, zones) for name, group in settings.node_groups.items()}
+    return _Homes(groups, {name: name for name in groups})
+
+
+def _mixed_homes(settings: StackSettings) -> _Homes:
+    """One group of the largest flexible shape takes the place of all groups whose pods fit it."""
+    separate = _separate_homes(settings)
+    kinds = {name: group.kind for name, group in settings.node_groups.items()}
+    flexible = [name for name, kind in kinds.items() if kind is NodeKind.FLEXIBLE]
+    if not flexible:
+        return separate
+    pattern = max(flexible, key=lambda name: (separate.groups[name].cpu_m, separate.groups[name].memory_mib, name))
+    shape = separate.groups[pattern]
+    merged = frozenset(name for name, kind in kinds.items() if _all_fit(settings, name, kind, shape))
+    mixed = GroupModel(
+        name=MIXED,
+        min=sum(settings.node_groups[name].min for name in merged),
+        max=sum(settings.node_groups[name].max for name in merged),
+        cpu_m=shape.cpu_m,
+        memory_mib=shape.memory_mib,
+        max_pods=shape.max_pods,
+        priority=shape.priority,
+        labels={NODE_GROUP: MIXED},
+        boot_s=NODE_BOOT_S,
+        initial=sum(settings.node_groups[name].min for name in merged),
+        scale_down_unneeded_s=shape.scale_down_unneeded_s,
+        utilization_threshold=shape.utilization_threshold,
+        zones=shape.zones,
+    )
+    kept = {name: group for name, group in separate.groups.items() if name not in merged}
+    return _Homes(
+        groups={MIXED: mixed, **kept},
+        source_of={MIXED: pattern, **{name: name for name in kept}},
+        merged=merged,
+        merged_kinds=frozenset(kinds[name] for name in merged),
+    )
+
+
+def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupModel) -> bool:
+    if kind is NodeKind.GPU:
+        return False
+    pods: list[PodSettings] = [
+        spec for spec in settings.workloads.values() if home_kind(spec.category, pod_size(spec).gpu) is kind
+    ]
+    pods += [spec for spec in settings.workers.values() if spec.node_group == group]
+    pods += [spec for spec in every_job(settings).values() if spec.node_group == group]
+    sizes = [pod_size(spec) for spec in pods]
+    return all(size.cpu <= shape.cpu_m and size.memory <= shape.memory_mib and not size.gpu for size in sizes)
+
+
+def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> GroupModel:
+    room = offered(usable(instance_type(group.instance_types[0])), group.reserved)
+    return GroupModel(
+        name=name,
+        min=group.min,
+        max=group.max,
+        cpu_m=room.cpu,
+        memory_mib=room.memory,
+        gpu=room.gpu,
+        max_pods=room.pods,
+        priority=group.growth_priority,
+        labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
+        taints=(_GPU_TAINT,) if group.kind is NodeKind.GPU else (),
+        boot_s=NODE_BOOT_S,
+        initial=group.min,
+        scale_down_unneeded_s=UNNEEDED_S.get(group.kind),
+        utilization_threshold=THRESHOLD if group.kind in UNNEEDED_S else None,
+        zones=zones,
+    )
+
+
+def _money(settings: StackSettings, homes: _Homes) -> Rates:
+    """No plan covers spot; and since a replay takes no node back, it charges spot groups the on-demand price."""
+    listed: dict[str, GroupRate] = {}
+    assumed: dict[str, GroupRate] = {}
+    for name, model in homes.groups.items():
+        group = settings.node_groups[homes.source_of[name]]
+        floor = 0 if group.kind is NodeKind.SPOT else model.min
+        price = group_rate(settings.region, group.instance_types[0], PricingAssumption.ON_DEMAND, floor=floor)
+        plan = settings.costs.pricing_assumption
+        listed[name] = price
+        assumed[name] = group_rate(settings.region, group.instance_types[0], plan, floor=floor)
+    return Rates(assumed=assumed, on_demand=listed, with_spot=on_spot(settings, assumed, homes.source_of))
+
+
+def on_spot(
+    settings: StackSettings, rates: Mapping[str, GroupRate], source_of: Mapping[str, str]
+) -> Mapping[str, GroupRate] | None:
+    """The same rates with flexible nodes above the floor at typical spot prices; None if one is not known."""
+    cheaper = dict(rates)
+    for name, rate in rates.items():
+        group = settings.node_groups[source_of[name]]
+        if group.kind is NodeKind.FLEXIBLE:
+            usd = spot_or_none(settings.region, group.instance_types[0])
+            if usd is None:
+                return None
+            cheaper[name] = replace(rate, above_usd=usd)
+    return cheaper
+
+
+def spot_or_none(region: str, instance: str) -> float | None:
+    """Typical spot dollars an hour of an instance type; None where no saving is known."""
+    try:
+        return spot_typical(region, instance)
+    except NoPrice:
+        return None
+
+
+def steady_usd(settings: StackSettings, group: str) -> float:
+    """US dollars an hour of one node that always runs, so that a plan can cover it. Raises `NoPrice`."""
+    kind = settings.node_groups[group].instance_types[0]
+    return hourly(settings.region, kind, settings.costs.pricing_assumption)
+
+
+def _with_its_gpus(settings: StackSettings, spec: WorkloadSettings) -> frozenset[str] | None:
+    """GPU groups are never mixed with others, so the names are those of the file."""
+    if spec.gpu.memory is None:
+        return None
+    return frozenset(name for name, group in settings.node_groups.items() if takes(group, spec))
+
+
+def _workload(
+    name: str, spec: WorkloadSettings, homes: _Homes, groups: frozenset[str] | None, *, gathers: bool
+) -> WorkloadModel:
+    size = pod_size(spec)
+    kind = home_kind(spec.category, size.gpu)
+    return WorkloadModel(
+        name=name,
+        category=spec.category.value,
+        cpu_m=size.cpu,
+        memory_mib=size.memory,
+        gpu=size.gpu,
+        node_selector=homes.of_kind(kind),
+        groups=groups,
+        tolerations=(_GPU_TAINT,) if size.gpu else (),
+        pdb_max_unavailable=0,
+        startup_s=POD_START_S,
+        gathers=gathers,
+        disks=spec.has_disks,
+    )
+
+
+def _worker(name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:
+    grace_s = float(grace_seconds(spec.longest_job)) if strategy.stops_safely else KUBERNETES_GRACE_S
+    return _of_category_worker(name, spec, spec.node_group, homes, strategy, grace_s)
+
+
+def _job(name: str, spec: JobSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:
+    return _of_category_worker(workload_of(name), spec, spec.node_group, homes, strategy, KUBERNETES_GRACE_S)
+
+
+def _of_category_worker(
+    name: str, spec: PodSettings, node_group: str, homes: _Homes, strategy: Strategy, grace_s: float
+) -> WorkloadModel:
+    size = pod_size(spec)
+    return WorkloadModel(
+        name=name,
+        category=Category.WORKER.value,
+        cpu_m=size.cpu,
+        memory_mib=size.memory,
+        gpu=size.gpu,
+        node_selector=homes.of_group(node_group),
+        tolerations=(_GPU_TAINT,) if size.gpu else (),
+        pdb_max_unavailable=0,
+        grace_s=grace_s,
+        startup_s=POD_START_S,
+        gathers=strategy.gathers,
+        spreads=not strategy.gathers,
+    )

@@ -1,0 +1,57 @@
+"""Where in the customer's week a trace begins.
+
+A trace knows its own days, not the customer's: most public ones do not even say which hour their second 0 is. Unless a
+start is given, the middle of the trace's busiest 12 hours of the day is put on the middle of a Monday's business
+hours, so that the trace is replayed as the work of people who keep these hours. That is an assumption and is shown.
+How much a figure hangs on it is seen by moving the start: `shifted_starts`.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from ebbtide.simulator.trace.traces import Job
+from ebbtide.vocabulary.windows import BusinessHours, zone_of
+
+REFERENCE_MONDAY = datetime(2026, 6, 1)  # noqa: DTZ001 - a local date, given the customer's zone below
+SHIFTS = (timedelta(hours=-6), timedelta(0), timedelta(hours=6))
+_WEEKS_TRIED = 8
+
+
+def busiest_half_day(jobs: Sequence[Job]) -> int:
+    """The hour of the trace's day at which its busiest 12 hours begin, by arrivals; the earliest of equals."""
+    arrivals = Counter(int(job.submitted_at // 3600) % 24 for job in jobs)
+
+    def of_window(hour: int) -> int:
+        return sum(arrivals[(hour + i) % 24] for i in range(12))
+
+    return max(range(24), key=lambda hour: (of_window(hour), -hour))
+
+
+def aligned_start(jobs: Sequence[Job], hours: BusinessHours) -> datetime:
+    """Second 0 of the trace in the customer's zone, with the first busy half-day centred on a Monday's hours."""
+    centre_of_busy = timedelta(hours=(busiest_half_day(jobs) + 6) % 24)
+    return (_middle_of_a_monday(hours) - centre_of_busy).astimezone(zone_of(hours.timezone))
+
+
+def shifted_starts(start: datetime, shifts: Sequence[timedelta] = SHIFTS) -> tuple[datetime, ...]:
+    """The start moved by elapsed time, in its own zone: on a day that clocks change, local hours would move it else.
+
+    Raises ValueError for a start without a zone.
+    """
+    if start.tzinfo is None:
+        raise ValueError(f"start: wanted an instant with its zone, found {start.isoformat()}")
+    return tuple((start.astimezone(UTC) + shift).astimezone(start.tzinfo) for shift in shifts)
+
+
+def _middle_of_a_monday(hours: BusinessHours) -> datetime:
+    """Of the first Monday with business hours; midday if no Monday has any."""
+    first = REFERENCE_MONDAY.replace(tzinfo=zone_of(hours.timezone))
+    for week in range(_WEEKS_TRIED):
+        monday = first + timedelta(weeks=week)
+        tuesday = monday + timedelta(days=1)
+        spans = [span for span in hours.open_spans(monday, tuesday) if span.start >= monday]
+        if spans:
+            opening, closing = spans[0].start, spans[-1].end
+            return opening + (closing - opening) / 2
+    return first + timedelta(hours=12)

@@ -1,0 +1,143 @@
+"""Requests per window as work for a queue: a conversion by stated rules, so what comes out is synthetic.
+
+A request file counts requests; it knows neither how long one takes nor when in its window it came. So:
+
+- A batch is half a window of work for one worker with one GPU. It stands for so many requests that `MEAN_WORKERS`
+  workers are busy on average over the windows with data: the volume is scaled to a small platform by one constant for
+  the whole file, so its shape over time and among its queues is kept.
+- A queue's requests become batches as they add up; what is left of a window counts in the next one, so none is lost.
+- The batches of a window are spread evenly over it. Bursts shorter than a window are not in the file and not here.
+- A window in which every one of several queues is empty, or that is not there at all, is missing data, not an idle
+  hour. Nothing is submitted then, because nothing is known; it is named, since it looks like a quiet time. So does the
+  rest of the last day. With a single queue nothing tells a quiet window from a missing one: it is taken as quiet.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isnan
+
+from ebbtide.simulator.trace.table import Number, Table, TraceError, TraceRow
+from ebbtide.units.durations import DAY_S
+
+COLUMNS = ("t_s", "window_s", "queue", "requests")
+MEAN_WORKERS = 10.0
+BATCH_OF_WINDOW = 0.5
+CORES, MEMORY_GIB, GPUS = 3.0, 12.0, 1.0  # a node of 4 vCPUs, 16 GiB and one GPU, less what the system takes
+
+_LONGEST_S = 366 * DAY_S
+_TIME = Number("t_s", "a number from 0 to 31622400 (366 days)", "600", most=_LONGEST_S)
+_WINDOW = Number("window_s", "a number from 1 to 86400", "600", above=1.0, most=86_400.0)
+_REQUESTS = Number("requests", "a number from 0 to 1e12", "227350", most=1e12)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    t_s: float
+    window_s: float
+    queue: str
+    requests: float
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    at: float
+    queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """In the order of submission, each of `duration_s`; `gaps` are spans without data, in seconds."""
+
+    batches: tuple[Batch, ...]
+    duration_s: float
+    gaps: tuple[tuple[float, float], ...]
+    assumptions: tuple[str, ...]
+
+
+def batches_of(table: Table, rows: Iterator[TraceRow]) -> Batches:
+    """Read the windows and turn them into batches. Raises `TraceError`."""
+    windows = list(_windows(table, rows))
+    table.refuse()
+    total = sum(window.requests for window in windows)
+    if total < 1:
+        raise TraceError(f"{table.path}: wanted at least one request in all, found {total:g} in {len(windows)} windows")
+    length = windows[0].window_s
+    gaps = _gaps(windows, length)
+    starts = {window.t_s for window in windows}
+    known_s = length * sum(not any(begin <= t < until for begin, until in gaps) for t in starts)
+    duration = length * BATCH_OF_WINDOW
+    per_batch = total * duration / (MEAN_WORKERS * known_s)
+    batches = sorted(_spread(windows, per_batch), key=lambda batch: (batch.at, batch.queue))
+    return Batches(
+        batches=tuple(batches),
+        duration_s=duration,
+        gaps=gaps,
+        assumptions=tuple(_remarks(gaps, per_batch, duration)),
+    )
+
+
+def _windows(table: Table, rows: Iterator[TraceRow]) -> Iterator[Window]:
+    previous, length = 0.0, None
+    for row in rows:
+        t_s, window_s, requests = (table.number(row, column) for column in (_TIME, _WINDOW, _REQUESTS))
+        if isnan(t_s + window_s + requests):
+            continue
+        length = length or window_s
+        if t_s < previous:
+            table.bad_cell(row, Number("t_s", f"a time not before the row above ({previous:g})", ""), f"{t_s:g}")
+        elif previous < t_s < previous + length:
+            wanted = f"the same window as the row above ({previous:g}), or one after its end"
+            table.bad_cell(row, Number("t_s", wanted, f"{previous + length:g}"), f"{t_s:g}")
+        elif window_s != length:
+            table.bad_cell(row, Number("window_s", "windows of one length", f"{length:g}"), f"{window_s:g}")
+        previous = t_s
+        yield Window(t_s, window_s, row.cells["queue"], requests)
+
+
+def _gaps(windows: Sequence[Window], length: float) -> tuple[tuple[float, float], ...]:
+    """Spans without data, one after the other joined."""
+    several = len({window.queue for window in windows}) > 1
+    by_start: Counter[float] = Counter()
+    for window in windows:
+        by_start[window.t_s] += window.requests > 0
+    spans = [(t, t + length) for t, busy in by_start.items() if several and not busy]
+    end_of_data = max(by_start) + length
+    spans += [(t + length, after) for t, after in pairwise(sorted(by_start)) if after > t + length]
+    if end_of_data % DAY_S:
+        spans.append((end_of_data, (end_of_data // DAY_S + 1) * DAY_S))
+    joined: list[tuple[float, float]] = []
+    for begin, until in sorted(spans):
+        if joined and joined[-1][1] == begin:
+            joined[-1] = (joined[-1][0], until)
+        else:
+            joined.append((begin, until))
+    return tuple(joined)
+
+
+def _spread(windows: Sequence[Window], per_batch: float) -> Iterator[Batch]:
+    """Whole batches as a queue's requests add up, evenly over the window that completed them."""
+    made: Counter[str] = Counter()
+    requests: dict[str, float] = {}
+    for window in windows:
+        requests[window.queue] = requests.get(window.queue, 0.0) + window.requests
+        count = int(requests[window.queue] / per_batch + 0.5) - made[window.queue]
+        made[window.queue] += count
+        for i in range(count):
+            yield Batch(window.t_s + (i + 0.5) / count * window.window_s, window.queue)
+
+
+def _remarks(gaps: Sequence[tuple[float, float]], per_batch: float, duration: float) -> Iterator[str]:
+    yield (
+        f"Synthetic: the file counts requests per window, and every {per_batch:,.1f} requests of a queue became one "
+        f"batch of work of {duration:g} s for a worker with {GPUS:g} GPU, {CORES:g} cores and {MEMORY_GIB:g} GiB, so "
+        f"that {MEAN_WORKERS:g} workers are busy on average; the batches of a window are spread evenly over it. Counts "
+        "over time are data; size, length and times within a window are not."
+    )
+    if gaps:
+        hours = sum(until - begin for begin, until in gaps) / 3600
+        yield (
+            f"{hours:.3g} hours between hours {gaps[0][0] / 3600:.4g} and {gaps[-1][1] / 3600:.4g} hold no data of any "
+            "queue: missing, not idle; nothing is submitted then, which looks like a quiet time."
+        )

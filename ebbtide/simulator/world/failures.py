@@ -1,0 +1,107 @@
+"""What a replay lets go wrong with machines, as its user asks for it, and in the terms of the modelled cluster.
+
+Nothing fails unless asked for: a saving that is quoted without failures can be compared with one that is quoted with
+them. How often a spot node is taken back is known as a band, the share of a type's instances that were interrupted
+within the last month. Here the middle of the band is taken as the chance that a node which runs for a whole month is
+taken back in it; as a constant rate r per hour that is 1 - exp(-r * HOURS_PER_MONTH).
+
+Source of the bands: the Spot Instance Advisor, as shipped in `ebbtide/prices/data/spot_typical.csv`.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from ebbtide.labels import NodeKind
+from ebbtide.prices import interruption_band
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.cluster.accidents import NOTICE_S
+from ebbtide.simulator.cluster.model import Accidents
+from ebbtide.units.money import HOURS_PER_MONTH
+
+OPEN_BAND = 0.25
+"""What the open band above 20 % counts as, and a type without a band too."""
+SHARE_OF_BAND = {"<5%": 0.025, "5-10%": 0.075, "10-15%": 0.125, "15-20%": 0.175, ">20%": OPEN_BAND}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Raises ValueError for what cannot be played."""
+
+    spot_interruptions: float = 0.0  # times the rate of the type's band; 0: spot nodes are never taken back
+    failed_boots: float = 0.0  # the share of launches that never become a node, below 1
+    slow_boots: float = 0.0  # standard deviation of a boot time's logarithm; 0.5: one in 20 takes 2.3 times as long
+    image_pull_s: float = 0.0  # what a workload's first pod on a node takes longer to start than the next ones
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            most = _MOST.get(field.name, math.inf)
+            if not (0 <= value < most):
+                limit = f", below {most:g}" if math.isfinite(most) else ""
+                raise ValueError(f"{field.name}: wanted a finite number, 0 or more{limit}, found {value!r}")
+
+    @property
+    def any(self) -> bool:
+        return self != Failures()
+
+
+_MOST = {"failed_boots": 1.0, "slow_boots": 3.0}
+
+
+def accidents_of(failures: Failures, settings: StackSettings) -> Accidents | None:
+    """For the modelled cluster; None where nothing fails."""
+    if not failures.any:
+        return None
+    return Accidents(
+        failed_boots=failures.failed_boots,
+        slow_boots=failures.slow_boots,
+        image_pull_s=failures.image_pull_s,
+        interruptions_per_hour={
+            name: failures.spot_interruptions * rate_per_hour(interruption_band(settings.region, kind))
+            for name, kind in _spot_types(settings)
+        },
+    )
+
+
+def rate_per_hour(band: str | None) -> float:
+    """Interruptions of one node in an hour."""
+    return -math.log(1 - SHARE_OF_BAND.get(band or "", OPEN_BAND)) / HOURS_PER_MONTH
+
+
+def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator[str]:
+    """What a replay with these failures takes for granted."""
+    spot = list(_spot_types(settings))
+    if failures.spot_interruptions and not spot:
+        yield "Spot interruptions were requested, but no node group of the stack is of kind spot: none took place."
+    if spot and not failures.spot_interruptions:
+        yield "Spot nodes are never interrupted; --spot-interruptions 1 does it at the rate that AWS states for them."
+    for name, kind in spot if failures.spot_interruptions else ():
+        band = interruption_band(settings.region, kind)
+        hours = 1 / (failures.spot_interruptions * rate_per_hour(band))
+        share = SHARE_OF_BAND.get(band or "", OPEN_BAND)
+        yield (
+            f"A node of {name} is interrupted after {hours:,.0f} hours on average: {failures.spot_interruptions:g} "
+            f"times the rate at which {share:.1%} of {kind} would be interrupted within "
+            f"a month (band: {band or 'unknown'}); its pods get {NOTICE_S:g} s notice."
+        )
+    if failures.failed_boots:
+        yield (
+            f"{failures.failed_boots:.1%} of launches never become a node: they are billed, given up after 15 "
+            "minutes, and their group backs off as the cluster autoscaler's do."
+        )
+    if failures.slow_boots:
+        yield (
+            "Boot times are log-normal around their median, with a standard deviation of the logarithm of "
+            f"{failures.slow_boots:g}: one in 20 takes {math.exp(1.645 * failures.slow_boots):.2g} times as long."
+        )
+    if failures.image_pull_s:
+        yield f"The first pod of a workload on a node starts {failures.image_pull_s:g} s later: it pulls its image."
+    if failures.any:
+        yield "The constant fleets and the bound are calculated without failures."
+
+
+def _spot_types(settings: StackSettings) -> Iterator[tuple[str, str]]:
+    for name, group in sorted(settings.node_groups.items()):
+        if group.kind is NodeKind.SPOT:
+            yield name, group.instance_types[0]

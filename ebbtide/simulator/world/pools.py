@@ -1,0 +1,140 @@
+"""Which pool a job of a trace goes to: the smallest one of the stack that fits its size and its length.
+
+"Smallest" compares GPUs, then CPU, then memory, then the longest job a pool allows. A job that no pool can run is
+counted by the first thing that rules out the last pool, in the order GPU, gang, CPU, memory, length: the customer reads
+it as "what would have to grow". One job occupies one worker; a fraction of a GPU takes a whole one, as in the product.
+
+A job above `NODE_GPUS` GPUs is a gang (`gangs`): it goes to the pool that takes it with the fewest members, then to the
+smallest; each member has its even share of the request and occupies one worker.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.simulator.results import Coverage
+from ebbtide.simulator.trace.traces import Job
+from ebbtide.simulator.world.gangs import NODE_GPUS, is_gang, members_of
+
+_ROUNDING = 1e-6
+
+
+class Unfit(StrEnum):
+    """Why no pool runs a job."""
+
+    GPU = "too-much-gpu"
+    GANG = "too-many-gang-members"
+    CPU = "too-much-cpu"
+    MEMORY = "too-much-memory"
+    LENGTH = "too-long"
+
+
+@dataclass(frozen=True, slots=True)
+class PooledJob:
+    """A job that a pool runs, reduced to what the replay needs."""
+
+    submitted_at: float
+    duration_s: float
+    pool: str
+    members: int = 1  # workers that it needs at once
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The jobs of the stack's pools, in the order of submission, and what was left out."""
+
+    jobs: tuple[PooledJob, ...]
+    unfit: Mapping[str, int]
+    coverage: Coverage
+
+
+def assign(
+    jobs: Sequence[Job], workers: Mapping[str, WorkerSettings], largest_gangs: Mapping[str, int] | None = None
+) -> Assignment:
+    """Give each job its pool. With no jobs at all nothing is left out, so the coverage is whole.
+
+    `largest_gangs`: the most members of a gang, by pool (see `gangs.largest_gangs`); without it no pool runs any.
+    """
+    by_size = sorted(workers.items(), key=lambda item: _size(item[0], item[1]))
+    pooled: list[PooledJob] = []
+    unfit: Counter[str] = Counter()
+    cpu_hours = covered_hours = 0.0
+    for job in jobs:
+        cpu_hours += job.cpu * job.duration_s
+        choice = _choose_for_gang(job, by_size, largest_gangs or {}) if is_gang(job) else _choose(job, by_size)
+        if isinstance(choice, Unfit):
+            unfit[choice.value] += 1
+        else:
+            covered_hours += job.cpu * job.duration_s
+            pooled.append(choice)
+    return Assignment(
+        jobs=tuple(pooled),
+        unfit=MappingProxyType({reason.value: unfit[reason.value] for reason in Unfit if unfit[reason.value]}),
+        coverage=Coverage(
+            jobs=len(pooled) / len(jobs) if jobs else 1.0, cpu_hours=covered_hours / cpu_hours if cpu_hours else 1.0
+        ),
+    )
+
+
+def gang_assumptions(assignment: Assignment) -> Iterator[str]:
+    """What a replay takes for granted about jobs over several workers, if there are any."""
+    gangs = [job for job in assignment.jobs if job.members > 1]
+    left_out = assignment.unfit.get(Unfit.GANG.value, 0)
+    if gangs:
+        most = max(job.members for job in gangs)
+        yield (
+            f"{len(gangs)} jobs above {NODE_GPUS} GPUs run as 2 to {most} members of at most {NODE_GPUS} GPUs, one "
+            "worker each: a worker with its member waits, busy, until all have theirs, and that is the job's start; "
+            "the queue counts members, and one that is lost interrupts them all."
+        )
+    if left_out:
+        yield (
+            f"{left_out} jobs above {NODE_GPUS} GPUs have more members than any pool can promise to start together "
+            "(its max, its node group's max, one such pool per node group): they were left out."
+        )
+
+
+def _size(name: str, pool: WorkerSettings) -> tuple[int, int, int, float, str]:
+    return (pool.gpu.count, pool.cpu, pool.memory, pool.longest_job.total_seconds(), name)
+
+
+def _choose(job: Job, by_size: Sequence[tuple[str, WorkerSettings]]) -> PooledJob | Unfit:
+    tests: tuple[tuple[Unfit, Callable[[WorkerSettings], bool]], ...] = (
+        (Unfit.GPU, lambda pool: job.gpu <= pool.gpu.count + _ROUNDING),
+        (Unfit.CPU, lambda pool: job.cpu * 1000 <= pool.cpu + _ROUNDING),
+        (Unfit.MEMORY, lambda pool: job.memory_gib * 1024 <= pool.memory + _ROUNDING),
+        (Unfit.LENGTH, lambda pool: job.duration_s <= pool.longest_job.total_seconds()),
+    )
+    left = list(by_size)
+    for reason, fits in tests:
+        left = [(name, pool) for name, pool in left if fits(pool)]
+        if not left:
+            return reason
+    return PooledJob(job.submitted_at, job.duration_s, left[0][0])
+
+
+def _choose_for_gang(
+    job: Job, by_size: Sequence[tuple[str, WorkerSettings]], largest: Mapping[str, int]
+) -> PooledJob | Unfit:
+    """As for any job, with the request divided by the members."""
+    with_gpu = sorted(
+        ((members_of(job, pool), name, pool) for name, pool in by_size if pool.gpu.count), key=lambda found: found[0]
+    )
+    tests: tuple[tuple[Unfit, Callable[[int, str, WorkerSettings], bool]], ...] = (
+        (Unfit.GANG, lambda members, name, _: members <= largest.get(name, 0)),
+        (Unfit.CPU, lambda members, _, pool: job.cpu * 1000 / members <= pool.cpu + _ROUNDING),
+        (Unfit.MEMORY, lambda members, _, pool: job.memory_gib * 1024 / members <= pool.memory + _ROUNDING),
+        (Unfit.LENGTH, lambda _, __, pool: job.duration_s <= pool.longest_job.total_seconds()),
+    )
+    if not with_gpu:
+        return Unfit.GPU
+    left = with_gpu
+    for reason, fits in tests:
+        left = [found for found in left if fits(*found)]
+        if not left:
+            return reason
+    members, name, _ = left[0]
+    return PooledJob(job.submitted_at, job.duration_s, name, members)

@@ -1,0 +1,185 @@
+"""When the jobs and cron jobs of a stack run, as far as the calendar knows, and for how long.
+
+A job runs once, at second 0. A cron job starts at every instant whose local time fits its schedule, as Kubernetes
+counts them (robfig/cron): where clocks go forward a time that is left out brings no run, where they go back a time that
+comes twice brings two. No run is under way at second 0, and a suspended cron job starts none.
+
+How long a run takes nobody knows but its owner. `runTakes` says it; without it a run counts with `longestRun`, which it
+cannot exceed. Several pods share that time evenly: the next ones follow when the first have ended.
+
+What a run does on a cluster, where it waits for nodes, is in `runs`; `Busy` is the same without any wait.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.cron import CronTimes, cron_times
+from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, JobSettings
+from ebbtide.units.durations import ONE_DAY, format_duration
+from ebbtide.vocabulary.windows import zone_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """A job or cron job: when its runs are due, in seconds from the start of the replay, and what one run is."""
+
+    workload: str
+    due: tuple[float, ...]  # increasing
+    pod_s: float  # what each of its pods takes
+    most_s: float  # the run is stopped so long after it began, waits for nodes included
+    completions: int = 1
+    parallelism: int = 1
+    retries: int = 0
+    concurrency: Concurrency = Concurrency.ALLOW
+    start_within_s: float = math.inf
+
+    def starts_late(self, due: float, now: float) -> bool:
+        """Whether a run that could not start when it was due still may."""
+        return now - due <= self.start_within_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busy:
+    """Pods of one job that run from one instant to another."""
+
+    workload: str
+    begin: float
+    end: float
+    pods: int
+
+
+def every_job(settings: StackSettings) -> Mapping[str, JobSettings]:
+    """Of both sections, which share one set of names."""
+    return {**settings.jobs, **settings.cron_jobs}
+
+
+def workload_of(job: str) -> str:
+    """What the modelled cluster calls the pods of a job: a service may have the job's own name."""
+    return f"job {job}"
+
+
+def job_plans(settings: StackSettings, start: datetime, end_s: float) -> tuple[JobPlan, ...]:
+    """Those of the whole stack, with the runs that are due within `end_s` of `start`."""
+    once = [_plan(name, job, (0.0,), Concurrency.ALLOW, None) for name, job in sorted(settings.jobs.items())]
+    by_clock = [
+        _plan(name, job, _due(settings, job, start, end_s), job.concurrency, job.start_within)
+        for name, job in sorted(settings.cron_jobs.items())
+    ]
+    return (*once, *by_clock)
+
+
+def _plan(
+    name: str, job: JobSettings, due: tuple[float, ...], concurrency: Concurrency, within: timedelta | None
+) -> JobPlan:
+    return JobPlan(
+        workload=workload_of(name),
+        due=due,
+        pod_s=run_takes(job).total_seconds() / math.ceil(job.completions / job.parallelism),
+        most_s=job.longest_run.total_seconds(),
+        completions=job.completions,
+        parallelism=job.parallelism,
+        retries=job.retries,
+        concurrency=concurrency,
+        start_within_s=math.inf if within is None else within.total_seconds(),
+    )
+
+
+def run_takes(job: JobSettings) -> timedelta:
+    return job.longest_run if job.run_takes is None else job.run_takes
+
+
+def _due(settings: StackSettings, job: CronJobSettings, start: datetime, end_s: float) -> tuple[float, ...]:
+    if job.suspended:
+        return ()
+    begin = start.astimezone(UTC)
+    until = begin + timedelta(seconds=end_s)
+    zone = job.timezone or settings.business_hours.timezone
+    return tuple((at - begin).total_seconds() for at in instants(cron_times(job.schedule), zone, begin, until))
+
+
+def instants(times: CronTimes, timezone: str, begin: datetime, until: datetime) -> Iterator[datetime]:
+    """In UTC and in order: those from `begin` to just before `until` whose local time fits."""
+    zone = zone_of(timezone)
+    day, last = begin.astimezone(zone).date(), until.astimezone(zone).date()
+    while day <= last:
+        if times.on(day):
+            found: set[datetime] = set()
+            for hour in times.hours:
+                for minute in times.minutes:
+                    wall = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
+                    both = (wall.astimezone(UTC), wall.replace(fold=1).astimezone(UTC))
+                    # A local time that is left out leads elsewhere and back to another one.
+                    found.update(
+                        at for at in both if at.astimezone(zone).replace(tzinfo=None) == wall.replace(tzinfo=None)
+                    )
+            yield from (at for at in sorted(found) if begin <= at < until)
+        day += ONE_DAY
+
+
+def busy(plan: JobPlan, end_s: float) -> tuple[Busy, ...]:
+    """What its pods would do if none waited for a node, until `end_s`."""
+    return tuple(
+        chain.from_iterable(_waves(plan, begin, min(end, end_s)) for begin, end in _spans(plan) if begin < end_s)
+    )
+
+
+def _spans(plan: JobPlan) -> Iterator[tuple[float, float]]:
+    lasts = plan.pod_s * math.ceil(plan.completions / plan.parallelism)
+    if plan.concurrency is Concurrency.FORBID:
+        yield from _one_after_the_other(plan, lasts)
+        return
+    for due, following in zip(plan.due, (*plan.due[1:], math.inf), strict=True):
+        yield due, min(due + lasts, following if plan.concurrency is Concurrency.REPLACE else math.inf)
+
+
+def _one_after_the_other(plan: JobPlan, lasts: float) -> Iterator[tuple[float, float]]:
+    """A run that is due while another one is under way starts late; of several only the latest."""
+    free, missed = 0.0, None
+    for due in plan.due:
+        if missed is not None and free <= due and plan.starts_late(missed, free):
+            yield free, free + lasts
+            free += lasts
+        missed = due if due < free else None
+        if missed is None:
+            yield due, due + lasts
+            free = due + lasts
+    if missed is not None and plan.starts_late(missed, free):
+        yield free, free + lasts
+
+
+def _waves(plan: JobPlan, begin: float, end: float) -> Iterator[Busy]:
+    left = plan.completions
+    while left and begin < end:
+        pods, until = min(left, plan.parallelism), min(begin + plan.pod_s, end)
+        yield Busy(workload=plan.workload, begin=begin, end=until, pods=pods)
+        left, begin = left - pods, until
+
+
+def job_assumptions(settings: StackSettings) -> Iterator[str]:
+    """What a replay takes for granted about jobs and cron jobs, if there are any."""
+    every = every_job(settings)
+    suspended = [name for name, job in settings.cron_jobs.items() if job.suspended]
+    running = {name: job for name, job in every.items() if name not in suspended}
+    if every:
+        yield (
+            f"Jobs start once, at second 0 ({_named(settings.jobs)}), and cron jobs by their schedules "
+            f"({_named([name for name in settings.cron_jobs if name in running])}); no run is under way at second 0. "
+            "Nobody moves their pods, so their nodes stay until they end; they stand in no queue and count in no wait. "
+            "fixed-fleet, peak-fleet and zero-wait-bound start each run when it is due."
+        )
+    known = [f"{name} {format_duration(job.run_takes)}" for name, job in running.items() if job.run_takes is not None]
+    if known:
+        yield f"A run takes its runTakes: {', '.join(known)}; several pods share that time evenly."
+    unknown = [f"{name} {format_duration(job.longest_run)}" for name, job in running.items() if job.run_takes is None]
+    if unknown:
+        yield f"A run without runTakes takes all of its longestRun, the most that it can: {', '.join(unknown)}."
+    if suspended:
+        yield f"Suspended cron jobs never start: {', '.join(suspended)}."
+
+
+def _named(jobs: Iterable[str]) -> str:
+    return ", ".join(jobs) or "none"

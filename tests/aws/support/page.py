@@ -1,0 +1,51 @@
+"""The tables of docs/reference/aws-provider.md."""
+
+from collections.abc import Mapping, Sequence
+
+from tests.aws.support.differences import DIFFERENCES, EXCUSED
+from tests.aws.support.faults import FILE_FAULTS, PROGRAM_FAULTS, ProgramFault
+from tests.aws.support.inputs import Objection
+from tests.aws.support.stacks import GENERATED, VARIANTS, shipped
+from tools.docs.tables import Row, table
+
+CHECK, POLICY, PROVIDER, NOBODY = "`check`", "a policy", "the provider", "nobody before AWS"
+
+
+def faults_table() -> str:
+    """Each fault with who says it first, and then what else does."""
+    rows: list[Row] = [(each.words, each.kind, "stack file", CHECK, f"`{each.by}`") for each in FILE_FAULTS]
+    rows += [(each.words, each.kind, "program", first(each), _said(each)) for each in PROGRAM_FAULTS]
+    return table(("fault", "kind", "put into", "first caught by", "where it is said"), rows)
+
+
+def first(fault: ProgramFault) -> str:
+    return POLICY if fault.policy else PROVIDER if fault.at else NOBODY
+
+
+def _said(fault: ProgramFault) -> str:
+    return ", ".join(f"`{each}`" for each in (fault.policy, fault.at) if each)
+
+
+def counts_table() -> str:
+    """How many faults each of them catches first."""
+    firsts = [CHECK] * len(FILE_FAULTS) + [first(each) for each in PROGRAM_FAULTS]
+    rows = [(who, str(firsts.count(who))) for who in (CHECK, POLICY, PROVIDER, NOBODY)]
+    return table(("first caught by", "faults"), [*rows, ("all", str(len(firsts)))])
+
+
+def differences_table() -> str:
+    rows = [(f"`{each.type}`", f"`{each.path}`", each.reason) for each in DIFFERENCES]
+    return table(("resource", "property", "why"), rows)
+
+
+def stacks_table(counts: Mapping[str, int], said: Mapping[str, Sequence[Objection]]) -> str:
+    rows = [_row(name, counts[name], said[name]) for name in (*shipped(), *VARIANTS)]
+    generated = [name for name in counts if name not in shipped() and name not in VARIANTS]
+    together = [each for name in generated for each in said[name]]
+    rows.append(_row(f"{GENERATED} generated files together", sum(counts[name] for name in generated), together))
+    return table(("stack", "AWS resources", "refused", "differences"), rows)
+
+
+def _row(name: str, count: int, said: Sequence[Objection]) -> Row:
+    excused = sum((each.type, each.path) in EXCUSED for each in said)
+    return name, f"{count:,}", str(len(said) - excused), f"{excused:,}"

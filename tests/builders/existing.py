@@ -1,0 +1,66 @@
+"""Stacks on a cluster that is there already: small ones, and the twin of one on EKS."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from ebbtide.settings import StackSettings, parse_stack
+from tests.builders.components import ROOT
+from tests.builders.real_size import real_size
+from tests.builders.settings import shortest
+
+CLUSTER_ID = "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"
+MADE_ON_EKS = ("ebbtide:network", "ebbtide:nodeGroups", "ebbtide:costs")
+
+
+def onprem(cluster: str = "", **changes: str) -> str:
+    """The shortest file with an existing cluster; `cluster` is added inside its mapping."""
+    keys = f"kind: existing, context: onprem{', ' + cluster if cluster else ''}"
+    return shortest(**{**changes, "more": f"ebbtide:cluster: {{ {keys} }}\n{changes.get('more', '')}"})
+
+
+def stack_config(stack: str) -> dict[str, Any]:
+    text = (ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    return cast("dict[str, Any]", yaml.safe_load(text)["config"])
+
+
+def twins(stack: str, node_selectors: Mapping[str, Mapping[str, str]]) -> tuple[StackSettings, StackSettings]:
+    """A shipped stack on EKS, and the same customer's on an existing cluster; Redis is where both can have it."""
+    config = stack_config(stack)
+    if config.get("ebbtide:redis", {}).get("kind") == "elasticache":
+        config["ebbtide:redis"] = {"kind": "in-cluster"}
+    cluster = {"kind": "existing", "context": "onprem", "nodeSelectors": node_selectors}
+    moved = {key: value for key, value in config.items() if key not in MADE_ON_EKS} | {"ebbtide:cluster": cluster}
+    return (
+        parse_stack(config, stack=stack, file=f"{stack}.yaml"),
+        parse_stack(moved, stack=stack, file=f"{stack}.yaml"),
+    )
+
+
+def with_everything() -> StackSettings:
+    """On an existing cluster, with whatever a stack can ask of one: each kind of object that it can be made of."""
+    config = real_size(workloads=8, pools=6)
+    for key in MADE_ON_EKS:
+        config.pop(key, None)
+    services = config["ebbtide:workloads"]
+    for pod in (*services.values(), *config["ebbtide:workers"].values()):
+        pod.pop("aws", None)
+        for volume in pod.get("volumes", {}).values():
+            volume.pop("snapshots", None)
+    reached = {"host": "part.example.com", "class": "nginx"}
+    hub = {"category": "fixed", "image": "hub:1", "cpu": 1, "memory": "1Gi", "ports": {"http": 80}, "ingress": reached}
+    rights = {"rules": [{"groups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}]}
+    services["hub"] = {**hub, "ingress": {**reached, "host": "hub.example.com"}, "kubernetes": rights}
+    services["service-01"]["ingress"] = {**reached, "port": "http"}
+    job = {"image": "db:1", "cpu": 1, "memory": "1Gi", "longestRun": "1h"}
+    more = {"ebbtide:jobs": {"migrate": job}, "ebbtide:cronJobs": {"report": {**job, "schedule": "0 3 * * *"}}}
+    config |= {"ebbtide:cluster": {"kind": "existing", "context": "onprem"}, **more}
+    return parse_stack(config, stack="acme", file="acme.yaml")
+
+
+def written(text: str, folder: Path) -> str:
+    path = folder / "Pulumi.onprem.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)

@@ -1,0 +1,147 @@
+"""A small stack and small traces for the simulator's tests; only what a test is about has to be given."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from ebbtide.labels import NodeKind
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.settings.sections.cluster import ClusterSettings
+from ebbtide.settings.sections.controller import ControllerSettings
+from ebbtide.settings.sections.costs import CostSettings
+from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, JobSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.pod_volumes import Volume
+from ebbtide.settings.sections.redis import RedisSettings
+from ebbtide.settings.sections.workers import Source, WorkerSettings
+from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
+from ebbtide.simulator.trace.traces import Job, Trace
+from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.windows import WeeklyInterval
+
+OFFICE_WEEK = tuple(WeeklyInterval(weekday, 8 * 60, 19 * 60) for weekday in range(5))
+HOUR = 3600.0
+
+
+def a_pool(
+    name: str = "train",
+    *,
+    cpu: str = "4",
+    memory: str = "16Gi",
+    gpu: int = 0,
+    longest: float = 8 * HOUR,
+    most: int = 10,
+) -> WorkerSettings:
+    return WorkerSettings.model_validate(
+        {
+            "source": Source(queues=(name,)),
+            "image": "registry.example/worker:1",
+            "max": most,
+            "cpu": cpu,
+            "memory": memory,
+            "gpu": gpu,
+            "longest_job": timedelta(seconds=longest),
+            "node_group": "gpu" if gpu else "flexible",
+        }
+    )
+
+
+def a_workload(category: Category, *, cpu: str = "2", memory: str = "4Gi", replicas: int = 1) -> WorkloadSettings:
+    return WorkloadSettings.model_validate(
+        {
+            "category": category,
+            "image": "registry.example/service:1",
+            "replicas": replicas,
+            "cpu": cpu,
+            "memory": memory,
+        }
+    )
+
+
+def with_disks(workload: WorkloadSettings) -> WorkloadSettings:
+    """A stateful set with a disk for each pod."""
+    disk = Volume.model_validate({"per_pod": "10Gi", "at": "/data"})
+    return workload.model_copy(update={"kind": WorkloadKind.STATEFUL_SET, "volumes": {"data": disk}})
+
+
+def job_settings(
+    *,
+    cpu: str = "4",
+    longest: float = 2 * HOUR,
+    takes: float | None = None,
+    completions: int = 1,
+    parallelism: int = 1,
+    retries: int = 0,
+) -> dict[str, Any]:
+    return {
+        "image": "registry.example/report:1",
+        "cpu": cpu,
+        "memory": "8Gi",
+        "longest_run": timedelta(seconds=longest),
+        "run_takes": None if takes is None else timedelta(seconds=takes),
+        "completions": completions,
+        "parallelism": parallelism,
+        "retries": retries,
+        "node_group": "flexible",
+    }
+
+
+def a_one_off(**size: Any) -> JobSettings:
+    return JobSettings.model_validate(job_settings(**size))
+
+
+def a_cron_job(
+    schedule: str = "0 2 * * *",
+    *,
+    concurrency: Concurrency = Concurrency.FORBID,
+    start_within: float | None = None,
+    suspended: bool = False,
+    **size: Any,
+) -> CronJobSettings:
+    within = None if start_within is None else timedelta(seconds=start_within)
+    clock = {"schedule": schedule, "concurrency": concurrency, "start_within": within, "suspended": suspended}
+    return CronJobSettings.model_validate(job_settings(**size) | clock)
+
+
+def with_jobs(
+    stack: StackSettings, jobs: dict[str, JobSettings] | None = None, cron: dict[str, CronJobSettings] | None = None
+) -> StackSettings:
+    return stack.model_copy(update={"jobs": jobs or {}, "cron_jobs": cron or {}})
+
+
+def a_stack(
+    workers: dict[str, WorkerSettings] | None = None, workloads: dict[str, WorkloadSettings] | None = None
+) -> StackSettings:
+    """One group of each kind, office hours in New York."""
+    return StackSettings(
+        stack="test",
+        region="us-east-1",
+        customer="test",
+        business_hours=BusinessHoursSettings(timezone="America/New_York", week=OFFICE_WEEK),
+        cluster=ClusterSettings(),
+        node_groups={
+            "fixed": NodeGroupSettings(kind=NodeKind.FIXED, instance_types=("m7i.xlarge",), min=1, max=3),
+            "flexible": NodeGroupSettings(kind=NodeKind.FLEXIBLE, instance_types=("m7i.4xlarge",), max=20),
+            "gpu": NodeGroupSettings(kind=NodeKind.GPU, instance_types=("g5.2xlarge",), max=4),
+        },
+        redis=RedisSettings(),
+        controller=ControllerSettings(image="registry.example/controller:1"),
+        workloads=workloads if workloads is not None else _SERVICES,
+        workers=workers if workers is not None else {"train": a_pool()},
+        costs=CostSettings(),
+    )
+
+
+_SERVICES = {
+    "head": a_workload(Category.FIXED, memory="8Gi"),
+    "api": a_workload(Category.FLEXIBLE, replicas=3),
+}
+
+
+def a_job(at: float, lasts: float = 600.0, *, cpu: float = 2, memory: float = 4, gpu: float = 0) -> Job:
+    return Job(at, lasts, "q", cpu, memory, gpu)
+
+
+def a_trace(jobs: Sequence[Job]) -> Trace:
+    return Trace("made-up", tuple(sorted(jobs, key=lambda job: job.submitted_at)))

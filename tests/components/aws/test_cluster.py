@@ -1,0 +1,129 @@
+"""The control plane: its order of things, who reaches it, and what protects it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ebbtide.recording.record import record
+from ebbtide.settings.sections.cluster import ClusterSettings
+from tests.builders.stack import Recorded, stack_settings
+
+
+def control_plane(stack: Recorded) -> dict[str, Any]:
+    return dict(stack.named("cluster-control-plane", "Cluster").inputs)
+
+
+def with_cluster(**changes: Any) -> Recorded:
+    """The whole stack of a cluster with these settings, as the stack file spells them."""
+    cluster = ClusterSettings.model_validate({"zones": ["a", "b"], **changes}, by_alias=True, by_name=False)
+    return Recorded(record(stack_settings(cluster=cluster)))
+
+
+@pytest.fixture(scope="module")
+def opened() -> Recorded:
+    """A cluster whose owner has changed every default."""
+    return with_cluster(
+        version="1.34",
+        publicAccess=["203.0.113.0/24", "198.51.100.7/32"],
+        privateAccess=["10.20.0.0/16"],
+        logRetentionDays=365,
+        deletionProtection=False,
+        supportType="extended",
+        zonalShift=False,
+        controlPlaneTier="tier-2xl",
+        sessionManager=True,
+    )
+
+
+def test_the_log_group_and_the_rights_exist_before_the_cluster(stack: Recorded) -> None:
+    cluster = stack.named("cluster-control-plane", "Cluster")
+
+    assert {"cluster-logs", "cluster-control-plane-AmazonEKSClusterPolicy", "cluster-secrets"} <= stack.before(cluster)
+    assert stack.named("cluster-logs").inputs["name"] == "/aws/eks/acme/cluster"
+    assert stack.named("cluster-logs").inputs["retentionInDays"] > 0
+
+
+def test_the_cluster_is_locked_against_accidents(stack: Recorded) -> None:
+    cluster, key = stack.named("cluster-control-plane", "Cluster"), stack.named("cluster-secrets")
+
+    assert cluster.protect
+    assert cluster.inputs["deletionProtection"] is True
+    assert key.protect
+    assert key.inputs["enableKeyRotation"] is True
+    assert cluster.inputs["encryptionConfig"]["resources"] == ["secrets"]
+
+
+def test_a_cluster_may_be_unlocked_for_its_end(opened: Recorded) -> None:
+    cluster, key = opened.named("cluster-control-plane", "Cluster"), opened.named("cluster-secrets")
+
+    assert cluster.inputs["deletionProtection"] is False
+    assert not cluster.protect
+    assert not key.protect
+
+
+def test_nothing_that_eks_reads_at_creation_alone_can_replace_a_live_cluster(stack: Recorded) -> None:
+    ignored = stack.named("cluster-control-plane", "Cluster").ignore_changes
+
+    assert {"bootstrapSelfManagedAddons", "encryptionConfig"} <= set(ignored)
+
+
+def test_the_internet_does_not_reach_the_api_unless_it_is_told_from_where(stack: Recorded, opened: Recorded) -> None:
+    private, listed = control_plane(stack)["vpcConfig"], control_plane(opened)["vpcConfig"]
+
+    assert private["endpointPrivateAccess"] is listed["endpointPrivateAccess"] is True
+    assert private["endpointPublicAccess"] is False
+    assert listed["endpointPublicAccess"] is True
+    assert listed["publicAccessCidrs"] == ["203.0.113.0/24", "198.51.100.7/32"]
+
+
+def test_own_networks_reach_the_api_through_the_clusters_security_group(stack: Recorded, opened: Recorded) -> None:
+    (rule,) = opened.of("SecurityGroupIngressRule")
+
+    assert rule.inputs["cidrIpv4"] == "10.20.0.0/16"
+    assert rule.inputs["securityGroupId"] == "sg-cluster-control-plane"
+    assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (443, 443, "tcp")
+    assert "cluster-control-plane" in opened.before(rule)
+    assert not [rule for rule in stack.of("SecurityGroupIngressRule") if rule.name.startswith("cluster")]
+
+
+def test_the_control_plane_is_as_the_file_says(stack: Recorded, opened: Recorded) -> None:
+    plain, changed = control_plane(stack), control_plane(opened)
+
+    assert (plain["version"], changed["version"]) == ("1.35", "1.34")
+    assert (plain["upgradePolicy"], changed["upgradePolicy"]) == (
+        {"supportType": "STANDARD"},
+        {"supportType": "EXTENDED"},
+    )
+    assert (plain["zonalShiftConfig"], changed["zonalShiftConfig"]) == ({"enabled": True}, {"enabled": False})
+    assert plain["controlPlaneScalingConfig"] == {"tier": "standard"}  # said, or a paid tier would stay
+    assert changed["controlPlaneScalingConfig"] == {"tier": "tier-2xl"}
+    assert stack.named("cluster-logs").inputs["retentionInDays"] == 90
+    assert opened.named("cluster-logs").inputs["retentionInDays"] == 365
+
+
+def test_nodes_have_the_version_of_their_control_plane(opened: Recorded) -> None:
+    groups = [group for group in opened.of("NodeGroup") if group.custom]
+
+    assert groups
+    assert {group.inputs["version"] for group in groups} == {"1.34"}
+
+
+def test_a_node_may_join_and_pull_images_and_no_more(stack: Recorded, opened: Recorded) -> None:
+    least = {"cluster-node-AmazonEKSWorkerNodePolicy", "cluster-node-AmazonEC2ContainerRegistryPullOnly"}
+
+    assert node_rights(stack) == least
+    assert node_rights(opened) == {*least, "cluster-node-AmazonSSMManagedInstanceCore"}
+
+
+def node_rights(stack: Recorded) -> set[str]:
+    return {grant.name for grant in stack.of("RolePolicyAttachment") if grant.name.startswith("cluster-node-")}
+
+
+def test_the_kubeconfig_asks_for_tokens_and_holds_none(stack: Recorded) -> None:
+    provider = stack.named("cluster-kubernetes")
+    (user,) = json.loads(provider.inputs["kubeconfig"])["users"]
+
+    assert provider.inputs["clusterIdentifier"] == "acme"
+    assert set(user["user"]) == {"exec"}
+    assert user["user"]["exec"]["args"][-4:] == ["--cluster-name", "acme", "--output", "json"]

@@ -1,0 +1,74 @@
+"""Interface endpoints: what a node needs in a network without a way out, and who may call."""
+
+import json
+from functools import cache
+
+from ebbtide.recording.record import record
+from ebbtide.settings.sections.network import CALLED, Nat, NetworkSettings
+from tests.builders.network import network
+from tests.builders.stack import Recorded, stack_settings
+
+TO_JOIN = {"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts"}
+"""A node's own name, its images, and the roles of the pods that make it ready (EKS user guide, "Private clusters")."""
+
+
+@cache
+def closed_stack() -> Recorded:
+    return Recorded(record(stack_settings(network=NetworkSettings(nat=Nat.NONE))))
+
+
+def reached(seen: Recorded) -> dict[str, str]:
+    """The services that have an endpoint, with its kind."""
+    endpoints = [endpoint.inputs for endpoint in seen.of("VpcEndpoint")]
+    return {e["serviceName"].removeprefix("com.amazonaws.us-east-1."): e["vpcEndpointType"] for e in endpoints}
+
+
+def test_a_closed_network_reaches_what_a_node_needs_to_join() -> None:
+    closed = reached(network("a", "b", nat="none"))
+
+    assert {service for service, kind in closed.items() if kind == "Interface"} == set(CALLED)
+    assert set(CALLED) >= TO_JOIN
+    assert closed["s3"] == "Gateway"  # where the layers of images are
+
+
+def test_the_autoscaler_reaches_every_service_it_has_rights_in() -> None:
+    stack = closed_stack()
+    rights = json.loads(stack.named("autoscaler-rights", "RolePolicy").inputs["policy"])["Statement"]
+    services = {action.split(":")[0] for statement in rights for action in statement["Action"]}
+
+    assert {"autoscaling", "ec2"} <= services <= set(reached(stack))
+
+
+def test_endpoints_answer_in_every_zone_by_their_public_names() -> None:
+    seen = network("a", "b", "d", nat="none")
+    interfaces = [e.inputs for e in seen.of("VpcEndpoint") if e.inputs["vpcEndpointType"] == "Interface"]
+
+    assert all(len(endpoint["subnetIds"]) == 3 for endpoint in interfaces)
+    assert all(endpoint["privateDnsEnabled"] for endpoint in interfaces)
+
+
+def test_only_https_from_the_vpc_is_let_in() -> None:
+    seen = network("a", "b", nat="none", cidr="10.7.0.0/18")
+    rule = seen.named("network-endpoints-https").inputs
+    groups = {tuple(e.inputs["securityGroupIds"]) for e in seen.of("VpcEndpoint") if "securityGroupIds" in e.inputs}
+
+    assert (rule["cidrIpv4"], rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("10.7.0.0/18", "tcp", 443, 443)
+    assert groups == {(rule["securityGroupId"],)}
+
+
+def test_endpoints_outlive_the_nodes_that_use_them() -> None:
+    stack = closed_stack()
+    endpoints = {endpoint.name for endpoint in stack.of("VpcEndpoint")}
+
+    assert all(endpoints <= stack.before(group) for group in stack.of("NodeGroup"))
+
+
+def test_a_network_with_a_way_out_has_them_on_request_only() -> None:
+    assert reached(network("a", "b")) == {"s3": "Gateway"}
+    assert reached(network("a", "b", endpoints=True)).keys() == {"s3", *CALLED}
+
+
+def test_shells_on_nodes_work_in_a_closed_network_too() -> None:
+    without, with_ = network("a", "b", nat="none"), network("a", "b", nat="none", session_manager=True)
+
+    assert reached(with_).keys() - reached(without).keys() == {"ssm", "ssmmessages"}

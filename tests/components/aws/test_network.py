@@ -1,0 +1,157 @@
+"""What the network's settings become: subnets, ways out, and what is left out."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from components.aws.network import Network, NetworkArgs
+from ebbtide.recording.answers import identifier
+from ebbtide.recording.record import record
+from ebbtide.settings.sections.cluster import ClusterSettings
+from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings
+from tests.builders.network import network
+from tests.builders.stack import Recorded, run, stack_settings
+
+GIVEN = GivenVpc(
+    id="vpc-0a1b2c3d",
+    private_subnets={"a": "subnet-0000000a", "b": "subnet-0000000b", "c": "subnet-0000000c"},
+)
+
+
+ZONES = st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=4, unique=True)
+
+
+def ways_out(seen: Recorded, zone: str) -> list[str]:
+    """The gateways to which a zone's private subnet sends what is not for the VPC."""
+    gateways = {identifier(gateway.type, gateway.name): gateway.name for gateway in seen.of("NatGateway")}
+    subnet = identifier("aws:ec2/subnet:Subnet", f"network-private-{zone}")
+    tables = [
+        link.inputs["routeTableId"] for link in seen.of("RouteTableAssociation") if link.inputs["subnetId"] == subnet
+    ]
+    routes = [route.inputs for route in seen.of("Route") if [route.inputs["routeTableId"]] == tables]
+    assert all(route["destinationCidrBlock"] == "0.0.0.0/0" for route in routes)
+    return [gateways[route["natGatewayId"]] for route in routes]
+
+
+@given(zones=ZONES, nat=st.sampled_from(Nat))
+@example(zones=list("abcd"), nat=Nat.PER_ZONE)
+@settings(max_examples=20, deadline=None)
+def test_a_private_subnet_has_one_way_out_or_none_in_a_closed_network(zones: list[str], nat: Nat) -> None:
+    seen = network(*zones, nat=nat)
+    found = {zone: ways_out(seen, zone) for zone in zones}
+
+    assert {len(ways) for ways in found.values()} == {0 if nat is Nat.NONE else 1}
+    assert len({way for ways in found.values() for way in ways}) == len(seen.of("NatGateway"))
+
+
+def test_each_zone_has_both_subnets_with_the_tags_load_balancers_look_for() -> None:
+    subnets = {subnet.name: subnet.inputs for subnet in network("a", "c").of("Subnet")}
+
+    assert sorted(subnets) == ["network-private-a", "network-private-c", "network-public-a", "network-public-c"]
+    assert subnets["network-private-c"]["availabilityZone"] == "us-east-1c"
+    assert subnets["network-private-a"]["tags"]["kubernetes.io/role/internal-elb"] == "1"
+    assert subnets["network-public-a"]["tags"]["kubernetes.io/role/elb"] == "1"
+    assert all(subnet["tags"]["kubernetes.io/cluster/acme"] == "shared" for subnet in subnets.values())
+
+
+@pytest.mark.parametrize("nat", list(Nat))
+def test_what_gets_no_group_of_its_own_neither_calls_nor_is_called(nat: Nat) -> None:
+    (default,) = network("a", "b", nat=nat).of("DefaultSecurityGroup")
+
+    assert default.inputs["vpcId"] == identifier("aws:ec2/vpc:Vpc", "network-vpc")
+    assert (default.inputs["ingress"], default.inputs["egress"]) == ([], [])
+
+
+def test_private_subnets_share_one_way_out_and_reach_s3_without_it() -> None:
+    seen = network("a", "b", "c")
+
+    assert [ways_out(seen, zone) for zone in "abc"] == [["network-nat"]] * 3
+    assert "network-to-internet" in seen.before(seen.named("network-nat", "NatGateway"))
+    assert len(seen.named("network-s3").inputs["routeTableIds"]) == 4
+    assert len(seen.of("RouteTableAssociation")) == 6
+
+
+def test_with_a_gateway_per_zone_no_traffic_leaves_through_another_zone() -> None:
+    seen = network("b", "a", "d", nat="per-zone")
+    placed = {gateway.name: gateway.inputs["subnetId"] for gateway in seen.of("NatGateway")}
+
+    assert [ways_out(seen, zone) for zone in "bad"] == [["network-nat"], ["network-nat-a"], ["network-nat-d"]]
+    assert placed == {
+        name: identifier("aws:ec2/subnet:Subnet", f"network-public-{zone}")
+        for name, zone in (("network-nat", "b"), ("network-nat-a", "a"), ("network-nat-d", "d"))
+    }
+
+
+def test_more_gateways_leave_everything_where_it_was_but_for_the_other_zones_routes() -> None:
+    before = {resource.urn: resource for resource in network("a", "b", "c").all}
+    after = {resource.urn: resource for resource in network("a", "b", "c", nat="per-zone").all}
+
+    assert before.keys() <= after.keys()
+    assert {r.name for urn, r in before.items() if r != after[urn]} == {"network-out-b", "network-out-c"}
+
+
+@pytest.mark.parametrize("zones", ["ab", "dbca"])
+def test_a_closed_network_has_no_way_out_at_all(zones: str) -> None:
+    seen = network(*zones, nat="none")
+
+    for kind in ("NatGateway", "InternetGateway", "Eip", "Route"):
+        assert seen.of(kind) == []
+    assert [subnet.name for subnet in seen.of("Subnet")] == [f"network-private-{zone}" for zone in zones]
+    assert len(seen.named("network-s3").inputs["routeTableIds"]) == len(zones)
+
+
+def test_closing_a_network_replaces_nothing_that_nodes_stand_on() -> None:
+    open_, closed = network("a", "b", endpoints=True), network("a", "b", nat="none")
+    removed = {r.name for r in open_.all} - {r.name for r in closed.all}
+
+    assert {r.name: r.inputs for r in closed.of("Subnet")}.items() <= {
+        r.name: r.inputs for r in open_.of("Subnet")
+    }.items()
+    assert removed == {
+        *("network-internet", "network-to-internet", "network-nat", "network-public"),
+        *(f"network-{part}-{zone}" for part in ("out", "public") for zone in "ab"),
+    }
+
+
+def test_the_vpc_of_a_live_stack_is_not_exchanged_by_accident(stack: Recorded) -> None:
+    assert stack.named("network-vpc").protect
+    assert not network("a", "b").named("network-vpc").protect  # without deletionProtection
+
+
+def test_in_a_given_vpc_nothing_is_made() -> None:
+    built: list[Network] = []
+    args = NetworkArgs(
+        region="us-east-1", zones=("c", "a"), cluster_name="acme", tags={}, settings=NetworkSettings(vpc=GIVEN)
+    )
+    outputs: dict[str, str] = {}
+
+    def program() -> None:
+        given = Network("network", args)
+        built.append(given)
+        given.vpc_id.apply(lambda id_: outputs.update(vpc=id_))
+        for zone, subnet in given.private_subnet_ids.items():
+            subnet.apply(lambda id_, zone=zone: outputs.update({zone: id_}))
+
+    assert [resource.name for resource in run(program).all] == ["network"]
+    assert outputs == {"vpc": "vpc-0a1b2c3d", "c": "subnet-0000000c", "a": "subnet-0000000a"}
+    assert built[0].public_subnet_ids == {}
+
+
+def test_a_stack_in_a_given_vpc_puts_cluster_and_nodes_into_its_subnets() -> None:
+    given = NetworkSettings(vpc=GIVEN)
+    seen = Recorded(record(stack_settings(network=given, cluster=ClusterSettings(zones=("a", "c")))))
+    nodes = {group.name.split("-")[1]: group.inputs["subnetIds"] for group in seen.of("NodeGroup") if group.custom}
+
+    assert nodes == {"a": ["subnet-0000000a"], "c": ["subnet-0000000c"]}
+    assert seen.named("cluster-control-plane", "Cluster").inputs["vpcConfig"]["subnetIds"] == [
+        *("subnet-0000000a", "subnet-0000000c")
+    ]
+    assert seen.of("Subnet") == seen.of("Vpc") == seen.of("Route") == []
+
+
+@pytest.mark.parametrize("nat", list(Nat))
+def test_everything_that_takes_tags_has_them(nat: Nat) -> None:
+    seen = network("a", "b", nat=nat, endpoints=True, flowLogs={"retentionDays": 7})
+    untagged = [resource for resource in seen.all if resource.custom and "team" not in resource.inputs.get("tags", {})]
+
+    assert {resource.type.split(":")[-1] for resource in untagged} <= {"Route", "RouteTableAssociation", "RolePolicy"}

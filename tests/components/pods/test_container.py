@@ -1,0 +1,262 @@
+"""What a pod section becomes: the container, its volumes, and the objects beside the pod."""
+
+from typing import Any
+
+import pytest
+
+from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
+from components.pods.workload import Workload, WorkloadArgs
+from ebbtide.labels import FILES_DIGEST, NodeKind
+from ebbtide.recording.resources import Resource
+from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import WORKLOAD, Category
+from tests.builders.components import REDIS, of_kind, pod_of, recorded, the
+
+BASE: dict[str, Any] = {"category": "flexible", "image": "api:1", "cpu": 1, "memory": "2Gi"}
+WORKER: dict[str, Any] = {
+    "source": {"queues": ["train"]},
+    "image": "train:1",
+    "max": 3,
+    "cpu": 1,
+    "memory": "2Gi",
+    "longestJob": "1h",
+    "nodeGroup": "flexible",
+}
+
+
+def workload(*, on_ebs: bool = False, **section: Any) -> tuple[Resource, ...]:
+    settings = WorkloadSettings.model_validate({**BASE, **section})
+    args = WorkloadArgs(
+        name="api",
+        namespace="ebbtide",
+        settings=settings,
+        customer="acme",
+        node_kind=NodeKind.FLEXIBLE,
+        on_ebs=on_ebs,
+    )
+    return recorded(lambda: Workload("api", args))
+
+
+def pool(**section: Any) -> tuple[Resource, ...]:
+    settings = WorkerSettings.model_validate({**WORKER, **section})
+    args = WorkerPoolArgs(name="train", namespace="ebbtide-workers", settings=settings, customer="acme", redis=REDIS)
+    return recorded(lambda: WorkerPool("train", args))
+
+
+def container(resources: tuple[Resource, ...], kind: str = "Deployment") -> dict[str, Any]:
+    (only,) = pod_of(the(resources, kind))["containers"]
+    return dict(only)
+
+
+def template(resources: tuple[Resource, ...], kind: str = "Deployment") -> dict[str, Any]:
+    return dict(the(resources, kind).inputs["spec"]["template"]["metadata"])
+
+
+def test_a_section_without_further_keys_has_nothing_further() -> None:
+    resources = workload()
+
+    assert set(container(resources)) == {"name", "image", "resources", "securityContext"}
+    assert "annotations" not in template(resources)
+    assert {resource.type.rpartition(":")[2] for resource in resources} == {
+        "Workload",
+        "Deployment",
+        "PodDisruptionBudget",
+    }
+
+
+def test_variables_are_values_and_references() -> None:
+    env = {
+        "LEVEL": "info",
+        "PASSWORD": {"secret": "db", "key": "password"},
+        "FLAG": {"configMap": "flags", "key": "f"},
+        "NAME": {"field": "metadata.name"},
+    }
+    made = container(workload(env=env, envFrom=[{"secret": "db", "prefix": "DB_"}, {"configMap": "flags"}]))
+
+    assert made["env"] == [
+        {"name": "LEVEL", "value": "info"},
+        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
+        {"name": "FLAG", "valueFrom": {"configMapKeyRef": {"name": "flags", "key": "f"}}},
+        {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]
+    assert made["envFrom"] == [{"prefix": "DB_", "secretRef": {"name": "db"}}, {"configMapRef": {"name": "flags"}}]
+
+
+def test_ports_are_the_containers_and_a_services() -> None:
+    resources = workload(ports={"http": 8080, "metrics": 9090})
+    service = the(resources, "Service")
+
+    assert container(resources)["ports"] == [
+        {"name": "http", "containerPort": 8080},
+        {"name": "metrics", "containerPort": 9090},
+    ]
+    assert service.inputs["metadata"]["name"] == "api"
+    assert service.inputs["spec"]["selector"] == {WORKLOAD: "api"}
+    assert service.inputs["spec"]["ports"][1] == {"name": "metrics", "port": 9090, "targetPort": "metrics"}
+
+
+def test_a_port_without_a_probe_must_take_connections_before_traffic_comes() -> None:
+    made = container(workload(ports={"http": 8080, "metrics": 9090}))
+
+    assert made["readinessProbe"]["tcpSocket"] == {"port": "http"}
+    assert made["lifecycle"] == {"preStop": {"sleep": {"seconds": 5}}}
+
+
+def test_a_probe_of_ones_own_is_the_only_one_of_its_kind() -> None:
+    made = container(workload(ports={"http": 8080}, probes={"readiness": {"http": "/healthz", "every": "5s"}}))
+
+    assert made["readinessProbe"] == {
+        "httpGet": {"path": "/healthz", "port": "http"},
+        "periodSeconds": 5,
+        "timeoutSeconds": 1,
+        "failureThreshold": 3,
+    }
+
+
+def test_a_grpc_probe_has_the_number_of_its_port() -> None:
+    made = container(workload(ports={"api": 9000}, probes={"liveness": {"grpc": "api", "service": "health"}}))
+
+    assert made["livenessProbe"]["grpc"] == {"port": 9000, "service": "health"}
+
+
+def test_a_worker_has_no_readiness_probe_and_does_not_wait_to_stop() -> None:
+    resources = pool(ports={"metrics": 9000}, probes={"startup": {"exec": ["true"]}})
+    made = container(resources)
+
+    assert "readinessProbe" not in made
+    assert "lifecycle" not in made
+    assert made["startupProbe"]["exec"] == {"command": ["true"]}
+    assert the(resources, "Service").inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
+
+
+def test_a_workers_own_variables_stand_behind_those_of_its_queues() -> None:
+    names = [variable["name"] for variable in container(pool(env={"LEVEL": "info"}))["env"]]
+
+    assert names == ["RQ_REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PASSWORD", "LEVEL"]
+
+
+def test_volumes_are_mounted_where_the_file_says() -> None:
+    volumes = {
+        "cache": {"scratch": "10Gi", "at": "/scratch"},
+        "models": {"claim": "models-efs", "at": "/models", "readOnly": True},
+        "tls": {"secret": "api-tls", "at": "/etc/tls"},
+        "conf": {"files": {"app.toml": "debug = true"}, "at": "/etc/app"},
+    }
+    resources = workload(volumes=volumes, shm="1Gi")
+
+    assert pod_of(the(resources, "Deployment"))["volumes"] == [
+        {"name": "cache", "emptyDir": {"sizeLimit": "10Gi"}},
+        {"name": "models", "persistentVolumeClaim": {"claimName": "models-efs"}},
+        {"name": "tls", "secret": {"secretName": "api-tls"}},
+        {"name": "conf", "configMap": {"name": "api.conf"}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+    ]
+    assert container(resources)["volumeMounts"] == [
+        {"name": "cache", "mountPath": "/scratch"},
+        {"name": "models", "mountPath": "/models", "readOnly": True},
+        {"name": "tls", "mountPath": "/etc/tls", "readOnly": True},
+        {"name": "conf", "mountPath": "/etc/app", "readOnly": True},
+        {"name": "shm", "mountPath": "/dev/shm"},
+    ]
+    files = the(resources, "ConfigMap")
+    assert (files.inputs["metadata"]["name"], files.inputs["data"]) == ("api.conf", {"app.toml": "debug = true"})
+
+
+def test_a_scratch_volume_lets_the_node_go() -> None:
+    annotations = template(workload(volumes={"a": {"scratch": "1Gi", "at": "/a"}}, shm="1Gi"))["annotations"]
+
+    assert annotations == {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "a"}
+
+
+def test_pods_roll_when_their_files_change_and_only_then() -> None:
+    def digest(text: str) -> str:
+        volumes = {"conf": {"files": {"app.toml": text}, "at": "/etc/app"}}
+        return template(workload(volumes=volumes))["annotations"][FILES_DIGEST]
+
+    assert digest("a") == digest("a")
+    assert digest("a") != digest("b")
+
+
+def test_the_disks_of_a_stateful_set_are_claimed_for_each_pod_and_kept() -> None:
+    volumes = {"data": {"perPod": "100Gi", "class": "gp3", "at": "/data"}}
+    resources = workload(kind="stateful-set", volumes=volumes, ports={"postgres": 5432})
+    spec = the(resources, "StatefulSet").inputs["spec"]
+
+    assert spec["volumeClaimTemplates"] == [
+        {
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "100Gi"}},
+                "storageClassName": "gp3",
+            },
+        }
+    ]
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert "volumes" not in pod_of(the(resources, "StatefulSet"))
+    assert container(resources, "StatefulSet")["volumeMounts"] == [{"name": "data", "mountPath": "/data"}]
+    (service,) = of_kind(resources, "Service")
+    assert service.inputs["spec"]["clusterIP"] == "None"
+    assert service.inputs["spec"]["ports"] == [{"name": "postgres", "port": 5432, "targetPort": "postgres"}]
+
+
+def test_a_disk_without_a_class_has_one_of_its_volume_that_keeps_it_where_the_driver_of_ebs_is() -> None:
+    volumes = {"data": {"perPod": "100Gi", "at": "/data"}, "log": {"perPod": "1Gi", "class": "fast", "at": "/log"}}
+    resources = workload(kind="stateful-set", volumes=volumes, on_ebs=True)
+    pods, class_ = the(resources, "StatefulSet"), the(resources, "StorageClass")
+
+    claimed = [template["spec"]["storageClassName"] for template in pods.inputs["spec"]["volumeClaimTemplates"]]
+    assert claimed == [class_.inputs["metadata"]["name"], "fast"]
+    assert class_.inputs["reclaimPolicy"] == "Retain"
+    assert class_.inputs["volumeBindingMode"] == "WaitForFirstConsumer"
+    assert class_.inputs["parameters"].items() >= {"type": "gp3", "encrypted": "true"}.items()
+    assert class_.urn in pods.depends_on
+
+
+def test_elsewhere_a_disk_without_a_class_has_the_clusters_own() -> None:
+    resources = workload(kind="stateful-set", volumes={"data": {"perPod": "100Gi", "at": "/data"}}, on_ebs=False)
+
+    (template,) = the(resources, "StatefulSet").inputs["spec"]["volumeClaimTemplates"]
+    assert "storageClassName" not in template["spec"]
+    assert of_kind(resources, "StorageClass") == []
+
+
+def test_limits_and_room_on_the_disk_stand_beside_the_requests() -> None:
+    made = container(workload(limits={"cpu": 2, "memory": "4Gi"}, ephemeralStorage="20Gi"))["resources"]
+
+    assert made["requests"] == {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "20Gi"}
+    assert made["limits"] == {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "20Gi"}
+
+
+def test_user_root_file_system_labels_and_priority_are_the_files() -> None:
+    resources = workload(user=999, writableRoot=False, labels={"team": "search"}, priority=7, args=["--fast"])
+    pod = pod_of(the(resources, "Deployment"))
+
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (999, 999)
+    assert container(resources)["securityContext"]["readOnlyRootFilesystem"] is True
+    assert pod["priorityClassName"] == "ebbtide-priority-7"
+    assert template(resources)["labels"]["team"] == "search"
+    assert container(resources)["args"] == ["--fast"]
+
+
+@pytest.mark.parametrize("category", [Category.FIXED, Category.FLEXIBLE])
+def test_no_label_of_a_file_stands_before_ebbtides(category: Category) -> None:
+    labels = template(workload(category=category.value, labels={"team": "search"}))["labels"]
+
+    assert labels[WORKLOAD] == "api"
+    assert labels["ebbtide.dev/category"] == category.value
+
+
+def test_names_that_look_alike_when_joined_have_files_of_their_own() -> None:
+    files = {"files": {"x": "y"}, "at": "/etc/x"}
+
+    def program() -> None:
+        for name, volume in (("a-b", "c"), ("a", "b-c")):
+            settings = WorkloadSettings.model_validate({**BASE, "volumes": {volume: files}})
+            args = WorkloadArgs(
+                name=name, namespace="ebbtide", settings=settings, customer="acme", node_kind=NodeKind.FLEXIBLE
+            )
+            Workload(name, args)
+
+    assert {it.inputs["metadata"]["name"] for it in of_kind(recorded(program), "ConfigMap")} == {"a-b.c", "a.b-c"}

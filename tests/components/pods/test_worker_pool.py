@@ -1,0 +1,149 @@
+"""What a worker pool registers: zero replicas, a closed budget, and workers that stop safely."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from rq.cli.workers import worker as rq_worker
+
+from components.cluster.namespaces import Namespaces, NamespacesArgs
+from components.ownership import OwnershipTable
+from components.pods.worker_pool import WorkerPool, WorkerPoolArgs, worker_command
+from ebbtide.recording.resources import Resource
+from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.workers import Acks, Source, SourceKind
+from tests.builders.components import REDIS, of_kind, pod_of, recorded, the, worker_settings
+
+
+def pool(table: OwnershipTable | None = None, **settings: Any) -> tuple[Resource, ...]:
+    args = WorkerPoolArgs(
+        name="train",
+        namespace="ebbtide-workers",
+        settings=worker_settings(**settings),
+        customer="acme",
+        redis=REDIS,
+        ownership=table,
+    )
+    return recorded(lambda: WorkerPool("train", args))
+
+
+def test_a_pool_starts_at_its_minimum_and_the_controller_takes_it_from_there() -> None:
+    table = OwnershipTable()
+    deployment = the(pool(table), "Deployment")
+
+    assert deployment.inputs["spec"]["replicas"] == 0
+    assert deployment.ignore_changes == ("spec.replicas",)
+    assert deployment.inputs["metadata"]["annotations"]["ebbtide.dev/replicas-owner"] == "controller"
+    assert [(row.kind, row.field, row.owner, row.initial) for row in table.rows] == [
+        ("Deployment", "spec.replicas", "controller", 0)
+    ]
+    assert the(pool(min=2), "Deployment").inputs["spec"]["replicas"] == 2
+
+
+def test_a_worker_budget_stays_closed_and_pulumis_own() -> None:
+    budget = the(pool(), "PodDisruptionBudget")
+
+    assert budget.inputs["spec"] == {
+        "maxUnavailable": 0,
+        "selector": {"matchLabels": {"ebbtide.dev/workload": "train"}},
+        "unhealthyPodEvictionPolicy": "IfHealthyBudget",
+    }
+    assert budget.ignore_changes == ()
+
+
+def test_a_pool_lives_in_the_namespace_of_workers() -> None:
+    def program() -> None:
+        namespaces = Namespaces("namespaces", NamespacesArgs(customer="acme"))
+        args = WorkerPoolArgs(
+            name="train",
+            namespace=namespaces.workers.metadata.name,
+            settings=worker_settings(),
+            customer="acme",
+            redis=REDIS,
+        )
+        WorkerPool("train", args)
+
+    resources = recorded(program)
+    workers = next(r for r in of_kind(resources, "Namespace") if r.inputs["metadata"]["name"] == "ebbtide-workers")
+    deployment = the(resources, "Deployment")
+
+    assert deployment.inputs["metadata"]["namespace"] == "ebbtide-workers"
+    assert workers.urn in deployment.depends_on
+
+
+def test_namespaces_enforce_the_restricted_level() -> None:
+    for namespace in of_kind(recorded(lambda: Namespaces("namespaces", NamespacesArgs(customer="acme"))), "Namespace"):
+        assert namespace.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+@pytest.mark.parametrize("longest", [timedelta(seconds=90), timedelta(hours=2), timedelta(hours=12)])
+def test_a_stopped_worker_may_end_its_longest_job(longest: timedelta) -> None:
+    grace = pod_of(the(pool(longest_job=longest), "Deployment"))["terminationGracePeriodSeconds"]
+
+    assert longest < timedelta(seconds=grace) <= longest + timedelta(minutes=3)
+
+
+def test_no_probe_can_choose_a_victim() -> None:
+    container = pod_of(the(pool(), "Deployment"))["containers"][0]
+
+    assert not {"readinessProbe", "livenessProbe", "startupProbe"} & container.keys()
+
+
+def test_a_rollout_adds_no_pods_and_does_not_wait_for_nodes() -> None:
+    deployment = the(pool(), "Deployment")
+
+    assert deployment.inputs["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"},
+    }
+    assert deployment.inputs["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
+
+
+def test_signals_reach_the_worker_itself_even_while_it_imports() -> None:
+    pod = pod_of(the(pool(source=Source(queues=("train", "train-low"))), "Deployment"))
+    command = pod["containers"][0]["command"]
+
+    assert command[:2] == ["rq", "worker"]
+    assert command[-2:] == ["train", "train-low"]
+    assert pod["shareProcessNamespace"] is True
+
+
+def test_rq_understands_the_command() -> None:
+    context = rq_worker.make_context("rq worker", worker_command(worker_settings())[2:])
+
+    assert context.params["worker_class"] == "ebbtide.jobs.rq_worker.SafeWorker"
+    assert context.params["queues"] == ("train",)
+    assert context.params["with_scheduler"] is True
+    assert (context.params["maintenance_interval"], context.params["worker_ttl"]) == (60, 60)
+
+
+def test_an_image_without_a_safe_stop_runs_the_stock_worker() -> None:
+    assert "--worker-class" not in worker_command(worker_settings(safe_stop=False))
+
+
+def test_other_frameworks_run_the_images_own_command_and_find_redis_by_their_own_variable() -> None:
+    source = Source(kind=SourceKind.CELERY, queues=("train",), acks=Acks.LATE)
+    container = pod_of(the(pool(source=source), "Deployment"))["containers"][0]
+
+    assert "command" not in container
+    assert "CELERY_BROKER_URL" in {item["name"] for item in container["env"]}
+
+
+def test_a_command_of_the_file_replaces_ours() -> None:
+    assert worker_command(worker_settings(command=("python", "-m", "work"))) == ["python", "-m", "work"]
+
+
+def test_the_password_reaches_the_worker_only_through_the_secret() -> None:
+    environment = {item["name"]: item for item in pod_of(the(pool(), "Deployment"))["containers"][0]["env"]}
+
+    assert environment["RQ_REDIS_URL"]["valueFrom"]["secretKeyRef"] == {"name": "ebbtide-redis", "key": "url"}
+    assert environment["REDIS_PASSWORD"]["valueFrom"]["secretKeyRef"] == {"name": "ebbtide-redis", "key": "password"}
+    assert environment["REDIS_HOST"]["value"] == "ebbtide-redis.ebbtide.svc"
+
+
+def test_workers_go_to_their_group_and_carry_no_required_affinity() -> None:
+    pod = pod_of(the(pool(node_group="gpu-large", gpu=Gpu(count=1)), "Deployment"))
+
+    assert pod["nodeSelector"] == {"ebbtide.dev/node-group": "gpu-large"}
+    assert pod["tolerations"][0]["key"] == "nvidia.com/gpu"
+    assert pod["affinity"].keys() == {"podAffinity"}

@@ -1,0 +1,161 @@
+"""What a fixed or flexible workload registers."""
+
+from typing import Any
+
+import pytest
+
+from components.ownership import OwnershipTable
+from components.pods.workload import Workload, WorkloadArgs
+from ebbtide.labels import NodeKind, ReplicasOwner
+from ebbtide.recording.resources import Resource
+from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.workloads import WorkloadKind
+from ebbtide.vocabulary.labels import Category
+from tests.builders.components import of_kind, pod_of, recorded, the, workload_settings
+
+SKIP_AWAIT = "pulumi.com/skipAwait"
+
+
+def workload(
+    category: Category = Category.FLEXIBLE,
+    node_kind: NodeKind = NodeKind.FLEXIBLE,
+    table: OwnershipTable | None = None,
+    **settings: Any,
+) -> tuple[Resource, ...]:
+    args = WorkloadArgs(
+        name="api",
+        namespace="ebbtide",
+        settings=workload_settings(category, **settings),
+        customer="acme",
+        node_kind=node_kind,
+        ownership=table,
+    )
+    return recorded(lambda: Workload("api", args))
+
+
+def test_moving_a_workload_between_categories_replaces_nothing() -> None:
+    fixed, flexible = workload(Category.FIXED), workload(Category.FLEXIBLE)
+
+    assert [resource.urn for resource in fixed] == [resource.urn for resource in flexible]
+    for kind in ("Deployment", "PodDisruptionBudget"):
+        assert the(fixed, kind).inputs["spec"]["selector"] == the(flexible, kind).inputs["spec"]["selector"]
+        assert the(fixed, kind).inputs["metadata"]["name"] == "api"
+
+
+def test_a_fixed_budget_is_closed_and_pulumis_own() -> None:
+    table = OwnershipTable()
+    budget = the(workload(Category.FIXED, table=table), "PodDisruptionBudget")
+
+    assert budget.inputs["spec"]["maxUnavailable"] == 0
+    assert budget.inputs["spec"]["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"
+    assert budget.ignore_changes == ()
+    assert table.rows == ()
+
+
+def test_a_flexible_budget_is_closed_until_the_controller_opens_it() -> None:
+    table = OwnershipTable()
+    budget = the(workload(table=table), "PodDisruptionBudget")
+
+    assert budget.inputs["spec"] == {
+        "maxUnavailable": 0,
+        "selector": {"matchLabels": {"ebbtide.dev/workload": "api"}},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+    assert budget.ignore_changes == ("spec.maxUnavailable",)
+    assert [(row.kind, row.name, row.owner, row.initial) for row in table.rows] == [
+        ("PodDisruptionBudget", "api", "controller", 0)
+    ]
+
+
+def test_fixed_pods_alone_carry_the_anti_affinity_terms() -> None:
+    fixed = pod_of(the(workload(Category.FIXED), "Deployment"))["affinity"]
+    flexible = pod_of(the(workload(), "Deployment"))["affinity"]
+
+    term = fixed["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]
+    assert term["namespaceSelector"] == {}
+    assert term["labelSelector"]["matchExpressions"][0]["values"] == ["flexible", "worker"]
+    assert "podAntiAffinity" not in flexible
+
+
+def test_replicas_are_pulumis_unless_somebody_else_owns_them() -> None:
+    deployment = the(workload(), "Deployment")
+
+    assert deployment.ignore_changes == ()
+    assert deployment.inputs["spec"]["replicas"] == 3
+    assert "annotations" not in deployment.inputs["metadata"]
+
+
+@pytest.mark.parametrize("owner", [ReplicasOwner.CONTROLLER, ReplicasOwner.HPA])
+@pytest.mark.parametrize(
+    ("kind", "type_"), [(WorkloadKind.DEPLOYMENT, "Deployment"), (WorkloadKind.STATEFUL_SET, "StatefulSet")]
+)
+def test_replicas_of_another_owner_are_declared_once(owner: ReplicasOwner, kind: WorkloadKind, type_: str) -> None:
+    table = OwnershipTable()
+    resource = the(workload(Category.FIXED, table=table, kind=kind, replicas_owner=owner), type_)
+
+    assert resource.ignore_changes == ("spec.replicas",)
+    assert resource.inputs["spec"]["replicas"] == 3
+    assert resource.inputs["metadata"]["annotations"] == {"ebbtide.dev/replicas-owner": owner.value}
+    assert [(row.kind, row.field, row.owner, row.initial) for row in table.rows] == [
+        (type_, "spec.replicas", owner.value, 3)
+    ]
+
+
+def test_a_stateful_set_has_a_service_that_nothing_waits_for() -> None:
+    resources = workload(Category.FIXED, kind=WorkloadKind.STATEFUL_SET)
+    stateful_set, service = the(resources, "StatefulSet"), the(resources, "Service")
+
+    assert service.inputs["spec"] == {"clusterIP": "None", "selector": {"ebbtide.dev/workload": "api"}}
+    assert stateful_set.inputs["spec"]["serviceName"] == service.inputs["metadata"]["name"]
+    assert service.urn in stateful_set.depends_on
+
+
+def test_up_waits_for_a_workload_only_where_pods_can_come_at_once() -> None:
+    def annotations(**settings: Any) -> dict[str, str]:
+        return the(workload(**settings), "Deployment").inputs["metadata"].get("annotations", {})
+
+    assert annotations(gpu=Gpu(count=1), node_kind=NodeKind.GPU) == {SKIP_AWAIT: "true"}
+    assert annotations(replicas=0) == {SKIP_AWAIT: "true"}
+    assert annotations() == {}
+
+
+def test_a_rollout_never_needs_room_on_fixed_nodes_nor_takes_a_flexible_replica_away() -> None:
+    def rollout(category: Category) -> dict[str, int]:
+        return the(workload(category), "Deployment").inputs["spec"]["strategy"]["rollingUpdate"]
+
+    assert rollout(Category.FIXED) == {"maxSurge": 0, "maxUnavailable": 1}
+    assert rollout(Category.FLEXIBLE) == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_pods_go_to_their_kind_of_node_with_the_restricted_profile() -> None:
+    pod = pod_of(the(workload(gpu=Gpu(count=1), node_kind=NodeKind.GPU), "Deployment"))
+    container = pod["containers"][0]
+
+    assert pod["nodeSelector"] == {"ebbtide.dev/node-kind": "gpu"}
+    assert pod["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
+    ]
+    assert container["resources"] == {
+        "requests": {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": "1"},
+        "limits": {"memory": "2Gi", "nvidia.com/gpu": "1"},
+    }
+    assert is_restricted(pod)
+
+
+def is_restricted(pod: Any) -> bool:
+    """What the restricted Pod Security level checks."""
+    whole = pod["securityContext"]
+    parts = [container["securityContext"] for container in pod["containers"]]
+    return (
+        whole["runAsNonRoot"]
+        and whole["seccompProfile"] == {"type": "RuntimeDefault"}
+        and all(not part["allowPrivilegeEscalation"] and part["capabilities"] == {"drop": ["ALL"]} for part in parts)
+    )
+
+
+def test_every_child_belongs_to_the_component() -> None:
+    component, *children = workload(kind=WorkloadKind.STATEFUL_SET)
+
+    assert component.type == "ebbtide:components:Workload"
+    assert {child.parent for child in children} == {component.urn}
+    assert len(of_kind(children, "PodDisruptionBudget")) == 1

@@ -1,0 +1,86 @@
+"""How workers and the controller are told of an encrypted Redis, and that nothing changes for them without one."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pulumi
+import pytest
+
+from components.controller.controller import Controller, ControllerArgs
+from components.pods.redis_access import CA_FILE, RedisAuthority
+from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
+from ebbtide.settings.sections.workers import Source, SourceKind
+from ebbtide.vocabulary.controller_config import RedisEndpoint, load
+from tests.builders.components import REDIS, controller_config, pod_of, recorded, the, worker_settings
+
+PRIVATE = RedisAuthority(secret="redis-tls")
+ENCRYPTED = RedisEndpoint(host="cache.example", tls=True, password_env="REDIS_PASSWORD")
+
+
+def worker(
+    endpoint: RedisEndpoint = REDIS, kind: SourceKind = SourceKind.RQ, *, later_host: str = "", **more: Any
+) -> Mapping[str, Any]:
+    settings = worker_settings(source=Source.model_construct(kind=kind, queues=("train",)))
+    args = WorkerPoolArgs(
+        name="train", namespace="ebbtide-workers", settings=settings, customer="acme", redis=endpoint, **more
+    )
+
+    def program() -> None:
+        host = pulumi.Output.from_input(later_host) if later_host else None  # an output belongs to a program
+        WorkerPool("train", replace(args, redis_host=host))
+
+    return pod_of(the(recorded(program), "Deployment"))
+
+
+def variables(pod: Mapping[str, Any]) -> dict[str, Any]:
+    return {it["name"]: it.get("value") or it["valueFrom"]["secretKeyRef"]["key"] for it in pod["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable", "plain", "encrypted"),
+    [
+        (SourceKind.RQ, "RQ_REDIS_URL", "url", "python-url"),
+        (SourceKind.CELERY, "CELERY_BROKER_URL", "url", "python-url"),
+        (SourceKind.LIST, "REDIS_URL", "url", "url"),  # not Python, for all we know
+    ],
+)
+def test_a_framework_gets_the_spelling_that_it_reads(
+    kind: SourceKind, variable: str, plain: str, encrypted: str
+) -> None:
+    assert variables(worker(REDIS, kind))[variable] == plain
+    assert variables(worker(ENCRYPTED, kind))[variable] == encrypted
+
+
+def test_a_worker_sees_the_private_authority_where_there_is_one() -> None:
+    trusting = worker(ENCRYPTED, redis_authority=PRIVATE)
+
+    assert variables(trusting)["REDIS_CA_FILE"] == CA_FILE
+    assert trusting["volumes"][0]["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    assert trusting["containers"][0]["volumeMounts"][0]["mountPath"] == CA_FILE.rpartition("/")[0]
+
+
+def test_without_one_a_pod_keeps_its_shape() -> None:
+    """Even an empty list would be a change of a running stack."""
+    pod = worker()
+
+    assert "volumes" not in pod
+    assert not {"volumeMounts"} & set(pod["containers"][0])
+
+
+def test_an_address_that_is_known_later_reaches_worker_and_controller() -> None:
+    args = ControllerArgs(
+        config=controller_config(),
+        image="controller:1",
+        namespace="ebbtide",
+        worker_namespace="ebbtide-workers",
+        redis_authority=PRIVATE,
+    )
+    host = "master.cache.example"
+    resources = recorded(lambda: Controller("controller", replace(args, redis_host=pulumi.Output.from_input(host))))
+    document = load(the(resources, "ConfigMap").inputs["data"]["config.json"])
+    mounts = pod_of(the(resources, "Deployment"))["containers"][0]["volumeMounts"]
+
+    assert document.redis.host == host
+    assert {mount["mountPath"] for mount in mounts} == {"/etc/ebbtide", "/etc/ebbtide-redis"}
+    assert variables(worker(later_host=host))["REDIS_HOST"] == host

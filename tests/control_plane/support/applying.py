@@ -1,0 +1,160 @@
+"""Rendered files on an API server: sent as `kubectl apply --server-side` sends them, written to as the controller does.
+
+Raw requests, since kubectl takes a second for what the server does in a few milliseconds.
+"""
+
+import hashlib
+import json
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from control_plane.plane.binaries import how_to_get, missing
+from control_plane.plane.driver import ControlPlane
+
+from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi
+from controllers.adapters.kube_cluster import KubeCluster
+from controllers.ports import Outcome, Scale, SetBudget, Unknown
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+from tests.builders.control_plane import eventually
+
+AUTOSCALER = "kube-controller-manager"  # the name under which a HorizontalPodAutoscaler writes
+
+
+class State(NamedTuple):
+    """Not the `resourceVersion`, nor when somebody's fields were last written: of a list with several keys the API
+    server writes the owners in the order of texts or of numbers, by which way a write came. So an apply after a write
+    by another way changes that order, these two and nothing else (seen in 1.35).
+    """
+
+    content: str  # a digest of all else; moves with every write, were it of one field's owner
+    generation: int  # moves with what is asked for
+
+
+class Applying:
+    """Applies objects in their order. `paths` are all that were applied, to be looked at and deleted."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+        self._collections: dict[tuple[str, str], tuple[str, bool]] = {}  # to the plural, and whether in a namespace
+        self.paths: list[str] = []
+
+    def apply(self, objects: Sequence[Json]) -> dict[str, State]:
+        """One pass. Raises `ApiError` for what is refused: an unknown field, or one with another owner."""
+        states: dict[str, State] = {}
+        for each, path in zip(objects, self.know(objects), strict=True):
+            answer = self._api.patch(path, each, APPLY, fieldManager="kubectl", fieldValidation="Strict", force="false")
+            states[path] = state_of(answer)
+        return states
+
+    def know(self, objects: Sequence[Json]) -> list[str]:
+        """Their paths; from now on they are looked at and deleted, whoever applies them."""
+        paths = [self._path_of(each) for each in objects]
+        self.paths += [path for path in paths if path not in self.paths]
+        return paths
+
+    def now(self) -> dict[str, State]:
+        return {path: state_of(self._api.get(path)) for path in self.paths}
+
+    def _path_of(self, item: Mapping[str, Any]) -> str:
+        version, metadata = item["apiVersion"], item["metadata"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        if (version, item["kind"]) not in self._collections:
+            found = self._api.get(root)["resources"]
+            plain = {one["kind"]: (one["name"], one["namespaced"]) for one in found if "/" not in one["name"]}
+            self._collections.update({(version, kind): facts for kind, facts in plain.items()})
+        plural, namespaced = self._collections[version, item["kind"]]
+        space = f"/namespaces/{metadata['namespace']}" if namespaced else ""
+        return f"{root}{space}/{plural}/{metadata['name']}"
+
+    def delete(self) -> None:
+        """All of it. A namespace and a Job are finalized by hand: the controllers that do it may not be there."""
+        for path in reversed(self.paths):
+            self._api.delete(path)
+            if "/jobs/" in path:  # whose pods are orphaned first, by the garbage collector
+                with suppress(ApiError):  # it is gone where there is one
+                    self._api.patch(path, {"metadata": {"finalizers": None}})
+            if path.startswith("/api/v1/namespaces/") and path.count("/") == 4:
+                try:
+                    self._api.replace(f"{path}/finalize", {**self._api.get(path), "spec": {"finalizers": []}})
+                except ApiError as error:
+                    if error.status != 404:
+                        raise
+        self.paths = []
+
+
+def objects_in(folder: Path) -> list[Json]:
+    """What `ebbtide render` wrote, in the order in which kubectl takes it."""
+    files = sorted((folder / "kubernetes").iterdir())
+    return [each for file in files for each in yaml.load_all(file.read_bytes(), yaml.CSafeLoader) if each]
+
+
+@contextmanager
+def controller_of(plane: ControlPlane, config: ControllerConfig) -> Generator[KubeCluster]:
+    """The controller's own adapter, with its own token and the rendered rights, once it sees the cluster."""
+    api = plane.api_as(NAMESPACE, CONTROLLER)
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{CONTROLLER}"
+    eventually(lambda: api.get(lease), what="the rights of the controller to be known")
+    cluster = KubeCluster(api, config, may_write=lambda: True, notify=lambda: None)
+    cluster.start()
+    try:
+        eventually(cluster.ready, what="the controller to see the cluster")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def write_all(cluster: KubeCluster, config: ControllerConfig, *, workers: int, opening: int) -> None:
+    """Replicas of every pool and `maxUnavailable` of every flexible budget, bound to the version seen."""
+    for pool in config.pools:
+        eventually(partial(_scale, cluster, pool.name, workers), what=f"the controller to scale {pool.name}")
+    for budget in config.budgets:
+        eventually(partial(_set, cluster, budget.name, opening), what=f"the controller to write {budget.name}")
+
+
+def _scale(cluster: KubeCluster, pool: str, workers: int) -> bool:
+    seen = cluster.observe()
+    if isinstance(seen, Unknown):
+        return False
+    version = seen.pools[pool].version if pool in seen.pools else None
+    return cluster.act(Scale(pool=pool, replicas=workers, version=version, reason="test")) is Outcome.DONE
+
+
+def _set(cluster: KubeCluster, budget: str, opening: int) -> bool:
+    seen = cluster.observe()
+    if isinstance(seen, Unknown):
+        return False
+    version = seen.budgets[budget].version if budget in seen.budgets else None
+    act = SetBudget(budget=budget, max_unavailable=opening, version=version, reason="test")
+    return cluster.act(act) is Outcome.DONE
+
+
+def scale_as_autoscaler(api: KubeApi, path: str, replicas: int) -> None:
+    """As a HorizontalPodAutoscaler writes: the whole `scale`, under the controller manager's name."""
+    scale = api.get(f"{path}/scale")
+    spec = {**scale.get("spec", {}), "replicas": replicas}
+    api.patch(f"{path}/scale", {"spec": spec}, fieldManager=AUTOSCALER)
+
+
+def state_of(item: Json) -> State:
+    rest = {key: it for key, it in item.items() if key not in ("apiVersion", "kind")}  # a list's items have neither
+    left_out = ("resourceVersion", "managedFields")
+    rest["metadata"] = {key: it for key, it in item["metadata"].items() if key not in left_out}
+    owners = [{**each, "time": ""} for each in item["metadata"].get("managedFields", ())]
+    text = json.dumps([rest, owners], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return State(digest, item["metadata"].get("generation", 0))
+
+
+@contextmanager
+def quiet_plane() -> Generator[ControlPlane]:
+    """Without nodes and controllers, and so without anybody but the test who writes."""
+    if lacking := missing():
+        pytest.skip(how_to_get(lacking))
+    with ControlPlane(with_nodes=False) as plane:
+        yield plane

@@ -1,0 +1,216 @@
+"""A small customer on real nodes: a fixed hub, a flexible service of two pods, RQ workers, Redis on a local volume."""
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from control_plane.nodes.cluster import RealCluster
+from control_plane.nodes.images.recipes import BASE_TAG, WORKER_TAG
+from redis import Redis
+from rq import Queue, Retry
+from rq.job import Job
+
+from controllers.adapters.kube_api import Json, KubeApi
+from ebbtide.files import write_directory
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.recording.output import output_files
+from ebbtide.recording.record import record
+from ebbtide.settings import StackSettings, parse_stack
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
+from tests.builders.control_plane import eventually
+
+POOL = "prep"
+PASSWORD = "harbour-of-the-tests"
+PATIENCE = 600.0  # seconds; nothing here is asserted to be quick
+
+DAY = {"mon-sun": "00:00-24:00"}
+
+_SERVE = "trap 'exit 0' TERM; python -m http.server 8080 --directory /tmp & wait"
+_T = TypeVar("_T")
+
+
+def settings(week: Mapping[str, str] = DAY, **changes: Any) -> StackSettings:
+    config = {
+        "ebbtide:customer": "harbour",
+        "ebbtide:businessHours": {"timezone": "UTC", "week": dict(week)},
+        "ebbtide:cluster": {
+            "kind": "existing",
+            "context": "real-nodes",
+            "nodeSelectors": {"fixed": {"set": "fixed"}, "flexible": {"set": "flexible"}},
+        },
+        "ebbtide:controller": {"replicas": 2},
+        "ebbtide:workloads": {
+            "hub": {"category": "fixed", **_web()},
+            "api": {"category": "flexible", "replicas": 2, **_web()},
+        },
+        "ebbtide:workers": {
+            POOL: {
+                "source": {"kind": "rq", "queues": [POOL]},
+                "image": WORKER_TAG,
+                "max": 4,
+                "cpu": "50m",
+                "memory": "192Mi",
+                "longestJob": "10m",
+                "stabilizationWindow": "10s",
+            }
+        },
+        **changes,
+    }
+    return parse_stack(config, stack="harbour", file="harbour.yaml")
+
+
+def _web() -> dict[str, Any]:
+    return {
+        "image": BASE_TAG,
+        "command": ["sh", "-c", _SERVE],
+        "ports": {"http": 8080},
+        "cpu": "50m",
+        "memory": "64Mi",
+    }
+
+
+class Harbour:
+    """The stack, and what its operator sees of it."""
+
+    def __init__(self, cluster: RealCluster, folder: Path) -> None:
+        self.cluster, self._folder = cluster, folder
+        self.accepted: tuple[str, ...] = ()
+
+    @property
+    def api(self) -> KubeApi:
+        return self.cluster.plane.api
+
+    # --- installing -----------------------------------------------------------------------------------------------
+
+    def install(self) -> None:
+        """As APPLY.md says, in its order."""
+        files = self.rendered(settings())
+        self.cluster.local_volume("redis", "n1")
+        kubectl = self.cluster.plane.kubectl
+        kubectl("apply", "--server-side", "-f", str(files / "10-namespaces.yaml"))
+        for namespace in (NAMESPACE, WORKER_NAMESPACE):
+            url = f"redis://:{PASSWORD}@ebbtide-redis.{NAMESPACE}.svc:6379/0"
+            values = (f"--from-literal=password={PASSWORD}", f"--from-literal=url={url}")
+            kubectl("create", "secret", "generic", "ebbtide-redis", "--namespace", namespace, *values)
+        told = kubectl("apply", "--server-side", "--validate=strict", "--output=name", "-f", str(files))
+        self.accepted = tuple(told.split())
+        kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=0")
+
+    def rendered(self, of: StackSettings) -> Path:
+        write_directory(self._folder, output_files(record(of)))
+        return self._folder / "kubernetes"
+
+    def tell(self, week: Mapping[str, str]) -> None:
+        """Other business hours, as an `up` would bring them: the controller reads the file that the kubelet swaps."""
+        files = self.rendered(settings(week))
+        self.cluster.plane.kubectl("apply", "--server-side", "-f", str(files / "40-config.yaml"))
+
+    def make_day(self) -> None:
+        self.tell(DAY)
+        self.wait(lambda: self.budget("api")["spec"].get("maxUnavailable", 0) == 0, "the budget to be closed")
+
+    def make_night(self) -> None:
+        in_three_days = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
+        self.tell({in_three_days: "10:00-11:00"})
+        self.wait(lambda: self.budget("api")["status"]["disruptionsAllowed"] == 1, "the budget to be open")
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def wait(self, look: Callable[[], _T | None], what: str) -> _T:
+        return eventually(look, what=what, patience=PATIENCE)
+
+    def budget(self, name: str) -> Json:
+        return self.api.get(f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{name}")
+
+    def deployment(self, name: str, namespace: str = NAMESPACE) -> Json:
+        return self.api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+
+    def pods(self, workload: str, namespace: str = NAMESPACE) -> list[Json]:
+        selector = f"{WORKLOAD}={workload}"
+        return self.api.get(f"/api/v1/namespaces/{namespace}/pods", labelSelector=selector)["items"]
+
+    def workers(self) -> list[Json]:
+        return self.pods(POOL, WORKER_NAMESPACE)
+
+    def ready(self, workload: str, count: int) -> bool:
+        pods = [pod for pod in self.pods(workload) if "deletionTimestamp" not in pod["metadata"]]
+        return len(pods) == count and all(map(is_ready, pods))
+
+    def leader(self) -> str:
+        """The pod that holds the Lease."""
+        lease = self.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{CONTROLLER}")
+        holder = str(lease["spec"].get("holderIdentity", ""))
+        return next((name for pod in self.pods(CONTROLLER) if (name := pod["metadata"]["name"]) in holder), "")
+
+    def status(self, pod: Json) -> dict[str, Any]:
+        """What a controller tells of itself."""
+        with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8080/status", timeout=30) as answer:
+            return json.load(answer)
+
+    def pod(self, name: str, namespace: str = NAMESPACE) -> Json:
+        return self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+
+    def run_in(self, pod: Json, *command: str) -> str:
+        """What a command in the pod's first container prints."""
+        metadata = pod["metadata"]
+        return self.cluster.plane.kubectl(
+            "exec", "--namespace", metadata["namespace"], metadata["name"], "--", *command
+        )
+
+    # --- jobs, and drains -----------------------------------------------------------------------------------------
+
+    def redis(self) -> Redis:
+        """As RQ needs it: replies in bytes."""
+        (server,) = self.pods("ebbtide-redis")
+        return Redis(host=server["status"]["podIP"], password=PASSWORD, socket_timeout=30, socket_connect_timeout=30)
+
+    def enqueue(self, seconds: int, count: int = 1) -> list[Job]:
+        return [self.enqueue_call("time.sleep", seconds) for _ in range(count)]
+
+    def enqueue_call(self, function: str, argument: int, retry: Retry | None = None) -> Job:
+        return Queue(POOL, connection=self.redis()).enqueue(function, argument, job_timeout=600, retry=retry)
+
+    def begun(self, *jobs: Job) -> bool:
+        return all(job.get_status(refresh=True) in ("started", "finished", "failed") for job in jobs)
+
+    def busy_workers(self, *jobs: Job) -> list[Json]:
+        """The pods in which these jobs run, once all have begun."""
+        self.wait(lambda: self.begun(*jobs), "the jobs to begin")
+        return self.wait(  # a job may have begun before the kubelet has told of its container
+            lambda: workers if all(map(is_ready, workers := self.workers())) else None, "the workers to be ready"
+        )
+
+    def done(self, *jobs: Job) -> bool:
+        return all(job.get_status(refresh=True) == "finished" for job in jobs)
+
+    def drain(self, node: str, seconds: int, only: str = "") -> "subprocess.CompletedProcess[str]":
+        """`kubectl drain` as an operator calls it, for so long; `only` selects pods by label."""
+        command = ["drain", node, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={seconds}s"]
+        command += [f"--pod-selector={only}"] if only else []
+        try:
+            told = self.cluster.plane.kubectl(*command, limit=seconds + PATIENCE)
+        except subprocess.CalledProcessError as error:
+            return subprocess.CompletedProcess(command, error.returncode, error.stdout, error.stderr)
+        return subprocess.CompletedProcess(command, 0, told, "")
+
+    def uncordon(self, node: str) -> None:
+        self.cluster.plane.kubectl("uncordon", node)
+
+
+def is_ready(pod: Json) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def settle(harbour: Harbour) -> None:
+    for node in ("n1", "n2", "n3"):
+        harbour.uncordon(node)
+    harbour.cluster.wait_until_ready("n1", "n2", "n3")
+    for workload, count in (("ebbtide-redis", 1), (CONTROLLER, 2), ("hub", 1), ("api", 2)):
+        harbour.wait(lambda workload=workload, count=count: harbour.ready(workload, count), f"{workload} to be ready")
+    harbour.make_day()
+    harbour.wait(lambda: not harbour.workers(), "no worker to be left")

@@ -1,0 +1,55 @@
+"""When an empty Redis is believed."""
+
+from controllers.adapters.trust import DISTRUST, Trust
+
+BUSY, IDLE = [("a", False)], [("a", True)]
+LIMIT = DISTRUST.total_seconds()
+
+
+def seen_once(workers: list[tuple[str, bool]]) -> Trust:
+    trust = Trust()
+    trust.observe_server("first", 1, 0.0)
+    assert trust.doubts("train", workers, 0.0) is None
+    return trust
+
+
+def test_the_same_server_stays_trusted() -> None:
+    trust = seen_once(BUSY)
+    trust.observe_server("first", 1, 1.0)
+
+    assert trust.doubts("train", [], 1.0) is None
+
+
+def test_another_server_is_doubted_until_the_hosts_seen_before_report_idle() -> None:
+    trust = seen_once(BUSY)
+    trust.observe_server("second", 0, 1.0)
+
+    assert trust.doubts("train", [], 1.0)
+    assert trust.doubts("train", BUSY, 2.0)
+    assert trust.doubts("train", IDLE, 3.0) is None
+
+
+def test_hosts_that_never_report_are_given_up_after_the_limit() -> None:
+    trust = seen_once(BUSY)
+    trust.observe_server("second", 0, 1.0)
+
+    assert trust.doubts("train", [], LIMIT + 0.9)
+    assert trust.doubts("train", [], LIMIT + 1.0) is None
+
+
+def test_the_reading_that_reveals_the_change_is_doubted_even_without_hosts() -> None:
+    trust = seen_once([])
+    trust.observe_server("second", 0, 1.0)
+
+    assert trust.doubts("train", [], 1.0)
+    assert trust.doubts("train", [], 1.1) is None
+
+
+def test_a_register_that_shrank_is_a_flush() -> None:
+    trust = seen_once(BUSY)
+    trust.observe_server("first", 0, 1.0)
+
+    why = trust.doubts("train", [], 1.0)
+
+    assert why is not None
+    assert "flushed" in why

@@ -1,0 +1,153 @@
+"""What a pool or a budget is left alone for: another writer, an operator, a doubt, a lost right to write."""
+
+from datetime import timedelta
+
+import pytest
+
+from controllers.ports import Mark, Outcome, PodPhase
+from ebbtide.vocabulary.holds import Hold
+from tests.builders.controllers import CALM, NIGHT, NOON, Bench, budgets, config, pool_policy, seconds
+
+AFTER_CALM = CALM + seconds(2)
+PAUSE = Hold(None, "paused: a long run", pause=True)
+
+
+@pytest.mark.parametrize("jobs", [0, 9])
+@pytest.mark.parametrize("why", ["rival", "pause"])
+def test_a_pool_with_a_rival_or_a_pause_gets_no_write_of_any_kind(why: str, jobs: int) -> None:
+    bench = Bench(config(pool_policy()))
+    pod, *_ = bench.staff("train", 3, busy=1)
+    bench.cluster.act(Mark(pool="train", pod=pod, idle=True, reason="by an earlier controller"))
+    bench.cluster.writes.clear()
+    if why == "rival":
+        bench.cluster.set_conflicting_manager("train", "keda-operator")
+    else:
+        bench.cluster.hold_pool("train", PAUSE)
+    bench.queues["train"].enqueue(jobs)
+
+    bench.pass_time(AFTER_CALM)
+
+    assert bench.cluster.writes == []
+    assert ("keda-operator" if why == "rival" else PAUSE.why) in bench.pool_report().note
+    assert bench.pool_report().wanted == 3
+
+
+def test_when_the_rival_is_gone_the_pool_is_ours_again() -> None:
+    bench = Bench(config(pool_policy()))
+    bench.cluster.set_conflicting_manager("train", "keda-operator")
+    bench.queues["train"].enqueue(2)
+    bench.reconcile()
+    bench.cluster.set_conflicting_manager("train")
+
+    bench.reconcile()
+
+    assert bench.cluster.replicas("train") == 2
+
+
+def test_a_pool_kept_until_an_instant_is_raised_but_not_lowered_before_it() -> None:
+    bench = Bench(config(pool_policy(), resync=timedelta(hours=1)))
+    bench.staff("train", 2)
+    until = NOON + timedelta(minutes=30)
+    bench.cluster.hold_pool("train", Hold(until, "kept until 12:30"))
+    bench.queues["train"].enqueue(4)
+    bench.reconcile()
+    assert bench.cluster.replicas("train") == 4
+    bench.queues["train"].waiting = 0
+
+    bench.pass_time(timedelta(minutes=29), step=seconds(10))
+    assert bench.cluster.replicas("train") == 4
+    assert bench.pool_report().reason == "kept-up-by-an-operator"
+    assert bench.reconcile() == until - bench.clock.now()
+
+    bench.pass_time(timedelta(minutes=2))
+    assert bench.cluster.replicas("train") < 4
+
+
+@pytest.mark.parametrize("hold", [PAUSE, Hold(NIGHT + timedelta(hours=1), "kept until midnight")])
+def test_a_held_budget_is_closed_in_the_middle_of_the_night(hold: Hold) -> None:
+    bench = Bench(config(budgets=budgets("api")), start=NIGHT)
+    bench.cluster.add_budget("api")
+    bench.reconcile()
+    assert bench.cluster.budget("api") == 1
+    bench.cluster.hold_budget("api", hold)
+
+    bench.reconcile()
+
+    assert bench.cluster.budget("api") == 0
+    assert (bench.budget_report().reason, bench.budget_report().note) == ("held-by-an-operator", hold.why)
+
+
+def test_a_hold_with_an_end_ends_by_itself_and_on_time() -> None:
+    bench = Bench(config(budgets=budgets("api"), resync=timedelta(hours=9)), start=NIGHT)
+    bench.cluster.add_budget("api")
+    bench.cluster.hold_budget("api", Hold(NIGHT + timedelta(hours=1), "kept until midnight"))
+
+    assert bench.reconcile() == timedelta(hours=1)
+    bench.clock.advance(timedelta(hours=1))
+    bench.reconcile()
+
+    assert bench.cluster.budget("api") == 1
+
+
+def test_in_doubt_budgets_close_nothing_is_lowered_and_raising_goes_on() -> None:
+    bench = Bench(config(pool_policy(), pool_policy(name="embed"), budgets=budgets("api")), start=NIGHT)
+    bench.cluster.add_budget("api")
+    bench.staff("train", 3)
+    bench.reconcile()
+    bench.doubt = "our clock and Redis are 90 s apart"
+    bench.queues["embed"].enqueue(2)
+
+    bench.pass_time(AFTER_CALM)
+
+    assert (bench.cluster.budget("api"), bench.budget_report().reason) == (0, "clock-or-config-in-doubt")
+    assert (bench.cluster.replicas("train"), bench.pool_report().reason) == (3, "clock-or-config-in-doubt")
+    assert bench.cluster.replicas("embed") == 2
+    assert bench.report.trouble == ("nothing is opened or lowered: our clock and Redis are 90 s apart",)
+
+
+def test_after_a_doubt_the_calm_window_begins_anew() -> None:
+    bench = Bench(config(pool_policy()))
+    bench.staff("train", 1)
+    bench.pass_time(CALM - seconds(1))
+    bench.doubt = "a clock jumped"
+    bench.reconcile()
+    bench.doubt = ""
+
+    bench.pass_time(CALM - seconds(1))
+
+    assert bench.cluster.replicas("train") == 1
+
+
+def test_in_doubt_a_budget_is_closed_even_when_the_cluster_cannot_be_read() -> None:
+    bench = Bench(config(budgets=budgets("api")), start=NIGHT)
+    bench.cluster.add_budget("api")
+    bench.reconcile()
+    bench.cluster.down, bench.doubt = "the watch is broken", "the config is bad"
+
+    bench.reconcile()
+
+    assert bench.cluster.budget("api") == 0
+
+
+def test_a_fenced_write_is_not_remembered_as_done() -> None:
+    bench = Bench(config(pool_policy(), budgets=budgets("api")), start=NIGHT)
+    bench.cluster.add_budget("api")
+    bench.queues["train"].enqueue(2)
+    bench.cluster.fenced = True
+    bench.reconcile()
+    assert {outcome for _, _, outcome in bench.journal.actions} == {Outcome.FENCED}
+    bench.cluster.fenced = False
+
+    bench.reconcile()
+
+    assert (bench.cluster.replicas("train"), bench.cluster.budget("api")) == (2, 1)
+
+
+def test_a_pool_without_safe_stop_is_not_shrunk_even_to_zero() -> None:
+    bench = Bench(config(pool_policy(safe_stop=False)))
+    bench.staff("train", 1)
+
+    bench.pass_time(AFTER_CALM * 5)
+
+    assert bench.cluster.pods("train", PodPhase.RUNNING) != []
+    assert bench.pool_report().note == "no-safe-stop-declared"

@@ -1,0 +1,246 @@
+"""One pool's part of a reconcile, from one reading and one observation to what is done and reported."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.ports import (
+    Action,
+    Known,
+    Mark,
+    ObservedPod,
+    ObservedPool,
+    Outcome,
+    PodPhase,
+    PoolReport,
+    Scale,
+    Unknown,
+    Untrusted,
+)
+from controllers.scaler.workers.decision import Reason
+from controllers.scaler.workers.history import JANITOR_PATIENCE
+from controllers.scaler.workers.reconcile import PoolReconciler
+from controllers.scaler.writes import Expectation, Expectations, Result
+from ebbtide.vocabulary.controller_config import Floor
+from tests.builders.controllers import CALM, NOON, config, pool_policy, seconds
+
+RESYNC = timedelta(hours=1)
+"""So long that every other reason to look again comes first."""
+
+
+def reconciler(expectations: Expectations | None = None, **policy: object) -> PoolReconciler:
+    pool = pool_policy(**policy)
+    return PoolReconciler(pool, config(pool, resync=RESYNC), Expectations() if expectations is None else expectations)
+
+
+def known(
+    *idle: str, waiting: int = 0, running: int = 0, stale: int = 0, oldest_wait: timedelta | None = None
+) -> Known:
+    return Known(
+        waiting=waiting,
+        in_transit=0,
+        running=running,
+        stale=stale,
+        idle=frozenset(idle),
+        oldest_wait=oldest_wait,
+    )
+
+
+def seen(*pods: str, phase: str = "running", marked: tuple[str, ...] = (), **more: Any) -> ObservedPool:
+    shown = tuple(ObservedPod(name=name, phase=PodPhase(phase), marked=name in marked) for name in pods)
+    fields: dict[str, Any] = {"replicas": len(pods), "existing": len(pods), "version": "7", **more}
+    return ObservedPool(pods=shown, **fields)
+
+
+def calm(
+    pool_reconciler: PoolReconciler, pool: ObservedPool, reading: Known, written: Scale | None = None
+) -> Result[PoolReport]:
+    """Two readings, a stabilization window apart; `written` was done just before the second one."""
+    pool_reconciler.reconcile(NOON, pool, reading)
+    if written is not None:
+        pool_reconciler.record_outcome(written, Outcome.DONE, NOON + CALM)
+    return pool_reconciler.reconcile(NOON + CALM, pool, reading)
+
+
+def scale(replicas: int) -> Scale:
+    return Scale(pool="train", replicas=replicas, version="7", reason="any")
+
+
+def marks(actions: tuple[Action, ...]) -> dict[str, bool]:
+    return {action.pod: action.idle for action in actions if isinstance(action, Mark)}
+
+
+def test_as_many_are_marked_as_are_to_go_and_no_more() -> None:
+    result = calm(reconciler(), seen("a", "b", "c", "d"), known("a", "b", "c", "d", waiting=3))
+
+    assert marks(result.actions) == {"a": True}
+    assert result.report.wanted == 3
+
+
+def test_readings_two_sweeps_apart_are_one_watch_and_a_longer_gap_is_not() -> None:
+    for gap, wanted in ((2 * RESYNC, 0), (2 * RESYNC + seconds(1), 2)):
+        pool_reconciler = reconciler()
+        pool_reconciler.reconcile(NOON, seen("a", "b"), known("a", "b"))
+        assert pool_reconciler.reconcile(NOON + gap, seen("a", "b"), known("a", "b")).report.wanted == wanted
+
+
+def test_nothing_is_lowered_while_a_write_of_ours_is_not_seen() -> None:
+    result = calm(reconciler(), seen("a", "b"), known("a", "b"), scale(5))
+
+    assert (result.report.reason, result.report.wanted, result.actions) == (Reason.UNSETTLED, 5, ())
+
+
+def test_one_pod_that_fails_where_none_runs_is_enough_to_stop_growth() -> None:
+    result = reconciler().reconcile(NOON, seen("a", phase="failing"), known(waiting=4))
+
+    assert result.actions == ()
+    assert (result.report.failing, result.report.wanted) == (1, 1)
+
+
+def test_the_end_of_the_janitors_patience_is_looked_at_when_it_comes() -> None:
+    pool_reconciler = reconciler()
+    result = calm(pool_reconciler, seen("a"), known(stale=1, running=1))
+
+    assert result.report.reason is Reason.STEADY
+    assert result.due == NOON + JANITOR_PATIENCE
+
+
+def test_one_stale_entry_with_a_worker_to_clear_it_is_told_after_the_patience() -> None:
+    pool_reconciler = reconciler()
+    patience = JANITOR_PATIENCE.total_seconds()
+
+    notes = [
+        pool_reconciler.reconcile(NOON + seconds(at), seen("a"), known("a", stale=stale)).report.note
+        for at, stale in ((0, 1), (patience - 1, 1), (patience, 1), (patience + 1, 0))
+    ]
+    assert notes == ["", "", "stale entries are left that no worker has cleared", ""]
+
+
+def test_the_report_counts_what_ends_and_tells_the_floor() -> None:
+    pool_reconciler = reconciler(floors=(Floor(at=12 * 60, lasting=timedelta(hours=1), workers=2),))
+
+    report = pool_reconciler.reconcile(
+        NOON, seen("a", "b", phase="terminating", replicas=0, existing=0), known()
+    ).report
+
+    assert (report.terminating, report.floor, report.wanted) == (2, 2, 2)
+
+
+@pytest.mark.parametrize(("version", "before"), [("7", "7"), (None, "")])
+def test_what_was_asked_is_remembered_with_the_version_it_was_decided_on(version: str | None, before: str) -> None:
+    expectations = Expectations()
+    action = Scale(pool="train", replicas=5, version=version, reason="any")
+
+    reconciler(expectations).record_outcome(action, Outcome.DONE, NOON)
+
+    assert expectations.outstanding("scale", "train", (before, 2), NOON) == Expectation(value=5, before=before, at=NOON)
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.DONE])
+def test_what_was_not_done_was_not_asked(outcome: Outcome) -> None:
+    expectations = Expectations()
+
+    reconciler(expectations).record_outcome(scale(5), outcome, NOON)
+    reconciler(expectations).record_outcome(Mark(pool="train", pod="a", idle=True, reason="any"), outcome, NOON)
+
+    assert not expectations
+
+
+def test_a_long_wait_is_nothing_to_a_pool_without_a_drain_target() -> None:
+    result = reconciler(jobs_per_worker=4).reconcile(NOON, seen("a"), known(waiting=4, oldest_wait=timedelta(days=1)))
+
+    assert (result.report.wanted, result.report.note) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("more", "written", "unmarked"),
+    [
+        ({}, None, True),
+        ({"settled": False}, None, False),
+        ({}, scale(5), False),
+        ({"replicas": 1}, None, False),
+    ],
+)
+def test_a_mark_is_taken_back_only_when_no_lowering_is_under_way(
+    more: dict[str, Any], written: Scale | None, unmarked: bool
+) -> None:
+    pool_reconciler = reconciler()
+    pool = seen("a", "b", marked=("a",), **more)
+
+    result = calm(pool_reconciler, pool, known(running=2), written)
+
+    assert marks(result.actions) == ({"a": False} if unmarked else {})
+
+
+def test_the_floor_is_looked_up_anew_when_its_time_is_over_or_the_clock_goes_back() -> None:
+    pool_reconciler = reconciler(floors=(Floor(at=12 * 60, lasting=timedelta(hours=1), workers=2),))
+
+    def floor(now: datetime) -> int:
+        return pool_reconciler.reconcile(now, seen(), known()).report.floor
+
+    # the nodes' start-up ahead of noon, and an hour after it
+    times = (0, 59, 60, -6, -5, 0)
+    assert [floor(NOON + timedelta(minutes=at)) for at in times] == [2, 2, 0, 0, 2, 2]
+
+
+def test_demand_that_is_not_trusted_is_told() -> None:
+    result = reconciler().reconcile(NOON, seen("a"), Untrusted("it restarted", known("a")))
+
+    assert (result.report.note, result.actions) == ("demand untrusted, not lowering: it restarted", ())
+
+
+def test_a_reading_that_is_unknown_leaves_the_pool_as_it_is_and_is_told() -> None:
+    report = reconciler().reconcile(NOON, seen("a", "b"), Unknown("Redis is away")).report
+
+    assert (report.workers, report.wanted, report.note) == (2, None, "demand unknown, holding: Redis is away")
+
+
+def test_what_is_not_trusted_is_not_watched() -> None:
+    pool_reconciler = reconciler()
+    pool, idle = seen("a"), known("a")
+    pool_reconciler.reconcile(NOON, pool, Untrusted("it restarted", idle))
+    pool_reconciler.reconcile(NOON + CALM - seconds(1), pool, Untrusted("it restarted", idle))
+
+    assert pool_reconciler.reconcile(NOON + CALM, pool, idle).report.reason is Reason.STABILIZING
+
+
+def test_the_janitors_patience_begins_with_an_entry_that_a_worker_could_clear() -> None:
+    pool_reconciler = reconciler()
+    patience = JANITOR_PATIENCE.total_seconds()
+    for at, pool in ((0, seen("a", phase="pending")), (60, seen("a")), (patience + 59, seen("a"))):
+        report = pool_reconciler.reconcile(NOON + seconds(at), pool, known("a", stale=1)).report
+
+    assert report.note == ""
+    told = pool_reconciler.reconcile(NOON + seconds(patience + 60), seen("a"), known("a", stale=1)).report
+    assert told.note == "stale entries are left that no worker has cleared"
+
+
+def test_demand_that_is_not_trusted_is_the_reason_why_nothing_goes() -> None:
+    assert reconciler().reconcile(NOON, seen("a"), Untrusted("it restarted", known("a"))).report.reason == (
+        Reason.UNTRUSTED
+    )
+
+
+def test_nothing_is_lowered_while_a_pod_that_was_asked_for_does_not_exist() -> None:
+    result = calm(reconciler(), seen("a", "b", replicas=3), known("a", "b"))
+
+    assert (result.report.reason, result.actions) == (Reason.UNSETTLED, ())
+
+
+def test_the_report_counts_pods_by_what_they_are() -> None:
+    phases = {"a": "running", "b": "pending", "c": "failing", "d": "unreachable", "e": "terminating"}
+    pods = tuple(ObservedPod(name=name, phase=PodPhase(phase)) for name, phase in phases.items())
+    pool = ObservedPool(replicas=4, existing=4, pods=pods, version="7")
+
+    report = reconciler().reconcile(NOON, pool, known(running=1)).report
+
+    counts = (report.running, report.pending, report.failing, report.unreachable, report.terminating)
+    assert counts == (1, 1, 1, 1, 1)
+    assert (report.name, report.workers, report.reading) == ("train", 4, known(running=1))
+
+
+def test_an_ordinary_pool_has_an_empty_note() -> None:
+    observed = ObservedPool(replicas=0, existing=0, pods=())
+
+    assert reconciler().reconcile(NOON, observed, known()).report.note == ""

@@ -1,0 +1,47 @@
+"""What the pages of docs/reference say follows from the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+from tools.docs.reference import documents
+
+DOCUMENTS = documents()
+METRIC = re.compile(r"\bebbtide_[a-z_]+\b")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=[path.stem for path in DOCUMENTS])
+def test_a_generated_document_is_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == DOCUMENTS[path], "out of date; run: make schema"
+
+
+def test_every_table_is_on_a_page() -> None:
+    pages = {path.stem for path in DOCUMENTS if path.suffix == ".md"}
+
+    assert pages == {"index", "aws-provider", "cli", "metrics", "policies", "stack-file-keys"}
+
+
+def test_alerts_name_metrics_that_the_controller_writes() -> None:
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+    generated, by_hand = page.split("<!-- end -->")
+
+    assert set(METRIC.findall(by_hand)) <= set(METRIC.findall(generated))
+
+
+def test_a_key_that_yaml_would_misread_is_quoted() -> None:
+    page = (ROOT / "docs" / "reference" / "stack-file-keys.md").read_text(encoding="utf-8")
+
+    assert '| `"1.35"` |' in page
+    assert '"08:00-19:00"' in page
+
+
+def test_every_key_is_explained_on_the_pages_of_the_stack_file() -> None:
+    reference = ROOT / "docs" / "reference"
+    keys = re.findall(r"^\| `([^`]+)` \|", (reference / "stack-file-keys.md").read_text(encoding="utf-8"), re.MULTILINE)
+    page = "".join((reference / name).read_text(encoding="utf-8") for name in ("stack-file.md", "pods.md"))
+
+    names = {key.rpartition(".")[2].removesuffix("[]") for key in keys}
+    assert len(names) > 70
+    assert {name for name in names if not re.search(rf"\b{name}\b", page)} == set()

@@ -1,0 +1,36 @@
+"""Taking an owner off a field's list touches nothing else."""
+
+from typing import Any
+
+from ebbtide.operate.release import MAX_UNAVAILABLE, REPLICAS, owners_of, without_owner
+
+OURS = "ebbtide-controller"
+
+
+def entry(manager: str, fields: dict[str, Any], **more: str) -> dict[str, Any]:
+    return {"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields, **more}
+
+
+SCALE = entry(OURS, {"f:spec": {"f:replicas": {}}}, subresource="scale")
+PULUMI = entry("pulumi", {"f:spec": {"f:replicas": {}, "f:template": {}}})
+
+
+def test_an_entry_that_owned_nothing_else_goes_and_others_stay_as_they_were() -> None:
+    assert without_owner([PULUMI, SCALE], REPLICAS, OURS) == [PULUMI]
+
+
+def test_what_else_the_manager_owns_it_keeps() -> None:
+    mixed = entry(OURS, {"f:metadata": {"f:labels": {}}, "f:spec": {"f:maxUnavailable": {}, "f:selector": {}}})
+
+    (left,) = without_owner([mixed], MAX_UNAVAILABLE, OURS)
+
+    assert left["fieldsV1"] == {"f:metadata": {"f:labels": {}}, "f:spec": {"f:selector": {}}}
+
+
+def test_a_list_with_nobody_left_is_one_empty_entry() -> None:
+    assert without_owner([SCALE], REPLICAS, OURS) == [{}]
+
+
+def test_owners_are_those_of_the_very_field() -> None:
+    assert owners_of([PULUMI, SCALE, {}], REPLICAS) == ["pulumi", OURS]
+    assert owners_of([PULUMI, SCALE], MAX_UNAVAILABLE) == []

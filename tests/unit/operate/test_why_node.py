@@ -1,0 +1,189 @@
+"""Why a node is still here: each cause by itself, in the sentence that an operator reads."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.operate.node_use import quantity, utilisation
+from ebbtide.operate.why.node import NodeFacts, explain_node
+from ebbtide.operate.why.node_pins import Rules, Surroundings, judge
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM
+from tests.unit.operate.raw_objects import NOW, budget, node, pod
+
+DAEMON = [{"kind": "DaemonSet", "name": "cni", "controller": True}]
+SCRATCH: dict[str, Any] = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+PREFIX = "cluster-autoscaler.kubernetes.io/"
+STATUS = """
+time: 2026-11-20 14:59:55 +0000 UTC
+clusterWide: { scaleDown: { status: CandidatesPresent } }
+nodeGroups:
+  - name: eks-flexible-9ac1
+    health: { minSize: 1, cloudProviderTarget: 1 }
+    scaleDown: { status: CandidatesPresent, candidates: 1 }
+"""
+
+
+def reasons(one: dict[str, Any], *budgets: dict[str, Any], rules: Rules | None = None) -> str:
+    return "; ".join(judge(one, Surroundings(budgets=budgets, rules=rules or Rules())).reasons)
+
+
+def told(facts: NodeFacts) -> str:
+    return "\n".join(explain_node(facts))
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (pod(meta={"ownerReferences": []}), "is a bare pod"),
+        (pod(spec=SCRATCH), "keeps files on the node: emptyDir scratch"),
+        (pod(spec={"volumes": [{"name": "logs", "hostPath": {"path": "/var"}}]}), "hostPath logs"),
+        (pod(annotations={PREFIX + "safe-to-evict": "false"}), "safe-to-evict: false"),
+        (pod(namespace="kube-system"), "is a kube-system pod without a budget"),
+    ],
+)
+def test_a_pod_pins_its_node_by_itself(one: dict[str, Any], said: str) -> None:
+    assert said in reasons(one)
+
+
+@pytest.mark.parametrize(
+    ("one", "note"),
+    [
+        (pod(meta={"ownerReferences": DAEMON}, spec=SCRATCH), "DaemonSet"),
+        (pod(status={"phase": "Succeeded"}, spec=SCRATCH), "has ended"),
+        (pod(annotations={"kubernetes.io/config.mirror": "x"}, spec=SCRATCH), "static pod"),
+        (pod(meta={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 7200}, spec=SCRATCH), "up to 120 min"),
+        (pod(annotations={PREFIX + "safe-to-evict": "true"}, spec=SCRATCH), "may be evicted"),
+        (pod(annotations={PREFIX + "safe-to-evict-local-volumes": "tmp,scratch"}, spec=SCRATCH), "may be evicted"),
+        (pod(spec={"volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}]}), "may be evicted"),
+    ],
+)
+def test_a_pod_that_pins_nothing_says_why(one: dict[str, Any], note: str) -> None:
+    verdict = judge(one, Surroundings())
+
+    assert (verdict.reasons, note in verdict.note) == ((), True), verdict
+
+
+@pytest.mark.parametrize(
+    ("category", "extra", "said"),
+    [
+        ("fixed", {}, "fixed workloads are never evicted outside a maintenance"),
+        ("flexible", {}, "flexible workloads are evicted in the disruption window only (now: business hours)"),
+        ("worker", {"nvidia.com/gpu": "1"}, "workers are never evicted (a GPU job may be running)"),
+        ("", {}, "Ebbtide does not own it"),
+    ],
+)
+def test_a_closed_budget_is_explained_by_the_category(category: str, extra: dict[str, str], said: str) -> None:
+    labels = {"ebbtide.dev/workload": "api", "ebbtide.dev/category": category}
+
+    assert said in reasons(pod(labels=labels, extra=extra), budget(), rules=Rules(window_reason="business-hours"))
+
+
+def test_an_open_budget_without_room_counts_its_pods() -> None:
+    assert "2 pods are healthy and 3 must be" in reasons(pod(), budget(max_unavailable=1))
+    assert reasons(pod(), budget(max_unavailable=1, allowed=1)) == ""
+
+
+def test_a_budget_without_a_number_is_closed_too() -> None:
+    bare = budget()
+    del bare["spec"]["maxUnavailable"]
+
+    assert "is closed" in reasons(pod(), bare)
+    assert "is closed" not in reasons(pod(), {**bare, "spec": {**bare["spec"], "minAvailable": 3}})
+
+
+def test_the_minimum_of_a_jobs_budget_is_closed_and_its_pod_waits_for_no_pool() -> None:
+    job = budget()
+    job["spec"] = {"selector": job["spec"]["selector"], "minAvailable": CLOSED_MINIMUM}
+    labels = {"ebbtide.dev/workload": "api", "ebbtide.dev/category": "worker"}
+
+    said = reasons(pod(labels=labels), job)
+
+    assert "is closed: workers are never evicted; this one is of no pool" in said
+
+
+def test_two_budgets_on_one_pod_refuse_always() -> None:
+    other = budget("other", allowed=1, selector={"matchLabels": {"ebbtide.dev/workload": "api"}})
+
+    assert "several budgets (api, other)" in reasons(pod(), budget(allowed=1), other)
+
+
+def test_a_status_that_lags_allows_nothing_yet() -> None:
+    assert "has not caught up" in reasons(pod(), budget(allowed=1, status={"observedGeneration": 1}))
+
+
+def test_an_unready_pod_may_leave_where_the_budget_says_so() -> None:
+    crashing = pod(status={"conditions": [{"type": "Ready", "status": "False"}]})
+
+    assert reasons(crashing, budget(policy="AlwaysAllow")) == ""
+    assert "is closed" in reasons(pod(), budget(policy="AlwaysAllow"))
+    assert "is closed" in reasons(crashing, budget())
+
+
+def test_a_budget_of_another_namespace_or_workload_says_nothing() -> None:
+    assert reasons(pod(namespace="other"), budget()) == ""
+    assert reasons(pod(), budget("web")) == ""
+
+
+def test_the_autoscalers_flags_decide_what_pins() -> None:
+    flags = {"skip-nodes-with-local-storage": "false", "skip-nodes-with-system-pods": "false"}
+    pods = [pod(spec=SCRATCH), pod(namespace="kube-system")]
+
+    assert "keeps files" in told(NodeFacts(now=NOW, node=node(), pods=pods))
+    assert "nothing that is known here keeps it" in told(NodeFacts(now=NOW, node=node(), pods=pods, flags=flags))
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"node": node(annotations={PREFIX + "scale-down-disabled": "true"})}, "scale-down-disabled: true"),
+        ({"node": node("fixed")}, "it is a fixed node"),
+        ({"node": node(), "pods": [pod(cpu="12")]}, "its pods request 75% of it, and from 65% on"),
+        ({"node": node(age=timedelta(minutes=2))}, "it is 2 min old"),
+        ({"node": node(), "autoscaler_status": STATUS}, "its group eks-flexible-9ac1 is at its minimum of 1"),
+        (
+            {"node": node("gpu", taints=[{"key": "DeletionCandidateOfClusterAutoscaler", "value": "1795186740"}])},
+            "has found it unneeded for 1 min and removes it after 3 min",
+        ),
+    ],
+)
+def test_the_node_itself_may_be_the_cause(facts: dict[str, Any], said: str) -> None:
+    assert said in told(NodeFacts(now=NOW, **facts))
+
+
+def test_a_condemned_node_is_said_to_be_going() -> None:
+    going = node(taints=[{"key": "ToBeDeletedByClusterAutoscaler", "value": "1"}])
+
+    assert "is being removed" in explain_node(NodeFacts(now=NOW, node=going, pods=[pod(spec=SCRATCH)]))[0]
+
+
+def test_the_autoscalers_own_words_come_last() -> None:
+    lines = explain_node(NodeFacts(now=NOW, node=node(), autoscaler_status=STATUS, unread=["its flags: forbidden"]))
+
+    assert "of group eks-flexible-9ac1: CandidatesPresent, 1 candidates" in lines[-2]
+    assert lines[-1] == "not known: its flags: forbidden"
+    assert "the autoscaler says: Cluster-wide: Health" in told(
+        NodeFacts(now=NOW, node=node(), autoscaler_status="Cluster-wide:\n  Health: Healthy: yes\n - x")
+    )
+
+
+def test_only_gpus_count_on_a_node_that_has_them() -> None:
+    gpu_node = node("gpu", allocatable={"cpu": "8", "memory": "30Gi", "nvidia.com/gpu": "4"})
+
+    assert utilisation(gpu_node, [pod(cpu="8", extra={"nvidia.com/gpu": "1"})], daemons_count=True) == 0.25
+
+
+def test_daemons_count_only_where_the_autoscaler_counts_them() -> None:
+    daemon = pod(cpu="8", meta={"ownerReferences": DAEMON})
+
+    assert utilisation(node(), [daemon], daemons_count=True) == 0.5
+    assert utilisation(node(), [daemon], daemons_count=False) == 0.0
+
+
+@given(st.integers(0, 10**6))
+def test_a_quantity_means_the_same_in_any_unit(amount: int) -> None:
+    assert quantity(f"{amount}") * 1000 == quantity(f"{amount}k")
+    assert quantity(f"{amount * 1000}m") == amount
+    assert quantity(f"{amount}Gi") == quantity(f"{amount * 1024}Mi")

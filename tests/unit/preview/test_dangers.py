@@ -1,0 +1,316 @@
+"""The demo customer with one key changed: what a reviewer is told, and what is said of what it touches."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from ebbtide.policies.rule import Severity
+from ebbtide.preview.changes import changes_between
+from ebbtide.preview.dangers import dangers_of
+from ebbtide.preview.document import ChangeKind, DangerCode, FieldChange, ResourceChange
+from ebbtide.preview.replacing import forcing_paths
+from ebbtide.preview.sides import Side
+from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
+from tests.builders.sides import Change, coded, dangers, demo, demo_now, edited, put, whole, with_input, without
+from tests.builders.stack import stack_settings
+
+ID = "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"
+BLOCKING, WARNING, NOTE = Severity.BLOCKING, Severity.WARNING, Severity.NOTE
+
+
+def existing(context: str, cluster_id: str | None = None) -> Side:
+    """A customer on a cluster of their own; what is rendered for it is not asked here."""
+    cluster = ClusterSettings(kind=ClusterKind.EXISTING, context=context, cluster_id=cluster_id)
+    return Side(stack="acme", settings=stack_settings(cluster=cluster), resources=())
+
+
+def test_a_stack_that_stays_as_it_is_has_no_dangers() -> None:
+    assert dangers(demo_now(), demo_now()) == ()
+    assert dangers(None, demo_now()) == ()
+
+
+def test_another_instance_type_replaces_its_group_in_all_zones_and_names_what_runs_there() -> None:
+    (danger,) = dangers(demo_now(), demo(put("nodeGroups", "flexible", instanceTypes=["m7i.8xlarge"])))
+
+    assert coded([danger]) == [(WARNING, DangerCode.NODE_GROUP_LOST, ("flexible",))]
+    assert danger.what.startswith("replaces ")
+    assert "instanceTypes" in danger.what
+    who, protection = "7 services, 1 pool (49 pods at most)", "1 closed budget, 7 budgets that open at night"
+    assert danger.impact == f"up to 40 nodes; {who}; {protection}"
+    assert "closed budgets or not" in danger.fix
+
+
+def test_other_sizes_of_groups_say_how_to_apply_them() -> None:
+    sizes = put("nodeGroups", "fixed", min=4), put("nodeGroups", "flexible", max=60), put("nodeGroups", "gpu", max=12)
+    fixed, flexible, gpu = dangers(demo_now(), demo(*sizes))
+
+    assert [(danger.code, *danger.subjects, danger.what.rsplit(": ", 1)[1]) for danger in (fixed, flexible, gpu)] == [
+        (DangerCode.GROUP_RESIZED, "fixed", "min 2 → 4"),
+        (DangerCode.GROUP_RESIZED, "flexible", "max 40 → 60"),
+        (DangerCode.GROUP_RESIZED, "gpu", "max 24 → 12"),
+    ]
+    assert all("up --refresh" in danger.fix for danger in (fixed, flexible, gpu))
+    assert ["two steps" in danger.fix for danger in (fixed, flexible, gpu)] == [True, False, False]
+    assert ["wait until they have left" in danger.fix for danger in (fixed, flexible, gpu)] == [False, False, True]
+
+
+def test_another_name_stops_at_the_protected_cluster_and_nothing_else_is_told() -> None:
+    (danger,) = dangers(demo_now(), edited(demo_now(), with_input("cluster-control-plane", "name", "other")))
+
+    assert coded([danger]) == [(BLOCKING, DangerCode.PROTECTED_LOST, ("cluster-control-plane",))]
+    assert danger.what.startswith("replaces Cluster cluster-control-plane: name changes")
+    assert danger.impact.startswith("everything: up to 80 nodes; ")
+
+
+def test_another_region_is_another_stack() -> None:
+    settings = demo_now().settings
+    assert settings is not None
+    (danger,) = dangers(demo_now(), replace(demo_now(), settings=settings.model_copy(update={"region": "us-west-2"})))
+
+    assert coded([danger]) == [(BLOCKING, DangerCode.STACK_MOVES, ("demo",))]
+    assert "from us-east-1 to us-west-2" in danger.what
+
+
+def test_kubernetes_goes_up_by_one_and_never_back() -> None:
+    older = demo(whole("cluster", version="1.34"))
+
+    (up,) = dangers(older, demo_now())
+    (back,) = dangers(demo_now(), older)
+
+    assert coded([up, back]) == [
+        (WARNING, DangerCode.KUBERNETES_UPDATED, ()),
+        (BLOCKING, DangerCode.KUBERNETES_REFUSED, ()),
+    ]
+    assert "1.35 → 1.34" in back.what
+    assert back.fix == "stay on 1.35"
+
+
+def test_two_versions_at_once_are_refused() -> None:
+    oldest = edited(demo_now(), with_input("cluster-control-plane", "version", "1.33"))
+
+    (danger,) = dangers(oldest, demo_now())
+
+    assert coded([danger]) == [(BLOCKING, DangerCode.KUBERNETES_REFUSED, ())]
+    assert "1.33 → 1.35" in danger.what
+    assert danger.fix.startswith("go to 1.34 first")
+
+
+@cache
+def everyday() -> Side:
+    """Changes that do not touch one another, in one recording."""
+    image = "registry.example.com/ml/new:1"
+    return demo(
+        put("workloads", "ray-head", category="flexible"),
+        put("workloads", "metrics", image=image),
+        put("workloads", "api", image=image),
+        put("workers", "prep", longestJob="2h"),
+        whole("businessHours", week={"mon-thu": "08:00-19:00", "fri": "10:00-15:00"}),
+    )
+
+
+def test_of_changes_of_every_day_those_that_interrupt_somebody_are_told() -> None:
+    moved, restarted, jobs, *notes = dangers(demo_now(), everyday())
+    api, prep, hours = notes
+
+    assert coded([moved, restarted, jobs, *notes]) == [
+        (WARNING, DangerCode.WORKLOAD_MOVED, ("ray-head",)),
+        (WARNING, DangerCode.WORKLOAD_RESTARTED, ("metrics",)),
+        (WARNING, DangerCode.LONGEST_JOB_LOWERED, ("prep",)),
+        (NOTE, DangerCode.PODS_ROLLED, ("api",)),
+        (NOTE, DangerCode.PODS_ROLLED, ("prep",)),
+        (NOTE, DangerCode.BUSINESS_HOURS_CHANGED, ()),
+    ]
+    assert "spec.containers[0].image" in api.what
+    assert "terminationGracePeriodSeconds" in prep.what
+    assert "from fixed to flexible" in moved.what
+    assert moved.impact == "1 service (1 pod at most); 1 closed budget"
+    assert "spec.containers[0].image" in restarted.what
+    assert "from 168h to 2h" in jobs.what
+    assert hours.what.startswith("4 hours a week")
+
+
+def test_longer_jobs_and_longer_hours_are_no_danger_and_a_service_becomes_fixed_by_day() -> None:
+    moved, restarted, *rolled = dangers(everyday(), demo_now())
+
+    assert [danger.code for danger in rolled] == [DangerCode.PODS_ROLLED] * 2
+    assert coded([moved, restarted]) == [
+        (WARNING, DangerCode.WORKLOAD_MOVED, ("ray-head",)),
+        (WARNING, DangerCode.WORKLOAD_RESTARTED, ("metrics",)),
+    ]
+    assert "from flexible to fixed" in moved.what
+    assert "business hours" in moved.fix
+
+
+def test_a_pool_that_goes_takes_its_workers_along_and_a_fixed_service_of_another_kind_loses_its_state() -> None:
+    fewer = demo(without("workers", "prep"), put("workloads", "experiment-db", kind=None))
+
+    database, pool = dangers(demo_now(), fewer)
+
+    assert coded([database, pool]) == [
+        (BLOCKING, DangerCode.WORKLOAD_LOST, ("experiment-db-stateful-set",)),
+        (WARNING, DangerCode.WORKLOAD_LOST, ("prep-deployment",)),
+    ]
+    assert all(danger.what.startswith("deletes ") for danger in (database, pool))
+    assert database.what.endswith("a Deployment takes its place")
+    assert pool.impact == "1 pool (30 pods at most); 1 closed budget"
+    assert [danger.what for danger in dangers(fewer, demo_now()) if "prep" in danger.what] == []
+
+
+def test_protection_that_is_taken_away_is_told() -> None:
+    bare = edited(demo_now(), lambda resource: replace(resource, protect=False))
+
+    assert coded(dangers(demo_now(), bare)) == [
+        (WARNING, DangerCode.PROTECTION_REMOVED, ("network-vpc", "cluster-secrets", "cluster-control-plane"))
+    ]
+    assert dangers(bare, demo_now()) == ()
+
+
+def test_other_tags_of_nodes_replace_them_and_say_so_once() -> None:
+    tagged = edited(
+        demo_now(),
+        lambda one: with_input(one.name, "tagSpecifications", [])(one) if one.name.endswith("-template") else one,
+    )
+
+    (danger,) = dangers(demo_now(), tagged)
+
+    assert (danger.code, danger.subjects) == (DangerCode.NODES_REPLACED, ("fixed", "flexible", "gpu", "gpu-large"))
+
+
+REDIS: Change = lambda config: config.update(  # noqa: E731 - one change of many
+    {"ebbtide:redis": {"kind": "elasticache"}, "ebbtide:redisPassword": "x" * 16}
+)
+
+
+def test_another_redis_leaves_the_waiting_jobs_behind() -> None:
+    elsewhere = demo(REDIS)
+
+    assert [danger.code for danger in dangers(demo_now(), elsewhere) if "redis-server" in danger.what] == [
+        DangerCode.QUEUES_LOST
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "severity", "code"),
+    [("prep-budget", BLOCKING, DangerCode.BUDGET_LOST), ("autoscaler-role", NOTE, DangerCode.MINOR_LOSSES)],
+)
+def test_what_is_left_out_of_the_program_is_told_by_its_weight(name: str, severity: Severity, code: DangerCode) -> None:
+    without_it = edited(demo_now(), lambda resource: None if resource.name == name else resource)
+
+    (danger,) = dangers(demo_now(), without_it)
+
+    assert (danger.severity, danger.code) == (severity, code)
+    assert name in danger.subjects
+
+
+HTTP = {"ports": {"http": 8000}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "who"),
+    [
+        ({}, {"public": True}, "the whole internet"),
+        ({}, {"public": True, "sources": ["203.0.113.0/24"]}, "203.0.113.0/24"),
+        ({"public": True, "sources": ["203.0.113.0/24"]}, {"public": True}, "the whole internet"),
+        (None, {"public": True}, "the whole internet"),
+    ],
+    ids=["goes public", "to some", "from some to all", "new"],
+)
+def test_who_is_let_in_from_the_internet_is_told(
+    before: dict[str, object] | None, after: dict[str, object], who: str
+) -> None:
+    was = demo(put("workloads", "api", expose=before, **HTTP)) if before is not None else demo_now()
+    found = dangers(was, demo(put("workloads", "api", expose=after, **HTTP)))
+    opened = [danger for danger in found if danger.code is DangerCode.ENTRANCE_OPENED]
+
+    assert coded(opened) == [(WARNING, DangerCode.ENTRANCE_OPENED, ("api",))]
+    assert opened[0].what == f"opens port 8000 of api to {who}"
+    assert opened[0].impact == "in the clear"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, {"listen": 80}), ({"public": True}, {"public": True, "sources": ["203.0.113.0/24"]}), ({"public": True}, {})],
+    ids=["stays inside", "fewer", "goes inside"],
+)
+def test_an_entrance_that_lets_nobody_more_in_is_no_danger(before: dict[str, object], after: dict[str, object]) -> None:
+    was, then = (demo(put("workloads", "api", expose=expose, **HTTP)) for expose in (before, after))
+
+    assert [danger for danger in dangers(was, then) if danger.code is DangerCode.ENTRANCE_OPENED] == []
+
+
+def test_a_file_that_goes_leaves_everything_standing() -> None:
+    (danger,) = dangers(demo_now(), None)
+
+    assert (danger.code, danger.subjects) == (DangerCode.STACK_FILE_REMOVED, ("demo",))
+    assert danger.impact.startswith("everything: up to 80 nodes")
+
+
+def test_another_context_may_be_another_cluster_unless_its_id_says_that_it_is_the_same() -> None:
+    (danger,) = dangers(existing("onprem"), existing("other"))
+
+    assert (danger.code, danger.subjects) == (DangerCode.CONTEXT_CHANGES, ("onprem", "other"))
+    assert dangers(existing("onprem", ID), existing("other", ID)) == ()
+
+
+def by_the_engine(kind: ChangeKind, type_: str, name: str, *fields: FieldChange, lost: bool = False) -> ResourceChange:
+    """A change of a plan: `lost` is what the state has, and no file."""
+    known = [resource.urn for resource in demo_now().resources if resource.name == name and resource.custom]
+    urn = f"urn:pulumi:demo::ebbtide::aws:any:{type_}::{name}" if lost else known[0]
+    component, why = name.removesuffix("-nodes"), ("amiType",)
+    return ResourceChange(kind=kind, type=type_, name=name, component=component, urn=urn, fields=fields, reasons=why)
+
+
+def test_what_only_the_engine_knows_is_told_too() -> None:
+    size = FieldChange(path="scalingConfig.minSize", before="1", after="2")
+    plan = [
+        by_the_engine(ChangeKind.REPLACE, "NodeGroup", "gpu-a-nodes"),
+        by_the_engine(ChangeKind.DELETE, "NodeGroup", "old-nodes", lost=True),
+        by_the_engine(ChangeKind.DELETE, "Deployment", "old-api", lost=True),
+        by_the_engine(ChangeKind.UPDATE, "NodeGroup", "fixed-a-nodes", size),
+    ]
+
+    found = dangers_of(None, demo_now(), plan)
+
+    assert [(danger.code, *danger.subjects) for danger in found] == [
+        (DangerCode.WORKLOAD_LOST, "old-api"),
+        (DangerCode.NODE_GROUP_LOST, "gpu"),
+        (DangerCode.NODE_GROUP_LOST, "old-nodes"),
+        (DangerCode.GROUP_RESIZED, "fixed"),
+    ]
+    assert [danger.what.split()[0] for danger in found] == ["deletes", "replaces", "deletes", "changes"]
+    assert ["amiType changes" in danger.what for danger in found] == [True, True, True, False]
+    assert "gpu (gpu-a)" in found[1].what
+    assert found[3].what.endswith("fixed-a-nodes minSize 1 → 2")
+    assert found[0].impact == "pods that neither file has"
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    {
+        "cluster-control-plane": "aws:eks/cluster:Cluster",
+        "flexible-a-nodes": "aws:eks/nodeGroup:NodeGroup",
+        "network-vpc": "aws:ec2/vpc:Vpc",
+        "network-private-a": "aws:ec2/subnet:Subnet",
+        "metrics-stateful-set": "kubernetes:apps/v1:StatefulSet",
+        "api-deployment": "kubernetes:apps/v1:Deployment",
+    }.items(),
+)
+def test_every_field_that_forces_a_replacement_is_told_unless_it_is_ignored(name: str, type_: str) -> None:
+    (resource,) = [one for one in demo_now().resources if (one.name, one.type) == (name, type_)]
+
+    for path in forcing_paths(type_):
+        found = dangers(demo_now(), edited(demo_now(), with_input(name, path, "other")))
+        told = [danger.what for danger in found if danger.what.startswith("replaces")]
+        assert bool(told) is (path not in resource.ignore_changes), path
+
+
+@pytest.mark.parametrize("path", ["tags.team", "metadata.labels.team", "metadata.annotations.team"])
+def test_a_label_or_a_tag_more_blocks_nothing(path: str) -> None:
+    part = path.split(".")[0]
+    more = edited(
+        demo_now(), lambda one: with_input(one.name, path, "ml")(one) if part in one.inputs and one.custom else one
+    )
+
+    assert [danger.what for danger in dangers(demo_now(), more) if danger.severity is BLOCKING] == []
+    assert len(changes_between(demo_now().resources, more.resources)) > 30

@@ -1,0 +1,45 @@
+"""A changed job of the demo customer: what a reviewer is told before it is stopped and runs again."""
+
+from typing import Any
+
+from ebbtide.policies.rule import Severity
+from ebbtide.preview.document import DangerCode
+from ebbtide.preview.sides import Side
+from tests.builders.sides import coded, dangers, demo, demo_now, whole
+
+JOB: dict[str, Any] = {"image": "registry.example.com/db:1", "cpu": 1, "memory": "2Gi", "longestRun": "2h"}
+
+
+def with_job(**changes: object) -> Side:
+    return demo(whole("jobs", migrate={**JOB, **changes}))
+
+
+def with_cron_job(**changes: object) -> Side:
+    return demo(whole("cronJobs", report={**JOB, "schedule": "30 2 * * *", **changes}))
+
+
+def test_a_new_job_is_no_danger() -> None:
+    assert dangers(demo_now(), with_job()) == ()
+
+
+def test_a_job_with_another_image_is_stopped_and_runs_again() -> None:
+    (danger,) = dangers(with_job(), with_job(image="registry.example.com/db:2"))
+
+    assert coded([danger]) == [(Severity.WARNING, DangerCode.WORKLOAD_RESTARTED, ("migrate-job",))]
+    assert danger.what.startswith("replaces Job migrate-job: spec.template changes")
+    assert "it runs again from its beginning, even if it has ended" in danger.what
+
+
+def test_more_retries_and_more_time_are_no_danger() -> None:
+    assert dangers(with_job(), with_job(retries=3, longestRun="4h")) == ()
+
+
+def test_a_job_that_goes_is_stopped() -> None:
+    (danger,) = dangers(with_job(), demo_now())
+
+    assert coded([danger]) == [(Severity.WARNING, DangerCode.WORKLOAD_LOST, ("migrate-job",))]
+    assert danger.impact == "a run that has not ended is stopped; no budget is asked"
+
+
+def test_a_cron_job_is_changed_in_place() -> None:
+    assert dangers(with_cron_job(), with_cron_job(image="registry.example.com/db:2", schedule="0 3 * * *")) == ()

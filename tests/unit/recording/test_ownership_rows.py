@@ -1,0 +1,55 @@
+"""The ownership table as a recording shows it."""
+
+from components.ownership import KINDS_OF_FIELD
+from ebbtide.recording.ownership import KEPT, OwnershipRow, ownership_rows
+from ebbtide.recording.resources import Resource
+from ebbtide.vocabulary.labels import Category
+from tests.builders.components import demo_stack, of_kind
+
+
+def test_every_pool_budget_and_node_group_has_an_owner() -> None:
+    rows = ownership_rows(demo_stack())
+
+    assert OwnershipRow(
+        object="Deployment ebbtide-workers/train", field="spec.replicas", owner="controller", initial="0"
+    ) in set(rows)
+    assert OwnershipRow(
+        object="PodDisruptionBudget ebbtide/api", field="spec.maxUnavailable", owner="controller", initial="0"
+    ) in set(rows)
+    assert {row.owner for row in rows if row.field == "scalingConfig.desiredSize"} == {"cluster-autoscaler"}
+    assert all(row.owner != KEPT for row in rows if row.field in KINDS_OF_FIELD)
+
+
+def test_no_budget_but_a_flexible_one_is_anybodys_but_pulumis() -> None:
+    for budget in of_kind(demo_stack(), "PodDisruptionBudget"):
+        category = budget.inputs["metadata"].get("labels", {}).get("ebbtide.dev/category")
+
+        assert (budget.ignore_changes == ("spec.maxUnavailable",)) == (category == Category.FLEXIBLE), budget.name
+
+
+def test_a_field_that_nobody_is_named_for_is_shown_all_the_same() -> None:
+    entry = Resource(
+        urn="urn:entry",
+        type="aws:eks/accessEntry:AccessEntry",
+        name="deployer",
+        parent="",
+        custom=True,
+        inputs={},
+        ignore_changes=("principalArn",),
+    )
+
+    assert ownership_rows([entry]) == (
+        OwnershipRow(object="AccessEntry deployer", field="principalArn", owner=KEPT, initial="-"),
+    )
+
+
+def test_a_truth_value_is_written_as_in_the_file() -> None:
+    (add_ons,) = [row for row in ownership_rows(demo_stack()) if row.field == "bootstrapSelfManagedAddons"]
+
+    assert add_ons.initial == "false"
+
+
+def test_a_whole_structure_is_not_spread_over_the_table() -> None:
+    (claims,) = [row for row in ownership_rows(demo_stack()) if row.field == "spec.volumeClaimTemplates"]
+
+    assert (claims.object, claims.owner, claims.initial) == ("StatefulSet ebbtide/ebbtide-redis", KEPT, "as created")

@@ -1,0 +1,141 @@
+"""What the page says that a saving cannot reach."""
+
+from dataclasses import replace
+
+import pytest
+
+from ebbtide.report.charts.stretch import Stretch
+from ebbtide.report.pages.ceiling import ceiling_lines, outside_share
+from ebbtide.report.pages.sentences import reached_of, verdict
+from ebbtide.simulator.results import Replay, Series
+from tests.builders.replay import START, a_replay
+
+REPLAY = a_replay(samples_per_day=40)
+PRODUCT = REPLAY.strategies["fixed-flexible"]
+
+
+def bounded(*, attainable: float, saving: float, fleet_usd: float = 1000.0) -> Replay:
+    """A replay whose fleet, product and bound cost what these shares say."""
+    fleet = replace(REPLAY.strategies["fixed-fleet"], usd=fleet_usd)
+    product = replace(PRODUCT, usd=fleet_usd * (1 - saving), node_hours=120.0, saving_vs_fixed_fleet=saving)
+    bound = replace(PRODUCT, usd=fleet_usd * (1 - attainable), node_hours=100.0, saving_vs_fixed_fleet=attainable)
+    return replace(
+        REPLAY,
+        attainable=attainable,
+        strategies={"fixed-fleet": fleet, "fixed-flexible": product, "zero-wait-bound": bound},
+    )
+
+
+def plain(lines: list[str]) -> str:
+    return " ".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_verdict_says_saving_attainable_and_the_rest_in_one_sentence() -> None:
+    assert plain([verdict(bounded(attainable=0.5, saving=0.4))]) == (
+        "Ebbtide saves $400 (40 %) over 7 days against a fixed fleet at equal p95 wait, of 50 % attainable without "
+        "queueing; the other 50 % pays for the work itself and the fixed nodes"
+    )
+
+
+def test_more_than_attainable_is_said_to_be_more_and_why() -> None:
+    replay = bounded(attainable=0.3, saving=0.36)
+
+    assert "more than the 30 % attainable" in plain([verdict(replay)])
+    assert "saves more, 120 % of what is attainable, because some jobs wait for a worker" in plain(
+        ceiling_lines(replay)
+    )
+
+
+def test_a_loss_is_told_beside_what_could_be_saved() -> None:
+    said = plain([verdict(bounded(attainable=0.35, saving=-0.05))])
+
+    assert said.startswith("Ebbtide costs $50.00 (5 %) more over 7 days than a fixed fleet at equal p95 wait, where")
+    assert "where a saving of 35 % is attainable without queueing; the other 65 %" in said
+
+
+def test_where_nothing_is_attainable_no_share_of_it_is_quoted() -> None:
+    replay = bounded(attainable=-0.1, saving=-0.2)
+
+    assert "attainable" not in verdict(replay)
+    assert reached_of(replay, "fixed-flexible") is None
+
+
+def test_interrupted_jobs_are_in_the_verdict_as_well() -> None:
+    replay = bounded(attainable=0.5, saving=0.4)
+    broken = replace(replay.strategies["fixed-flexible"], jobs_interrupted=2)
+
+    said = verdict(replace(replay, strategies={**replay.strategies, "fixed-flexible": broken}))
+    assert "with 2 jobs interrupted, of 50 % attainable" in plain([said])
+
+
+def test_the_gap_to_the_bound_is_told_in_dollars_and_node_hours() -> None:
+    said = plain(ceiling_lines(bounded(attainable=0.5, saving=0.4)))
+
+    assert "at least $500 of the fixed fleet's $1,000 has to be paid, so 50 % is attainable" in said
+    assert "reaches 80 % of what is attainable" in said
+    assert "$100 more than the bound: 1.20 times the bound's node-hours" in said
+
+
+def priced_on_demand(replay: Replay, **usd: float) -> Replay:
+    """The same with the dollars that each strategy would pay without a commitment, `-` in its name written `_`."""
+    named = {name.replace("_", "-"): amount for name, amount in usd.items()}
+    return replace(
+        replay,
+        strategies={name: replace(result, usd_on_demand=named[name]) for name, result in replay.strategies.items()},
+    )
+
+
+def test_what_a_commitment_does_is_told_apart_from_what_scheduling_does() -> None:
+    """Of $100 above the bound, 20 are there on demand as well; on demand 38 % is saved of 40 % attainable."""
+    replay = bounded(attainable=0.5, saving=0.4)
+    said = plain(
+        ceiling_lines(priced_on_demand(replay, fixed_fleet=1000.0, fixed_flexible=620.0, zero_wait_bound=600.0))
+    )
+
+    assert "On demand the difference would be $20.00: 1.20 times the bound's node-hours" in said
+    assert "The remaining $80.00 is due to the commitment" in said
+    assert "by scheduling alone, it would save 38 % of a fleet's dollars, of 40 % attainable" in said
+
+
+def test_without_a_commitment_nothing_is_said_of_one() -> None:
+    replay = bounded(attainable=0.5, saving=0.4)
+    said = plain(
+        ceiling_lines(priced_on_demand(replay, fixed_fleet=1000.0, fixed_flexible=600.0, zero_wait_bound=500.0))
+    )
+
+    assert "commitment" not in said
+    assert "on demand" not in said
+
+
+def test_without_the_fleet_what_is_attainable_is_told_as_a_share() -> None:
+    alone = replace(REPLAY, attainable=0.5, strategies={"fixed-flexible": PRODUCT})
+
+    assert "at least 50 % of the fixed fleet's dollars has to be paid, so 50 % is attainable" in plain(
+        ceiling_lines(alone)
+    )
+
+
+def test_without_the_bound_nothing_is_said_to_be_attainable() -> None:
+    assert "The attainable saving is unknown" in plain(ceiling_lines(REPLAY))
+
+
+def test_the_reason_that_kept_most_nodes_is_named() -> None:
+    kept = replace(PRODUCT, survivors={"above-threshold": 30.0, "not enough pod disruption budget to move api": 90.0})
+    said = plain(ceiling_lines(replace(REPLAY, strategies={"fixed-flexible": kept})))
+
+    assert "120 node-hours were retained in the disruption window, 75 % of them for one reason: not enough pod" in said
+
+
+@pytest.mark.parametrize(
+    ("running", "share"), [((4, 0, 0), 0.0), ((0, 4, 0), 1.0), ((4, 4, 0), 2 / 3), ((0, 0, 0), None)]
+)
+def test_running_time_is_split_by_business_hours(running: tuple[int, ...], share: float | None) -> None:
+    """Jobs run in the first hour, which is open, in the two that follow, which are closed, or never."""
+    series = Series(at=(0.0, 3600.0, 10_800.0), nodes={}, waiting=(0, 0, 0), running=running)
+    stretch = Stretch(start=START, horizon=14_400.0, open_spans=((0.0, 3600.0),), series=series)
+
+    assert outside_share(stretch) == (None if share is None else pytest.approx(share))
+
+
+def test_an_empty_replay_has_nothing_to_say() -> None:
+    assert ceiling_lines(replace(REPLAY, strategies={})) == []

@@ -1,0 +1,84 @@
+from dataclasses import replace
+
+import pytest
+
+from ebbtide.report.pages.sheets import Sheet, sheets
+from ebbtide.simulator.results import Series
+from tests.builders.replay import a_replay
+
+REPLAY = a_replay(samples_per_day=60)
+PRODUCT = REPLAY.strategies["fixed-flexible"]
+DASH = "\N{EN DASH}"
+
+
+def sheet(name: str, **changed: object) -> Sheet:
+    """The table of one figure, after changes to the product's result."""
+    product = replace(PRODUCT, **changed)  # pyright: ignore[reportArgumentType] - the fields are the test's
+    return sheets(replace(REPLAY, strategies={**REPLAY.strategies, "fixed-flexible": product}), "fixed-flexible")[name]
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", "").replace("$", ""))
+
+
+@pytest.mark.parametrize("name", sheets(REPLAY, "fixed-flexible"))
+def test_each_row_has_a_cell_for_each_column(name: str) -> None:
+    table = sheet(name, survivors={"above-threshold": 3.0}, wait_quantiles_s=tuple(float(i) for i in range(101)))
+
+    assert table.rows
+    assert {len(row.cells) for row in (*table.rows, *([table.total] if table.total else []))} == {len(table.columns)}
+
+
+def test_node_hours_of_the_days_add_up_to_those_of_the_strategy() -> None:
+    table = sheet("nodes")
+    column = [number(row.cells[table.columns.index("total node-hours")]) for row in table.rows]
+
+    assert [row.name for row in table.rows][:2] == ["Mon 2 Mar", "Tue 3 Mar"]
+    assert sum(column) == pytest.approx(PRODUCT.node_hours, abs=len(column))
+
+
+def test_the_cost_of_each_day_and_strategy_is_told_with_its_sum() -> None:
+    table = sheet("cost")
+    place = table.columns.index("fixed-flexible")
+
+    assert [number(row.cells[place]) for row in table.rows] == pytest.approx(PRODUCT.usd_per_day, abs=0.51)
+    assert table.total is not None
+    assert number(table.total.cells[place]) == pytest.approx(PRODUCT.usd, abs=0.51)
+
+
+def test_every_hour_of_the_day_looked_at_has_its_row() -> None:
+    nodes = {"fixed": (2, 2, 2), "flexible": (1, 9, 1)}
+    series = Series(
+        at=(0.0, 86_400 + 13.5 * 3600, 86_400 + 13.6 * 3600), nodes=nodes, waiting=(0, 4, 0), running=(1, 8, 1)
+    )
+    table = sheet("day", series=series)
+    row = next(row for row in table.rows if row.name == "13:00")
+
+    assert "Tue 3 Mar" in table.caption
+    assert len(table.rows) == 24
+    assert list(row.cells) == ["2", "9", "8", "4"]
+
+
+def test_waits_are_told_by_share_of_the_jobs() -> None:
+    table = sheet("waits", wait_p99_s=300.0, wait_quantiles_s=tuple(float(i) for i in range(101)))
+    told = dict(zip(table.columns, next(row.cells for row in table.rows if row.name == "fixed-flexible"), strict=True))
+    other = next(row.cells for row in table.rows if row.name == "fixed-fleet")
+
+    assert told["99 % (p99)"] == "5 min 00 s"
+    assert told["90 %"] == "1 min 30 s"
+    assert list(other[2:]) == [DASH] * 6
+
+
+def test_a_reason_that_kept_no_node_of_a_strategy_is_a_dash_there() -> None:
+    fleet = replace(REPLAY.strategies["fixed-fleet"], survivors={"too-much-gpu": 1.0})
+    product = replace(
+        PRODUCT, survivors={"not enough pod disruption budget to move api": 12.25, "above-threshold": 30.0}
+    )
+    replay = replace(REPLAY, strategies={"fixed-fleet": fleet, "fixed-flexible": product})
+    table = sheets(replay, "fixed-flexible")["kept"]
+
+    assert {row.name: list(row.cells) for row in table.rows} == {
+        "too much GPU": ["1.0", DASH],
+        "above threshold": [DASH, "30.0"],
+        "not enough pod disruption budget to move api": [DASH, "12.2"],
+    }

@@ -1,0 +1,195 @@
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from ebbtide.report import strategy_table
+from ebbtide.report.pages.sentences import command
+from ebbtide.report.pages.table import HEADINGS, SAVING, StrategyRow, strategy_rows
+from ebbtide.report.words import short
+from ebbtide.simulator.results import Replay
+from tests.builders.replay import a_replay
+
+REPLAY = a_replay(samples_per_day=40)
+
+
+def printed(replay: Replay, width: int = 80) -> str:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(strategy_table(replay))
+    return capture.get()
+
+
+def words_of(row: StrategyRow, *headings: str) -> list[str]:
+    """What a line of the terminal says, whatever the spaces between."""
+    evictions = f"{row.cells['evictions in window']}/{row.cells['evictions in business hours']}"
+    return " ".join((row.strategy, *(short(row.cells[heading]) for heading in headings), evictions)).split()
+
+
+def test_strategies_stand_in_the_order_in_which_they_build_on_each_other() -> None:
+    turned = replace(REPLAY, strategies=dict(reversed(list(REPLAY.strategies.items()))))
+
+    assert [row.strategy for row in strategy_rows(turned)] == [
+        "fixed-fleet",
+        "worker-autoscaling",
+        "cluster-autoscaling",
+        "fixed-flexible",
+    ]
+
+
+def test_a_row_says_hours_dollars_saving_waits_interruptions_and_evictions() -> None:
+    result = replace(
+        REPLAY.strategies["fixed-flexible"],
+        node_hours=1204.6,
+        usd=1351.2,
+        usd_on_demand=1701.9,
+        usd_with_spot=1100.4,
+        wait_p99_s=540.0,
+        lost_work_s=5400.0,
+        saving_vs_fixed_fleet=0.7196,
+        wait_p50_s=38.0,
+        wait_p95_s=224.0,
+        jobs_interrupted=2,
+        evictions_in_window=63,
+        evictions_in_business_hours=1,
+    )
+    (row,) = strategy_rows(replace(REPLAY, attainable=0.8, strategies={"fixed-flexible": result}))
+
+    assert [row.cells[heading] for heading in HEADINGS] == [
+        "1,205",
+        "$1,351",
+        "$1,702",
+        "$1,100",
+        "72 %",
+        "90 %",
+        "38 s",
+        "3 min 44 s",
+        "9 min 00 s",
+        "2",
+        "1 h 30 min",
+        "63",
+        "1",
+    ]
+
+
+def test_the_fixed_fleet_is_not_said_to_save_against_itself() -> None:
+    fleet = strategy_rows(REPLAY)[0]
+
+    assert fleet.cells[SAVING] == "\N{EN DASH}"
+
+
+def test_a_figure_that_is_not_known_is_a_dash() -> None:
+    product = strategy_rows(REPLAY)[-1]
+
+    unknown = ("on demand", "with spot", "share of attainable", "wait p99")
+    assert [product.cells[heading] for heading in unknown] == ["\N{EN DASH}"] * 4
+
+
+def test_a_saving_at_a_worse_wait_is_marked_and_explained() -> None:
+    slow = replace(REPLAY.strategies["cluster-autoscaling"], wait_p95_s=600.0)
+    text = printed(replace(REPLAY, strategies={**REPLAY.strategies, "cluster-autoscaling": slow}), width=200)
+
+    marked = [line.split()[0] for line in text.splitlines() if "%*" in line]
+    assert marked == ["cluster-autoscaling"]
+    assert "* The p95 wait is worse than that of fixed-flexible" in text
+    assert "*" not in printed(REPLAY)
+
+
+def test_no_share_of_the_attainable_is_quoted_at_a_worse_wait() -> None:
+    slow = replace(REPLAY.strategies["cluster-autoscaling"], wait_p95_s=600.0)
+    replay = replace(REPLAY, attainable=0.8, strategies={**REPLAY.strategies, "cluster-autoscaling": slow})
+
+    told = {row.strategy: row.cells["share of attainable"] for row in strategy_rows(replay)}
+    assert told["cluster-autoscaling"] == "\N{EN DASH}"
+    assert told["worker-autoscaling"].endswith("%")
+
+
+def test_a_loss_is_no_share_of_the_attainable() -> None:
+    dear = replace(REPLAY.strategies["worker-autoscaling"], saving_vs_fixed_fleet=-0.4)
+    (row,) = strategy_rows(replace(REPLAY, attainable=0.8, strategies={"worker-autoscaling": dear}))
+
+    assert row.cells["share of attainable"] == "\N{EN DASH}"
+
+
+def test_nothing_is_said_to_be_interrupted_in_a_bound() -> None:
+    bound = replace(REPLAY.strategies["fixed-flexible"], wait_p50_s=0.0, wait_p95_s=0.0)
+    row = strategy_rows(replace(REPLAY, strategies={"zero-wait-bound": bound}))[0]
+
+    assert {row.cells[heading] for heading in ("jobs interrupted", "lost work", "evictions in window")} == {
+        "\N{EN DASH}"
+    }
+
+
+def test_eighty_columns_cut_no_figure() -> None:
+    results = {
+        name: replace(result, usd=123_456.0, wait_p50_s=154.0, wait_p95_s=7500.0)
+        for name, result in REPLAY.strategies.items()
+    }
+    replay = replace(REPLAY, strategies=results)
+    text = printed(replay)
+
+    assert "…" not in text
+    for row in strategy_rows(replay):
+        line = next(line for line in text.splitlines() if line.startswith(row.strategy))
+        assert line.split() == words_of(
+            row, "node-hours", "dollars", SAVING, "wait p50", "wait p95", "jobs interrupted"
+        )
+
+
+def test_half_a_screen_still_shows_dollars_savings_and_waits_uncut() -> None:
+    text = printed(REPLAY, width=60)
+
+    for row in strategy_rows(REPLAY):
+        line = next(line for line in text.splitlines() if line.startswith(row.strategy))
+        assert line.split() == words_of(row, "dollars", SAVING, "wait p95", "jobs interrupted")
+
+
+def test_a_wide_terminal_shows_all_figures_of_a_strategy() -> None:
+    results = {
+        name: replace(result, usd=123_456.0, usd_on_demand=163_456.0, usd_with_spot=103_456.0, wait_p99_s=97_200.0)
+        for name, result in REPLAY.strategies.items()
+    }
+    replay = replace(REPLAY, attainable=0.8, strategies=results)
+    text = printed(replay, width=120)
+
+    for row in strategy_rows(replay):
+        line = next(line for line in text.splitlines() if line.startswith(row.strategy))
+        assert line.split() == words_of(row, *HEADINGS[:-2])
+
+
+def test_the_caption_says_coverage_days_start_and_assumptions() -> None:
+    text = " ".join(printed(REPLAY, width=200).split())
+
+    assert "87 % of the trace's jobs, 61 % of its CPU-hours" in text
+    assert "7 days from Mon 2 Mar 2026, 00:00 (America/New_York)" in text
+    assert all(assumption in text for assumption in REPLAY.assumptions)
+
+
+@pytest.mark.parametrize(("limit", "said"), [(None, "jobs of every length"), (8 * 3600.0, "jobs up to 8 h 00 min")])
+def test_the_caption_says_which_jobs_were_replayed(limit: float | None, said: str) -> None:
+    assert said in printed(replace(REPLAY, max_job_s=limit))
+
+
+def test_a_name_that_looks_like_markup_is_shown_as_it_is() -> None:
+    assert "[red]acme[/]" in printed(replace(REPLAY, stack="[red]acme[/]"))
+
+
+def test_a_replay_without_strategies_has_an_empty_table() -> None:
+    text = printed(replace(REPLAY, strategies={}))
+
+    assert "node-" in text
+    assert "autoscaling" not in text
+
+
+def test_the_saving_is_not_said_to_be_at_an_equal_wait() -> None:
+    """The smallest fleet that waits no longer may wait far less: fleets come in whole nodes."""
+    text = " ".join(printed(REPLAY, width=200).split())
+
+    assert "saving vs fixed fleet (p95 not worse)" in HEADINGS
+    assert "smallest fixed fleet with a p95 wait no longer than that of fixed-flexible" in text
+    assert "equal" not in text
+
+
+def test_a_replay_without_rollouts_is_repeated_without_them() -> None:
+    assert "--no-rollouts" in command(replace(REPLAY, rollouts=False))
+    assert "--no-rollouts" not in command(REPLAY)

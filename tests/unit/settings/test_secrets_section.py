@@ -1,0 +1,141 @@
+"""The section of secrets: names and keys are read, values never, and what stands elsewhere is sent there."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ebbtide.settings.checks.secrets import wrong_references
+from ebbtide.settings.load import settings_of_texts
+from ebbtide.settings.sections.secrets import SecretReference
+from tests.builders.mutants import as_pulumi_passes
+from tests.builders.settings import loaded, problem_of, problems_of, shortest
+
+KEYED = "ebbtide:digestKey: { secure: AAA }"
+SECRETS = f"{KEYED}\nebbtide:secrets: {{ api: {{ TOKEN: {{ secure: BBB }}, tls.crt: {{ secure: CCC }} }} }}"
+
+
+def section(text: str) -> str:
+    return shortest(more=f"{KEYED}\nebbtide:secrets: {text}")
+
+
+def test_names_and_keys_are_read_and_no_value(tmp_path: Path) -> None:
+    settings = loaded(shortest(more=SECRETS), tmp_path)
+
+    assert settings.secrets == {"api": ("TOKEN", "tls.crt")}
+    assert "BBB" not in repr(settings)
+
+
+def test_what_pulumi_hands_over_gives_what_the_file_gives(tmp_path: Path) -> None:
+    text = shortest(more=SECRETS)
+    texts, _ = as_pulumi_passes(yaml.safe_load(text)["config"])
+    decrypted = {"ebbtide:secrets": json.dumps({"api": {"tls.crt": "CCC", "TOKEN": "BBB"}}), "ebbtide:digestKey": "A"}
+
+    assert settings_of_texts({**texts, **decrypted}, stack="acme", file="config") == loaded(text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "values"),
+    [
+        ("{ api: { TOKEN: hunter2 } }", "secret.in-the-clear", ["--path 'ebbtide:secrets.api.TOKEN'"]),
+        ("{ api: { TOKEN: 12345 } }", "secret.in-the-clear", ["ebbtide:secrets.api.TOKEN:"]),
+        ("{ api: { tls.key: x } }", "secret.in-the-clear", ["""'ebbtide:secrets.api["tls.key"]'"""]),
+        ("{ api: { TOKEN: { in: { secure: A } } } }", "secret.in-the-clear", ["found a mapping"]),
+        ("{ api: { a/b: { secure: A } } }", "secret.key", ["'a/b'"]),
+        ("{ api: { ..: { secure: A } } }", "secret.key", ["'..'"]),
+        ("{ Api: { TOKEN: { secure: A } } }", "name.form", ["'Api'"]),
+        ("{ ebbtide-redis: { url: { secure: A } } }", "name.form", ["'ebbtide-redis'"]),
+        ("{ api: {} }", "secret.no-keys", ["found no key"]),
+        ("{ api: { secure: A } }", "secret.no-keys", ["found (a secret)", "--path 'ebbtide:secrets.api.KEY'"]),
+        ("{ api: hunter2 }", "secret.no-keys", ["found a value in the clear"]),
+        ("{ secure: A }", "secrets.form", ["found (a secret)", "--path 'ebbtide:secrets.NAME.KEY'"]),
+        ("hunter2", "secrets.form", ["found a value in the clear"]),
+    ],
+)
+def test_what_is_no_encrypted_value_below_a_name_and_a_key_is_refused(
+    text: str, code: str, values: list[str], tmp_path: Path
+) -> None:
+    told = problem_of(section(text), tmp_path)
+
+    assert told.tells(code, *values)
+    assert "hunter2" not in told
+    assert "12345" not in told
+
+
+def test_all_faults_are_told_at_once_each_in_its_line(tmp_path: Path) -> None:
+    more = "ebbtide:secrets:\n  api:\n    A: x\n    B: x\n  web: {}"
+
+    found = problems_of(shortest(more=more), tmp_path)
+
+    assert [(problem.line, problem.path) for problem in found] == [
+        (7, "ebbtide:secrets"),  # the key of the digests is missing
+        (8, "ebbtide:secrets.api.A"),
+        (9, "ebbtide:secrets.api.B"),
+        (10, "ebbtide:secrets.web"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ("ebbtide:secrets: { api: { TOKEN: { secure: A } } }", "digest-key.missing"),
+        ("ebbtide:digestKey: abcdefghijklmnopqrstuvwxyz0123456789", "secret.in-the-clear"),
+    ],
+)
+def test_the_key_of_the_digests_is_a_secret_and_there(more: str, code: str, tmp_path: Path) -> None:
+    told = problem_of(shortest(more=more), tmp_path)
+
+    assert told.tells(code, 'pulumi config set --secret ebbtide:digestKey "$(openssl rand -hex 32)"')
+    assert "abcdefgh" not in told
+
+
+def test_a_stack_without_secrets_needs_no_key(tmp_path: Path) -> None:
+    assert loaded(shortest(), tmp_path).secrets == {}
+
+
+def test_an_encrypted_value_of_a_pod_is_sent_to_the_section_of_secrets(tmp_path: Path) -> None:
+    told = problem_of(shortest(train="args: [--token, { secure: A }]"), tmp_path)
+
+    assert told.tells("secret.not-here", "ebbtide:workers.train.args[1]:", "hide all of ebbtide:workers")
+    assert told.tells("secret.not-here", "'ebbtide:secrets.NAME.KEY'", "{ secret: NAME, key: KEY }")
+
+
+def test_a_misspelt_key_with_a_secret_is_told_as_misspelt(tmp_path: Path) -> None:
+    told = problem_of(shortest(more="ebbtide:secret: { api: { TOKEN: { secure: A } } }"), tmp_path)
+
+    assert told.tells("key.unknown", "did you mean ebbtide:secrets?")
+
+
+AT = ("ebbtide:workloads", "api", "env", "TOKEN")
+
+
+def test_a_reference_to_a_key_that_the_stacks_secret_lacks_is_told_with_the_nearest() -> None:
+    (found,) = wrong_references([SecretReference(AT, "api", ("TOKN",))], {"api": ("TOKEN", "tls.crt")})
+
+    assert (found.code, found.at, found.found) == ("secret.key-unknown", AT, "'TOKN'")
+    assert found.hint.startswith("did you mean TOKEN? or set it: pulumi config set --secret --path")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [SecretReference(AT, "api", ("TOKEN",)), SecretReference(AT, "api"), SecretReference(AT, "others", ("TOKN",))],
+)
+def test_keys_that_are_there_whole_secrets_and_secrets_of_others_are_fine(reference: SecretReference) -> None:
+    assert list(wrong_references([reference], {"api": ("TOKEN",)})) == []
+
+
+def test_a_pull_secret_and_a_certificate_of_the_stack_need_the_keys_that_kubernetes_asks_for(tmp_path: Path) -> None:
+    more = (
+        "ebbtide:images: { pullSecrets: [regcred] }\nebbtide:redis: { tls: { secret: redis-tls } }\n"
+        f"{KEYED}\nebbtide:secrets:\n"
+        "  regcred: { login: { secure: A } }\n  redis-tls: { tls.crt: { secure: A } }"
+    )
+
+    found = [(problem.code, problem.path, problem.found) for problem in problems_of(shortest(more=more), tmp_path)]
+
+    assert found == [
+        ("secret.key-unknown", "ebbtide:images.pullSecrets[0]", "'.dockerconfigjson'"),
+        ("secret.key-unknown", "ebbtide:redis.tls.secret", "'tls.key'"),
+        ("secret.key-unknown", "ebbtide:redis.tls.secret", "'ca.crt'"),
+    ]

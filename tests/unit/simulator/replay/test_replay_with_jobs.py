@@ -1,0 +1,147 @@
+"""Whole replays of stacks with jobs and cron jobs: what they do to nodes, money and the strategies beside."""
+
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.jobs import Concurrency
+from ebbtide.simulator.replay.run import replay
+from ebbtide.simulator.replay.setup import ReplayOptions
+from ebbtide.simulator.results import Replay, Series
+from ebbtide.simulator.strategies.constant import fleet_groups
+from ebbtide.simulator.strategies.plans import MIXED, Strategy, cluster_plan
+from ebbtide.simulator.world.schedules import Busy
+from ebbtide.vocabulary.labels import Category
+from tests.builders.simulator import HOUR, a_cron_job, a_job, a_one_off, a_pool, a_stack, a_trace, a_workload, with_jobs
+
+MONDAY = datetime(2026, 6, 1)  # noqa: DTZ001 - local time of the customer
+OPTIONS = ReplayOptions(days=1, start=MONDAY)
+TRACE = a_trace([a_job(10 * HOUR, 600.0)])
+
+
+@cache
+def plain() -> StackSettings:
+    return a_stack({"train": a_pool()}, {"head": a_workload(Category.FIXED)})
+
+
+@cache
+def quiet() -> Replay:
+    return replay(plain(), TRACE, OPTIONS)
+
+
+@cache
+def nightly() -> Replay:
+    """Twelve of the sixteen cores of a flexible node from two to four."""
+    return replay(with_jobs(plain(), {}, {"report": a_cron_job(cpu="12", takes=2 * HOUR)}), TRACE, OPTIONS)
+
+
+def flexible_at(series: Series, hour: float) -> int:
+    return [nodes for at, nodes in zip(series.at, series.nodes["flexible"], strict=True) if at <= hour * HOUR][-1]
+
+
+def test_a_node_is_there_while_a_cron_job_runs_and_at_no_other_time() -> None:
+    series = nightly().strategies["fixed-flexible"].series
+
+    assert [flexible_at(series, hour) for hour in (1.9, 2.1, 3.9, 4.2)] == [0, 1, 1, 0]
+    assert [flexible_at(quiet().strategies["fixed-flexible"].series, hour) for hour in (1.9, 2.1, 3.9)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("strategy", [strategy for strategy in Strategy if strategy is not Strategy.ZERO_WAIT_BOUND])
+def test_no_strategy_gets_by_on_fewer_nodes_than_without_the_job(strategy: Strategy) -> None:
+    assert nightly().strategies[strategy].node_hours >= quiet().strategies[strategy].node_hours
+
+
+def test_the_product_pays_for_the_two_hours_and_little_more() -> None:
+    after, before = (found.strategies["fixed-flexible"].node_hours for found in (nightly(), quiet()))
+
+    assert 2.0 < after - before < 2.2
+
+
+def test_the_bound_pays_for_the_share_of_a_node_that_the_job_takes() -> None:
+    after, before = (found.strategies["zero-wait-bound"].node_hours for found in (nightly(), quiet()))
+
+    assert 1.4 < after - before < 1.7
+
+
+def test_only_the_jobs_of_the_trace_are_drawn_as_running() -> None:
+    beside = with_jobs(plain(), {}, {"report": a_cron_job("0 10 * * *", takes=HOUR)})
+    found = replay(beside, TRACE, OPTIONS).strategies
+
+    assert {max(result.series.running) for result in found.values()} == {1}
+
+
+def test_a_constant_fleet_has_room_for_the_job_all_day() -> None:
+    large = replay(with_jobs(plain(), {}, {"report": a_cron_job(cpu="14", takes=600.0)}), TRACE, OPTIONS)
+
+    for strategy in ("fixed-fleet", "peak-fleet"):
+        before, after = (it.strategies[strategy].node_hours_by_group["flexible"] for it in (quiet(), large))
+        assert (before, after) == (24.0, 48.0)
+
+
+def test_pods_of_one_name_are_told_apart() -> None:
+    """A service and a job live in namespaces of their own."""
+    found = replay(with_jobs(plain(), {"head": a_one_off(takes=600.0)}), TRACE, OPTIONS)
+
+    assert flexible_at(found.strategies["fixed-flexible"].series, 0.1) == 1
+
+
+def test_a_replay_says_what_it_takes_for_granted_about_jobs() -> None:
+    assert any("A run takes its runTakes: report 2h" in said for said in nightly().assumptions)
+    assert not any("cron jobs" in said for said in quiet().assumptions)
+
+
+def test_jobs_go_where_their_group_went() -> None:
+    stack = with_jobs(plain(), {}, {"report": a_cron_job()})
+    small = with_jobs(plain(), {}, {"report": a_cron_job(cpu="30")})
+
+    assert cluster_plan(stack, Strategy.KEDA_DEFAULTS).jobs[0].node_selector == {"ebbtide.dev/node-group": MIXED}
+    assert "flexible" in {group.name for group in cluster_plan(small, Strategy.KEDA_DEFAULTS).groups}
+
+
+def test_a_fleet_has_room_for_the_jobs_of_each_instant_and_not_for_the_sum_of_all() -> None:
+    stack = with_jobs(plain(), {"a": a_one_off(cpu="1"), "b": a_one_off(cpu="2")})
+    plan = cluster_plan(stack, Strategy.FIXED_FLEET)
+
+    def guests(*parts: tuple[str, float, float]) -> list[list[tuple[int, int]]]:
+        busy = [Busy(workload=f"job {name}", begin=begin, end=end, pods=1) for name, begin, end in parts]
+        found = {group.name: group.guests for group in fleet_groups(stack, plan, busy)}
+        assert found["fixed"] == ()
+        return sorted(sorted((size.cpu, pods) for size, pods in each) for each in found["flexible"])
+
+    assert guests(("a", 0, 10), ("b", 10, 20)) == [[(1000, 1)], [(2000, 1)]]
+    assert guests(("a", 0, 10), ("b", 9, 20)) == [[(1000, 1), (2000, 1)]]
+    assert guests(("a", 0, 10), ("a", 5, 20)) == [[(1000, 2)]]
+    assert guests() == []
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    minute=st.integers(0, 59),
+    takes=st.sampled_from([60.0, 3000.0, 3 * HOUR]),
+    pods=st.integers(1, 4),
+    concurrency=st.sampled_from(Concurrency),
+    seed=st.integers(0, 99),
+)
+def test_whatever_the_cron_job_no_job_is_interrupted_and_no_fleet_is_smaller(
+    minute: int, takes: float, pods: int, concurrency: Concurrency, seed: int
+) -> None:
+    job = a_cron_job(
+        f"{minute} */2 * * *",
+        takes=takes,
+        longest=4 * HOUR,
+        completions=pods,
+        parallelism=pods,
+        concurrency=concurrency,
+    )
+    few = (Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEET, Strategy.PEAK_FLEET, Strategy.ZERO_WAIT_BOUND)
+    found = replay(with_jobs(plain(), {}, {"report": job}), TRACE, replace(OPTIONS, seed=seed, strategies=few))
+    product = found.strategies["fixed-flexible"]
+
+    assert (product.jobs_interrupted, product.evictions_in_window, product.evictions_in_business_hours) == (0, 0, 0)
+    for strategy in few:
+        assert found.strategies[strategy].usd_on_demand >= quiet().strategies[strategy].usd_on_demand - 1e-9

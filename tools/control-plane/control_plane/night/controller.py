@@ -1,0 +1,78 @@
+"""The controller, or the closer, as it ships, with a clock that runs faster.
+
+`python -m control_plane.night.controller --start ISO --speed N --began MONOTONIC [--closer] -- ARGUMENTS`, where the
+arguments are those of `python -m controllers` or `python -m controllers.closer`.
+
+Only the clock by which things are decided and the wait between two turns are scaled. The Lease, the check of the
+clocks (ours against the servers', all of them real) and everything on the network stay in real time.
+"""
+
+import argparse
+import signal
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from control_plane.night.scaled import ScaledClock
+from controllers import closer
+from controllers.adapters.config_file import ConfigFile
+from controllers.adapters.kube_api import KubeApi, NoCluster, from_kubeconfig
+from controllers.adapters.server import Server
+from controllers.adapters.wakers import EventWaker
+from controllers.scaler.main import Process, read
+from ebbtide.vocabulary.controller_config import load
+
+
+class ScaledWaker(EventWaker):
+    """Waits as much shorter as the clock is faster."""
+
+    def __init__(self, clock: ScaledClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, timeout: timedelta) -> bool:
+        return super().wait(timedelta(seconds=self._clock.real(timeout.total_seconds())))
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="scaled_controller", description="The controller in faster time.")
+    parser.add_argument("--start", required=True, type=datetime.fromisoformat, help="what its clock shows at the start")
+    parser.add_argument("--speed", required=True, type=float, help="seconds of its clock in one of ours")
+    parser.add_argument("--began", required=True, type=float, help="the start, in seconds of the monotonic clock")
+    parser.add_argument("--closer", action="store_true", help="close the budgets, and end")
+    parser.add_argument("--config", required=True, type=Path, metavar="FILE")
+    parser.add_argument("--kubeconfig", required=True, metavar="FILE")
+    parser.add_argument("--listen", default="127.0.0.1:0", metavar="ADDRESS:PORT")
+    chosen = parser.parse_args([argument for argument in arguments if argument != "--"])
+    try:
+        clock = ScaledClock(chosen.start, chosen.speed, chosen.began)
+        if chosen.closer:
+            return close(clock, chosen.config, chosen.kubeconfig)
+        run(clock, chosen)
+    except (NoCluster, ValueError, OSError, OverflowError) as error:
+        print(f"scaled_controller: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run(clock: ScaledClock, chosen: argparse.Namespace) -> None:
+    """As `controllers.scaler.main.main` does, until a signal."""
+    process = Process(ConfigFile(chosen.config, read), chosen.kubeconfig)
+    process.clock, process.waker = clock, ScaledWaker(clock)
+    host, _, port = chosen.listen.rpartition(":")
+    Server(host, int(port), process.pages)
+    signal.signal(signal.SIGTERM, process.stop)
+    signal.signal(signal.SIGINT, process.stop)
+    process.run()
+
+
+def close(clock: ScaledClock, file: Path, kubeconfig: str) -> int:
+    """As `controllers.closer.main` does, less the API server's clock, which shows the real time."""
+    config = load(file.read_text(encoding="utf-8"))
+    api = KubeApi(from_kubeconfig(kubeconfig))
+    outcomes = [closer.close(one, config, api, [clock.now()]) for one in config.budgets + config.never_opened]
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

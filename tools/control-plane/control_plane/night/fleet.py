@@ -1,0 +1,208 @@
+"""The machines of the autoscaler's model as KWOK nodes: an Auto Scaling group's part, and the taints of a removal.
+
+The wanted taints of a node are read off the model after every step and written where they differ, so a write that
+failed is tried again, and one that lost a race (409) starts from what is there.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from control_plane.night.paced import Paced
+from controllers.adapters.kube_api import ApiError, Json, KubeApi
+from ebbtide.labels import GPU_RESOURCE, NODE_GROUP
+from ebbtide.operate.objects import at, words_at
+from ebbtide.simulator.cluster.model import GroupModel
+from ebbtide.simulator.cluster.nodes import BilledSeconds
+from ebbtide.simulator.cluster.state import ClusterState, Node, Room
+
+CONDEMNED = "ToBeDeletedByClusterAutoscaler"
+CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
+_NODES = "/api/v1/nodes"
+_OURS = (CONDEMNED, CANDIDATE)
+_EFFECT = {CONDEMNED: "NoSchedule", CANDIDATE: "PreferNoSchedule"}
+_RETRY_S = 10.0
+_TRIES = 5  # of a write that others keep overtaking
+
+
+class RealFleet:
+    """Launches are billed at once, and are nodes after their boot time. Runs in the thread of `pace`."""
+
+    def __init__(self, api: KubeApi, state: ClusterState, pace: Paced, tell: Callable[[str], None]) -> None:
+        self._api, self._state, self._pace, self._tell = api, state, pace, tell
+        self._bills = {name: BilledSeconds() for name in state.groups}
+        self.counts: Counter[str] = Counter(dict.fromkeys(state.groups, 0))
+        self.history: list[tuple[float, Mapping[str, int]]] = []
+        self.boots: list[float] = []  # seconds from each launch to a node that takes pods
+        self._booting: dict[str, float] = {}  # launched by us, and when
+        self._there: set[str] = set()  # nodes of ours that the API server shows
+        self._ended: set[str] = set()  # terminated, and perhaps still shown
+        self._foreign: set[str] = set()
+        self._taints: dict[str, tuple[str, ...]] = {}  # ours, as last written
+        self._broken: set[str] = set()  # what failed and was told
+
+    # --- what the autoscaler calls ----------------------------------------------------------------------------------
+
+    def launch(self, group: GroupModel, boot_s: float | None = None, *, zone: str = "") -> Node:  # noqa: ARG002
+        """`zone` is always empty: its groups have none, and no pod of a played night has a disk."""
+        boot_s = group.boot_s if boot_s is None else boot_s
+        node = self._add(self._free_name(group), group, boot_s)
+        self._booting[node.name] = node.launched_at
+        self._tell(f"node {node.name} launched")
+        self._pace.timeline.after(boot_s, lambda: self._create(node))
+        return node
+
+    def close(self, node: Node) -> None:
+        node.leaving, node.unwanted = True, False
+        self._tell(f"node {node.name} closed, to be removed")
+        self.write_taints()
+
+    def reopen(self, node: Node) -> None:
+        node.leaving = False
+        self._tell(f"node {node.name} opened again: it could not be emptied")
+        self.write_taints()
+
+    def terminate(self, node: Node) -> None:
+        self._tell(f"node {node.name} removed")
+        self._remove(node)
+        self._ended.add(node.name)
+        self._delete(node.name)
+
+    # --- what the cluster shows -------------------------------------------------------------------------------------
+
+    def see(self, nodes: Mapping[str, Json]) -> None:
+        """Nodes that appeared, became ready or vanished; ones that others made are taken in by their group's label."""
+        for name, item in nodes.items():
+            if name in self._ended or (node := self._known(name, item)) is None:
+                continue
+            node.ready = is_ready(item)
+            self._there.add(name)
+            if node.ready and name in self._booting:
+                self.boots.append(self._pace.timeline.now - self._booting.pop(name))
+        for name in (self._there | self._ended) - nodes.keys():
+            self._there.discard(name)
+            self._ended.discard(name)
+            if name in self._state.nodes:
+                self._tell(f"node {name} has gone")
+                self._remove(self._state.nodes[name])
+
+    def begin(self) -> None:
+        """The nodes that groups start with, less those that are there."""
+        for group in self._state.groups.values():
+            for _ in range(group.initial - self.counts[group.name]):
+                self.launch(group, boot_s=0.0)
+
+    def write_taints(self) -> None:
+        for node in list(self._state.nodes.values()):
+            wanted = (CONDEMNED,) if node.leaving else (CANDIDATE,) if node.unwanted else ()
+            if node.name in self._there and self._taints.get(node.name, ()) != wanted:
+                self._try(f"taints of {node.name}", lambda node=node, wanted=wanted: self._taint(node.name, wanted))
+
+    def billed_seconds(self, at_s: float) -> dict[str, float]:
+        return {name: bill.at(at_s) for name, bill in self._bills.items()}
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _known(self, name: str, item: Json) -> Node | None:
+        if name in self._state.nodes:
+            return self._state.nodes[name]
+        group = self._state.groups.get(words_at(item, "metadata", "labels").get(NODE_GROUP, ""))
+        if group is not None:
+            return self._add(name, group, 0.0)
+        if name not in self._foreign:
+            self._foreign.add(name)
+            self._tell(f"node {name} is of no group here: left alone")
+        return None
+
+    def _add(self, name: str, group: GroupModel, boot_s: float) -> Node:
+        now = self._pace.timeline.now
+        node = self._state.nodes[name] = Node(name, group, now, now + boot_s, Room(group))
+        self._bills[group.name].running += 1
+        self._bills[group.name].launched_at_sum += now
+        self._count(group.name, 1)
+        return node
+
+    def _remove(self, node: Node) -> None:
+        now, bill = self._pace.timeline.now, self._bills[node.group]
+        del self._state.nodes[node.name]
+        self._taints.pop(node.name, None)
+        self._booting.pop(node.name, None)
+        bill.running -= 1
+        bill.launched_at_sum -= node.launched_at
+        bill.ended_s += now - node.launched_at
+        self._count(node.group, -1)
+
+    def _count(self, group: str, by: int) -> None:
+        self.counts[group] += by
+        self.history.append((self._pace.timeline.now, dict(self.counts)))
+
+    def _free_name(self, group: GroupModel) -> str:
+        number = 1
+        while (name := f"{group.name}-{number}") in self._state.nodes or name in self._ended:
+            number += 1
+        return name
+
+    def _create(self, node: Node) -> None:
+        if self._state.nodes.get(node.name) is not node:
+            return
+        made = self._try(f"creation of {node.name}", lambda: self._api.create(_NODES, node_object(node)))
+        if not made:
+            self._pace.timeline.after(_RETRY_S, lambda: self._create(node))
+
+    def _delete(self, name: str) -> None:
+        if not self._try(f"removal of {name}", lambda: self._api.delete(f"{_NODES}/{name}"), fine=(404,)):
+            self._pace.timeline.after(_RETRY_S, lambda: self._delete(name))
+
+    def _taint(self, name: str, wanted: tuple[str, ...]) -> None:
+        for left in reversed(range(_TRIES)):
+            item = self._api.get(f"{_NODES}/{name}")
+            others = [taint for taint in at(item, "spec", "taints") or () if taint["key"] not in _OURS]
+            stamp = str(int(time.time()))  # for people and for `ebbtide why node`, whose clock is the real one
+            item["spec"]["taints"] = [
+                *others,
+                *({"key": key, "value": stamp, "effect": _EFFECT[key]} for key in wanted),
+            ]
+            try:
+                self._api.replace(f"{_NODES}/{name}", item)
+            except ApiError as error:
+                if error.status != 409 or not left:
+                    raise
+            else:
+                self._taints[name] = wanted
+                return
+
+    def _try(self, what: str, act: Callable[[], object], fine: tuple[int, ...] = ()) -> bool:
+        """Whether it was done; the first of several failures is told."""
+        try:
+            act()
+        except ApiError as error:
+            if error.status not in fine:
+                if what not in self._broken:
+                    self._broken.add(what)
+                    self._tell(f"{what}: {error}")
+                return False
+        self._broken.discard(what)
+        return True
+
+
+def node_object(node: Node) -> Json:
+    """As a machine of the group registers, but for what DaemonSets take, which its size leaves out already."""
+    group = node.shape
+    size = {"cpu": f"{group.cpu_m}m", "memory": f"{group.memory_mib}Mi", "pods": str(group.max_pods)}
+    if group.gpu:
+        size[GPU_RESOURCE] = str(group.gpu)
+    own = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "zone-a"}
+    labels = {**own, **group.labels, NODE_GROUP: group.name, "eks.amazonaws.com/nodegroup": group.name}
+    return {
+        "metadata": {"name": node.name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "spec": {"taints": [{"key": it.key, "value": it.value, "effect": it.effect} for it in group.taints]},
+        "status": {"allocatable": size, "capacity": size},
+    }
+
+
+def is_ready(item: Json) -> bool:
+    """Takes pods: without the taint that every node is born with, until the controllers have seen its condition."""
+    if any(taint["key"].startswith("node.kubernetes.io/") for taint in at(item, "spec", "taints") or ()):
+        return False
+    conditions = at(item, "status", "conditions") or ()
+    return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)

@@ -1,0 +1,112 @@
+"""What a pod's spec says, in the terms of the modelled cluster. Pure.
+
+What the model has no word for is named, not dropped: whoever reads `unsaid` can refuse, or keep the pod's node.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ebbtide.labels import GPU_RESOURCE
+from ebbtide.operate.node_use import requested
+from ebbtide.operate.objects import at, words_at
+from ebbtide.recording.drainable import SAFE_TO_EVICT, local_volumes
+from ebbtide.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY
+from ebbtide.simulator.cluster.model import Taint, WorkloadModel
+from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD
+
+Item: TypeAlias = Mapping[str, Any]
+
+HOST = "kubernetes.io/hostname"
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """`unsaid`: what of the spec the model leaves out, in words; empty for what it says whole."""
+
+    model: WorkloadModel
+    unsaid: tuple[str, ...] = ()
+
+
+def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> Said:
+    """`pod`: a pod, or a template with its namespace; `name`: the workload it belongs to."""
+    spec: Item = at(pod, "spec") or {}
+    labels, annotations = words_at(pod, "metadata", "labels"), words_at(pod, "metadata", "annotations")
+    terms = list(_anti_affinity(spec))
+    safe = annotations.get(SAFE_TO_EVICT)
+    model = WorkloadModel(
+        name=name,
+        category=_category(at(pod, "metadata", "namespace") or "", labels),
+        cpu_m=_whole(requested(pod, "cpu") * 1000),
+        memory_mib=_whole(requested(pod, "memory") / 2**20),
+        gpu=int(requested(pod, GPU_RESOURCE)),
+        node_selector=words_at(spec, "nodeSelector"),
+        one_per_node=any(_is_own(term, labels) for term in terms),
+        anti_affinity_with=tuple(category for term in terms for category in _categories(term)),
+        empty_dir=bool(local_volumes(pod)),
+        safe_to_evict=None if safe is None else safe == "true",
+        grace_s=float(spec.get("terminationGracePeriodSeconds", 30)),
+        tolerations=tuple(_toleration(found) for found in spec.get("tolerations") or ()),
+        startup_s=startup_s,
+    )
+    return Said(model=model, unsaid=tuple(_unmodelled(spec, labels)))
+
+
+def _category(namespace: str, labels: Mapping[str, str]) -> str:
+    return SYSTEM_CATEGORY if namespace == "kube-system" else labels.get(CATEGORY, "")
+
+
+def _whole(amount: Any) -> int:
+    """Upwards, as a scheduler that must not promise too much."""
+    return int(-(-amount // 1))
+
+
+def _toleration(found: Item) -> Taint:
+    """In a toleration of the model an empty value or effect matches any, and so does an empty key."""
+    value = found.get("value", "") if found.get("operator", "Equal") == "Equal" else ""
+    return Taint(found.get("key", ""), value, found.get("effect", ""))
+
+
+def _anti_affinity(spec: Item) -> Iterator[Item]:
+    yield from at(spec, "affinity", "podAntiAffinity", _REQUIRED) or ()
+
+
+def _categories(term: Item) -> tuple[str, ...]:
+    """Which categories a term keeps away; empty if it is about something else, or not about every namespace."""
+    if term.get("topologyKey") != HOST or term.get("namespaceSelector") != {}:
+        return ()
+    exact, expressions = words_at(term, "labelSelector", "matchLabels"), at(term, "labelSelector", "matchExpressions")
+    if list(exact) == [CATEGORY] and not expressions:
+        return (exact[CATEGORY],)
+    first: Item = expressions[0] if expressions and len(expressions) == 1 and not exact else {}
+    if (first.get("key"), first.get("operator")) == (CATEGORY, "In"):
+        return tuple(str(value) for value in first["values"])
+    return ()
+
+
+def _is_own(term: Item, labels: Mapping[str, str]) -> bool:
+    """A term against pods of the same workload."""
+    exact = words_at(term, "labelSelector", "matchLabels")
+    return term.get("topologyKey") == HOST and bool(exact) and exact == {WORKLOAD: labels.get(WORKLOAD)}
+
+
+def _unmodelled(spec: Item, labels: Mapping[str, str]) -> Iterator[str]:
+    if at(spec, "affinity", "nodeAffinity", _REQUIRED):
+        yield "required node affinity"
+    if at(spec, "affinity", "podAffinity", _REQUIRED):
+        yield "required pod affinity"
+    if any(not _categories(term) and not _is_own(term, labels) for term in _anti_affinity(spec)):
+        yield "required anti-affinity other than by category or against itself"
+    constraints = at(spec, "topologySpreadConstraints") or ()
+    if any(found.get("whenUnsatisfiable") == "DoNotSchedule" for found in constraints):
+        yield "a hard spread over nodes or zones"
+    volumes = at(spec, "volumes") or ()
+    if any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes):
+        yield "a volume that is bound to a place"
+    containers = at(spec, "containers") or ()
+    if any(port.get("hostPort") for container in containers for port in at(container, "ports") or ()):
+        yield "a port of the host"
+    if at(spec, "resourceClaims"):
+        yield "devices that are claimed by name"

@@ -1,0 +1,205 @@
+"""Real nodes under a real control plane: `with RealCluster() as cluster: cluster.boot("n1")`.
+
+However the driver ends, nothing stays: its programs end with the pipe to their reaper, network namespaces and mounts
+with the last process in them, and folders are swept by the next run. The thread that enters is in another network until
+it leaves, so nothing is reached from it but the cluster.
+"""
+
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from control_plane.nodes import cgroups, files, leftovers, network
+from control_plane.nodes.host import missing, one_line
+from control_plane.nodes.images import building, store
+from control_plane.nodes.run import Failed
+from control_plane.plane.binaries import WITH_NODES, binaries
+from control_plane.plane.driver import ControlPlane
+from control_plane.plane.mode import Mode, real_nodes
+from control_plane.plane.processes import Processes
+from controllers.adapters.kube_api import ApiError, Json
+
+NAMES = ("n1", "n2", "n3", "n4")
+_PROXY = "system:kube-proxy"
+_HERE = Path(__file__).parent
+_TICK = 0.1
+_PATIENCE = 300.0  # seconds; a machine that others use too starts slowly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    name: str
+    number: int
+    folder: Path
+    cgroup: str
+    options: tuple[str, ...]  # the kubelet's
+
+
+class RealCluster:
+    """A control plane and nodes of `NAMES` to be booted. Use with `with`."""
+
+    def __init__(self) -> None:
+        self._tokens = {name: secrets.token_hex(16) for name in (*NAMES, _PROXY)}
+        self._nodes: dict[str, _Node] = {}
+        self._end = ExitStack()
+        self.plane: ControlPlane
+
+    def __enter__(self) -> Self:
+        """Raises `ControlPlaneError`, and leaves nothing behind then."""
+        if lacking := missing():
+            raise Failed(one_line(lacking))
+        binaries(tuple(WITH_NODES))  # what is missing is told before anything begins
+        self._store = store.prepare(lambda _: None, building.archives())
+        root = building.folder()
+        leftovers.sweep(root)
+        self._name = leftovers.name_of_this_run()
+        self.folder = leftovers.folder_of_runs(root) / self._name
+        with ExitStack() as begun:
+            begun.callback(leftovers.remove, root, self._name)
+            self.folder.mkdir(parents=True)
+            begun.enter_context(network.entered())
+            self.plane = begun.enter_context(ControlPlane(mode=self._mode()))
+            self._hold_processes()
+            self._start_dns()
+            self._end = begun.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.close()
+
+    @property
+    def processes(self) -> Processes:
+        return self.plane.processes
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def boot(self, name: str, *, labels: Mapping[str, str] | None = None, taints: Sequence[str] = ()) -> None:
+        """The first time with these labels and taints (`key=value:Effect`); later ones find the same disk."""
+        if name in self._nodes and name in self.processes.names() and name not in self.processes.gone():
+            raise Failed(f"real nodes: {name} runs")
+        node = self._nodes.get(name) or self._nodes.setdefault(name, self._new(name, labels or {}, taints))
+        cgroups.make(f"{node.cgroup}/{cgroups.SYSTEM}")
+        programs = binaries(tuple(WITH_NODES))["kubelet"].parent
+        script = [str(_HERE / "node.sh"), node.name, str(node.number), node.cgroup, str(node.folder), str(programs)]
+        apart = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
+        if name in self.processes.names():
+            self.processes.stop(name)
+        self.processes.start(name, ["unshare", "--net", *apart, "bash", *script, *node.options])
+        pid = self.processes.pid(name)
+        self._wait(lambda: network.is_own(pid), f"{name}'s network namespace")
+        network.connect(node.number, pid)
+
+    def cut_power(self, name: str) -> None:
+        """Everything on the node ends at once, and nobody is told. What it wrote to disk stays."""
+        node = self._nodes[name]
+        self.processes.kill(name)
+        cgroups.end(node.cgroup)
+        network.disconnect(node.number)
+
+    def wait_until_ready(self, *names: str) -> None:
+        for name in names:
+            self._wait(lambda name=name: self.is_ready(name), f"{name} to be ready")
+
+    def is_ready(self, name: str) -> bool:
+        try:
+            node = self.plane.api.get(f"/api/v1/nodes/{name}")
+        except ApiError:
+            return False
+        return any(
+            each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", [])
+        )
+
+    def processes_on(self, name: str) -> set[int]:
+        return cgroups.processes(self._nodes[name].cgroup)
+
+    def processes_of(self, pod: Json) -> set[int]:
+        """Of the pod's first container, by the machine's own ids."""
+        return {pid for group in self._groups_of(pod) for pid in cgroups.processes(group)}
+
+    def killed_for_memory(self, pod: Json) -> int:
+        """How many processes of its first container the kernel has killed because it took too much."""
+        return sum(cgroups.killed_for_memory(group) for group in self._groups_of(pod))
+
+    def _groups_of(self, pod: Json) -> set[str]:
+        container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+        return cgroups.below(self._nodes[pod["spec"]["nodeName"]].cgroup, container)
+
+    def folder_of(self, name: str) -> Path:
+        """The node's disk, and the logs of its programs."""
+        return self._nodes[name].folder
+
+    def local_volume(self, name: str, node: str, size: str = "8Gi") -> Json:
+        """A PersistentVolume on that node's disk, which outlives a power cut."""
+        place = self.folder_of(node) / "volumes" / name
+        place.mkdir(parents=True)
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        return self.plane.api.create(
+            "/api/v1/persistentvolumes",
+            {
+                "metadata": {"name": name},
+                "spec": {
+                    "capacity": {"storage": size},
+                    "accessModes": ["ReadWriteOnce"],
+                    "persistentVolumeReclaimPolicy": "Retain",
+                    "local": {"path": str(place)},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+                },
+            },
+        )
+
+    # --- starting -------------------------------------------------------------------------------------------------
+
+    def _mode(self) -> Mode:
+        accounts = {self._tokens[name]: f'system:node:{name},{name},"system:nodes"' for name in NAMES}
+        accounts[self._tokens[_PROXY]] = f"{_PROXY},{_PROXY}"
+        return real_nodes(network.HOST, tuple(WITH_NODES), accounts)
+
+    def _hold_processes(self) -> None:
+        """In a folder of cgroups, so that the next run finds them should nobody be left to end them."""
+        (self.folder / leftovers.PLANE).symlink_to(self.plane.folder)
+        group = f"{self._name}/plane"
+        cgroups.make(group)
+        for name in self.processes.names():
+            cgroups.enter(group, self.processes.pid(name))
+
+    def _start_dns(self) -> None:
+        token = self.folder / "dns-token"
+        token.touch(mode=0o600)
+        token.write_text(self._tokens[_PROXY])
+        ca = self.plane.folder / "certificates" / "apiserver.crt"
+        command = [sys.executable, "-S", "-E", str(_HERE / "dns.py"), network.HOST, self.plane.url, str(ca), str(token)]
+        self.processes.start("dns", command)
+        cgroups.enter(f"{self._name}/plane", self.processes.pid("dns"))
+
+    def _new(self, name: str, labels: Mapping[str, str], taints: Sequence[str]) -> _Node:
+        number = NAMES.index(name) + 1
+        folder, cgroup = self.folder / name, f"{self._name}/{name}"
+        store.copy(self._store, folder / "lib" / "containerd")
+        (folder / "cni").mkdir()
+        (folder / "resolv.conf").touch()
+        (folder / "containerd.toml").write_text(files.containerd(str(folder)))
+        (folder / "cni" / "10-pods.conflist").write_text(files.pod_network(number))
+        (folder / "kubelet.json").write_text(files.kubelet(cgroup, str(folder)))
+        (folder / "proxy.json").write_text(files.proxy(str(folder / "proxy-kubeconfig")))
+        self.plane.kubeconfig_with(self._tokens[name], folder / "kubeconfig")
+        self.plane.kubeconfig_with(self._tokens[_PROXY], folder / "proxy-kubeconfig")
+        marks = ",".join(f"{key}={value}" for key, value in labels.items())
+        options = (f"--node-ip={network.address(number)}", f"--node-labels={marks}", "--v=1")
+        options += (f"--register-with-taints={','.join(taints)}",) if taints else ()
+        return _Node(name=name, number=number, folder=folder, cgroup=cgroup, options=options)
+
+    def _wait(self, done: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not done():
+            self.plane.require_alive()
+            if time.monotonic() > deadline:
+                raise Failed(f"real nodes: still waiting for {what}")
+            time.sleep(_TICK)

@@ -1,0 +1,3 @@
+module ebbtide.dev/tools/control-plane/pause
+
+go 1.26

@@ -1,0 +1,68 @@
+"""A network namespace for the driver and all that it starts: a bridge to the nodes, and no way out.
+
+The thread that enters takes the threads and processes that it starts later along, and no others. So a test session
+enters on its main thread before anything else runs, and what it built from the internet it built before.
+"""
+
+import ctypes
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from control_plane.nodes.run import Failed, run
+
+HOST = "10.99.0.1"  # the driver's, where control plane and DNS listen
+SERVICES = "10.96.0.0/16"
+PODS = "10.244.0.0/16"
+_BRIDGE = "nodes"
+_CLONE_NEWNET = 0x40000000
+
+
+def address(number: int) -> str:
+    return f"10.99.0.{10 + number}"
+
+
+def pods_of(number: int) -> str:
+    return f"10.244.{number}.0/24"
+
+
+@contextmanager
+def entered() -> Generator[None]:
+    """Raises `Failed`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/thread-self/ns/net").open("rb") as outside:
+        if libc.unshare(_CLONE_NEWNET) != 0:
+            raise Failed(f"real nodes: no network namespace: {os.strerror(ctypes.get_errno())}")
+        try:
+            _lay_out()
+            yield
+        finally:
+            libc.setns(outside.fileno(), _CLONE_NEWNET)
+
+
+def connect(number: int, pid: int) -> None:
+    """A cable from the bridge to `eth0` in the process' namespace, which the node itself sets up."""
+    cable = f"node{number}"
+    run(["ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid)])
+    run(["ip", "link", "set", cable, "master", _BRIDGE, "up"])
+    run(["ip", "route", "replace", pods_of(number), "via", address(number)])
+
+
+def disconnect(number: int) -> None:
+    """The kernel takes a cable with the namespace at its other end, but some time later."""
+    with suppress(Failed):
+        run(["ip", "link", "delete", f"node{number}"])
+
+
+def is_own(pid: int) -> bool:
+    """Whether the process is in another network namespace than we are."""
+    return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/thread-self/ns/net").readlink()
+
+
+def _lay_out() -> None:
+    run(["ip", "link", "set", "lo", "up"])
+    run(["ip", "link", "add", _BRIDGE, "type", "bridge"])
+    run(["ip", "address", "add", f"{HOST}/24", "dev", _BRIDGE])
+    run(["ip", "link", "set", _BRIDGE, "up"])
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # from one node's pods to another's

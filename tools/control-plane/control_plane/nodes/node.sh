@@ -1,0 +1,42 @@
+#!/bin/bash
+# Process 1 of a node, in network, mount, pid, uts and ipc namespaces of its own. When it dies, the kernel kills all the
+# rest: a power cut. Usage: node.sh NAME NUMBER CGROUP FOLDER PROGRAMS, with the kubelet's options after them.
+set -eu
+name=$1 number=$2 cgroup=$3 folder=$4 programs=$5
+shift 5
+
+# First into the cgroup, which is how it is found should nobody be left to end it. 0: whoever writes.
+while read -r _ where kind _; do
+  [ "$kind" != cgroup ] || echo 0 > "$where/$cgroup/system/cgroup.procs"
+done < /proc/self/mounts
+
+hostname "$name"
+mount --make-rprivate /
+cd "$folder"
+mkdir -p lib/kubelet lib/containerd lib/cni log/pods log/containers sysctl
+# The machine's own folders of these names are neither seen nor changed.
+mount --bind lib /var/lib
+mount --make-rshared /var/lib
+mount --bind log /var/log
+mount -t tmpfs -o mode=755 tmpfs /run
+# The kubelet sets these for the whole machine; here it sets them in files that nobody reads.
+for key in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+  [ -e "/proc/sys/$key" ] || continue
+  cat "/proc/sys/$key" > "sysctl/${key//\//.}"
+  mount --bind "sysctl/${key//\//.}" "/proc/sys/$key"
+done
+
+until grep -q eth0: /proc/net/dev; do sleep 0.05; done
+ip link set lo up
+ip address add "10.99.0.$((10 + number))/24" dev eth0
+ip link set eth0 up
+ip route add default via 10.99.0.1
+echo 1 > /proc/sys/net/ipv4/ip_forward
+
+set +e
+containerd --config containerd.toml >> containerd.log 2>&1 &
+until ctr version > /dev/null 2>&1; do sleep 0.1; done
+"$programs/kubelet" --config=kubelet.json --kubeconfig=kubeconfig --hostname-override="$name" "$@" >> kubelet.log 2>&1 &
+"$programs/kube-proxy" --config=proxy.json --hostname-override="$name" >> proxy.log 2>&1 &
+trap 'exit 0' TERM
+while :; do wait; sleep 1; done # orphans are buried by the shell

@@ -1,0 +1,229 @@
+"""Where the control plane's programs are, and how they are built from public Go modules.
+
+Each is looked for in `KUBEBUILDER_ASSETS`, then on PATH, then in a cache outside the tree; one of another minor version
+than the go.mod files pin, or that does not run, is passed over. The cache folder is named by the content of the go.mod
+and go.sum files, so another version is another folder and nothing ever has to be emptied.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from control_plane.plane.errors import MissingBinaries
+from control_plane.plane.last_words import first_error
+from control_plane.plane.versions import Version, Versions, minor_of, required
+
+__all__ = ["MissingBinaries", "binaries", "build", "cache_directory", "cache_root", "find", "how_to_get", "missing"]
+
+MODULES = Path(__file__).parents[2]
+PACKAGES: Mapping[str, tuple[str, str]] = {  # program: the module that requires it (a folder), and its package
+    "etcd": ("etcd", "go.etcd.io/etcd/server/v3"),
+    "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    "kube-controller-manager": ("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    "kube-scheduler": ("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
+    "kwok": ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+}
+ON_NODES: Mapping[str, tuple[str, str]] = {  # of real nodes alone: nobody else waits for their build
+    "kubelet": ("kubernetes", "k8s.io/kubernetes/cmd/kubelet"),
+    "kube-proxy": ("kubernetes", "k8s.io/kubernetes/cmd/kube-proxy"),
+}
+WITH_NODES = {**PACKAGES, **ON_NODES}
+_PINNED = {"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes", "kwok": "sigs.k8s.io/kwok"}
+# Kubernetes learns its version from its build alone, and would call itself v0.0.0.
+_STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+_FLAGS = "-s -w"
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    path: Path
+    source: str
+    version: Version
+
+
+def cache_directory() -> Path:
+    """This content's folder under `EBBTIDE_CACHE`, by default ~/.cache/ebbtide. Raises `MissingBinaries`: no home."""
+    content = hashlib.sha256(f"{sys.platform} {platform.machine()} {_FLAGS} {' '.join(_STAMPED)}".encode())
+    for file in sorted(MODULES.glob("*/go.*")):
+        content.update(f"\n{file.parent.name}/{file.name}\n".encode() + file.read_bytes())
+    return cache_root() / "control-plane" / content.hexdigest()[:16]
+
+
+def cache_root() -> Path:
+    """`EBBTIDE_CACHE`, by default ~/.cache/ebbtide. Raises `MissingBinaries`: no home."""
+    if root := os.environ.get("EBBTIDE_CACHE"):
+        return Path(root).absolute()  # Go builds in another folder
+    try:
+        return Path.home() / ".cache" / "ebbtide"
+    except RuntimeError as error:
+        raise MissingBinaries("control plane: no home folder for the cache: name a folder in EBBTIDE_CACHE") from error
+
+
+def find(program: str) -> Path | None:
+    """Where the program is, or None if it has to be built."""
+    return next((found.path for found in _candidates(program) if _fits(program, found.version)), None)
+
+
+def missing(programs: Iterable[str] = PACKAGES) -> list[str]:
+    return [program for program in programs if find(program) is None]
+
+
+def binaries(programs: Collection[str] = PACKAGES) -> dict[str, Path]:
+    """Every program's path. Raises `MissingBinaries`; nothing is built here, for that takes minutes."""
+    found = {program: path for program in programs if (path := find(program)) is not None}
+    lacking = [program for program in programs if program not in found]
+    if lacking:
+        raise MissingBinaries(how_to_get(lacking))
+    return found
+
+
+def how_to_get(programs: Iterable[str]) -> str:
+    lacking = ", ".join("; ".join((f"{name} {_wanted(name)}", *_passed_over(name))) for name in programs)
+    go = "" if shutil.which("go") else f"install Go {_go_wanted()} or later (https://go.dev/dl), "
+    return (
+        f"control plane: not found: {lacking}: {go}run `python tools/control-plane/build.py`, "
+        "or name a folder that holds them in KUBEBUILDER_ASSETS"
+    )
+
+
+def build(tell: Callable[[str], None], programs: Collection[str] = PACKAGES) -> None:
+    """Build what is missing into the cache. Raises `MissingBinaries`. Runs at the same time wait for each other."""
+    if not missing(programs):
+        return
+    _require_go(programs)
+    folder = cache_directory()
+    with _locked(folder):
+        for program in missing(programs):
+            for why in _passed_over(program):
+                tell(f"passed over: {why}")
+            begun = time.monotonic()
+            tell(f"building {program} (once, into {folder})")
+            _build(program, folder)
+            tell(f"built {program} in {time.monotonic() - begun:.0f} s")
+
+
+# --- what is at hand --------------------------------------------------------------------------------------------------
+
+
+def _candidates(program: str) -> Iterator[_Candidate]:
+    cache: Path | None = None
+    with suppress(MissingBinaries):  # a home is needed for building alone
+        cache = cache_directory()
+    versions = Versions(cache / "versions.json" if cache is not None else None)
+    # kubectl knows no `--version`.
+    arguments = ["version", "--client"] if program == "kubectl" else ["--version"]
+    for source, folder in (
+        ("KUBEBUILDER_ASSETS", os.environ.get("KUBEBUILDER_ASSETS")),
+        ("PATH", os.environ.get("PATH")),
+        ("the cache", str(cache) if cache is not None else None),
+    ):
+        found = shutil.which(program, path=folder) if folder else None
+        if found is not None:
+            yield _Candidate(Path(found), source, versions.of(Path(found), arguments))
+
+
+def _fits(program: str, version: Version) -> bool:
+    return version.minor == minor_of(_wanted(program))
+
+
+def _wanted(program: str) -> str:
+    """Such as v1.35.4; the same minor version will do."""
+    module, _ = WITH_NODES[program]
+    return required(MODULES / module / "go.mod", _PINNED[module])
+
+
+def _passed_over(program: str) -> list[str]:
+    """Of a program for which nothing fits: what there is instead."""
+    return [
+        f"{found.path} (from {found.source}) {'is ' if found.version.minor else ''}{found.version.said}"
+        for found in _candidates(program)
+    ]
+
+
+# --- building ---------------------------------------------------------------------------------------------------------
+
+
+def _go_wanted() -> str:
+    return required(MODULES / "kubernetes" / "go.mod", "go")
+
+
+def _require_go(programs: Iterable[str]) -> None:
+    """An old Go may fetch a newer one by itself: what counts is what it says in the module's folder."""
+    go = shutil.which("go")
+    if go is None:
+        raise MissingBinaries(how_to_get(missing(programs)))
+    needed = f"control plane: Go {_go_wanted()} or later is needed (https://go.dev/dl); {go}"
+    try:
+        done = _run([go, "version"], MODULES / "kubernetes")
+    except OSError as error:
+        raise MissingBinaries(f"{needed} cannot be run: {error.strerror}") from error
+    if done.returncode != 0:
+        raise MissingBinaries(f"{needed} says: {first_error(done.stderr)}")
+    if _go_number(done.stdout.partition(" go1.")[2]) < _go_number(_go_wanted().partition("1.")[2]):
+        raise MissingBinaries(f"{needed} is {done.stdout.strip()}")
+
+
+def _go_number(rest: str) -> int:
+    """26 of "26.8 linux/amd64"."""
+    digits = rest.partition(" ")[0].partition(".")[0]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _build(program: str, folder: Path) -> None:
+    """Under another name first: a build that is cut off leaves nothing that looks finished."""
+    module, package = WITH_NODES[program]
+    for left in folder.glob(f".{program}.*"):  # of a build that was killed; the lock is ours
+        left.unlink(missing_ok=True)
+    unfinished = folder / f".{program}.{os.getpid()}"
+    command = ["go", "build", "-trimpath", "-ldflags", _link_flags(program), "-o", str(unfinished), package]
+    try:
+        done = _run(command, MODULES / module)
+        if done.returncode != 0:
+            raise MissingBinaries(f"control plane: go build of {program} failed: {first_error(done.stderr)}")
+        unfinished.rename(folder / program)
+    except OSError as error:
+        raise MissingBinaries(f"control plane: go build of {program} failed: {error.strerror}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    if find(program) is None:
+        raise MissingBinaries(f"control plane: what go build made does not fit: {how_to_get([program])}")
+
+
+def _link_flags(program: str) -> str:
+    module, _ = WITH_NODES[program]
+    if module != "kubernetes":
+        return _FLAGS
+    version = _wanted(program)
+    major, minor = minor_of(version).split(".")
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    return " ".join([_FLAGS, *(f"-X {package}.{key}={value}" for package in _STAMPED for key, value in values.items())])
+
+
+def _run(command: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+    )
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / "lock").open("w")
+    except OSError as error:
+        where = f"cannot write to the cache {folder}: {error.strerror}"
+        raise MissingBinaries(f"control plane: {where}; name another folder in EBBTIDE_CACHE") from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # gone with the process, however it ends
+        yield

@@ -1,0 +1,347 @@
+"""Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on free loopback ports.
+
+What had to be found out:
+
+- KWOK renews node leases, or the controller manager marks every node unready after 40 s and no budget allows anything.
+- Every node needs a `kubernetes.io/hostname` of its own: without that key the scheduler ignores anti-affinity silently.
+- The ServiceAccount admission plugin waits for accounts and mounts tokens; without it a pod needs neither, and tokens
+  for an account are asked for by hand. With real nodes (`Mode`) it is on. RBAC always is, and nothing but the
+  administrator passes it by.
+"""
+
+import base64
+import json
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+
+from kubernetes.client import Configuration
+
+from control_plane.plane.binaries import binaries
+from control_plane.plane.mode import PLAYED, Mode
+from control_plane.plane.probes import accepts, free_ports, says_ok, text_at
+from control_plane.plane.processes import Ended, NotStarted, Processes
+from controllers.adapters.kube_api import ApiError, KubeApi
+
+Component: TypeAlias = Literal["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
+START_LIMIT = 60.0  # seconds; a busy machine is slow, not broken
+_SERVED: tuple[Component, ...] = ("kube-controller-manager", "kube-scheduler")
+_ATTEMPTS = 3  # another process may take a free port before ours does
+_TICK = 0.02
+_NODE_LEASE_SECONDS = 40
+
+
+class ControlPlane:
+    """A control plane from `with` to its end; without nodes it is just etcd and the API server, which is quicker.
+
+    `hands_off`: a label selector of pods that KWOK leaves alone, so that a `Kubelet` of ours can play them.
+    """
+
+    def __init__(self, *, with_nodes: bool = True, hands_off: str = "", mode: Mode = PLAYED) -> None:
+        self._with_nodes = with_nodes
+        self._mode = mode
+        self._hands_off = hands_off
+        self._programs: Mapping[str, Path] = {}
+        self._token = secrets.token_hex(16)
+        self._ports: dict[Component, int] = {}
+        self.url = ""
+        self._api: KubeApi
+        self.processes: Processes
+
+    def __enter__(self) -> Self:
+        """Raises `MissingBinaries` or `NotStarted`; nothing of it is left then."""
+        self._programs = binaries(self._mode.programs)
+        self._begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.processes.close()
+
+    # --- how to reach it ------------------------------------------------------------------------------------------
+
+    @property
+    def api(self) -> KubeApi:
+        """As the administrator. Raises `Ended` when a program has died: no request can show more than that."""
+        self.require_alive()
+        return self._api
+
+    @property
+    def folder(self) -> Path:
+        return self.processes.folder
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def token(self) -> str:
+        """The administrator's."""
+        return self._token
+
+    def configuration(self, token: str | None = None) -> Configuration:
+        """For the client library, as the administrator or with another token."""
+        configuration = Configuration()
+        configuration.host = self.url
+        configuration.ssl_ca_cert = str(self._ca_file)
+        configuration.api_key["authorization"] = f"Bearer {token or self._token}"
+        return configuration
+
+    def token_for(self, namespace: str, service_account: str, *, seconds: int = 3600) -> str:
+        """A real token of an account that exists, as a pod of it would have."""
+        request: dict[str, Any] = {"spec": {"expirationSeconds": seconds}}
+        answer = self.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token", request)
+        return str(answer["status"]["token"])
+
+    def api_as(self, namespace: str, service_account: str) -> KubeApi:
+        return KubeApi(self.configuration(self.token_for(namespace, service_account)))
+
+    def kubeconfig_with(self, token: str, file: Path) -> None:
+        """Write a kubeconfig file with that token."""
+        self._write_kubeconfig(file, token)
+
+    def kubeconfig_as(self, namespace: str, service_account: str) -> Path:
+        """A kubeconfig file with that account's token, for a process under test."""
+        file = self.folder / f"kubeconfig-{namespace}-{service_account}"
+        self._write_kubeconfig(file, self.token_for(namespace, service_account))
+        return file
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, limit: float = 60.0
+    ) -> str:
+        """What kubectl prints, within `limit` seconds.
+
+        Raises `subprocess.CalledProcessError`, whose `stderr` says why, or `Ended`.
+        """
+        self.require_alive()
+        command = [str(self._programs["kubectl"]), f"--kubeconfig={kubeconfig or self.kubeconfig}", *arguments]
+        environment = {**os.environ, "HOME": str(self.folder)}  # its cache goes with the rest
+        return subprocess.run(
+            command, input=stdin, env=environment, capture_output=True, text=True, check=True, timeout=limit
+        ).stdout
+
+    def port_of(self, component: Component) -> int:
+        """On the host of the mode, over TLS but for etcd. Raises KeyError for KWOK, which listens nowhere."""
+        return self._ports[component]
+
+    def metrics(self, component: Component) -> str:
+        """What the API server, the scheduler or the controller manager tells Prometheus. Raises OSError."""
+        return text_at(f"https://{self._mode.host}:{self.port_of(component)}/metrics", self._token)
+
+    # --- nodes, and faults ----------------------------------------------------------------------------------------
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        cpu: str | int = 16,
+        memory: str = "64Gi",
+        gpu: int = 0,
+        disk: str = "",
+    ) -> None:
+        """A node that KWOK plays: pods bound to it run, and end when deleted."""
+        size = {"cpu": str(cpu), "memory": memory, "pods": "110", **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
+        size |= {"ephemeral-storage": disk} if disk else {}
+        node: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})},
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+            },
+            "spec": {"taints": [dict(taint) for taint in taints]},
+            "status": {"allocatable": size, "capacity": size},
+        }
+        self.api.create("/api/v1/nodes", node)
+
+    def suspend(self, component: Component) -> None:
+        """Freeze it: its connections stay open and nothing answers."""
+        self.processes.send(component, signal.SIGSTOP)
+
+    def resume(self, component: Component) -> None:
+        self.processes.send(component, signal.SIGCONT)
+
+    def kill(self, component: Component) -> None:
+        """At once, as a lost machine would. Its port and data stay, and `restart` brings it back."""
+        self.processes.kill(component)
+
+    def restart(self, component: Component) -> None:
+        """Kill it and start it anew on the same port and data; returns when it answers."""
+        self.processes.restart(component)
+        self._wait_until_ready("restarting")
+
+    def require_alive(self) -> None:
+        """Raise `Ended`, with what they said, when programs have died that nobody killed through `kill`."""
+        self.processes.require_alive("in use")
+
+    def heal(self) -> None:
+        """Start what is gone again, with its port and data; where that does not help, an empty plane on other ports.
+
+        Raises `NotStarted` where not even that helps.
+        """
+        try:
+            for component in self.processes.gone():
+                self.processes.restart(component)
+            self._wait_until_ready("restarting what was gone")
+        except (NotStarted, OSError):  # its disk may be full
+            self.processes.close()
+            self._begin()
+
+    # --- starting -------------------------------------------------------------------------------------------------
+
+    @property
+    def _ca_file(self) -> Path:
+        return self.folder / "certificates" / "apiserver.crt"  # its own, followed by the authority it was signed by
+
+    def _begin(self) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._begin_once()
+            except Ended:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _begin_once(self) -> None:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="ebbtide-control-plane-"))
+        except OSError as error:
+            raise NotStarted(f"control plane: no temporary folder can be made: {error.strerror or error}") from error
+        self.processes = Processes(folder)
+        try:
+            self._start()
+        except OSError as error:
+            self.processes.close()
+            raise NotStarted(f"control plane: cannot write to {folder}: {error.strerror or error}") from error
+        except BaseException:  # Ctrl-C too: nothing may stay behind
+            self.processes.close()
+            raise
+
+    def _start(self) -> None:
+        """All at once: each of them waits for the ones it needs."""
+        mode, host = self._mode, self._mode.host
+        client, peer, api, manager, scheduler = free_ports(5, host)
+        self.url = f"https://{host}:{api}"
+        users = {self._token: "admin,admin,system:masters", **mode.accounts}
+        (self.folder / "tokens.csv").write_text("".join(f"{token},{user}\n" for token, user in users.items()))
+        (self.folder / "accounts.key").write_text(_new_signing_key())
+        self._write_kubeconfig(self.kubeconfig, self._token)
+        self._ports = {
+            "etcd": client,
+            "kube-apiserver": api,
+            "kube-controller-manager": manager,
+            "kube-scheduler": scheduler,
+        }
+        self._launch("etcd", self._etcd_arguments(client, peer))
+        self._wait(lambda: accepts(client, host), "waiting for etcd")
+        self._launch("kube-apiserver", self._api_server_arguments(client, api))
+        self._wait(self._ca_file.exists, "waiting for the API server's certificate")
+        self._api = KubeApi(self.configuration())
+        self._wait(lambda: self._answers("/api/v1/namespaces/default"), "waiting for the API server")
+        if self._with_nodes:
+            common = [f"--kubeconfig={self.kubeconfig}"]
+            asked = [f"--{what}-kubeconfig={self.kubeconfig}" for what in ("authentication", "authorization")]
+            served = [*common, *asked, f"--bind-address={host}", "--leader-elect=false", "--authentication-skip-lookup"]
+            qps = ["--kube-api-qps=200", "--kube-api-burst=400"]
+            certificates = f"--cert-dir={self.folder / 'certificates'}"
+            sooner = "--horizontal-pod-autoscaler-sync-period=1s"  # than 15 s, which show nothing more
+            signs = [flag.format(folder=self.folder) for flag in mode.manager]
+            self._launch(
+                "kube-controller-manager", [*served, *qps, certificates, sooner, f"--secure-port={manager}", *signs]
+            )
+            self._launch("kube-scheduler", [*served, *qps, certificates, f"--secure-port={scheduler}"])
+            lease = f"--node-lease-duration-seconds={_NODE_LEASE_SECONDS}"
+            played = [*mode.played, lease, "--server-address=", "--cidr=10.0.0.1/16"]
+            spared = [f"--disregard-status-with-label-selector={self._hands_off}"] if self._hands_off else []
+            self._launch("kwok", [*common, *played, *spared])
+        self._wait_until_ready("starting")
+
+    def _etcd_arguments(self, client: int, peer: int) -> list[str]:
+        host = self._mode.host
+        return [
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls=http://{host}:{client}",
+            f"--advertise-client-urls=http://{host}:{client}",
+            f"--listen-peer-urls=http://{host}:{peer}",
+            "--unsafe-no-fsync",
+        ]
+
+    def _api_server_arguments(self, etcd: int, port: int) -> list[str]:
+        key = self.folder / "accounts.key"
+        return [
+            f"--etcd-servers=http://{self._mode.host}:{etcd}",
+            f"--bind-address={self._mode.host}",
+            f"--secure-port={port}",
+            f"--cert-dir={self.folder / 'certificates'}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            *self._mode.access,
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+        ]
+
+    def _launch(self, component: Component, arguments: Sequence[str]) -> None:
+        self.processes.start(component, [str(self._programs[component]), *arguments])
+
+    def _write_kubeconfig(self, file: Path, token: str) -> None:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "test", "cluster": {"server": self.url, "certificate-authority": str(self._ca_file)}}
+            ],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "current-context": "test",
+        }
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(document))  # JSON is YAML
+
+    # --- waiting --------------------------------------------------------------------------------------------------
+
+    def _wait_until_ready(self, doing: str) -> None:
+        # The API server goes on for a second with what it last heard of etcd, which may be dead by now.
+        self._wait(lambda: says_ok(f"http://{self._mode.host}:{self.port_of('etcd')}/readyz"), doing)
+        self._wait(lambda: self._answers("/readyz?verbose=false", text=True), doing)
+        if self._with_nodes:
+            for component in _SERVED:
+                health = f"https://{self._mode.host}:{self.port_of(component)}/healthz"
+                self._wait(lambda health=health: says_ok(health), doing)
+        self.processes.require_alive(doing)  # a stranger on a port of ours may have answered
+
+    def _wait(self, done: Callable[[], bool], doing: str) -> None:
+        deadline = time.monotonic() + START_LIMIT
+        while not done():
+            self.processes.require_alive(doing)
+            self.processes.require_in_time(deadline, doing)
+            time.sleep(_TICK)
+
+    def _answers(self, path: str, *, text: bool = False) -> bool:
+        if text:
+            return says_ok(f"{self.url}{path}")
+        try:
+            self._api.get(path)
+        except ApiError:
+            return False
+        return True
+
+
+def _new_signing_key() -> str:
+    """A fresh P-256 key in its shortest form (RFC 5915 without the public half): no program or library is needed."""
+    scalar = bytes([secrets.randbelow(0x7F) + 1]) + secrets.token_bytes(31)  # below the group's order, above zero
+    der = bytes.fromhex("30310201010420") + scalar + bytes.fromhex("a00a06082a8648ce3d030107")
+    return f"-----BEGIN EC PRIVATE KEY-----\n{base64.b64encode(der).decode()}\n-----END EC PRIVATE KEY-----\n"

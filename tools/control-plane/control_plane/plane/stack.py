@@ -1,0 +1,57 @@
+"""A customer's stack on a control plane: rendered, applied as its header says, with nodes as its groups say."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from components.aws.node_shape import node_shape
+from control_plane.plane.driver import ControlPlane
+from ebbtide.files import write_directory
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.prices import instance_type, usable
+from ebbtide.recording.output import output_files
+from ebbtide.recording.record import record
+from ebbtide.settings import StackSettings
+from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint, load
+
+APPLY = ("apply", "--server-side", "--validate=strict", "--output=name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledStack:
+    """What was applied. `folder` holds the output of `ebbtide render`, `accepted` is "kind/name" of each object."""
+
+    settings: StackSettings
+    config: ControllerConfig
+    folder: Path
+    accepted: tuple[str, ...]
+
+    def config_with(self, redis: RedisEndpoint) -> ControllerConfig:
+        """The rendered controller config, with a Redis that is reached from this machine."""
+        return replace(self.config, redis=redis)
+
+
+def install(plane: ControlPlane, settings: StackSettings, folder: Path) -> InstalledStack:
+    """Render into `folder`, apply, and send the pools' first workers home, as the files say.
+
+    Raises `subprocess.CalledProcessError` when an object is refused.
+    """
+    write_directory(folder, output_files(record(settings)))
+    accepted = plane.kubectl(*APPLY, "-f", str(folder / "kubernetes"))
+    plane.kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=0")
+    config = load((folder / "controller-config.json").read_text(encoding="utf-8"))
+    return InstalledStack(settings=settings, config=config, folder=folder, accepted=tuple(accepted.split()))
+
+
+def add_group_node(plane: ControlPlane, settings: StackSettings, group: str, name: str) -> None:
+    """A node of that group, labelled, tainted and sized as EKS would, less what DaemonSets take."""
+    shape = node_shape(group, settings.node_groups[group])
+    room = usable(instance_type(settings.node_groups[group].instance_types[0]))
+    plane.add_node(
+        name,
+        labels={**shape.labels, "eks.amazonaws.com/nodegroup": group, "topology.kubernetes.io/zone": "zone-a"},
+        taints=[{"key": t.key, "value": t.value, "effect": t.kubernetes_effect} for t in shape.taints],
+        cpu=f"{room.cpu}m",
+        memory=f"{room.memory}Mi",
+        gpu=room.gpu,
+        disk=f"{shape.scratch_gib}Gi",
+    )

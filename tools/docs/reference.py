@@ -1,0 +1,157 @@
+"""Writes what follows from the code: the two JSON Schemas, and the tables of the reference pages.
+
+`python -m tools.docs.reference` (`make schema`) writes; a test compares. A page keeps its sentences by hand around a
+table, which stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from ebbtide.files import write_file
+from ebbtide.policies import RULES
+from ebbtide.preview.render.as_json import schema_text as preview_schema
+from ebbtide.settings.json_schema import json_schema
+from ebbtide.settings.json_schema import schema_text as stack_schema
+from tests.aws.support.page import counts_table, differences_table, faults_table
+from tools.docs.commands import commands
+from tools.docs.metrics import metrics
+from tools.docs.tables import Row, table
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_DECISION = re.compile(r"# (\d+)\. (.+)\n\nStatus: (.+) · Date: (\d{4}-\d\d-\d\d)\n")
+_NAMED = "<name>"
+
+
+def documents() -> dict[Path, str]:
+    """The files that follow from the code, by path, as they should be."""
+    tables: Mapping[str, Callable[[], str]] = {
+        "keys": stack_file_keys,
+        "rules": policy_rules,
+        "commands": commands,
+        "metrics": metrics,
+        "decisions": decisions,
+        "aws-differences": differences_table,
+        "aws-fault-counts": counts_table,
+        "aws-faults": faults_table,
+    }
+    pages = [path for path in sorted((ROOT / "docs").rglob("*.md")) if _BLOCK.search(path.read_text(encoding="utf-8"))]
+
+    def filled(match: re.Match[str]) -> str:
+        return f"{match[1]}\n{tables[match[2]]()}\n{match[3]}"
+
+    return {
+        ROOT / "docs" / "stack.schema.json": stack_schema(),
+        ROOT / "docs" / "preview.schema.json": preview_schema(),
+        **{path: _BLOCK.sub(filled, path.read_text(encoding="utf-8")) for path in pages},
+    }
+
+
+def policy_rules() -> str:
+    rows = [(rule.id, rule.severity.value, rule.law, rule.fix, rule.source) for rule in RULES]
+    return table(("id", "severity", "what holds", "fix", "source"), rows)
+
+
+def decisions() -> str:
+    """The decisions of docs/adr: each begins with its title and a line of status and date."""
+    rows: list[Row] = []
+    for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md")):
+        found = _DECISION.match(path.read_text(encoding="utf-8"))
+        if found is None:
+            raise ValueError(f"{path.name}: wanted `# 1. Title`, an empty line, `Status: accepted · Date: 2026-01-31`")
+        rows.append((found[1], f"[{found[2]}]({path.name})", found[3], found[4]))
+    return table(("no.", "decision", "status", "date"), rows)
+
+
+def stack_file_keys() -> str:
+    """One table for each section of a stack file, from the JSON Schema that editors use."""
+    schema = json_schema()
+    config = schema["properties"]["config"]
+    parts: list[str] = []
+    for name, node in cast("dict[str, dict[str, Any]]", config["properties"]).items():
+        required = "required" if name in config["required"] else "optional"
+        about = _plain(node, schema)
+        parts.append(f"## `{name}`\n\n{_sentence(about.get('description', ''))}({required})\n")
+        if rows := list(_rows(about, schema, "")):
+            parts.append(table(("key", "value", "default", "meaning"), rows))
+    return "\n".join(parts)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}. " if text else ""
+
+
+def _plain(node: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A node with its reference followed, and without the `null` that an optional value may be."""
+    choices = [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]
+    merged: dict[str, Any] = {**node, **(choices[0] if len(choices) == 1 else {})}
+    if "$ref" not in merged:
+        return merged
+    target = cast("dict[str, Any]", schema["$defs"][merged.pop("$ref").rsplit("/", 1)[-1]])
+    return {**_plain(target, schema), **merged}
+
+
+def _rows(node: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[Row]:
+    """The keys below a node, with those of what they hold: `holidays.country`, `<name>.image`, `[].policy`."""
+    for inner in node.get("patternProperties", {}).values():
+        yield from _rows(_plain(inner, schema), schema, f"{path}{_NAMED}.")
+    if isinstance(items := node.get("items"), Mapping):
+        yield from _rows(_plain(cast("Mapping[str, Any]", items), schema), schema, f"{path.removesuffix('.')}[].")
+    for key, given in node.get("properties", {}).items():
+        if key == "secure":  # what Pulumi writes for a secret; nobody writes it by hand
+            continue
+        about = _plain(given, schema)
+        default = "required" if key in node.get("required", ()) else _default(about)
+        yield f"`{path}{key}`", _value(about, schema), default, _meaning(about)
+        yield from _rows(about, schema, f"{path}{key}.")
+
+
+def _default(about: Mapping[str, Any]) -> str:
+    default = about.get("default")
+    if default in (None, "", [], {}) or isinstance(default, Mapping):
+        return "none"
+    if isinstance(default, str) and (minutes := re.fullmatch(r"PT(\d+)([MHS])", default)):
+        default = f"{minutes[1]}{minutes[2].lower()}"
+    return f"`{_yaml(default)}`"
+
+
+def _yaml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(_yaml(item) for item in cast('list[object]', value))}]"
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, object]", value).items()
+        return f"{{ {', '.join(f'{key}: {_yaml(inner)}' for key, inner in pairs)} }}"
+    text = str(value).partition("\n")[0]
+    return f'"{text}"' if ":" in text or not isinstance(yaml.safe_load(text), type(value)) else text
+
+
+def _value(about: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    if "enum" in about:
+        return ", ".join(f"`{_yaml(one)}`" for one in about["enum"])
+    if "anyOf" in about:
+        kinds = [_value(_plain(choice, schema), schema) for choice in about["anyOf"] if choice.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds))
+    if about.get("type") == "array":
+        items = _plain(about.get("items", {}), schema)
+        return "list" if "properties" in items else f"list of {_value(items, schema)}"
+    if about.get("type") == "integer" and {"minimum", "maximum"} <= about.keys() and about["maximum"] < 1_000_000:
+        return f"{about['minimum']} to {about['maximum']}"
+    return {"string": "text", "integer": "whole number", "boolean": "`true`, `false`", "object": "mapping"}.get(
+        about.get("type", ""), "number"
+    )
+
+
+def _meaning(about: Mapping[str, Any]) -> str:
+    examples = "; ".join(f"`{_yaml(example)}`" for example in about.get("examples", ())[:1])
+    return f"{about.get('description', '')}{f' (for example {examples})' if examples else ''}"
+
+
+if __name__ == "__main__":
+    for document, text in documents().items():
+        write_file(document, text)
