@@ -79,10 +79,19 @@ def installed(plane: ControlPlane, redis: EmbeddedRedis, folder: Path) -> Site:
     prep = pool_settings().model_copy(update={"source": Source(queues=("prep",))})
     settings = stack_settings(workloads=workloads, workers={"train": pool_settings(), "prep": prep})
     stack = install(plane, settings, folder / "rendered")
-    # A first worker that is still there would be bound to the node, and hold its room for the whole grace.
-    eventually(lambda: not plane.api.get(PODS)["items"], what="the pools' first workers to be gone")
+    # A first worker that is still there would be bound to the node, and hold its room for the whole grace. One that was
+    # bound to the last test's node, just before that went, would be ended by nobody for longer than a test may wait.
+    eventually(lambda: first_workers_ended(plane), what="the pools' first workers to be gone")
     add_group_node(plane, settings, "flexible", NODE)
     return Site(plane=plane, stack=stack, redis=redis, folder=folder)
+
+
+def first_workers_ended(plane: ControlPlane) -> bool:
+    workers = ("--namespace", WORKER_NAMESPACE, "pods", "--all")
+    plane.kubectl("delete", *workers, "--force", "--grace-period=0", "--wait=false")
+    replicas = plane.api.get(f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/replicasets")["items"]
+    none_wanted = all(item["spec"]["replicas"] == 0 for item in replicas)
+    return none_wanted and not plane.api.get(PODS)["items"]
 
 
 def removed(site: Site) -> None:
