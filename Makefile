@@ -19,7 +19,7 @@ FAST := not long and not redis_server and not control_plane and not backends and
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*## .*/\1/p' Makefile)
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-23s %s\n' "$$name" "$$text"; done
 
 demo: setup ## one customer end to end: check, render, live, replay; writes out/demo/report.html
 	@$(BIN)/ebbtide demo
@@ -60,8 +60,10 @@ image: setup ## build the controller's image from the Dockerfile, without a regi
 	@$(BIN)/python -m control_plane.nodes.images
 	@$(BIN)/python -m pytest -q -rs -m node tests/node/test_image.py
 
-test-long: setup ## the big counts of the other tiers (EBBTIDE_LONG=part: those that CI runs)
+test-long: setup ## the big counts of the tiers without a control plane (EBBTIDE_LONG=part: those that CI runs)
 	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node"
+
+test-long-control-plane: setup ## the big counts on the real control plane (EBBTIDE_LONG=part: those that CI runs)
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "long and control_plane"
 

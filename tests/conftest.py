@@ -7,9 +7,15 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests import second_try
+
 # How long an example takes says nothing on a machine that others use too.
 hypothesis.settings.register_profile("any-machine", deadline=None)
 hypothesis.settings.load_profile("any-machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    second_try.register(config)
 
 
 def pytest_sessionfinish() -> None:
