@@ -92,8 +92,7 @@ class BusyReport(threading.Thread):
                 client = None
             with suppress(Empty):
                 self._news.get(timeout=BEAT)
-        if client is not None:
-            self._leave(client)
+        self._leave(client)
 
     def _key(self, queue: str) -> str:
         return f"ebbtide:worker:{queue}:{self._reporter.worker}"
@@ -114,9 +113,10 @@ class BusyReport(threading.Thread):
                 pipe.sadd(f"ebbtide:workers:{queue}", self._reporter.worker)
             pipe.execute()
 
-    def _leave(self, client: Redis) -> None:
+    def _leave(self, client: Redis | None) -> None:
+        """None when the last beat failed: Redis may be back by now."""
         try:
-            with client.pipeline() as pipe:
+            with (client or self._connect()).pipeline() as pipe:
                 for queue in self._reporter.queues:
                     pipe.delete(self._key(queue))
                     pipe.srem(f"ebbtide:workers:{queue}", self._reporter.worker)

@@ -94,7 +94,8 @@ def test_told_to_stop_while_redis_is_away_a_worker_settles_its_job_first(scene: 
         assert worker.poll() is None
 
     worker.wait(40)
-    assert scene.read().in_flight == 0
+    # A report that could not be taken back counts until it expires.
+    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled", limit=40)
     assert len(scene.stage.turns(1)) == 1
 
 

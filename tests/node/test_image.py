@@ -3,8 +3,10 @@
 import json
 import re
 import stat
+import tomllib
 from collections.abc import Iterator
 from datetime import timedelta
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from control_plane.nodes.run import Failed
 from ebbtide.vocabulary.controller_config import RedisEndpoint, dump
 from tests.builders.control_plane import eventually
 from tests.builders.controllers import config
+from tests.paths import ROOT
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
 
@@ -72,6 +75,29 @@ def test_nobody_but_root_may_change_its_files(root: Path) -> None:
 
     assert {(status.st_uid, status.st_gid) for status in files} == {(0, 0)}
     assert not any(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID) for status in files)
+
+
+def test_a_scanner_finds_each_package_in_it_by_name_and_version(root: Path) -> None:
+    """The release's list of software (SBOM) is made by a scanner, which reads what is installed."""
+    locked = re.findall(r"(?m)^([a-z0-9-]+)==(\S+) \\$", (ROOT / "tools/locks/controller.txt").read_text())
+    found = [
+        distribution.metadata for distribution in metadata.distributions(path=[str(root / "app" / "dependencies")])
+    ]
+
+    assert {(_plain(each["Name"]), each["Version"]) for each in found} == set(locked)
+    assert "Package: libc6\n" in (root / "var/lib/dpkg/status").read_text()
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_it_says_what_it_is() -> None:
+    labels = building.settings_of("controller")["Labels"]
+    told = {name.removeprefix("org.opencontainers.image."): text for name, text in labels.items()}
+
+    assert told.keys() >= {"title", "description"}
+    assert told["licenses"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
 
 
 def test_nothing_of_this_machine_is_in_it(root: Path) -> None:

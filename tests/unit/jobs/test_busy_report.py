@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from redis import Redis
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
+from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.jobs import busy_report
 from ebbtide.jobs.busy_report import BusyReport, Reporter
 from tests.builders.redis import wait_until
@@ -72,6 +75,37 @@ def test_a_change_is_told_before_the_next_beat(client: Redis, report: Started, m
     wait_until(lambda: state(client) == b"busy", "the change")
     thread.stopping()
     wait_until(lambda: state(client) == b"stopping", "the stop")  # neither idle nor busy, whatever it does
+
+
+class Breaking(Redis):
+    broken = False
+    refused = 0
+
+    def pipeline(self, *arguments: Any, **more: Any) -> Any:
+        if self.broken:
+            self.refused += 1
+            raise RedisConnectionError
+        return super().pipeline(*arguments, **more)
+
+
+def test_it_takes_the_report_back_even_when_redis_was_away_at_the_last_beat(
+    client: Redis, server: EmbeddedRedis, report: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_report, "BEAT", 60.0)
+    with Breaking(host=server.host, port=server.port) as breaking:
+        clients = iter([breaking, client])
+        taken: list[Redis] = []
+        thread = report(lambda: False, connect=lambda: taken.append(next(clients)) or taken[-1])
+        wait_until(lambda: state(client) == b"idle", "the first beat")
+        breaking.broken = True
+        thread.changed()
+        wait_until(lambda: breaking.refused, "the beat that fails")
+        assert state(client) == b"idle"
+
+        thread.finish()
+
+    assert len(taken) == 2
+    assert not client.exists(KEY)
 
 
 def test_without_news_it_beats_by_itself(client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch) -> None:
