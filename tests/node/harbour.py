@@ -47,20 +47,23 @@ def settings(week: Mapping[str, str] = DAY, **changes: Any) -> StackSettings:
             "hub": {"category": "fixed", **_web()},
             "api": {"category": "flexible", "replicas": 2, **_web()},
         },
-        "ebbtide:workers": {
-            POOL: {
-                "source": {"kind": "rq", "queues": [POOL]},
-                "image": WORKER_TAG,
-                "max": 4,
-                "cpu": "50m",
-                "memory": "192Mi",
-                "longestJob": "10m",
-                "stabilizationWindow": "10s",
-            }
-        },
+        "ebbtide:workers": {POOL: pool(POOL)},
         **changes,
     }
     return parse_stack(config, stack="harbour", file="harbour.yaml")
+
+
+def pool(queue: str, **more: object) -> dict[str, object]:
+    return {
+        "source": {"kind": "rq", "queues": [queue]},
+        "image": WORKER_TAG,
+        "max": 4,
+        "cpu": "50m",
+        "memory": "192Mi",
+        "longestJob": "10m",
+        "stabilizationWindow": "10s",
+        **more,
+    }
 
 
 def _web() -> dict[str, Any]:
@@ -171,8 +174,8 @@ class Harbour:
     def enqueue(self, seconds: int, count: int = 1) -> list[Job]:
         return [self.enqueue_call("time.sleep", seconds) for _ in range(count)]
 
-    def enqueue_call(self, function: str, argument: int, retry: Retry | None = None) -> Job:
-        return Queue(POOL, connection=self.redis()).enqueue(function, argument, job_timeout=600, retry=retry)
+    def enqueue_call(self, function: str, argument: int, retry: Retry | None = None, queue: str = POOL) -> Job:
+        return Queue(queue, connection=self.redis()).enqueue(function, argument, job_timeout=600, retry=retry)
 
     def begun(self, *jobs: Job) -> bool:
         return all(job.get_status(refresh=True) in ("started", "finished", "failed") for job in jobs)
