@@ -3,11 +3,13 @@
 import json
 import subprocess
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from control_plane.nodes.cluster import RealCluster
 from control_plane.nodes.images.recipes import BASE_TAG, WORKER_TAG
 from redis import Redis
@@ -34,7 +36,11 @@ _T = TypeVar("_T")
 
 
 def settings(week: Mapping[str, str] = DAY, **changes: Any) -> StackSettings:
-    config = {
+    return parse_stack({**base_config(week), **changes}, stack="harbour", file="harbour.yaml")
+
+
+def base_config(week: Mapping[str, str] = DAY) -> dict[str, Any]:
+    return {
         "ebbtide:customer": "harbour",
         "ebbtide:businessHours": {"timezone": "UTC", "week": dict(week)},
         "ebbtide:cluster": {
@@ -48,9 +54,7 @@ def settings(week: Mapping[str, str] = DAY, **changes: Any) -> StackSettings:
             "api": {"category": "flexible", "replicas": 2, **_web()},
         },
         "ebbtide:workers": {POOL: pool(POOL)},
-        **changes,
     }
-    return parse_stack(config, stack="harbour", file="harbour.yaml")
 
 
 def pool(queue: str, **more: object) -> dict[str, object]:
@@ -107,6 +111,20 @@ class Harbour:
         write_directory(self._folder, output_files(record(of)))
         return self._folder / "kubernetes"
 
+    @contextmanager
+    def grown(self, into: StackSettings) -> Generator[None]:
+        """A larger stack in the place of the installed one, until the `with` ends."""
+        kubectl = self.cluster.plane.kubectl
+        installed = set(map(_identity, _objects(self.rendered(settings()))))
+        files = self.rendered(into)
+        more = [each for each in _objects(files) if _identity(each) not in installed]
+        kubectl("apply", "--server-side", "--validate=strict", "-f", str(files))
+        try:
+            yield
+        finally:
+            kubectl("delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(more))
+            kubectl("apply", "--server-side", "-f", str(self.rendered(settings())))
+
     def tell(self, week: Mapping[str, str]) -> None:
         """Other business hours, as an `up` would bring them: the controller reads the file that the kubelet swaps."""
         files = self.rendered(settings(week))
@@ -139,8 +157,8 @@ class Harbour:
     def workers(self) -> list[Json]:
         return self.pods(POOL, WORKER_NAMESPACE)
 
-    def ready(self, workload: str, count: int) -> bool:
-        pods = [pod for pod in self.pods(workload) if "deletionTimestamp" not in pod["metadata"]]
+    def ready(self, workload: str, count: int, namespace: str = NAMESPACE) -> bool:
+        pods = [pod for pod in self.pods(workload, namespace) if "deletionTimestamp" not in pod["metadata"]]
         return len(pods) == count and all(map(is_ready, pods))
 
     def leader(self) -> str:
@@ -202,6 +220,14 @@ class Harbour:
 
     def uncordon(self, node: str) -> None:
         self.cluster.plane.kubectl("uncordon", node)
+
+
+def _objects(files: Path) -> list[Json]:
+    return [each for file in sorted(files.iterdir()) for each in yaml.safe_load_all(file.read_text()) if each]
+
+
+def _identity(found: Json) -> tuple[str, str, str]:
+    return found["kind"], found["metadata"].get("namespace", ""), found["metadata"]["name"]
 
 
 def is_ready(pod: Json) -> bool:

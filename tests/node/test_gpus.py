@@ -23,7 +23,7 @@ SETS = {name: {"set": name} for name in ("fixed", "flexible", "gpu")}
 @pytest.fixture
 def with_gpus(harbour: Harbour) -> Iterator[Harbour]:
     """A node with two GPUs, and a pool whose workers want one each."""
-    cluster, kubectl = harbour.cluster, harbour.cluster.plane.kubectl
+    cluster = harbour.cluster
     cluster.boot(NODE, labels={"set": "gpu"}, taints=[f"{GPU_TAINT_KEY}={GPU_TAINT_VALUE}:NoSchedule"])
     sockets = cluster.folder_of(NODE) / "lib" / "kubelet" / "device-plugins"
     program = [sys.executable, "-m", "tests.node.device_plugin", str(sockets), str(GPUS)]
@@ -33,14 +33,10 @@ def with_gpus(harbour: Harbour) -> Iterator[Harbour]:
         "ebbtide:cluster": {"kind": "existing", "context": "real-nodes", "nodeSelectors": SETS},
         "ebbtide:workers": {POOL: pool(POOL), TRAIN: pool(TRAIN, gpu=1)},
     }
-    changed = settings(**changes)
-    told = kubectl("apply", "--server-side", "--output=name", "-f", str(harbour.rendered(changed)))
     try:
-        yield harbour
+        with harbour.grown(settings(**changes)):
+            yield harbour
     finally:
-        more = [name for name in told.split() if name not in harbour.accepted]
-        kubectl("delete", "--namespace", WORKER_NAMESPACE, "--wait=false", *more)
-        kubectl("apply", "--server-side", "-f", str(harbour.rendered(settings())))
         cluster.processes.stop("device-plugin")
         cluster.cut_power(NODE)
         harbour.api.delete(f"/api/v1/nodes/{NODE}")

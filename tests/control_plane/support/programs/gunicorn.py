@@ -22,7 +22,8 @@ exec(compile(WORDS.config.read_text(encoding="utf-8"), str(WORDS.config), "exec"
 GIVEN = {
     "app": WORDS.app,
     "workers": SETTINGS["workers"],
-    "files": sorted(path.name for path in WORDS.config.parent.iterdir()),
+    # A kubelet's mount also holds the links by which it swaps all files at once.
+    "files": sorted(path.name for path in WORDS.config.parent.iterdir() if not path.name.startswith("..")),
     "environment": dict(os.environ),
 }
 
