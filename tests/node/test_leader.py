@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -70,7 +70,7 @@ def apart(harbour: Harbour) -> Iterator[Json]:
 
 
 @contextmanager
-def cordoned(harbour: Harbour, node: str) -> Iterator[None]:
+def cordoned(harbour: Harbour, node: str) -> Generator[None]:
     harbour.cordon(node)
     try:
         yield
