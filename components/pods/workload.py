@@ -166,7 +166,8 @@ def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
 def _strategy(category: Category) -> "DeploymentStrategyArgsDict":
     """Flexible nodes can be bought for one pod more; fixed nodes are few and full, so there the old pod goes first.
 
-    That also keeps an orchestrator from running twice over.
+    Where there is room for both, the new one runs beside the old one for as long as that takes to stop: Deployments do
+    not count pods that end. An orchestrator that must never run twice is a StatefulSet.
     """
     surge, unavailable = (0, 1) if category is Category.FIXED else (1, 0)
     return {"type": "RollingUpdate", "rolling_update": {"max_surge": surge, "max_unavailable": unavailable}}

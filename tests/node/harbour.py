@@ -1,6 +1,7 @@
 """A small customer on real nodes: a fixed hub, a flexible service of two pods, RQ workers, Redis on a local volume."""
 
 import json
+import secrets
 import subprocess
 import urllib.request
 from collections.abc import Callable, Generator, Mapping
@@ -27,19 +28,28 @@ from tests.builders.control_plane import eventually
 
 POOL = "prep"
 PASSWORD = "harbour-of-the-tests"
-PATIENCE = 600.0  # seconds; nothing here is asserted to be quick
+PATIENCE = 100.0  # seconds; nothing here is asserted to be quick
 
 DAY = {"mon-sun": "00:00-24:00"}
 
 _SERVE = "trap 'exit 0' TERM; python -m http.server 8080 --directory /tmp & wait"
+_HOLD = "until [ -e /tmp/{name} ]; do sleep 0.2; done"
 _T = TypeVar("_T")
 
 
-def settings(week: Mapping[str, str] = DAY, **changes: Any) -> StackSettings:
-    return parse_stack({**base_config(week), **changes}, stack="harbour", file="harbour.yaml")
+_NO_CHANGES: Mapping[str, Mapping[str, Any]] = {}
 
 
-def base_config(week: Mapping[str, str] = DAY) -> dict[str, Any]:
+def settings(week: Mapping[str, str] = DAY, changes: Mapping[str, Mapping[str, Any]] = _NO_CHANGES) -> StackSettings:
+    return parsed(config(week, changes))
+
+
+def parsed(config: Mapping[str, object]) -> StackSettings:
+    return parse_stack(config, stack="harbour", file="harbour.yaml")
+
+
+def config(week: Mapping[str, str] = DAY, changes: Mapping[str, Mapping[str, Any]] = _NO_CHANGES) -> dict[str, Any]:
+    """`changes` by workload or pool."""
     return {
         "ebbtide:customer": "harbour",
         "ebbtide:businessHours": {"timezone": "UTC", "week": dict(week)},
@@ -50,10 +60,10 @@ def base_config(week: Mapping[str, str] = DAY) -> dict[str, Any]:
         },
         "ebbtide:controller": {"replicas": 2},
         "ebbtide:workloads": {
-            "hub": {"category": "fixed", **_web()},
-            "api": {"category": "flexible", "replicas": 2, **_web()},
+            "hub": {"category": "fixed", **_web(), **changes.get("hub", {})},
+            "api": {"category": "flexible", "replicas": 2, **_web(), **changes.get("api", {})},
         },
-        "ebbtide:workers": {POOL: pool(POOL)},
+        "ebbtide:workers": {POOL: pool(POOL, **changes.get(POOL, {}))},
     }
 
 
@@ -84,8 +94,9 @@ class Harbour:
     """The stack, and what its operator sees of it."""
 
     def __init__(self, cluster: RealCluster, folder: Path) -> None:
-        self.cluster, self._folder = cluster, folder
+        self.cluster, self.folder = cluster, folder
         self.accepted: tuple[str, ...] = ()
+        self._released: dict[str, Mapping[str, Any]] = {}
 
     @property
     def api(self) -> KubeApi:
@@ -95,7 +106,7 @@ class Harbour:
 
     def install(self) -> None:
         """As APPLY.md says, in its order."""
-        files = self.rendered(settings())
+        files = self.rendered()
         self.cluster.local_volume("redis", "n1")
         kubectl = self.cluster.plane.kubectl
         kubectl("apply", "--server-side", "-f", str(files / "10-namespaces.yaml"))
@@ -107,28 +118,33 @@ class Harbour:
         self.accepted = tuple(told.split())
         kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=0")
 
-    def rendered(self, of: StackSettings) -> Path:
-        write_directory(self._folder, output_files(record(of)))
-        return self._folder / "kubernetes"
+    def rendered(self, week: Mapping[str, str] = DAY, of: StackSettings | None = None) -> Path:
+        """What is installed, with these business hours; or another stack."""
+        write_directory(self.folder, output_files(record(of or settings(week, self._released))))
+        return self.folder / "kubernetes"
 
     @contextmanager
     def grown(self, into: StackSettings) -> Generator[None]:
         """A larger stack in the place of the installed one, until the `with` ends."""
         kubectl = self.cluster.plane.kubectl
-        installed = set(map(_identity, _objects(self.rendered(settings()))))
-        files = self.rendered(into)
+        installed = set(map(_identity, _objects(self.rendered()))))
+        files = self.rendered(of=into)
         more = [each for each in _objects(files) if _identity(each) not in installed]
         kubectl("apply", "--server-side", "--validate=strict", "-f", str(files))
         try:
             yield
         finally:
             kubectl("delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(more))
-            kubectl("apply", "--server-side", "-f", str(self.rendered(settings())))
+            kubectl("apply", "--server-side", "-f", str(self.rendered()))
 
     def tell(self, week: Mapping[str, str]) -> None:
         """Other business hours, as an `up` would bring them: the controller reads the file that the kubelet swaps."""
-        files = self.rendered(settings(week))
-        self.cluster.plane.kubectl("apply", "--server-side", "-f", str(files / "40-config.yaml"))
+        self.cluster.plane.kubectl("apply", "--server-side", "-f", str(self.rendered(week) / "40-config.yaml"))
+
+    def release(self, name: str, **changes: Any) -> None:
+        """Another image or environment of a workload or pool; later releases keep what earlier ones brought."""
+        self._released[name] = {**self._released.get(name, {}), **changes}
+        self.cluster.plane.kubectl("apply", "--server-side", "-f", str(self.rendered() / "60-workloads.yaml"))
 
     def make_day(self) -> None:
         self.tell(DAY)
@@ -149,6 +165,10 @@ class Harbour:
 
     def deployment(self, name: str, namespace: str = NAMESPACE) -> Json:
         return self.api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+
+    def pool(self) -> Json:
+        """Its `metadata.generation` counts every change of what is asked for, the number of workers included."""
+        return self.deployment(POOL, WORKER_NAMESPACE)
 
     def pods(self, workload: str, namespace: str = NAMESPACE) -> list[Json]:
         selector = f"{WORKLOAD}={workload}"
@@ -175,6 +195,16 @@ class Harbour:
     def pod(self, name: str, namespace: str = NAMESPACE) -> Json:
         return self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
 
+    def log(self, pod: Json) -> str:
+        """What its first container has said since it started last."""
+        metadata = pod["metadata"]
+        return self.cluster.plane.kubectl("logs", "--namespace", metadata["namespace"], metadata["name"])
+
+    def told_about(self, name: str, namespace: str) -> list[str]:
+        """The messages of the object's Events."""
+        path, about = f"/api/v1/namespaces/{namespace}/events", f"involvedObject.name={name}"
+        return [event["message"] for event in self.api.get(path, fieldSelector=about)["items"]]
+
     def run_in(self, pod: Json, *command: str) -> str:
         """What a command in the pod's first container prints."""
         metadata = pod["metadata"]
@@ -192,8 +222,29 @@ class Harbour:
     def enqueue(self, seconds: int, count: int = 1) -> list[Job]:
         return [self.enqueue_call("time.sleep", seconds) for _ in range(count)]
 
+<<<<<<< HEAD
     def enqueue_call(self, function: str, argument: int, retry: Retry | None = None, queue: str = POOL) -> Job:
         return Queue(queue, connection=self.redis()).enqueue(function, argument, job_timeout=600, retry=retry)
+=======
+    def enqueue_call(self, function: str, argument: object, retry: Retry | None = None, name: str = "") -> Job:
+        queue = Queue(POOL, connection=self.redis())
+        return queue.enqueue(function, argument, job_timeout=600, retry=retry, job_id=name or None)
+
+    def enqueue_held(self, count: int = 1) -> list[Job]:
+        """Jobs that last until `let_end`."""
+        names = [f"held-{secrets.token_hex(4)}" for _ in range(count)]
+        return [
+            self.enqueue_call("subprocess.check_call", ("sh", "-c", _HOLD.format(name=name)), name=name)
+            for name in names
+        ]
+
+    def let_end(self, *jobs: Job) -> None:
+        """Says it in every worker's pod, so Redis is not needed."""
+        self.wait(lambda: all(pod["status"]["phase"] != "Pending" for pod in self.workers()), "the workers to run")
+        for pod in self.workers():
+            if pod["status"]["phase"] == "Running":
+                self.run_in(pod, "touch", *(f"/tmp/{job.id}" for job in jobs))
+>>>>>>> faults
 
     def begun(self, *jobs: Job) -> bool:
         return all(job.get_status(refresh=True) in ("started", "finished", "failed") for job in jobs)
@@ -217,6 +268,9 @@ class Harbour:
         except subprocess.CalledProcessError as error:
             return subprocess.CompletedProcess(command, error.returncode, error.stdout, error.stderr)
         return subprocess.CompletedProcess(command, 0, told, "")
+
+    def cordon(self, node: str) -> None:
+        self.cluster.plane.kubectl("cordon", node)
 
     def uncordon(self, node: str) -> None:
         self.cluster.plane.kubectl("uncordon", node)

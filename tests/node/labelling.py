@@ -14,7 +14,7 @@ from control_plane.nodes.images.recipes import BASE_TAG
 from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.settings.file.contents import files_in
 from tests.builders.example import FOLDER, STACK_FILE
-from tests.node.harbour import base_config
+from tests.node.harbour import config
 from tests.paths import ROOT
 
 RENAMED = {"api": "labels-api", "hub": "notebooks"}
@@ -72,18 +72,18 @@ _PLAIN = f"{_SERVER}\nserve(8200, lambda: os.environ['DATABASE_PASSWORD'])\n"
 def platform() -> StackSettings:
     """The stack that is installed, with the example's workloads and its job."""
     example = yaml.safe_load(STACK_FILE.read_text(encoding="utf-8"))["config"]
-    base = base_config()
+    base = config()
     theirs = {
         RENAMED.get(name, name): _workload(name, deepcopy(given))
         for name, given in example["ebbtide:workloads"].items()
     }
-    config = {
+    grown = {
         **base,
         "ebbtide:workloads": {**base["ebbtide:workloads"], **theirs},
         "ebbtide:jobs": {name: _job(deepcopy(given)) for name, given in example["ebbtide:jobs"].items()},
         **{key: example[key] for key in ("ebbtide:secrets", "ebbtide:digestKey")},
     }
-    return parse_stack(config, stack="harbour", file=str(STACK_FILE), beside=files_in(FOLDER))
+    return parse_stack(grown, stack="harbour", file=str(STACK_FILE), beside=files_in(FOLDER))
 
 
 def _workload(name: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from controllers.adapters.kube_api import Json
 from ebbtide.labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, WORKER_NAMESPACE
 from tests.node.device_plugin import RESOURCE, VISIBLE
-from tests.node.harbour import POOL, Harbour, is_ready, pool, settings
+from tests.node.harbour import POOL, Harbour, config, is_ready, parsed, pool
 from tests.paths import ROOT
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
@@ -34,7 +34,7 @@ def with_gpus(harbour: Harbour) -> Iterator[Harbour]:
         "ebbtide:workers": {POOL: pool(POOL), TRAIN: pool(TRAIN, gpu=1)},
     }
     try:
-        with harbour.grown(settings(**changes)):
+        with harbour.grown(parsed({**config(), **changes})):
             yield harbour
     finally:
         cluster.processes.stop("device-plugin")

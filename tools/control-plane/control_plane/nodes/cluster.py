@@ -18,7 +18,7 @@ from typing import Self
 from control_plane.nodes import cgroups, files, leftovers, network
 from control_plane.nodes.host import missing, one_line
 from control_plane.nodes.images import building, store
-from control_plane.nodes.run import Failed
+from control_plane.nodes.run import Failed, run
 from control_plane.plane.binaries import WITH_NODES, binaries
 from control_plane.plane.driver import ControlPlane
 from control_plane.plane.mode import Mode, real_nodes
@@ -28,6 +28,7 @@ from controllers.adapters.kube_api import ApiError, Json
 NAMES = ("n1", "n2", "n3", "n4")
 _PROXY = "system:kube-proxy"
 _HERE = Path(__file__).parent
+_ASK = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode())"
 _TICK = 0.1
 _PATIENCE = 300.0  # seconds; a machine that others use too starts slowly
 
@@ -103,6 +104,18 @@ class RealCluster:
         self.processes.kill(name)
         cgroups.end(node.cgroup)
         network.disconnect(node.number)
+
+    def cut_off(self, name: str) -> None:
+        """Everything on the node goes on, and nothing gets in or out until `join`."""
+        network.unplug(self._nodes[name].number)
+
+    def join(self, name: str) -> None:
+        network.plug_in(self._nodes[name].number)
+
+    def ask_from(self, name: str, url: str) -> str:
+        """A page as the node itself sees it, cut off or not."""
+        inside = ["nsenter", f"--net=/proc/{self.processes.pid(name)}/ns/net"]
+        return run([*inside, sys.executable, "-S", "-E", "-c", _ASK, url])
 
     def wait_until_ready(self, *names: str) -> None:
         for name in names:

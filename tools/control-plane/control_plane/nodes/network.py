@@ -43,21 +43,33 @@ def entered() -> Generator[None]:
 
 def connect(number: int, pid: int) -> None:
     """A cable from the bridge to `eth0` in the process' namespace, which the node itself sets up."""
-    cable = f"node{number}"
+    cable = _cable(number)
     run(["ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid)])
     run(["ip", "link", "set", cable, "master", _BRIDGE, "up"])
     run(["ip", "route", "replace", pods_of(number), "via", address(number)])
 
 
+def unplug(number: int) -> None:
+    run(["ip", "link", "set", _cable(number), "down"])
+
+
+def plug_in(number: int) -> None:
+    run(["ip", "link", "set", _cable(number), "up"])
+
+
 def disconnect(number: int) -> None:
     """The kernel takes a cable with the namespace at its other end, but some time later."""
     with suppress(Failed):
-        run(["ip", "link", "delete", f"node{number}"])
+        run(["ip", "link", "delete", _cable(number)])
 
 
 def is_own(pid: int) -> bool:
     """Whether the process is in another network namespace than we are."""
     return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/thread-self/ns/net").readlink()
+
+
+def _cable(number: int) -> str:
+    return f"node{number}"
 
 
 def _lay_out() -> None:
