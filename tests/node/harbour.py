@@ -127,7 +127,7 @@ class Harbour:
     def grown(self, into: StackSettings) -> Generator[None]:
         """A larger stack in the place of the installed one, until the `with` ends."""
         kubectl = self.cluster.plane.kubectl
-        installed = set(map(_identity, _objects(self.rendered()))))
+        installed = set(map(_identity, _objects(self.rendered())))
         files = self.rendered(of=into)
         more = [each for each in _objects(files) if _identity(each) not in installed]
         kubectl("apply", "--server-side", "--validate=strict", "-f", str(files))
@@ -222,13 +222,11 @@ class Harbour:
     def enqueue(self, seconds: int, count: int = 1) -> list[Job]:
         return [self.enqueue_call("time.sleep", seconds) for _ in range(count)]
 
-<<<<<<< HEAD
-    def enqueue_call(self, function: str, argument: int, retry: Retry | None = None, queue: str = POOL) -> Job:
-        return Queue(queue, connection=self.redis()).enqueue(function, argument, job_timeout=600, retry=retry)
-=======
-    def enqueue_call(self, function: str, argument: object, retry: Retry | None = None, name: str = "") -> Job:
-        queue = Queue(POOL, connection=self.redis())
-        return queue.enqueue(function, argument, job_timeout=600, retry=retry, job_id=name or None)
+    def enqueue_call(
+        self, function: str, argument: object, retry: Retry | None = None, *, name: str = "", queue: str = POOL
+    ) -> Job:
+        whole = Queue(queue, connection=self.redis())
+        return whole.enqueue(function, argument, job_timeout=600, retry=retry, job_id=name or None)
 
     def enqueue_held(self, count: int = 1) -> list[Job]:
         """Jobs that last until `let_end`."""
@@ -244,7 +242,6 @@ class Harbour:
         for pod in self.workers():
             if pod["status"]["phase"] == "Running":
                 self.run_in(pod, "touch", *(f"/tmp/{job.id}" for job in jobs))
->>>>>>> faults
 
     def begun(self, *jobs: Job) -> bool:
         return all(job.get_status(refresh=True) in ("started", "finished", "failed") for job in jobs)
