@@ -79,9 +79,8 @@ def test_a_new_release_of_a_pool_lets_a_busy_worker_end_its_job(harbour: Harbour
     name = busy["metadata"]["name"]
 
     harbour.release(POOL, env={"RELEASE": "2"})
-    harbour.wait(
-        lambda: "deletionTimestamp" in harbour.pod(name, WORKER_NAMESPACE)["metadata"], "the busy one's notice"
-    )
+    harbour.wait(lambda: "warm shut down requested" in harbour.log(busy).lower(), "the busy one to be told to stop")
+    told = harbour.pod(name, WORKER_NAMESPACE)["metadata"]
     (next_one,) = harbour.enqueue(1)
     harbour.wait(lambda: harbour.done(next_one), "a job to be done by the new release")
     meanwhile = job.get_status(refresh=True)
