@@ -67,9 +67,9 @@ test-long-control-plane: setup ## the big counts on the real control plane (EBBT
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "long and control_plane"
 
-playground: setup ## a customer's night in five minutes, on a real control plane of this machine: needs Go
-	@$(BIN)/python tools/control-plane/build.py
-	@$(BIN)/python -m control_plane.playground
+playground: setup ## a customer's night in five minutes, on a real control plane: needs Go (NODES=real: on real nodes)
+	@$(BIN)/python tools/control-plane/build.py $(if $(filter real,$(NODES)),--nodes)
+	@$(BIN)/python -m $(if $(filter real,$(NODES)),tests.node,control_plane.playground)
 
 check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .
