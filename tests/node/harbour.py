@@ -85,6 +85,7 @@ class Harbour:
     def __init__(self, cluster: RealCluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
         self.accepted: tuple[str, ...] = ()
+        self._held: list[Job] = []
         self._released: dict[str, Mapping[str, Any]] = {}
 
     @property
@@ -203,10 +204,16 @@ class Harbour:
     def enqueue_held(self, count: int = 1) -> list[Job]:
         """Jobs that last until `let_end`."""
         names = [f"held-{secrets.token_hex(4)}" for _ in range(count)]
-        return [
-            self.enqueue_call("subprocess.check_call", ("sh", "-c", _HOLD.format(name=name)), name=name)
-            for name in names
-        ]
+        commands = {name: ("sh", "-c", _HOLD.format(name=name)) for name in names}
+        jobs = [self.enqueue_call("subprocess.check_call", command, name=name) for name, command in commands.items()]
+        self._held += jobs
+        return jobs
+
+    def let_all_end(self) -> None:
+        """What a test that failed has left too."""
+        if self._held:
+            self.let_end(*self._held)
+            self._held = []
 
     def let_end(self, *jobs: Job) -> None:
         """Says it in every worker's pod, so Redis is not needed."""
@@ -257,4 +264,5 @@ def settle(harbour: Harbour) -> None:
     for workload, count in (("ebbtide-redis", 1), (CONTROLLER, 2), ("hub", 1), ("api", 2)):
         harbour.wait(lambda workload=workload, count=count: harbour.ready(workload, count), f"{workload} to be ready")
     harbour.make_day()
+    harbour.let_all_end()
     harbour.wait(lambda: not harbour.workers(), "no worker to be left")
