@@ -83,7 +83,7 @@ class Harbour:
     """The stack, and what its operator sees of it."""
 
     def __init__(self, cluster: RealCluster, folder: Path) -> None:
-        self.cluster, self.folder = cluster, folder
+        self.cluster, self._folder = cluster, folder
         self.accepted: tuple[str, ...] = ()
         self._held: list[Job] = []
         self._released: dict[str, Mapping[str, Any]] = {}
@@ -109,8 +109,8 @@ class Harbour:
         kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=0")
 
     def rendered(self, week: Mapping[str, str] = DAY) -> Path:
-        write_directory(self.folder, output_files(record(settings(week, self._released))))
-        return self.folder / "kubernetes"
+        write_directory(self._folder, output_files(record(settings(week, self._released))))
+        return self._folder / "kubernetes"
 
     def tell(self, week: Mapping[str, str]) -> None:
         """Other business hours, as an `up` would bring them: the controller reads the file that the kubelet swaps."""
