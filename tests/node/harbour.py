@@ -28,7 +28,7 @@ from tests.builders.control_plane import eventually
 
 POOL = "prep"
 PASSWORD = "harbour-of-the-tests"
-PATIENCE = 60.0  # seconds; nothing here is asserted to be quick
+PATIENCE = 600.0  # seconds; nothing here is asserted to be quick
 
 DAY = {"mon-sun": "00:00-24:00"}
 
@@ -94,8 +94,9 @@ class Harbour:
     """The stack, and what its operator sees of it."""
 
     def __init__(self, cluster: RealCluster, folder: Path) -> None:
-        self.cluster, self.folder = cluster, folder
+        self.cluster, self._folder = cluster, folder
         self.accepted: tuple[str, ...] = ()
+        self._held: list[Job] = []
         self._released: dict[str, Mapping[str, Any]] = {}
 
     @property
@@ -120,8 +121,8 @@ class Harbour:
 
     def rendered(self, week: Mapping[str, str] = DAY, of: StackSettings | None = None) -> Path:
         """What is installed, with these business hours; or another stack."""
-        write_directory(self.folder, output_files(record(of or settings(week, self._released))))
-        return self.folder / "kubernetes"
+        write_directory(self._folder, output_files(record(of or settings(week, self._released))))
+        return self._folder / "kubernetes"
 
     @contextmanager
     def grown(self, into: StackSettings) -> Generator[None]:
@@ -231,10 +232,16 @@ class Harbour:
     def enqueue_held(self, count: int = 1) -> list[Job]:
         """Jobs that last until `let_end`."""
         names = [f"held-{secrets.token_hex(4)}" for _ in range(count)]
-        return [
-            self.enqueue_call("subprocess.check_call", ("sh", "-c", _HOLD.format(name=name)), name=name)
-            for name in names
-        ]
+        commands = {name: ("sh", "-c", _HOLD.format(name=name)) for name in names}
+        jobs = [self.enqueue_call("subprocess.check_call", command, name=name) for name, command in commands.items()]
+        self._held += jobs
+        return jobs
+
+    def let_all_end(self) -> None:
+        """What a test that failed has left too."""
+        if self._held:
+            self.let_end(*self._held)
+            self._held = []
 
     def let_end(self, *jobs: Job) -> None:
         """Says it in every worker's pod, so Redis is not needed."""
@@ -293,4 +300,5 @@ def settle(harbour: Harbour) -> None:
     for workload, count in (("ebbtide-redis", 1), (CONTROLLER, 2), ("hub", 1), ("api", 2)):
         harbour.wait(lambda workload=workload, count=count: harbour.ready(workload, count), f"{workload} to be ready")
     harbour.make_day()
+    harbour.let_all_end()
     harbour.wait(lambda: not harbour.workers(), "no worker to be left")

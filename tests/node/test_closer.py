@@ -5,6 +5,7 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +18,12 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
 GUARD = timedelta(minutes=15)  # the default: so long before the opening the window ends
 
 
-def test_the_closer_closes_by_its_schedule_what_a_dead_controller_left_open(harbour: Harbour) -> None:
+def test_the_closer_closes_by_its_schedule_what_a_dead_controller_left_open(harbour: Harbour, tmp_path: Path) -> None:
     harbour.make_night()
     with no_controller(harbour):
         left = harbour.budget("api")["spec"]["maxUnavailable"]
         end = next_minute(datetime.now(UTC) + timedelta(seconds=5))
-        with window_until(harbour, end):
+        with window_until(harbour, end, tmp_path / "cron.yaml"):
             harbour.wait(lambda: harbour.budget("api")["spec"]["maxUnavailable"] == 0, "the budget to be closed")
             harbour.wait(lambda: harbour.budget("api")["status"]["disruptionsAllowed"] == 0, "its status to follow")
             jobs = harbour.wait(lambda: closed_by(harbour), "the closer to be done")
@@ -53,19 +54,19 @@ def no_controller(harbour: Harbour) -> Generator[None]:
 
 
 @contextmanager
-def window_until(harbour: Harbour, end: datetime) -> Generator[None]:
+def window_until(harbour: Harbour, end: datetime, file: Path) -> Generator[None]:
     """Business hours that begin after the guard, with their CronJob."""
     opening = end + GUARD
     week = {opening.strftime("%a").lower(): f"{opening:%H:%M}-24:00"}
     harbour.tell(week)
     every = (harbour.rendered(week) / "60-workloads.yaml").read_text().split("\n---\n")
     (cron,) = (document for document in every if "\nkind: CronJob\n" in document)
-    (harbour.folder / "closer.yaml").write_text(cron)
-    harbour.cluster.plane.kubectl("apply", "--server-side", "-f", str(harbour.folder / "closer.yaml"))
+    file.write_text(cron)
+    harbour.cluster.plane.kubectl("apply", "--server-side", "-f", str(file))
     try:
         yield
     finally:
-        harbour.cluster.plane.kubectl("delete", "-f", str(harbour.folder / "closer.yaml"))
+        harbour.cluster.plane.kubectl("delete", "-f", str(file))
 
 
 def next_minute(now: datetime) -> datetime:

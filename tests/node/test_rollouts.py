@@ -39,7 +39,7 @@ def test_a_new_release_of_a_service_leaves_no_request_without_answer(
 
     def rolled_out() -> bool:
         nonlocal fewest
-        fewest = min(fewest, sum(map(is_ready, harbour.pods("api"))))
+        fewest = min(fewest, sum(is_ready(pod) for pod in staying(harbour.pods("api"))))
         budgets.add(harbour.budget("api")["spec"].get("maxUnavailable", 0))
         return not before & uids(harbour.pods("api")) and harbour.ready("api", 2)
 
@@ -64,7 +64,7 @@ def test_the_new_pod_of_a_fixed_workload_comes_once_the_old_one_has_been_told_to
     def rolled_out() -> bool:
         nonlocal most
         pods = harbour.pods("hub")
-        most = max(most, sum("deletionTimestamp" not in pod["metadata"] for pod in pods))
+        most = max(most, len(staying(pods)))
         return old["metadata"]["uid"] not in uids(pods) and harbour.ready("hub", 1)
 
     harbour.release("hub", env={"RELEASE": "2"})
@@ -91,6 +91,10 @@ def test_a_new_release_of_a_pool_lets_a_busy_worker_end_its_job(harbour: Harbour
     assert told["deletionGracePeriodSeconds"] > LONGEST_JOB
     assert meanwhile == "started"
     assert len(job.results()) == 1
+
+
+def staying(pods: list[Json]) -> list[Json]:
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def uids(pods: list[Json]) -> set[str]:
