@@ -33,6 +33,12 @@ class _LeaveOut:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in self._passed])
         items[:] = [item for item in items if item.nodeid not in self._passed]
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """A tier of several runs of pytest goes on to the next one."""
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._passed:
+            session.exitstatus = pytest.ExitCode.OK
+
 
 class _Remember:
     def __init__(self, file: Path) -> None:

@@ -81,11 +81,12 @@ def test_a_second_try_that_fails_is_red(folder: Path) -> None:
     assert run(folder, "-n", "0", late=True, **{READ: "first"}) == 1
 
 
-def test_a_second_try_with_nothing_to_run_is_red(folder: Path) -> None:
-    """Then the first try failed of something that is not a test."""
-    assert run(folder, "-n", "0", late=False, **{WRITTEN: "first"}) == 0
+@pytest.mark.parametrize("options", [("-n", "0"), ("-n", "2")], ids=["serial", "xdist"])
+def test_a_run_of_a_tier_that_has_passed_already_stops_no_second_try(folder: Path, options: tuple[str, ...]) -> None:
+    assert run(folder, *options, late=False, **{WRITTEN: "first"}) == 0
 
-    assert run(folder, "-n", "0", late=False, **{READ: "first"}) == 5
+    assert run(folder, *options, late=False, **{WRITTEN: "second", READ: "first"}) == 0
+    assert not (folder / "second").exists()
 
 
 def test_without_a_first_list_everything_runs(folder: Path) -> None:

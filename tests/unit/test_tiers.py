@@ -229,6 +229,13 @@ def test_a_tier_that_fails_twice_ends_the_run(tree: Path) -> None:
     assert done.stderr.splitlines()[-1] == "=== redis, what did not pass, once more FAILED"
 
 
+def test_a_tier_that_fails_of_something_that_is_no_test_ends_the_run(tree: Path) -> None:
+    done, asked = run(tree, ["redis"], FAILING_FIRST="1")
+
+    assert (done.returncode, asked[1:]) == (1, ["make test-redis"] * 2)
+    assert done.stderr.splitlines()[-1] == "=== redis FAILED: each of its tests has passed, and it has not"
+
+
 def test_a_tier_that_passes_at_once_has_no_second_try(tree: Path) -> None:
     done, asked = run(tree, ["redis"], PASSES="tests/a.py::test_late")
 
