@@ -1,0 +1,55 @@
+"""moto as a process of its own environment, on a free port of the loopback interface."""
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Self
+
+from ebbtide.recording.answers import ACCOUNT
+from tests.aws.support.provider import NOBODY
+from tests.paths import ROOT
+
+PYTHON = ROOT / ".venvs" / "aws" / "bin" / "python"
+_SERVICES = ("autoscaling", "dlm", "ec2", "eks", "elasticache", "iam", "kms", "logs", "sts")
+
+
+class Imitation:
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="ebbtide-")
+        self._requests = Path(self._folder.name) / "requests"
+        environment = {
+            "PATH": os.defpath,
+            "MOTO_ACCOUNT_ID": ACCOUNT,
+            "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
+        }
+        with (Path(self._folder.name) / "log").open("w") as log:
+            self._process = subprocess.Popen(
+                [PYTHON, ROOT / "tests" / "aws" / "imitation", self._requests],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._folder.cleanup()
+
+    def log(self) -> str:
+        return (Path(self._folder.name) / "log").read_text(encoding="utf-8")
+
+    def config(self, region: str) -> dict[str, Any]:
+        """The provider's configuration that leads it here."""
+        return {**NOBODY, "region": region, "endpoints": dict.fromkeys(_SERVICES, self.url)}
+
+    def requests(self) -> list[dict[str, Any]]:
+        lines = self._requests.read_text(encoding="utf-8").splitlines() if self._requests.exists() else []
+        return [json.loads(line) for line in lines]
