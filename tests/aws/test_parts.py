@@ -142,10 +142,10 @@ def test_what_terraform_would_refuse_is_found_on_the_way(inputs: dict[str, Any],
     assert complaints() == []
 
 
-def test_a_plan_marks_what_the_provider_will_compute() -> None:
+def test_of_a_new_resource_what_is_set_is_proposed_and_nothing_else() -> None:
     planned = proposed(config(), GROUP)
 
-    assert planned["arn"] is UNKNOWN
+    assert planned["arn"] is None
     assert planned["labels"] is None
     assert planned["scaling_config"] == [{"min_size": 1}]
 

@@ -1,60 +1,83 @@
 """The imitation of AWS as a program: moto, what it lacks, and a record of every request. It says its port and serves.
 
-It runs in the environment of tools/locks/aws.txt, which the project's own lacks, so nothing is imported from there.
+It runs in the environment of tools/locks/aws.txt, which has nothing of the project, and the project has nothing of it.
 """
 
 import base64
 import io
 import json
+import os
+import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from tests.aws.imitation.eks import Eks
+from tests.aws.imitation.rest import Answer, Failed, Request, failed_as_json, request_of
 
-class Recorder:
-    """In front of moto: writes each request down as one line, and answers what moto does not know."""
+_SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/")  # the region and the service that a request is signed for
 
-    def __init__(self, behind: Callable[..., Iterable[bytes]], file: Path) -> None:
+
+class Front:
+    """In front of moto: writes each request down as one line, and answers for services that moto lacks."""
+
+    def __init__(self, behind: Callable[..., Iterable[bytes]], file: Path, account: str) -> None:
         self._behind = behind
         self._file = file
         self._lock = Lock()
+        self._own: dict[str, Callable[[Request], Answer]] = {"eks": Eks(account).answer}
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
-        said: list[str] = []
+        uri = environ.get("REQUEST_URI") or environ["PATH_INFO"]
+        region, service = _scope(environ.get("HTTP_AUTHORIZATION", ""))
+        self._write(environ, uri, service, body)
+        if service not in self._own:
+            return self._behind(environ, start_response)
+        with self._lock:
+            answer = _answered(self._own[service], request_of(environ["REQUEST_METHOD"], uri, region, body))
+        headers = [("Content-Type", answer.kind), ("Content-Length", str(len(answer.body)))]
+        start_response(answer.status, [*headers, *([("X-Amzn-ErrorType", answer.error)] if answer.error else [])])
+        return [answer.body]
 
-        def started(status: str, *rest: Any) -> Any:
-            said.append(status)
-            return start_response(status, *rest)
-
-        answer = self._behind(environ, started)
-        self._write(environ, body, said)
-        return answer
-
-    def _write(self, environ: dict[str, Any], body: bytes, said: list[str]) -> None:
+    def _write(self, environ: dict[str, Any], uri: str, service: str, body: bytes) -> None:
         line = {
             "method": environ["REQUEST_METHOD"],
-            "path": environ.get("REQUEST_URI", environ["PATH_INFO"]),
-            "authorization": environ.get("HTTP_AUTHORIZATION", ""),
+            "uri": uri,
+            "service": service,
             "target": environ.get("HTTP_X_AMZ_TARGET", ""),
             "body": base64.b64encode(body).decode(),
-            "status": said[0] if said else "",
         }
         with self._lock, self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 
+def _scope(authorization: str) -> tuple[str, str]:
+    found = _SCOPE.search(authorization)
+    return (found[1], found[2]) if found else ("", "")
+
+
+def _answered(service: Callable[[Request], Answer], request: Request) -> Answer:
+    try:
+        return service(request)
+    except Failed as failed:
+        return failed_as_json(failed)
+    except Exception as error:  # a fault of ours, or of moto's behind: a client would ask again for minutes
+        traceback.print_exc()
+        return failed_as_json(Failed("InvalidRequestException", repr(error)))
+
+
 def main(file: str) -> None:
-    moto: Any = import_module("moto.moto_server.werkzeug_app")
+    app: Any = import_module("moto.moto_server.werkzeug_app")
     serving: Any = import_module("werkzeug.serving")
-    behind = moto.DomainDispatcherApplication(moto.create_backend_app)
-    server = serving.make_server(
-        "127.0.0.1", 0, Recorder(behind, Path(file)), threaded=True, request_handler=moto.MotoRequestHandler
-    )
+    behind = app.DomainDispatcherApplication(app.create_backend_app)
+    front = Front(behind, Path(file), os.environ["MOTO_ACCOUNT_ID"])
+    server = serving.make_server("127.0.0.1", 0, front, threaded=True, request_handler=app.MotoRequestHandler)
     print(server.server_port, flush=True)
     server.serve_forever()
 

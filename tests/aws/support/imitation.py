@@ -26,7 +26,8 @@ class Imitation:
         }
         with (Path(self._folder.name) / "log").open("w") as log:
             self._process = subprocess.Popen(
-                [PYTHON, ROOT / "tests" / "aws" / "imitation", self._requests],
+                [PYTHON, "-m", "tests.aws.imitation", self._requests],
+                cwd=ROOT,
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -48,7 +49,7 @@ class Imitation:
 
     def config(self, region: str) -> dict[str, Any]:
         """The provider's configuration that leads it here."""
-        return {**NOBODY, "region": region, "endpoints": dict.fromkeys(_SERVICES, self.url)}
+        return {**NOBODY, "region": region, "max_retries": 1, "endpoints": dict.fromkeys(_SERVICES, self.url)}
 
     def requests(self) -> list[dict[str, Any]]:
         lines = self._requests.read_text(encoding="utf-8").splitlines() if self._requests.exists() else []

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tests.aws.support.messagepack import UNKNOWN
-
 _SINGLE = {1, 5}  # nesting: one object, or a group
 _MAP = 4
 
@@ -60,10 +58,10 @@ def empty(block: Block) -> dict[str, Any]:
 
 
 def proposed(config: Mapping[str, Any], block: Block, prior: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What Terraform proposes: what is set, and for what is computed the value so far, or a mark if it is to be made."""
+    """What Terraform proposes: what is set, and the value so far of what the provider computes."""
     state: dict[str, Any] = {}
     for name, about in block.attributes.items():
-        so_far = prior[name] if prior else UNKNOWN
+        so_far = prior[name] if prior else None
         state[name] = so_far if config[name] is None and about.computed else config[name]
     for name, about in block.blocks.items():
         given, before = config[name], prior[name] if prior else None
