@@ -16,7 +16,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from tests.aws.imitation.dlm import Dlm
 from tests.aws.imitation.eks import Eks
+from tests.aws.imitation.elasticache import ElastiCache
+from tests.aws.imitation.mend import mend
 from tests.aws.imitation.rest import Answer, Failed, Request, failed_as_json, request_of
 
 _SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/")  # the region and the service that a request is signed for
@@ -29,7 +32,9 @@ class Front:
         self._behind = behind
         self._file = file
         self._lock = Lock()
-        self._own: dict[str, Callable[[Request], Answer]] = {"eks": Eks(account).answer}
+        self._account = account
+        self._own: dict[str, Callable[[Request], Answer]] = {"eks": Eks(account).answer, "dlm": Dlm(account).answer}
+        self._caches = ElastiCache(account)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -37,10 +42,15 @@ class Front:
         uri = environ.get("REQUEST_URI") or environ["PATH_INFO"]
         region, service = _scope(environ.get("HTTP_AUTHORIZATION", ""))
         self._write(environ, uri, service, body)
-        if service not in self._own:
-            return self._behind(environ, start_response)
         with self._lock:
-            answer = _answered(self._own[service], request_of(environ["REQUEST_METHOD"], uri, region, body))
+            if service in self._own:
+                answer = _answered(self._own[service], request_of(environ["REQUEST_METHOD"], uri, region, body))
+            else:
+                answer = self._caches.answer(region, body) if service == "elasticache" else None
+        if answer is None:
+            said = self._behind(environ, start_response)
+            mend(service, self._account, region, body)
+            return said
         headers = [("Content-Type", answer.kind), ("Content-Length", str(len(answer.body)))]
         start_response(answer.status, [*headers, *([("X-Amzn-ErrorType", answer.error)] if answer.error else [])])
         return [answer.body]
