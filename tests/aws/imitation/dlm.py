@@ -16,6 +16,8 @@ class Dlm:
         match request.method, request.parts:
             case "POST", ("policies",):
                 return as_json({"PolicyId": self._make(request)})
+            case "GET", ("policies",):
+                return as_json({"Policies": [{"PolicyId": name} for name in self._policies]})
             case "GET", ("policies", name) if name in self._policies:
                 return as_json({"Policy": self._policies[name]})
             case "DELETE", ("policies", name) if name in self._policies:
@@ -25,12 +27,9 @@ class Dlm:
                 raise missing(f"policy {name}")
             case "GET", ("tags", arn):
                 found = (each["Tags"] for each in self._policies.values() if each["PolicyArn"] == arn)
-                return as_json({"Tags": next(found, {})})
+                return as_json({"Tags": next(found, dict[str, str]())})
             case _:
                 raise Failed("InvalidRequestException", f"{request.method} {request.parts} is not imitated")
-
-    def left(self) -> list[str]:
-        return list(self._policies)
 
     def _make(self, request: Request) -> str:
         name = f"policy-{next(self._numbers):017}"

@@ -33,6 +33,8 @@ class Eks:
         match request.method, request.parts:
             case "POST", ("clusters",):
                 return as_json({"cluster": self._make_cluster(request)})
+            case "GET", ("clusters",):
+                return as_json({"clusters": list(self._clusters)})
             case "GET", ("clusters", name):
                 return as_json({"cluster": self._cluster(name)})
             case "DELETE", ("clusters", name):
@@ -61,7 +63,7 @@ class Eks:
         network = given["resourcesVpcConfig"]
         vpc = ec2.get_subnet(network["subnetIds"][0]).vpc_id
         group = ec2.create_security_group(f"eks-cluster-sg-{name}", "EKS created security group", vpc)
-        network = {"securityGroupIds": [], **network, "clusterSecurityGroupId": group.id, "vpcId": vpc}
+        network = {"securityGroupIds": list[str](), **network, "clusterSecurityGroupId": group.id, "vpcId": vpc}
         service = {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4", "elasticLoadBalancing": {"enabled": False}}
         self._clusters[name] = {
             **given,
@@ -100,7 +102,7 @@ class Eks:
         names = self._parts.setdefault((cluster["name"], kind), {})
         if made[key] in names:
             raise Failed("ResourceInUseException", f"{made[key]} exists in {cluster['name']}", "409 Conflict")
-        made["createdAt"] = made["modifiedAt"] = now()
+        made |= {"createdAt": now(), "modifiedAt": now()}
         made[arn] = f"arn:aws:eks:{request.region}:{self._account}:{key}/{cluster['name']}/{made[key]}"
         if kind in ("node-groups", "addons"):
             made |= {"status": "ACTIVE", "health": {"issues": []}}
@@ -120,7 +122,22 @@ class Eks:
         template = {"LaunchTemplateId": made["launchTemplate"]["id"], "Version": "$Latest"}
         subnet = _backend("ec2", self._account, region).get_subnet(made["subnets"][0])
         scaling.create_auto_scaling_group(
-            name, [], 0, made["scalingConfig"]["maxSize"], 0, "", template, subnet.id, None, None, "EC2", [], [], "", [], []
+            name,
+            [],
+            0,
+            made["scalingConfig"]["maxSize"],
+            0,
+            "",
+            template,
+            subnet.id,
+            None,
+            None,
+            "EC2",
+            [],
+            [],
+            "",
+            [],
+            [],
         )
         return {
             "capacityType": made.get("capacityType", "ON_DEMAND"),
@@ -155,7 +172,7 @@ class Eks:
         policies = self._policies.setdefault((cluster, principal), {})
         said = {"clusterName": cluster, "principalArn": principal}
         if method == "POST":
-            made = {**request.body, "associatedAt": now(), "modifiedAt": now()}
+            made: Json = {**request.body, "associatedAt": now(), "modifiedAt": now()}
             policies[made["policyArn"]] = made
             return {**said, "associatedAccessPolicy": made}
         if method == "DELETE":

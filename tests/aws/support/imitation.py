@@ -54,3 +54,9 @@ class Imitation:
     def requests(self) -> list[dict[str, Any]]:
         lines = self._requests.read_text(encoding="utf-8").splitlines() if self._requests.exists() else []
         return [json.loads(line) for line in lines]
+
+    def left(self, region: str) -> dict[str, list[str]]:
+        """By the action that lists them, what is there but was not there from the start."""
+        asked = [PYTHON, "-m", "tests.aws.imitation.left", self.url, region]
+        done = subprocess.run(asked, cwd=ROOT, env={"PATH": os.defpath}, capture_output=True, text=True, check=True)
+        return {action: names for action, names in json.loads(done.stdout).items() if names}

@@ -68,7 +68,7 @@ class World:
             self.things[resource.urn] = Thing(resource, type_, state)
         else:
             state = self._seen_again(self.things[resource.urn], config)
-        return outputs_of_pulumi(state.values, block)
+        return outputs_of_pulumi(state.values, block, resource.inputs)
 
     def _seen_again(self, thing: Thing, config: Mapping[str, Any]) -> State:
         shown = f"{short_type(thing.resource.type)} {thing.resource.name}"
@@ -91,7 +91,7 @@ class _Monitor(RecordingMonitor):
         if request.custom and request.type.startswith("aws:"):
             outputs = self._world.answer(self.recorded[-1])
             answer.id = outputs["id"]
-            answer.object.update({key: cast("Any", value) for key, value in outputs.items()})
+            answer.object.update(outputs)
         return answer
 
 

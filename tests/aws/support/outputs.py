@@ -6,21 +6,27 @@ from typing import Any, cast
 
 from tests.aws.support.schema import Block
 
-_ONE = frozenset({"certificate_authority"})
+_ONE = frozenset({"certificate_authority", "resource_locations"})
 """Computed lists of at most one, which the schema of the protocol does not tell."""
 
 
-def outputs_of_pulumi(values: Mapping[str, Any], block: Block) -> dict[str, Any]:
-    """A list that may hold many is there by both names, as the schema does not say which of them Pulumi takes."""
-    told = {key: each for name, value in values.items() for key, each in _renamed(name, value)}
+def outputs_of_pulumi(values: Mapping[str, Any], block: Block, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A list that may hold many is there by both names, as the schema does not say which of them Pulumi takes.
+
+    `inputs` tell which lists Pulumi takes as the one value that they hold.
+    """
+    told = {key: each for name in block.attributes for key, each in _renamed(name, values[name])}
     for name, about in block.blocks.items():
         items: list[Any] = values[name] if isinstance(values[name], list) else [values[name]]
-        made = [outputs_of_pulumi(item, about.block) for item in items if item is not None]
-        if about.at_most_one:
-            told[_camel(name)] = made[0] if made else None
-        else:
-            told[_plural(_camel(name))] = made
-    return told
+        key = _camel(name) if about.at_most_one else _plural(_camel(name))
+        given = _listed(inputs.get(key))
+        made = [
+            outputs_of_pulumi(item, about.block, given[place] if place < len(given) else {})
+            for place, item in enumerate(items)
+            if item is not None
+        ]
+        told[key] = (made[0] if made else None) if about.at_most_one else made
+    return {key: _alone(value) if _is_one(inputs.get(key)) else value for key, value in told.items()}
 
 
 def _renamed(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -28,7 +34,7 @@ def _renamed(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, list):
         items = [_inner(item) for item in cast("list[Any]", value)]
         yield _plural(key), items
-        yield key, (items[0] if items else None) if name in _ONE else items
+        yield key, _alone(items) if name in _ONE else items
     else:
         yield key, value
 
@@ -38,6 +44,20 @@ def _inner(value: Any) -> Any:
         return value
     pairs = cast("Mapping[str, Any]", value).items()
     return {key: each for name, item in pairs for key, each in _renamed(name, item)}
+
+
+def _is_one(given: Any) -> bool:
+    return given is not None and not isinstance(given, list)
+
+
+def _alone(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return next(iter(cast("list[Any]", value)), None)
+
+
+def _listed(given: Any) -> list[Any]:
+    return cast("list[Any]", given) if isinstance(given, list) else [] if given is None else [given]
 
 
 def _camel(name: str) -> str:
