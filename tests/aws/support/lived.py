@@ -1,11 +1,11 @@
-"""One stack's life against the imitation, in a process of its own, as the provider mostly waits: several run at once."""
+"""A stack's life against the imitation, in a process of its own: the provider mostly waits, so several run at once."""
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.aws.support.service_models import Sent
 from tests.aws.support.stacks import VARIANTS, of_aws, recorded, settings_of
 from tests.paths import ROOT
 
-_AT_ONCE = 4
+_AT_ONCE = 6
 _SECONDS = 900
 
 
@@ -36,10 +36,23 @@ class Lived:
     malformed: tuple[str, ...]
 
 
-def lives(names: Iterable[str]) -> dict[str, Lived]:
-    names = list(names)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(names, pool.map(_in_a_process, names), strict=True))
+class Lives:
+    """By stack, begun when they are first asked for."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_AT_ONCE)
+        self._begun: dict[str, Future[Lived]] = {}
+
+    def begin(self, name: str) -> Future[Lived]:
+        if name not in self._begun:
+            self._begun[name] = self._pool.submit(_in_a_process, name)
+        return self._begun[name]
+
+    def of(self, name: str) -> Lived:
+        return self.begin(name).result()
+
+    def end(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
 
 def _in_a_process(name: str) -> Lived:
@@ -49,7 +62,7 @@ def _in_a_process(name: str) -> Lived:
         raise RuntimeError(f"{name}: {done.stderr[-3000:]}")
     told: dict[str, Any] = json.loads(done.stdout)
     changes = tuple(Change(**each) for each in told.pop("changes"))
-    return Lived(**{**told, "changes": changes, "malformed": tuple(told["malformed"])})
+    return Lived(changes=changes, malformed=tuple(told.pop("malformed")), **told)
 
 
 def live(name: str) -> Lived:
@@ -76,7 +89,7 @@ def live(name: str) -> Lived:
 
 
 @contextmanager
-def _settings(name: str, provider: Provider) -> Iterator[StackSettings]:
+def _settings(name: str, provider: Provider) -> Generator[StackSettings]:
     """A network that a stack is given has to be there before it, and is there after it, by ids that AWS chose."""
     settings = settings_of(name)
     given = VARIANTS[name]().get("ebbtide:network", {}).get("vpc") if name in VARIANTS else None
