@@ -61,7 +61,8 @@ image: setup ## build the controller's image from the Dockerfile, without a regi
 	@$(BIN)/python -m pytest -q -rs -m node tests/node/test_image.py
 
 test-long: setup .venvs/aws/.installed ## the big counts of the other tiers (EBBTIDE_LONG=part: those that CI runs)
-	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node"
+	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node and not aws"
+	@$(BIN)/python -m pytest -rs -m "aws and long"
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "long and control_plane"
 

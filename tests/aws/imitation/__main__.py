@@ -4,7 +4,6 @@ It runs in the environment of tools/locks/aws.txt, which has nothing of the proj
 """
 
 import base64
-import io
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from tests.aws.imitation.eks import Eks
 from tests.aws.imitation.elasticache import ElastiCache
 from tests.aws.imitation.mend import mend
 from tests.aws.imitation.rest import Answer, Failed, Request, failed_as_json, request_of
+from tests.aws.imitation.serving import server_of
 
 _SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/")  # the region and the service that a request is signed for
 
@@ -37,9 +37,9 @@ class Front:
         self._caches = ElastiCache(account)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        environ["wsgi.input"] = io.BytesIO(body)
-        uri = environ.get("REQUEST_URI") or environ["PATH_INFO"]
+        body = environ["wsgi.input"].read()
+        environ["wsgi.input"].seek(0)
+        uri = environ["REQUEST_URI"]
         region, service = _scope(environ.get("HTTP_AUTHORIZATION", ""))
         self._write(environ, uri, service, body)
         with self._lock:
@@ -84,10 +84,8 @@ def _answered(service: Callable[[Request], Answer], request: Request) -> Answer:
 
 def main(file: str) -> None:
     app: Any = import_module("moto.moto_server.werkzeug_app")
-    serving: Any = import_module("werkzeug.serving")
     behind = app.DomainDispatcherApplication(app.create_backend_app)
-    front = Front(behind, Path(file), os.environ["MOTO_ACCOUNT_ID"])
-    server = serving.make_server("127.0.0.1", 0, front, threaded=True, request_handler=app.MotoRequestHandler)
+    server = server_of(Front(behind, Path(file), os.environ["MOTO_ACCOUNT_ID"]))
     print(server.server_port, flush=True)
     server.serve_forever()
 

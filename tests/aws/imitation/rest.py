@@ -5,14 +5,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     method: str
     parts: tuple[str, ...]  # of the path; an ARN in it is one part
-    query: Mapping[str, list[str]]
     region: str
     body: Mapping[str, Any]
 
@@ -35,9 +34,8 @@ class Failed(Exception):
 
 
 def request_of(method: str, uri: str, region: str, body: bytes) -> Request:
-    split = urlsplit(uri)
-    parts = tuple(unquote(part) for part in split.path.strip("/").split("/"))
-    return Request(method, parts, parse_qs(split.query), region, json.loads(body) if body else {})
+    parts = tuple(unquote(part) for part in urlsplit(uri).path.strip("/").split("/"))
+    return Request(method, parts, region, json.loads(body) if body else {})
 
 
 def as_json(said: Mapping[str, Any]) -> Answer:

@@ -39,7 +39,7 @@ def _faults(value: Any, name: str, shapes: Json, path: str) -> Iterator[str]:
     shape: Json = shapes[name]
     kinds = _KINDS.get(shape["type"])  # none for times and bytes, which are text of some form
     if kinds and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
-        yield f"{path}: wanted a {shape['type']}, found {value!r}"
+        yield f"{path}: {value!r} is no {shape['type']}"
         return
     about = _ABOUT.get(shape["type"])
     if about:

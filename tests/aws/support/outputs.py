@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tests.aws.support.schema import Block
 
-_ONE = frozenset({"certificate_authority", "resource_locations"})
+_ONE = frozenset({"certificate_authority", "resource_locations", "times"})
 """Computed lists of at most one, which the schema of the protocol does not tell."""
 
 
