@@ -45,7 +45,7 @@ test-backends: setup ## each job framework's real workers, in an environment of 
 test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for AWS: needs a `pulumi` CLI, skips without
 	@$(BIN)/python -m pytest -rs -m "engine and not long"
 
-test-aws: setup ## every stack's AWS resources, seen by HashiCorp's AWS provider: needs that program, skips without
+test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by HashiCorp's AWS provider: needs that program, skips without
 	@$(BIN)/python -m pytest -rs -m "aws and not long"
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
@@ -60,10 +60,13 @@ image: setup ## build the controller's image from the Dockerfile, without a regi
 	@$(BIN)/python -m control_plane.nodes.images
 	@$(BIN)/python -m pytest -q -rs -m node tests/node/test_image.py
 
-test-long: setup ## the big counts of the tiers without a control plane (EBBTIDE_LONG=part: those that CI runs)
-	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node"
+test-long: setup .venvs/aws/.installed ## the big counts of the tiers without a control plane (EBBTIDE_LONG=part: those that CI runs)
+	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node and not aws"
+	@$(BIN)/python -m pytest -rs -m "aws and long"
 
 test-long-control-plane: setup ## the big counts on the real control plane (EBBTIDE_LONG=part: those that CI runs)
+	@$(BIN)/python tools/control-plane/build.py
+	@$(PYTEST) -m "long and control_plane"
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "long and control_plane"
 
@@ -102,9 +105,9 @@ jobs-wheel: setup ## the distribution for worker images: writes dist/ebbtide_job
 docs: .venvs/docs/.installed ## the documents as a site, in out/site; a dead link or anchor fails
 	@.venvs/docs/bin/python tools/docs/site.py
 
-.venvs/docs/.installed: tools/locks/docs.txt
-	@"$(PYTHON)" -m venv .venvs/docs
-	@.venvs/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+.venvs/%/.installed: tools/locks/%.txt
+	@"$(PYTHON)" -m venv .venvs/$*
+	@.venvs/$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
 
 schema: setup ## write anew what follows from the code: docs/*.schema.json, the tables of docs/reference
@@ -122,7 +125,7 @@ lock: ## pin the dependencies anew, with hashes and without addresses; LOCK=--up
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" $$([ "$$backend" = list ] || echo "--extra $$backend") ebbtide/jobs/pyproject.toml \
 			--output-file "tools/locks/backend-$$backend.txt"; done
-	for set in docs uv; do \
+	for set in docs uv aws; do \
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" "tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
 

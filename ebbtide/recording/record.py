@@ -77,9 +77,11 @@ def _no_collections() -> Generator[None]:
             gc.enable()
 
 
-def record_program(program: Callable[[], object], *, stack: str = "dev") -> Recording:
-    """Run `program` as the body of a Pulumi program. What it raises, this raises."""
-    return copy_context().run(_run, program, stack)
+def record_program(
+    program: Callable[[], object], *, stack: str = "dev", monitor: "RecordingMonitor | None" = None
+) -> Recording:
+    """Run `program` as the body of a Pulumi program. What it raises, this raises. Another monitor may answer more."""
+    return copy_context().run(_run, program, stack, monitor or RecordingMonitor())
 
 
 def record_directory(
@@ -97,8 +99,7 @@ def record_directory(
     return record_program(program, stack=stack)
 
 
-def _run(program: Callable[[], object], stack: str) -> Recording:
-    monitor = RecordingMonitor()
+def _run(program: Callable[[], object], stack: str, monitor: "RecordingMonitor") -> Recording:
     settings.ROOT.set(None)
     settings.configure(
         settings.Settings(project=PROJECT, stack=stack, monitor=monitor, engine=mocks.MockEngine(None), dry_run=False)

@@ -10,7 +10,8 @@ import pytest
 
 from ebbtide.recording.record import SECRET
 from ebbtide.recording.resources import Resource
-from tests.aws.support.messagepack import UNKNOWN, packed
+from tests.aws.support.messagepack import UNKNOWN, packed, unpacked
+from tests.aws.support.outputs import outputs_of_pulumi
 from tests.aws.support.provider import HOW, NAMED, VERSION, Complaint, found
 from tests.aws.support.schema import Attribute, Block, Nested, proposed
 from tests.aws.support.translation import ids_of_aws, terraform_type, translated
@@ -57,6 +58,25 @@ def test_values_are_written_as_terraform_reads_them() -> None:
         "df00000001" + "db00000001" + "61" + "dd00000006" + "c0" + "c3" + "d30000000000000001"
         "cb3ff8000000000000" + "db00000001" + "78" + "d40000"
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 0, 127, -1, 1.5, "", "x" * 300, [1, UNKNOWN], {"a": {"b": []}}, list(range(20)), 2**40],
+)
+def test_what_is_written_is_read_again(value: Any) -> None:
+    assert unpacked(packed(value)) == value
+
+
+def test_the_short_forms_that_the_provider_writes_are_read() -> None:
+    written = bytes.fromhex("83" + "a161" + "93" + "01ffcc80" + "a162" + "d9026869" + "a163" + "c70300aabbcc")
+
+    assert unpacked(written) == {"a": [1, -1, 128], "b": "hi", "c": UNKNOWN}
+
+
+def test_bytes_behind_a_value_are_an_error() -> None:
+    with pytest.raises(ValueError, match="1 bytes are left over"):
+        unpacked(packed(None) + b"\0")
 
 
 def test_what_terraform_has_no_value_for_is_refused() -> None:
@@ -142,12 +162,38 @@ def test_what_terraform_would_refuse_is_found_on_the_way(inputs: dict[str, Any],
     assert complaints() == []
 
 
-def test_a_plan_marks_what_the_provider_will_compute() -> None:
+def test_of_a_new_resource_what_is_set_is_proposed_and_nothing_else() -> None:
     planned = proposed(config(), GROUP)
 
-    assert planned["arn"] is UNKNOWN
+    assert planned["arn"] is None
     assert planned["labels"] is None
     assert planned["scaling_config"] == [{"min_size": 1}]
+
+
+def test_of_a_resource_that_is_there_computed_values_stay_proposed() -> None:
+    made = {**config(labels={"a": "b"}), "arn": "arn:aws:eks", "subnet_ids": ["subnet-1"]}
+
+    planned = proposed(config(labels={"a": "c"}), GROUP, made)
+
+    assert (planned["arn"], planned["labels"], planned["subnet_ids"]) == ("arn:aws:eks", {"a": "c"}, None)
+
+
+def test_outputs_have_the_names_and_nesting_that_the_program_reads() -> None:
+    state = {**config(taints=[{"key": "gpu"}], labels={"nodeKind": "gpu"}), "arn": "arn:aws:eks", "subnet_ids": ["s"]}
+
+    told = outputs_of_pulumi(state, GROUP, {"subnetIds": ["s"]})
+
+    assert told["arn"] == "arn:aws:eks"
+    assert told["scalingConfig"] == {"minSize": 1}
+    assert told["taints"] == [{"key": "gpu"}]
+    assert told["labels"] == {"nodeKind": "gpu"}
+    assert told["subnetIds"] == ["s"]
+
+
+def test_a_list_that_pulumi_takes_as_one_value_is_answered_as_one() -> None:
+    state = {**config(), "subnet_ids": ["s"]}
+
+    assert outputs_of_pulumi(state, GROUP, {"subnetIds": "s"})["subnetIds"] == "s"
 
 
 def placed(mirror: Path, version: str = VERSION) -> Path:

@@ -16,7 +16,7 @@ from ebbtide.policies import RULES
 from ebbtide.preview.render.as_json import schema_text as preview_schema
 from ebbtide.settings.json_schema import json_schema
 from ebbtide.settings.json_schema import schema_text as stack_schema
-from tests.aws.support.page import counts_table, differences_table, faults_table
+from tests.aws.support.page import counts_table, differences_table, faults_table, forgotten_table
 from tools.docs.commands import commands
 from tools.docs.metrics import metrics
 from tools.docs.tables import Row, table
@@ -36,6 +36,7 @@ def documents() -> dict[Path, str]:
         "metrics": metrics,
         "decisions": decisions,
         "aws-differences": differences_table,
+        "aws-forgotten": forgotten_table,
         "aws-fault-counts": counts_table,
         "aws-faults": faults_table,
     }

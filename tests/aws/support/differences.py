@@ -31,3 +31,12 @@ DIFFERENCES = (
     ),
 )
 EXCUSED = frozenset((each.type, each.path) for each in DIFFERENCES)
+
+FORGOTTEN = (
+    Difference(
+        "aws_vpc_security_group_ingress_rule",
+        "description",
+        "moto forgets the description of a rule that names another group",
+    ),
+)
+"""What a second plan would change, though the program says the same."""

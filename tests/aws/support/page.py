@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from tests.aws.support.differences import DIFFERENCES, EXCUSED
+from tests.aws.support.differences import DIFFERENCES, EXCUSED, FORGOTTEN, Difference
 from tests.aws.support.faults import FILE_FAULTS, PROGRAM_FAULTS, ProgramFault
 from tests.aws.support.inputs import Objection
+from tests.aws.support.lived import Lived
 from tests.aws.support.stacks import GENERATED, VARIANTS, shipped
 from tools.docs.tables import Row, table
 
@@ -34,8 +35,24 @@ def counts_table() -> str:
 
 
 def differences_table() -> str:
-    rows = [(f"`{each.type}`", f"`{each.path}`", each.reason) for each in DIFFERENCES]
+    return _reasons(DIFFERENCES)
+
+
+def forgotten_table() -> str:
+    return _reasons(FORGOTTEN)
+
+
+def _reasons(differences: Sequence[Difference]) -> str:
+    rows = [(f"`{each.type}`", f"`{each.path}`", each.reason) for each in differences]
     return table(("resource", "property", "why"), rows)
+
+
+def life_row(name: str, lived: Lived) -> str:
+    """One line of the table of lives."""
+    changes = len(lived.changes)
+    plan = "empty" if not changes else f"{changes} forgotten by moto"
+    counts = (lived.resources, lived.applied, plan, lived.destroyed, lived.requests, len(lived.malformed))
+    return f"| {name} | {' | '.join(f'{each:,}' if isinstance(each, int) else each for each in counts)} |\n"
 
 
 def stacks_table(counts: Mapping[str, int], said: Mapping[str, Sequence[Objection]]) -> str:

@@ -1,4 +1,4 @@
-"""The part of Terraform's plugin protocol 5 that is asked: the schema, and the validation and plan of one resource.
+"""The part of Terraform's plugin protocol 5 that is asked: the schema, and the life of one resource.
 
 The messages are declared here by hand, with the numbers of HashiCorp's tfplugin5.proto: nothing has to be generated,
 and fields that nobody reads are skipped on the wire.
@@ -26,8 +26,14 @@ _MESSAGES = {
     "ValidateRequest": "1 string type_name, 2 DynamicValue config",
     "ValidateResponse": "1 *Diagnostic diagnostics",
     "PlanRequest": "1 string type_name, 2 DynamicValue prior_state, 3 DynamicValue proposed_new_state,"
-    " 4 DynamicValue config",
-    "PlanResponse": "4 *Diagnostic diagnostics",
+    " 4 DynamicValue config, 5 bytes prior_private",
+    "PlanResponse": "1 DynamicValue planned_state, 2 *AttributePath requires_replace, 3 bytes planned_private,"
+    " 4 *Diagnostic diagnostics",
+    "ApplyRequest": "1 string type_name, 2 DynamicValue prior_state, 3 DynamicValue planned_state,"
+    " 4 DynamicValue config, 5 bytes planned_private",
+    "ApplyResponse": "1 DynamicValue new_state, 2 bytes private, 3 *Diagnostic diagnostics",
+    "ReadRequest": "1 string type_name, 2 DynamicValue current_state, 3 bytes private",
+    "ReadResponse": "1 DynamicValue new_state, 2 *Diagnostic diagnostics, 3 bytes private",
 }
 
 

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import grpc
 
-from tests.aws.support.messagepack import packed
+from tests.aws.support.messagepack import packed, unpacked
 from tests.aws.support.protocol import MESSAGES
 from tests.aws.support.schema import Block, block_of, empty, proposed
 from tests.paths import ROOT
@@ -40,13 +40,13 @@ WHOLE = "the whole"
 _COOKIE = "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2"  # by which a plugin knows it has a caller
 _LARGEST = 256 * 1024 * 1024  # bytes of one answer; the schema has millions
 _SECONDS = 60
+_LONGEST = 150  # to apply: the provider waits, as for AWS, before it asks whether a cache is there
 _ERROR = 1
+NOBODY: Mapping[str, Any] = {"access_key": "nobody", "secret_key": "nobody", "skip_metadata_api_check": "true"}
 _WITHOUT_AWS: Mapping[str, Any] = {
-    "access_key": "nobody",
-    "secret_key": "nobody",
+    **NOBODY,
     "region": "us-east-1",
     "skip_credentials_validation": True,
-    "skip_metadata_api_check": "true",
     "skip_requesting_account_id": True,
 }
 
@@ -55,6 +55,18 @@ _WITHOUT_AWS: Mapping[str, Any] = {
 class Complaint:
     path: str  # the names of the provider that lead to the property, without numbers
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the provider says of a resource that is there, and what it keeps with that for itself."""
+
+    values: Mapping[str, Any]
+    private: bytes = b""
+
+
+class Refused(RuntimeError):
+    """The provider, or what it asked, did not do as it was told."""
 
 
 def found(environment: Mapping[str, str], home: Path, folder: Path = FOLDER, opt: Path = Path("/opt")) -> Path | None:
@@ -88,8 +100,9 @@ def _system() -> str:
 class Provider:
     """The running provider. It ends with the block that it is used in."""
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, program: Path, config: Mapping[str, Any] = _WITHOUT_AWS) -> None:
         self._program = program
+        self._config = config
         self.schemas: Mapping[str, Block] = {}
 
     def __enter__(self) -> Self:
@@ -129,9 +142,58 @@ class Provider:
             found = _errors(answer)
         return found
 
+    def read(self, type_: str, state: State) -> State | None:
+        """As it is now; None where it is gone."""
+        given = {"type_name": type_, "current_state": _value(state.values), "private": state.private}
+        answer = self._done("ReadResource", MESSAGES["ReadRequest"](**given), "ReadResponse", type_)
+        values = unpacked(answer.new_state.msgpack)
+        return None if values is None else State(values, answer.private)
+
+    def plan(self, type_: str, config: Mapping[str, Any], prior: State | None) -> State:
+        """What it will be; what only AWS can say of that is marked as not known."""
+        before = prior.values if prior else None
+        request = MESSAGES["PlanRequest"](
+            type_name=type_,
+            prior_state=_value(before),
+            proposed_new_state=_value(proposed(config, self.schemas[type_], before)),
+            config=_value(config),
+            prior_private=prior.private if prior else b"",
+        )
+        answer = self._done("PlanResourceChange", request, "PlanResponse", type_)
+        return State(unpacked(answer.planned_state.msgpack), answer.planned_private)
+
+    def make(self, type_: str, config: Mapping[str, Any], planned: State) -> State:
+        """What was planned of a new resource."""
+        return self._applied(type_, None, planned.values, config, planned.private)
+
+    def delete(self, type_: str, state: State) -> None:
+        self._applied(type_, state.values, None, None, state.private)
+
+    def _applied(self, type_: str, prior: Any, planned: Any, config: Any, private: bytes) -> State:
+        request = MESSAGES["ApplyRequest"](
+            type_name=type_,
+            prior_state=_value(prior),
+            planned_state=_value(planned),
+            config=_value(config),
+            planned_private=private,
+        )
+        answer = self._done("ApplyResourceChange", request, "ApplyResponse", type_)
+        return State(unpacked(answer.new_state.msgpack), answer.private)
+
+    def _done(self, method: str, request: Any, answer: str, type_: str) -> Any:
+        done = self._call(method, request, answer, _LONGEST)
+        if wrong := _errors(done):
+            raise Refused(f"{type_}, {method}: " + "; ".join(f"{each.path}: {each.text}" for each in wrong))
+        return done
+
     def _configure(self, block: Block) -> None:
-        """A plan wants a configured provider. This configuration asks nobody who it is."""
-        request = MESSAGES["ConfigureRequest"](config=_value({**empty(block), **_WITHOUT_AWS}))
+        """A plan wants a configured provider. Without another configuration it asks nobody who it is."""
+        nested = {
+            name: [{**empty(about.block), **self._config[name]}]
+            for name, about in block.blocks.items()
+            if name in self._config
+        }
+        request = MESSAGES["ConfigureRequest"](config=_value({**empty(block), **self._config, **nested}))
         if wrong := _errors(self._call("Configure", request, "ConfigureResponse")):
             raise RuntimeError(f"the provider cannot be configured: {wrong}")
 
@@ -149,10 +211,10 @@ class Provider:
         options = [("grpc.max_receive_message_length", _LARGEST)]
         return grpc.insecure_channel(f"unix:{parts[3]}", options=options)
 
-    def _call(self, method: str, request: Any, answer: str) -> Any:
+    def _call(self, method: str, request: Any, answer: str, seconds: int = _SECONDS) -> Any:
         unary_unary: Callable[..., Any] = self._channel.unary_unary
         asked = unary_unary(f"/tfplugin5.Provider/{method}", response_deserializer=MESSAGES[answer].FromString)
-        return asked(request.SerializeToString(), timeout=_SECONDS)
+        return asked(request.SerializeToString(), timeout=seconds)
 
     def _end(self) -> None:
         self._process.kill()

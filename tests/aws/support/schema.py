@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tests.aws.support.messagepack import UNKNOWN
-
 _SINGLE = {1, 5}  # nesting: one object, or a group
 _MAP = 4
 
@@ -59,16 +57,35 @@ def empty(block: Block) -> dict[str, Any]:
     return {**dict.fromkeys(block.attributes), **nested}
 
 
-def proposed(config: Mapping[str, Any], block: Block) -> dict[str, Any]:
-    """What Terraform proposes for a resource that is to be made: what is set, and marks for what will be computed."""
+def proposed(config: Mapping[str, Any], block: Block, prior: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What Terraform proposes: what is set, and the value so far of what the provider computes."""
     state: dict[str, Any] = {}
     for name, about in block.attributes.items():
-        state[name] = UNKNOWN if config[name] is None and about.computed else config[name]
+        so_far = prior[name] if prior else None
+        state[name] = so_far if config[name] is None and about.computed else config[name]
     for name, about in block.blocks.items():
-        given = config[name]
+        given, before = config[name], prior[name] if prior else None
         if isinstance(given, list):
-            state[name] = [proposed(each, about.block) for each in cast("list[Mapping[str, Any]]", given)]
+            state[name] = _proposed_blocks(cast("list[Any]", given), about.block, before)
         else:
             inner = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else None
-            state[name] = given if inner is None else proposed(inner, about.block)
+            state[name] = given if inner is None else proposed(inner, about.block, before)
     return state
+
+
+def _proposed_blocks(given: list[Any], block: Block, before: list[Any] | None) -> list[Any]:
+    """Each with the one before that says the same, of a set; else the one in its place."""
+    made: list[Any] = []
+    for place, item in enumerate(given):
+        same = next((each for each in before or [] if _says(item, each, block)), None)
+        in_place = before[place] if before and place < len(before) else None
+        made.append(proposed(item, block, same or in_place))
+    return made
+
+
+def _says(item: Mapping[str, Any], before: Mapping[str, Any], block: Block) -> bool:
+    return all(
+        item[name] == before[name]
+        for name, about in block.attributes.items()
+        if item[name] is not None or not about.computed
+    )

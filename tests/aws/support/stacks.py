@@ -18,6 +18,7 @@ GENERATED = 20
 
 _ROLE, _VIEWER = "arn:aws:iam::111122223333:role/platform", "arn:aws:iam::111122223333:user/on-call"
 PASSWORD: Mapping[str, Any] = {"ebbtide:redisPassword": {"secure": "v1:abcdefgh:ijklmnop"}}
+_FOUR_ZONES: Mapping[str, Any] = {"aws:region": "us-east-1"}  # the base's region has three
 _LONG = "l" * 24  # a customer, a node group
 _LONGEST = "w" * 40  # a workload
 
@@ -90,7 +91,7 @@ def _widest() -> dict[str, Any]:
         costs={"tags": {f"{number:03}{'k' * 125}": "v" * 256 for number in range(MOST_TAGS)}},
     )()
     config["ebbtide:nodeGroups"]["fixed"]["min"] = config["ebbtide:nodeGroups"]["fixed"]["max"] = 4
-    return {**config, **PASSWORD, "ebbtide:customer": _LONG}
+    return {**config, **PASSWORD, **_FOUR_ZONES, "ebbtide:customer": _LONG}
 
 
 def _given_vpc() -> dict[str, Any]:
@@ -116,11 +117,14 @@ VARIANTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     ),
     "a closed network": _changed(network={"nat": "none"}, cluster={"sessionManager": True}),
     "spot nodes": _changed(nodeGroups={"spot": _SPOT}),
-    "four zones, a gateway in each": _changed(
-        network={"nat": "per-zone"},
-        cluster={"zones": list("abcd")},
-        nodeGroups={"fixed": {"instanceTypes": ["m7i.2xlarge"], "min": 4, "max": 4}},
-    ),
+    "four zones, a gateway in each": lambda: {
+        **_changed(
+            network={"nat": "per-zone"},
+            cluster={"zones": list("abcd")},
+            nodeGroups={"fixed": {"instanceTypes": ["m7i.2xlarge"], "min": 4, "max": 4}},
+        )(),
+        **_FOUR_ZONES,
+    },
     "flow logs, in the smallest network": _changed(
         network={"cidr": "192.168.0.0/20", "flowLogs": {"retentionDays": 1}},
         nodeGroups={"flexible": {"instanceTypes": ["m7i.4xlarge"], "max": 8}},

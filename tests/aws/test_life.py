@@ -1,0 +1,38 @@
+"""A stack's AWS resources made, seen again and deleted by the provider, against an imitation of AWS' API."""
+
+import pytest
+
+from tests.aws.support.differences import FORGOTTEN
+from tests.aws.support.lived import Lives
+from tests.aws.support.page import life_row
+from tests.aws.support.stacks import VARIANTS, shipped
+from tests.counts import count
+from tests.paths import ROOT
+
+pytestmark = [pytest.mark.aws, pytest.mark.imitation, pytest.mark.timeout(900)]
+
+SHORT = ("demo", "example-berlin", "ElastiCache with a standby", "a given VPC", "public access", "a closed network")
+LONG = [name for name in reversed((*shipped(), *VARIANTS)) if name not in SHORT][: count(9, 3)]
+PAGE = ROOT / "docs" / "reference" / "aws-provider.md"
+
+
+@pytest.mark.parametrize("stack", [*SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
+def test_all_of_a_stack_is_made_and_found_again_and_deleted(stack: str, lives: Lives) -> None:
+    lived = lives.of(stack)
+
+    assert lived.applied == lived.destroyed == lived.resources
+    assert [str(each) for each in lived.changes if (each.type, each.path) not in _forgotten()] == []
+    assert lived.left == {}
+    assert lived.malformed == ()
+    assert lived.requests > 3 * lived.resources
+    assert life_row(stack, lived) in PAGE.read_text(encoding="utf-8")
+
+
+def test_what_the_page_says_is_forgotten_is_forgotten(lives: Lives) -> None:
+    seen = {(each.type, each.path) for name in SHORT for each in lives.of(name).changes}
+
+    assert seen == _forgotten()
+
+
+def _forgotten() -> set[tuple[str, str]]:
+    return {(each.type, each.path) for each in FORGOTTEN}
