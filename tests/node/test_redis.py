@@ -72,7 +72,8 @@ def with_an_idle_worker(harbour: Harbour) -> tuple[Job, Job, str]:
     held, (short,) = harbour.enqueue_held(2), harbour.enqueue(1)
     harbour.busy_workers(*held, short)
     harbour.wait(lambda: harbour.done(short), "the short job to be done")
-    (idle,) = harbour.wait(lambda: idle_hosts(harbour), "its worker to be idle")
+    harbour.wait(lambda: report(harbour).get("idle") == 1, "the leader to know its worker for idle")
+    (idle,) = idle_hosts(harbour)
     return held[0], held[1], idle
 
 
@@ -118,7 +119,12 @@ def messages(harbour: Harbour, begin: str) -> list[str]:
 
 def demand(harbour: Harbour) -> tuple[str, int, int]:
     """How the leader reads the queue, and how many jobs wait and run."""
-    report = harbour.status(harbour.pod(harbour.leader()))["report"]
-    reading: Json = report["pools"][0]["reading"] if report else {"kind": ""}
+    reading: Json = report(harbour).get("reading", {"kind": ""})
     seen: Json = reading.get("seen", reading)
     return reading["kind"], seen.get("waiting", -1), seen.get("running", -1)
+
+
+def report(harbour: Harbour) -> Json:
+    """What the leader says of the pool; nothing, until it has looked at it."""
+    last: Json | None = harbour.status(harbour.pod(harbour.leader()))["report"]
+    return last["pools"][0] if last else {}
