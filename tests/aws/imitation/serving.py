@@ -1,17 +1,22 @@
-"""A WSGI application over HTTP/1.1, on connections that stay open.
-
-werkzeug's server ends each connection with its answer: on a busy machine the provider then loses one now and then, and
-asks once more for what is made already.
-"""
+"""Answers over HTTP/1.1, on connections that stay open. A request comes as WSGI's environment, with all of its body."""
 
 import io
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    status: str
+    headers: list[tuple[str, str]]
+    content: bytes
+
+
+Application = Callable[[dict[str, Any]], Said]
 
 _HOST = "127.0.0.1"
 
@@ -24,20 +29,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        started: list[Any] = []
-
-        def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> None:
-            started[:] = [status, headers]
-
-        content = b"".join(type(self).application(self._environ(body), start_response))
-        status, headers = started
-        self.send_response(int(status.split()[0]))
-        for name, value in headers:
+        said = type(self).application(self._environ(body))
+        self.send_response(int(said.status.split()[0]))
+        for name, value in said.headers:
             if name.lower() not in ("content-length", "connection"):
                 self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Length", str(len(said.content)))
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(said.content)
 
     do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names that the library looks for
 

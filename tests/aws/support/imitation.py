@@ -60,7 +60,7 @@ class Imitation:
 
     def config(self, region: str) -> dict[str, Any]:
         """The provider's configuration that leads it here."""
-        return {**NOBODY, "region": region, "max_retries": 1, "endpoints": dict.fromkeys(_SERVICES, self.url)}
+        return {**NOBODY, "region": region, "max_retries": 3, "endpoints": dict.fromkeys(_SERVICES, self.url)}
 
     def requests(self) -> list[dict[str, Any]]:
         lines = self._requests.read_text(encoding="utf-8").splitlines() if self._requests.exists() else []
