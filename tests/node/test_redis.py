@@ -77,8 +77,11 @@ def with_an_idle_worker(harbour: Harbour) -> tuple[Job, Job, str]:
     return held[0], held[1], idle
 
 
-def idle_hosts(harbour: Harbour) -> list[str]:
-    return [worker.hostname or "" for worker in Worker.all(connection=harbour.redis()) if worker.get_state() == "idle"]
+def idle_hosts(harbour: Harbour) -> set[str]:
+    """Of the pods that are there: RQ keeps a worker's words for a while after its end."""
+    workers = Worker.all(connection=harbour.redis())
+    idle = {worker.hostname or "" for worker in workers if worker.get_state() == "idle"}
+    return idle & {pod["metadata"]["name"] for pod in harbour.workers()}
 
 
 def crash(harbour: Harbour) -> None:
