@@ -34,10 +34,8 @@ DAY = {"mon-sun": "00:00-24:00"}
 
 _SERVE = "trap 'exit 0' TERM; python -m http.server 8080 --directory /tmp & wait"
 _HOLD = "until [ -e /tmp/{name} ]; do sleep 0.2; done"
-_T = TypeVar("_T")
-
-
 _NO_CHANGES: Mapping[str, Mapping[str, Any]] = {}
+_T = TypeVar("_T")
 
 
 def settings(week: Mapping[str, str] = DAY, changes: Mapping[str, Mapping[str, Any]] = _NO_CHANGES) -> StackSettings:
