@@ -54,7 +54,7 @@ test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, whi
 
 test-node: setup ## the stack on real nodes of this machine: needs root, Go and Debian's container packages, or skips
 	@$(BIN)/python tools/control-plane/build.py --nodes
-	@$(BIN)/python -m pytest -rs -m "node and not long"
+	@$(PYTEST) -rs -m "node and not long" # two clusters beside each other, in each of which tests are serial
 
 image: setup ## build the controller's image from the Dockerfile, without a registry, and check it: needs what test-node needs
 	@$(BIN)/python -m control_plane.nodes.images

@@ -16,6 +16,7 @@ STAND_INS = {
     "make": """
         echo "make $*" >> "$ASKED"
         [ "$1" != setup ] || exit 0
+        [ "make $*" != "${FAILING_ALONE:-}" ] || exit 5
         [ -z "${PASSES:-}" ] || echo "$PASSES" >> "$EBBTIDE_PASSED"
         [ -n "${EBBTIDE_PASSED_BEFORE:-}" ] || exit "${FAILING_FIRST:-${FAILING_MAKE:-0}}"
         exit "${FAILING_MAKE:-0}"
@@ -119,7 +120,7 @@ def tree(tmp_path: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
-    for name in ("bash", "cut", "dirname", "env", "mkdir", "rm", "sed", "sort", "timeout", "true"):
+    for name in ("bash", "cat", "cut", "dirname", "env", "mkdir", "pkill", "rm", "sed", "sort", "timeout", "true"):
         (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
     return tmp_path
 
@@ -138,24 +139,25 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
     done, asked = run(tree)
 
     assert done.returncode == 0, done.stderr
-    assert asked == [
+    nodes = ["python tools/control-plane/build.py --nodes"] if Path("/sys/fs/cgroup/memory").is_dir() else []
+    assert [line for line in asked if line != "make test-node"] == [
         "make setup PYTHON=/bin/python3.11",
         "make test",
         "make check",
         "make demo",
         "make docs",
         "make check-workflows",
+        *nodes,
         "make test-aws",
+        "make setup VENV=.venv-highest PYTHON=/bin/python3.13",
+        "make test VENV=.venv-highest",
         "make test-redis",
         "make test-backends",
         "make test-engine",
         "python tools/control-plane/build.py",
         "make test-control-plane",
-        *(["python tools/control-plane/build.py --nodes"] if Path("/sys/fs/cgroup/memory").is_dir() else []),
-        "make test-node",
-        "make setup VENV=.venv-highest PYTHON=/bin/python3.13",
-        "make test VENV=.venv-highest",
     ]
+    assert asked.index("make check-workflows") < asked.index("make test-node") < asked.index("make test-redis")
     left = "long (runs when named), long-control-plane (runs when named)"
     assert done.stdout.splitlines()[-1].endswith(f" s, left out: {left}")
 
@@ -234,6 +236,16 @@ def test_a_tier_that_fails_of_something_that_is_no_test_ends_the_run(tree: Path)
 
     assert (done.returncode, asked[1:]) == (1, ["make test-redis"] * 2)
     assert done.stderr.splitlines()[-1] == "=== redis FAILED: each of its tests has passed, and it has not"
+
+
+@pytest.mark.parametrize("failing", ["make test-node", "make test-aws"])
+def test_what_fails_in_the_background_or_beside_it_ends_the_run_before_the_next_tiers(tree: Path, failing: str) -> None:
+    done, asked = run(tree, FAILING_ALONE=failing)
+
+    assert done.returncode == 5
+    assert asked.count(failing) == 2
+    assert "make test-redis" not in asked
+    assert f"=== {failing.removeprefix('make test-')}, what did not pass, once more FAILED" in done.stdout + done.stderr
 
 
 def test_a_tier_that_passes_at_once_has_no_second_try(tree: Path) -> None:
