@@ -82,8 +82,8 @@ def _lines(cluster: RealCluster) -> Sequence[str]:
 def _jobs(harbour: Harbour) -> None:
     say(f"day: 4 jobs of 20 s come into the queue {POOL}, for which nobody works")
     jobs = harbour.enqueue(20, count=4)
-    _watch(harbour, lambda: harbour.done(*jobs), lambda: f"{len(harbour.workers())} workers")
-    _watch(harbour, lambda: not harbour.workers(), lambda: f"{len(harbour.workers())} workers, all jobs done")
+    _watch(harbour, lambda: harbour.done(*jobs), lambda: f"workers: {len(harbour.workers())}")
+    _watch(harbour, lambda: not harbour.workers(), lambda: f"workers: {len(harbour.workers())}, all jobs done")
     say("no job, no worker")
 
 

@@ -63,8 +63,9 @@ def processes(name: str) -> set[int]:
 
 def below(name: str, last: str) -> set[str]:
     """The folders of that last name below a folder."""
+    found = [folder for folder in _folders(name) if folder.name == last]
     roots = [where for _, where, _ in _mounts()]
-    return {str(found.relative_to(where)) for where in roots for found in (where / name).rglob(last)}
+    return {str(folder.relative_to(where)) for folder in found for where in roots if folder.is_relative_to(where)}
 
 
 def killed_for_memory(name: str) -> int:
@@ -97,7 +98,10 @@ def drop(name: str) -> None:
 
 
 def _folders(name: str) -> Iterator[Path]:
-    """The deepest first. In a v2 hierarchy beside those of v1 runc makes some too."""
+    """The deepest first. In a v2 hierarchy beside those of v1 runc makes some too.
+
+    `os.walk` passes over what goes meanwhile, where a glob of `pathlib` breaks off.
+    """
     for _, where, _ in _mounts():
         for folder, _, _ in os.walk(where / name, topdown=False):
             yield Path(folder)
