@@ -1,5 +1,6 @@
 """The tables of docs/reference/aws-provider.md."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tests.aws.support.differences import DIFFERENCES, EXCUSED, FORGOTTEN, Difference
@@ -47,12 +48,18 @@ def _reasons(differences: Sequence[Difference]) -> str:
     return table(("resource", "property", "why"), rows)
 
 
-def life_row(name: str, lived: Lived) -> str:
+def life_row(name: str, lived: Lived, requests: int) -> str:
     """One line of the table of lives."""
     changes = len(lived.changes)
     plan = "empty" if not changes else f"{changes} forgotten by moto"
-    counts = (lived.resources, lived.applied, plan, lived.destroyed, lived.requests, len(lived.malformed))
+    counts = (lived.resources, lived.applied, plan, lived.destroyed, requests, len(lived.malformed))
     return f"| {name} | {' | '.join(f'{each:,}' if isinstance(each, int) else each for each in counts)} |\n"
+
+
+def requests_of_life(name: str, page: str) -> int:
+    """What the table says, 0 for no such row."""
+    found = re.search(rf"^\| {re.escape(name)} \|(?: [^|]+ \|){{4}} ([\d,]+) \| \d+ \|$", page, re.MULTILINE)
+    return int(found[1].replace(",", "")) if found else 0
 
 
 def stacks_table(counts: Mapping[str, int], said: Mapping[str, Sequence[Objection]]) -> str:
