@@ -5,7 +5,7 @@ import secrets
 import subprocess
 import urllib.request
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,6 +95,7 @@ class Harbour:
         self.cluster, self._folder = cluster, folder
         self.accepted: tuple[str, ...] = ()
         self._held: list[Job] = []
+        self._told: set[str] = set()  # that these may end, by the pods' UIDs
         self._released: dict[str, Mapping[str, Any]] = {}
 
     @property
@@ -235,11 +236,17 @@ class Harbour:
         self._held += jobs
         return jobs
 
-    def let_all_end(self) -> None:
-        """What a test that failed has left too."""
-        if self._held:
-            self.let_end(*self._held)
+    def nobody_works(self) -> bool:
+        """Lets the held jobs that a failed test has left end, too."""
+        pods = self.workers()
+        for pod in pods:
+            if self._held and pod["metadata"]["uid"] not in self._told and pod["status"]["phase"] == "Running":
+                with suppress(subprocess.CalledProcessError):  # it may be on its way out
+                    self.run_in(pod, "touch", *(f"/tmp/{job.id}" for job in self._held))
+                    self._told.add(pod["metadata"]["uid"])
+        if not pods:
             self._held = []
+        return not pods
 
     def let_end(self, *jobs: Job) -> None:
         """Says it in every worker's pod, so Redis is not needed."""
@@ -298,5 +305,4 @@ def settle(harbour: Harbour) -> None:
     for workload, count in (("ebbtide-redis", 1), (CONTROLLER, 2), ("hub", 1), ("api", 2)):
         harbour.wait(lambda workload=workload, count=count: harbour.ready(workload, count), f"{workload} to be ready")
     harbour.make_day()
-    harbour.let_all_end()
-    harbour.wait(lambda: not harbour.workers(), "no worker to be left")
+    harbour.wait(harbour.nobody_works, "no worker to be left")

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -83,10 +83,16 @@ class RealCluster:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def boot(self, name: str, *, labels: Mapping[str, str] | None = None, taints: Sequence[str] = ()) -> None:
-        """The first time with these labels and taints (`key=value:Effect`); later ones find the same disk."""
+        """With these labels and taints (`key=value:Effect`), if it is to be registered; it finds the disk that it had.
+
+        Later boots without any have those of the one before.
+        """
         if name in self._nodes and name in self.processes.names() and name not in self.processes.gone():
             raise Failed(f"real nodes: {name} runs")
-        node = self._nodes.get(name) or self._nodes.setdefault(name, self._new(name, labels or {}, taints))
+        if name not in self._nodes or labels is not None or taints:
+            known = self._nodes.get(name) or self._new(name)
+            self._nodes[name] = replace(known, options=_options(known.number, labels or {}, taints))
+        node = self._nodes[name]
         cgroups.make(f"{node.cgroup}/{cgroups.SYSTEM}")
         programs = binaries(tuple(WITH_NODES))["kubelet"].parent
         script = [str(_HERE / "node.sh"), node.name, str(node.number), node.cgroup, str(node.folder), str(programs)]
@@ -192,7 +198,7 @@ class RealCluster:
         self.processes.start("dns", command)
         cgroups.enter(f"{self._name}/plane", self.processes.pid("dns"))
 
-    def _new(self, name: str, labels: Mapping[str, str], taints: Sequence[str]) -> _Node:
+    def _new(self, name: str) -> _Node:
         number = NAMES.index(name) + 1
         folder, cgroup = self.folder / name, f"{self._name}/{name}"
         store.copy(self._store, folder / "lib" / "containerd")
@@ -204,10 +210,7 @@ class RealCluster:
         (folder / "proxy.json").write_text(files.proxy(str(folder / "proxy-kubeconfig")))
         self.plane.kubeconfig_with(self._tokens[name], folder / "kubeconfig")
         self.plane.kubeconfig_with(self._tokens[_PROXY], folder / "proxy-kubeconfig")
-        marks = ",".join(f"{key}={value}" for key, value in labels.items())
-        options = (f"--node-ip={network.address(number)}", f"--node-labels={marks}", "--v=1")
-        options += (f"--register-with-taints={','.join(taints)}",) if taints else ()
-        return _Node(name=name, number=number, folder=folder, cgroup=cgroup, options=options)
+        return _Node(name=name, number=number, folder=folder, cgroup=cgroup, options=())
 
     def _wait(self, done: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -216,3 +219,9 @@ class RealCluster:
             if time.monotonic() > deadline:
                 raise Failed(f"real nodes: still waiting for {what}")
             time.sleep(_TICK)
+
+
+def _options(number: int, labels: Mapping[str, str], taints: Sequence[str]) -> tuple[str, ...]:
+    marks = ",".join(f"{key}={value}" for key, value in labels.items())
+    options = (f"--node-ip={network.address(number)}", f"--node-labels={marks}", "--v=1")
+    return (*options, f"--register-with-taints={','.join(taints)}") if taints else options
