@@ -28,7 +28,7 @@ from tests.builders.control_plane import eventually
 
 POOL = "prep"
 PASSWORD = "harbour-of-the-tests"
-PATIENCE = 600.0  # seconds; nothing here is asserted to be quick
+PATIENCE = 400.0  # seconds; nothing here is asserted to be quick
 
 DAY = {"mon-sun": "00:00-24:00"}
 
