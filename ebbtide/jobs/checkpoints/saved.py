@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ebbtide.jobs.checkpoints.codecs import Codec, codec_for, codec_named
 from ebbtide.jobs.checkpoints.durations import seconds
@@ -19,10 +19,13 @@ from ebbtide.jobs.checkpoints.stores import Store, open_store
 
 EVERY = 300.0  # seconds, where neither the job nor its pool says
 TRY_AGAIN = 15.0  # seconds after a save that failed
+BEGIN_WITHIN = 600.0  # seconds that a job waits for its store before it fails; its worker has tried it once
+PAUSE = 1.0  # seconds between two tries of that
 
 _log = logging.getLogger("ebbtide.checkpoints")
 
 Migration = Callable[[Any, int], Any]
+T = TypeVar("T")
 
 
 @contextmanager
@@ -56,9 +59,16 @@ def checkpoint(
         raise CheckpointError("no job to keep checkpoints for: outside a worker say which, checkpoint(store, job='a')")
     pause = seconds(every, "every") if every is not None else pool.every if pool else EVERY
     where = open_store(str(given)) if isinstance(given, str | Path) else given
-    with tempfile.TemporaryDirectory(prefix="ebbtide-") as folder:
+    with _scratch() as folder:
         kept = KeptCheckpoints(where, name, keep)
         yield Saved(kept, name, here, Path(folder), pause, codec, version, migrate, clock)
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="ebbtide-")
+    except OSError as error:
+        raise CheckpointError(f"no place to write a state before it is stored: {error}; set TMPDIR to one") from None
 
 
 class Saved:
@@ -87,7 +97,7 @@ class Saved:
         self._clock = clock
         self._number = 0
         self._step = 0
-        self._attempt = self._claim()
+        self._attempt = self._patiently(self._claim)
         # The first offer of a job's first attempt is saved at once: what is wrong shows before hours were spent.
         self._due_at = clock() + (every if self._attempt > 1 else 0.0)
 
@@ -103,6 +113,9 @@ class Saved:
 
     def load(self, default: Any = None) -> Any:
         """The newest state that is whole, or `default` if there is none. A folder comes back as the path of a copy."""
+        return self._patiently(lambda: self._load(default))
+
+    def _load(self, default: Any) -> Any:
         headers = self._kept.headers()
         for header in headers:
             try:
@@ -149,6 +162,22 @@ class Saved:
         """Save now, due or not. Raises `StoreError` where `offer` goes on."""
         self._step = self._step + 1 if step is None else step
         self._save(state)
+
+    def _patiently(self, do: Callable[[], T]) -> T:
+        """Failing would throw away what is stored, because the store was away for a moment."""
+        until, told = self._clock() + BEGIN_WITHIN, False
+        while True:
+            try:
+                return do()
+            except StoreError as why:
+                if self._here is None or self._clock() >= until:
+                    raise
+                if self.stopping:
+                    raise Paused(f"job {self._job} has not begun: {why}") from why
+                if not told:
+                    _log.error("job %s waits, for %.0f s at most: %s", self._job, BEGIN_WITHIN, why)
+                told = True
+                time.sleep(PAUSE)
 
     def _claim(self) -> int:
         highest = self._kept.newest_attempt()

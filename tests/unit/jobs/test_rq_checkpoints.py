@@ -18,13 +18,13 @@ from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.jobs.checkpoints.attempts import attempt_key
 from tests.builders.jobs import job as plain_job
 from tests.builders.redis import wait_until
-from tests.builders.training import OPENED, dies_before_it_saves, never_opens, steps_done, train, weights_after
+from tests.checkpoints.training import OPENED, dies_before_it_saves, never_opens, steps_done, train, weights_after
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis
 
 RQ = Path(sys.executable).with_name("rq")
-QUICK = "tests.builders.training.QuickSafeWorker"
+QUICK = "tests.checkpoints.training.QuickSafeWorker"
 
 WorkerProcess = subprocess.Popen[bytes]
 StartWorker = Callable[..., WorkerProcess]
@@ -118,12 +118,11 @@ def test_a_job_without_a_checkpoint_still_runs_to_its_end(
 def test_a_job_whose_process_is_killed_goes_on_without_spending_a_retry(
     client: Redis, queue: Queue, store: str, start_worker: StartWorker
 ) -> None:
-    start_worker()
+    worker = start_worker()
     job = queue.enqueue(train, 30, 0.05, store, retry=Retry(max=1))
     until_step(client, job, 5)
 
-    horse: Any = client.hget(b"rq:worker:" + worker_name(client), "pid")
-    kill_the_work_process(int(horse))
+    os.kill(child_of(worker), signal.SIGKILL)
 
     wait_until(lambda: ended(job), "the job to end")
     assert job.return_value() == weights_after(30)
@@ -134,14 +133,10 @@ def test_a_job_whose_process_is_killed_goes_on_without_spending_a_retry(
     assert job.retries_left == 1
 
 
-def worker_name(client: Redis) -> bytes:
-    (key,) = client.smembers("rq:workers")  # pyright: ignore[reportGeneralTypeIssues] - a set, by the synchronous client
-    return bytes(key).removeprefix(b"rq:worker:")
-
-
-def kill_the_work_process(worker: int) -> None:
-    found = subprocess.run(["pgrep", "-P", str(worker)], capture_output=True, text=True, check=True)
-    os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
+def child_of(process: WorkerProcess) -> int:
+    """The process of its job."""
+    found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
+    return int(found.stdout.split()[0])
 
 
 def test_a_job_whose_machine_is_gone_goes_on_at_the_next_worker(
@@ -180,8 +175,7 @@ def test_an_attempt_that_was_frozen_publishes_nothing_after_another_went_on(
     first = start_worker()
     job = queue.enqueue(train, 30, 0.1, store)
     until_step(client, job, 5)
-    found = subprocess.run(["pgrep", "-P", str(first.pid)], capture_output=True, text=True, check=True)
-    horse = int(found.stdout.split()[0])
+    horse = child_of(first)
     for pid in (first.pid, horse):
         os.kill(pid, signal.SIGSTOP)
     second = start_worker()

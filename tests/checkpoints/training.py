@@ -45,17 +45,20 @@ def next_weights(weights: str, epoch: int) -> str:
     return hashlib.sha256(f"{weights}{epoch}".encode()).hexdigest()
 
 
-def train(steps: int, pause: float = 0.0, store: str | None = None, every: float = 0.0) -> str:
+def train(
+    steps: int, pause: float = 0.0, store: str | None = None, every: float = 0.0, steps_per_offer: int = 1
+) -> str:
     job = get_current_job()
     assert job is not None
     with checkpoint(store, every=every) as saved:
-        state = saved.load(default={"epoch": 0, "weights": ""})
+        state: dict[str, Any] = saved.load(default={"epoch": 0, "weights": ""})
         job.connection.rpush(OPENED + job.id, saved.attempt)
         for epoch in range(state["epoch"], steps):
             time.sleep(pause)
             job.connection.rpush(STEPS + job.id, epoch)
             state = {"epoch": epoch + 1, "weights": next_weights(state["weights"], epoch)}
-            saved.offer(state, step=epoch + 1)
+            if (epoch + 1) % steps_per_offer == 0:
+                saved.offer(state, step=epoch + 1)
     return str(state["weights"])
 
 
