@@ -19,7 +19,7 @@ from rq.registry import StartedJobRegistry
 from rq.utils import as_text, current_timestamp, now, parse_composite_key, utcformat
 
 from ebbtide.jobs.checkpoints import running
-from ebbtide.jobs.checkpoints.attempts import LIFE, MOST_DEATHS, Hold, attempt_key, claim, impatient, note
+from ebbtide.jobs.checkpoints.attempts import LIFE, MOST_DEATHS, Hold, attempt_key, claim, hopeless, impatient, note
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import Paused, StoreError, Superseded
 from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
@@ -218,7 +218,7 @@ class CheckpointWorker(Worker):
                 self.set_current_job_id(None)
                 self.execution = None
                 return None
-            exc_string = _hopeless(job.id)
+            exc_string = hopeless(job.id)
         return super().handle_job_failure(job, queue, started_job_registry, self._late or exc_string)
 
     def _fail_in_horse(self, job: Job, queue: Queue, started_job_registry: Any, exc_string: str) -> None:
@@ -253,7 +253,7 @@ class CheckpointWorker(Worker):
             elif where == "hopeless":
                 job = queue.fetch_job(job_id)
                 if job is not None:
-                    super().handle_job_failure(job, queue, exc_string=_hopeless(job_id))
+                    super().handle_job_failure(job, queue, exc_string=hopeless(job_id))
 
     def _return_popped(self, queue: Queue) -> None:
         """A worker died between taking a job and beginning it. RQ would fail it."""
@@ -284,7 +284,3 @@ class CheckpointWorker(Worker):
         given = (job_id, execution, why, deadline, utcformat(now()), MOST_DEATHS, LIFE)
         reply: Any = self.connection.eval(_PUT_BACK, len(keys), *(as_text(key) for key in keys), *given)
         return as_text(reply)
-
-
-def _hopeless(job_id: str) -> str:
-    return f"job {job_id} ended hard {MOST_DEATHS} times without a new checkpoint: out of memory, or its data"

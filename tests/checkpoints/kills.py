@@ -70,22 +70,19 @@ class Fleet:
     def strike(self, kind: str, rng: random.Random) -> bool:
         """Whether there was something to end."""
         worker = rng.choice(self._workers)
-        children = _children(worker.pid)
         if kind == SOFT:
             worker.send_signal(signal.SIGTERM)
         elif kind == MACHINE:
-            _kill(worker.pid, *children)
-            worker.wait()
-        elif not children:
-            return False
-        else:
+            _cut_power(worker)
+        elif children := _children(worker.pid):
             _kill(children[0])
+        else:
+            return False
         return True
 
     def end(self) -> None:
         for worker in self._workers:
-            _kill(worker.pid, *_children(worker.pid))
-            worker.wait()
+            _cut_power(worker)
 
 
 def kill_at_random(
@@ -163,6 +160,13 @@ def _away(store: Path) -> Generator[None]:
     finally:
         store.unlink()
         aside.rename(store)
+
+
+def _cut_power(worker: Worker) -> None:
+    if worker.poll() is None:
+        worker.send_signal(signal.SIGSTOP)  # it makes no further process meanwhile
+    _kill(worker.pid, *_children(worker.pid))
+    worker.wait()
 
 
 def _children(pid: int) -> list[int]:

@@ -53,6 +53,8 @@ def start_worker(server: EmbeddedRedis, tmp_path: Path) -> Iterator[StartWorker]
 
 def kill_all_of(process: WorkerProcess) -> None:
     """The worker and its job's process, as a power cut would."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGSTOP)  # it makes no further process meanwhile
     found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
     for pid in [process.pid, *map(int, found.stdout.split())]:
         try:
