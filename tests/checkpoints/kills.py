@@ -86,12 +86,22 @@ class Fleet:
 
 
 def kill_at_random(
-    server: EmbeddedRedis, client: Redis, folder: Path, kinds: dict[str, int], *, kills: int, jobs: int, seed: int
+    server: EmbeddedRedis,
+    client: Redis,
+    folder: Path,
+    kinds: dict[str, int],
+    *,
+    kills: int,
+    jobs: int,
+    seed: int,
+    store: str | None = None,
 ) -> Outcome:
-    """`kinds`: what is done, and how often in proportion. Jobs are added while it goes on, so that there is work."""
+    """`kinds`: what is done, and how often in proportion. Jobs are added while it goes on, so that there is work.
+    `store`: a folder, unless another is given."""
     rng = random.Random(seed)
     queue = Queue("train", connection=client)
-    store = folder / "store"
+    shelf = folder / "store"
+    where = store or str(shelf)
     made: list[Job] = []
     done: Counter[str] = Counter()
     fleet = Fleet(server, folder / "workers.log")
@@ -99,16 +109,16 @@ def kill_at_random(
         while done.total() < kills:
             fleet.tend(2)
             if queue.count < 2:
-                made += [queue.enqueue(train, STEPS, STEP, str(store), 0, STEPS_PER_OFFER, result_ttl=-1)]
+                made += [queue.enqueue(train, STEPS, STEP, where, 0, STEPS_PER_OFFER, result_ttl=-1)]
             time.sleep(rng.uniform(*PAUSE))
             [kind] = rng.choices(list(kinds), list(kinds.values()))
             if kind in (REDIS, STORE):
-                with _frozen(server) if kind == REDIS else _away(store):
+                with _frozen(server) if kind == REDIS else _away(shelf):
                     time.sleep(AWAY)
                 done[kind] += 1
             else:
                 done[kind] += fleet.strike(kind, rng)
-        made += [queue.enqueue(train, STEPS, STEP, str(store), 0, STEPS_PER_OFFER) for _ in range(jobs - len(made))]
+        made += [queue.enqueue(train, STEPS, STEP, where, 0, STEPS_PER_OFFER) for _ in range(jobs - len(made))]
 
         def all_ended() -> bool:
             fleet.tend(2)

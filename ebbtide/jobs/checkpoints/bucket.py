@@ -3,6 +3,7 @@
 Rights and regions come from where their own clients take them: the pod's role, or `AWS_…` variables.
 """
 
+import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -27,6 +28,7 @@ WAIT = timedelta(seconds=20)  # obstore's own wait is three minutes, more than a
 _PLAIN = (
     (PermissionDeniedError, "the pod's role has no right to it"),
     (UnauthenticatedError, "the credentials were refused"),
+    (FileNotFoundError, "there is no such bucket, or no such object in it"),
 )
 
 
@@ -35,7 +37,10 @@ class BucketStore:
         self.address = address
         with self._telling("open"):
             self._store: ObjectStore = from_url(
-                address, retry_config={"max_retries": 5, "retry_timeout": WAIT}, client_options={"timeout": "5m"}
+                address,
+                retry_config={"max_retries": 5, "retry_timeout": WAIT},
+                # Options that are given replace those of the environment.
+                client_options={"timeout": "5m", "allow_http": os.environ.get("AWS_ALLOW_HTTP") == "true"},
             )
 
     def names(self, folder: str) -> list[str]:
