@@ -1,6 +1,7 @@
 """The job that runs in this process, as its worker tells it to the checkpoint that the job opens."""
 
 from collections.abc import Mapping
+from threading import local
 from typing import Protocol
 
 from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
@@ -29,18 +30,23 @@ class RunningJob(Protocol):
         ...
 
 
-class _Here:
+class _Here(local):
+    """Of each thread: a Celery worker may run tasks in several."""
+
     job: RunningJob | None = None
 
 
+_here = _Here()
+
+
 def begin(job: RunningJob) -> None:
-    _Here.job = job
+    _here.job = job
 
 
 def end() -> None:
-    _Here.job = None
+    _here.job = None
 
 
 def running_job() -> RunningJob | None:
     """None outside a worker."""
-    return _Here.job
+    return _here.job
