@@ -53,7 +53,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind, pod_size, takes
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
-from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.workers import grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -124,7 +124,7 @@ class _Half:
             self._after(spaces, *held),
         )
         policies = self._policies(spaces, starters, redis.endpoint.port)
-        graces = {name: grace_seconds(pool.longest_job) for name, pool in settings.workers.items()}
+        graces = {name: grace_seconds(pool) for name, pool in settings.workers.items()}
         evictions = Evictions("evictions", EvictionsArgs(namespace=workers, graces=graces), self._after(spaces))
         priorities = self._priorities()
         sized = [

@@ -17,7 +17,7 @@ from pulumi_aws.get_caller_identity import get_caller_identity_output
 from pulumi_aws.iam import Role, RolePolicy, RolePolicyAttachment
 
 from components.aws.iam import Document, PodAccount, associate, pod_trust
-from ebbtide.settings.sections.pod_aws import LISTING, OBJECT_ACTIONS, QUEUE_ACTIONS, AwsRights
+from ebbtide.settings.sections.pods.aws import LISTING, OBJECT_ACTIONS, QUEUE_ACTIONS, AwsRights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from pulumi_aws.dlm import LifecyclePolicy
 
 from components.aws.iam import granted_role, service_trust
 from components.disks import Disks
-from ebbtide.settings.sections.pod_volumes import Snapshots
+from ebbtide.settings.sections.pods.volumes import Snapshots
 
 _SCHEDULE = "snapshots"
 _HOUR = 3600

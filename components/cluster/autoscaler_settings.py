@@ -28,7 +28,7 @@ RELEASES: Mapping[str, str] = {"1.33": "v1.33.5", "1.34": "v1.34.4", "1.35": "v1
 """By the Kubernetes minor whose scheduler the release simulates: the two move together."""
 
 STOP_MARGIN = timedelta(minutes=5)
-"""Past the longest job: a worker's grace period is its job plus two minutes, and must fit in with room."""
+"""Past the longest stop: a worker's grace period is its job or its save plus two minutes, and must fit in with room."""
 
 _DEFAULT_GRACE = timedelta(minutes=10)
 
@@ -75,7 +75,7 @@ def autoscaler_flags(settings: StackSettings) -> dict[str, str]:
 
 
 def _grace(settings: StackSettings) -> int:
-    longest = max((pool.longest_job for pool in settings.workers.values()), default=timedelta())
+    longest = max((pool.stop_time for pool in settings.workers.values()), default=timedelta())
     return int((max(longest, _DEFAULT_GRACE) + STOP_MARGIN).total_seconds())
 
 

@@ -18,7 +18,7 @@ from components.cluster.started_pods import StartedPods, StartedPodsArgs
 from components.pods.budget import budget_without_scale
 from components.pods.egress import OPEN, Egress, ca_bundle
 from components.pods.rules import PodIdentity
-from ebbtide.settings.sections.pod_kubernetes import KubernetesRights, RightsRule, own_namespace, started_by
+from ebbtide.settings.sections.pods.kubernetes import KubernetesRights, RightsRule, own_namespace, started_by
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:

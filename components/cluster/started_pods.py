@@ -8,7 +8,7 @@ go, so that none sits on a fixed node before its pods do. And **no priority**: a
 A label can be written by anybody who may create a pod, the one of the workload's own pods included. A bare pod under
 their budget would count as healthy and not as expected, and let an eviction through for each. So that label is for
 pods of a ReplicaSet or StatefulSet alone, and never for one that the workload itself writes. Its rights reach neither
-kind (`ebbtide.settings.sections.pod_kubernetes`), so nothing of its making can own such a pod.
+kind (`ebbtide.settings.sections.pods.kubernetes`), so nothing of its making can own such a pod.
 
 Updates are looked at as well: whoever may patch a pod could take a label off. The kubelet's reports are on `status`,
 which is another resource. The expressions are CEL; where one cannot be evaluated the pod is refused.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pulumi
 
 from components.admission_policy import enforce, on
-from ebbtide.settings.sections.pod_kubernetes import started_by
+from ebbtide.settings.sections.pods.kubernetes import started_by
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import ServiceAccount
 
 from components.pods.rules import PodIdentity
-from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.pods.pod import PodSettings
 
 
 class AccountFields(TypedDict):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypedDict
 import pulumi
 
 from components.disks import Disks, kept_class
-from ebbtide.settings.sections.pod_volumes import Volume
+from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import memory_quantity
 

@@ -24,10 +24,10 @@ from pulumi_kubernetes.core.v1 import ConfigMap, Service
 from components.pods.rules import PodIdentity, container_security, resources
 from components.pods.secrets import SecretsSource
 from ebbtide.labels import FILES_DIGEST
-from ebbtide.settings.sections.pod import INGRESS, PodSettings, by_name
-from ebbtide.settings.sections.pod_env import EnvSource, EnvVariable
-from ebbtide.settings.sections.pod_probes import Probe
-from ebbtide.settings.sections.pod_volumes import SHM, SHM_PATH, Volume
+from ebbtide.settings.sections.pods.env import EnvSource, EnvVariable
+from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings, by_name
+from ebbtide.settings.sections.pods.probes import Probe
+from ebbtide.settings.sections.pods.volumes import SHM, SHM_PATH, Volume
 from ebbtide.units.quantities import memory_quantity
 
 if TYPE_CHECKING:

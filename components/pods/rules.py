@@ -31,7 +31,7 @@ from ebbtide.labels import (
     POOL,
     NodeKind,
 )
-from ebbtide.settings.sections.pod import NO_GPU, Gpu
+from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
 

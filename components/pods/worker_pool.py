@@ -15,7 +15,7 @@ Decisions that would otherwise be asked about:
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
@@ -24,7 +24,7 @@ from components.images import UPSTREAM, ImageSource
 from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
 from components.pods.account import account_fields, own_account
 from components.pods.budget import closed_budget
-from components.pods.container import file_maps, main_container, pod_template, pod_volumes, service
+from components.pods.container import Volumes, file_maps, main_container, pod_template, pod_volumes, service
 from components.pods.egress import OPEN, Egress
 from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
@@ -33,12 +33,22 @@ from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_sec
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from components.pods.workload import SKIP_AWAIT, after
 from ebbtide.labels import ReplicasOwner
+from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME
 from ebbtide.settings.sections.workers import REDIS_ENV, WORKER_CONTAINER, SourceKind, WorkerSettings, grace_seconds
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict, PodTemplateSpecArgsDict
+    from collections.abc import Sequence
+
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        EnvVarArgsDict,
+        PodSpecArgsDict,
+        PodTemplateSpecArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
 
 SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 
@@ -121,31 +131,49 @@ def worker_command(settings: WorkerSettings) -> list[str]:
 
 
 def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
-    redis, kind = args.redis, args.settings.source.kind
+    redis, kind, saves = args.redis, args.settings.source.kind, args.settings.checkpoints
+    checkpoints: list[EnvVarArgsDict] = (
+        [] if saves is None else [{"name": CHECKPOINTS_ENV, "value": saves.variable(args.customer, args.name)}]
+    )
     return [
         from_secret(REDIS_ENV[kind], url_key(redis, python=kind is not SourceKind.LIST)),
         {"name": "REDIS_HOST", "value": redis.host if args.redis_host is None else args.redis_host},
         {"name": "REDIS_PORT", "value": str(redis.port)},
         {"name": "REDIS_DB", "value": str(redis.db)},
         from_secret(redis.password_env or PASSWORD_ENV, PASSWORD_KEY),
+        *checkpoints,
     ]
+
+
+def _with_claim(
+    container: "ContainerArgsDict", volumes: Volumes, settings: WorkerSettings
+) -> "tuple[ContainerArgsDict, Volumes]":
+    """With the claim that holds the checkpoints, where they are not in a bucket."""
+    claim = None if settings.checkpoints is None else settings.checkpoints.claim
+    if claim is None:
+        return container, volumes
+    volume: VolumeArgsDict = {"name": CHECKPOINTS_VOLUME, "persistent_volume_claim": {"claim_name": claim}}
+    mounts = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
+    mount: VolumeMountArgsDict = {"name": CHECKPOINTS_VOLUME, "mount_path": CHECKPOINTS_PATH}
+    return {**container, "volume_mounts": [*mounts, mount]}, {"volumes": [*volumes.get("volumes", ()), volume]}
 
 
 def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
     settings = args.settings
     container = main_container(settings, WORKER_CONTAINER, command=worker_command(settings), env=_environment(args))
+    container, volumes = _with_claim(container, pod_volumes(settings, args.name), settings)
     pod: PodSpecArgsDict = {
         "affinity": affinity(Category.WORKER),
         "topology_spread_constraints": spread(identity, revision_label=""),
         "node_selector": nodes_of_group(settings.node_group),
         **priority(settings.priority),
         "tolerations": tolerations(settings.gpu),
-        "termination_grace_period_seconds": grace_seconds(settings.longest_job),
+        "termination_grace_period_seconds": grace_seconds(settings),
         "share_process_namespace": True,
         **account_fields(args.name, settings),
         "security_context": pod_security(settings.user),
         "containers": [container],
-        **pod_volumes(settings, args.name),
+        **volumes,
     }
     placed = required(merged(pod, settings.pod, main=WORKER_CONTAINER), args.nodes)
     whole = args.redis_authority.trusted_by(placed)

@@ -8,7 +8,7 @@ from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import Resource, display_name, name_of, namespace_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import value_at, whole
-from ebbtide.settings.sections.pod_kubernetes import own_namespace, started_by
+from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, Category
 
 _CLOSED_TEXT = "0%"

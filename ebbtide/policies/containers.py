@@ -12,7 +12,7 @@ from ebbtide.recording.resources import name_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import texts, value_at
 from ebbtide.settings.sections.images import DIGEST
-from ebbtide.settings.sections.pod_kubernetes import own_namespace
+from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.vocabulary.labels import NAMESPACE
 
 _ENFORCED = "pod-security.kubernetes.io/enforce"

@@ -123,9 +123,10 @@ def _killed_early(state: StackState) -> Hits:
         pool = state.settings.workers.get(pods.labels.get(POOL, ""))
         asked = whole(pods.spec.get("terminationGracePeriodSeconds"))
         grace = _DEFAULT_GRACE if asked is None else asked
-        if pool is not None and grace < pool.longest_job.total_seconds():
-            longest = format_duration(pool.longest_job)
-            yield pods.resource, f"its jobs take up to {longest}, and its workers are killed {grace} s after SIGTERM"
+        if pool is not None and grace < pool.stop_time.total_seconds():
+            what = "its jobs take" if pool.stop_time == pool.longest_job else "its jobs are saved in"
+            longest = format_duration(pool.stop_time)
+            yield pods.resource, f"{what} up to {longest}, and its workers are killed {grace} s after SIGTERM"
 
 
 def _skewed(state: StackState) -> Hits:
@@ -231,8 +232,8 @@ RULES = (
     Rule(
         id="EB040",
         severity=Severity.BLOCKING,
-        law="the grace period of a worker covers its longest job",
-        fix="set terminationGracePeriodSeconds to longestJob of the pool at least",
+        law="the grace period of a worker covers its longest job, or a save where checkpoints are required",
+        fix="set terminationGracePeriodSeconds to longestJob of the pool at least, or to checkpoints.saveWithin",
         source="reliability/application, graceful shutdown",
         check=_killed_early,
     ),

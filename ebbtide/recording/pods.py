@@ -8,7 +8,7 @@ from ebbtide.labels import GPU_RESOURCE
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, mebibytes, millicores, texts, value_at, whole
 from ebbtide.settings.placement import PodSize
-from ebbtide.settings.sections.pod_kubernetes import OWN_NAMESPACE_PREFIX
+from ebbtide.settings.sections.pods.kubernetes import OWN_NAMESPACE_PREFIX
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, Category
 
 LASTING = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Pod")

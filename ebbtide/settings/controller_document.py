@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.pod_kubernetes import own_namespace, started_by
+from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.vocabulary.controller_config import (

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.pod import PodSettings
-from ebbtide.settings.sections.pod_kubernetes import own_namespace
+from ebbtide.settings.sections.pods.kubernetes import own_namespace
+from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import NAMESPACE, Category
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ebbtide.settings.fragment.values import inside, mapping
-from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.pods.pod import PodSettings
 
 CONFIG_MAP, CLAIM = "ConfigMap", "PersistentVolumeClaim"
 

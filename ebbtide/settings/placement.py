@@ -10,7 +10,7 @@ from ebbtide.labels import NodeKind
 from ebbtide.prices import Capacity, instance_type, shipped_on_demand, usable
 from ebbtide.settings.fragment.size import PodSize, whole_size
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
-from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import cpu_text
 from ebbtide.vocabulary.labels import Category

@@ -5,7 +5,7 @@ from collections import Counter
 from ebbtide.labels import GPU_RESOURCE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import JobSettings
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.week import format_week
 from ebbtide.units.durations import format_duration
 from ebbtide.units.quantities import cpu_text, memory_text

@@ -12,7 +12,7 @@ from ebbtide.settings.sections.controller import ControllerSettings
 from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.pod_volumes import Volume
+from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.workers import Source, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings

@@ -13,7 +13,7 @@ from ebbtide.labels import NodeKind
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.settings.placement import home_kind
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.workers import WORKER_CONTAINER
 from ebbtide.vocabulary.labels import Category
 from tests.builders.components import REDIS, recorded, the, worker_settings, workload_settings

@@ -11,8 +11,8 @@ import yaml
 from ebbtide.policies import judge
 from ebbtide.recording.record import record
 from ebbtide.settings import warnings_of
-from ebbtide.settings.sections.pod import PodSettings
-from ebbtide.settings.sections.pod_volumes import Volume
+from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from tests.builders.example import README, STACK_FILE, example, notebook
 

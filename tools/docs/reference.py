@@ -6,16 +6,19 @@ table, which stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from pydantic import TypeAdapter
 
 from ebbtide.files import write_file
 from ebbtide.policies import RULES
 from ebbtide.preview.render.as_json import schema_text as preview_schema
 from ebbtide.settings.json_schema import json_schema
 from ebbtide.settings.json_schema import schema_text as stack_schema
+from ebbtide.units.durations import format_duration
 from tests.aws.support.page import counts_table, differences_table, faults_table, forgotten_table
 from tools.docs.commands import commands
 from tools.docs.metrics import metrics
@@ -115,8 +118,8 @@ def _default(about: Mapping[str, Any]) -> str:
     default = about.get("default")
     if default in (None, "", [], {}) or isinstance(default, Mapping):
         return "none"
-    if isinstance(default, str) and (minutes := re.fullmatch(r"PT(\d+)([MHS])", default)):
-        default = f"{minutes[1]}{minutes[2].lower()}"
+    if isinstance(default, str) and re.fullmatch(r"PT(\d+H)?(\d+M)?(\d+S)?", default):
+        default = format_duration(TypeAdapter(timedelta).validate_python(default))
     return f"`{_yaml(default)}`"
 
 

@@ -10,11 +10,11 @@ from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, Right
 from ebbtide.settings.entrances import ingress_wants
 from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.named_objects import objects_named
+from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_kind, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
-from ebbtide.settings.sections.pod import PodSettings
-from ebbtide.settings.sections.pod_kubernetes import own_namespace
+from ebbtide.settings.sections.pods.kubernetes import own_namespace
+from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
@@ -161,6 +161,9 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
             if name not in own:
                 keys = () if key is None else (key,)
                 yield ObjectWant(kind, space, name, keys, path, pods=_at_once(pod))
+        if isinstance(pod, WorkerSettings) and pod.checkpoints is not None and pod.checkpoints.claim is not None:
+            at = f"{path}.checkpoints"  # the next pod of a pool of one may be on another node, too
+            yield ObjectWant(CLAIM, space, pod.checkpoints.claim, wanted_by=at, pods=max(2, pod.max))
         for volume in pod.volumes.values():
             if volume.class_ is not None:
                 yield ObjectWant("StorageClass", "", volume.class_, wanted_by=path)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 from itertools import chain
 
-from ebbtide.labels import POOL
 from ebbtide.preview.changes import identity
+from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, must_save, workers_of
 from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
 from ebbtide.recording.pods import Pods
@@ -33,6 +33,7 @@ def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from _rolled(compared)
     yield from _unprotected(compared)
     yield from _shorter_jobs(compared)
+    yield from checkpoint_dangers(compared)
     yield from _higher_minimum(compared)
     yield from _opened(compared)
     yield from _fewer_hours(compared.before.settings.business_hours, compared.after.settings.business_hours)
@@ -125,14 +126,14 @@ def _unprotected(compared: Compared) -> Iterator[Danger]:
 def _shorter_jobs(compared: Compared) -> Iterator[Danger]:
     before = compared.before.settings.workers
     for name, pool in compared.after.settings.workers.items():
-        if name in before and pool.longest_job < before[name].longest_job:
+        if name in before and not must_save(pool) and pool.longest_job < before[name].longest_job:
             old, new = format_duration(before[name].longest_job), format_duration(pool.longest_job)
             yield Danger(
                 code=DangerCode.LONGEST_JOB_LOWERED,
                 severity=Severity.WARNING,
                 subjects=(name,),
                 what=f"lowers longestJob of pool {name} from {old} to {new}",
-                impact=compared.impact(_workers(compared, name)),
+                impact=compared.impact(workers_of(compared, name)),
                 fix="make sure that no longer job waits: after that time a stopping worker is killed with its job",
             )
 
@@ -176,10 +177,6 @@ def _let_in(expose: Expose | None) -> list[IPv4Network]:
     if expose is None or not expose.public:
         return []
     return [IPv4Network(block) for block in expose.sources] or [_EVERYBODY]
-
-
-def _workers(compared: Compared, pool: str) -> list[Pods]:
-    return [pods for pods in compared.before.pods if pods.labels.get(POOL) == pool]
 
 
 def _fewer_hours(before: BusinessHoursSettings, after: BusinessHoursSettings) -> Iterator[Danger]:

@@ -10,7 +10,7 @@ from typing import cast
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.file.problems import Finding, Location, value_at
-from ebbtide.settings.sections.pod_kubernetes import own_namespace
+from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.vocabulary.labels import NAMESPACE
 
 _WORKLOADS = "ebbtide:workloads"

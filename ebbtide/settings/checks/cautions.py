@@ -9,6 +9,7 @@ from ebbtide.labels import NodeKind
 from ebbtide.prices import priced_regions
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import copies, node_of, pod_size, room_on_disk, takes
+from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.cluster import ClusterKind, SupportType
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.egress import AWS_AUTHORITIES, authorities
@@ -17,8 +18,9 @@ from ebbtide.settings.sections.exceptions import ended
 from ebbtide.settings.sections.images import DIGEST
 from ebbtide.settings.sections.network import Nat
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.pod import PodSettings
-from ebbtide.settings.sections.pod_env import EnvVariable
+from ebbtide.settings.sections.pods.aws import BucketAccess
+from ebbtide.settings.sections.pods.env import EnvVariable
+from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import memory_text
@@ -268,11 +270,12 @@ def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
     """Workers on spot nodes: their closed budgets refuse the drain (docs/explanation/spot.md)."""
     for name, pool in settings.workers.items():
         group = settings.node_groups.get(pool.node_group)
-        if group is not None and group.kind is NodeKind.SPOT:
+        saves = pool.checkpoints is not None and pool.checkpoints.required
+        if group is not None and group.kind is NodeKind.SPOT and not saves:
             text = (
                 f"{pool.node_group} has spot nodes, whose workers are not told to stop before their node goes: "
                 "EKS asks the budget, which is closed. They take jobs until then, so run only jobs there that may be "
-                "started again (docs/explanation/spot.md)"
+                "started again, or give it checkpoints with required: true (docs/explanation/spot.md)"
             )
             yield Caution("spot.workers-not-told", f"workers.{name}.nodeGroup", text)
 
@@ -313,10 +316,30 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
                 "in the image the pool shrinks only when no task runs at all"
             )
             yield Caution("source.celery", f"workers.{name}.source", text)
+        on_aws = settings.cluster.kind is ClusterKind.EKS
+        if on_aws and pool.checkpoints is not None and not _may_write(pool, pool.checkpoints):
+            text = (
+                f"nothing gives its pods the right to {pool.checkpoints.bucket}: add aws: {{ buckets: {{ "
+                f"{pool.checkpoints.bucket}: read-write-delete }} }}, unless they hold keys of their own"
+            )
+            yield Caution("checkpoints.no-rights", f"workers.{name}.checkpoints.store", text)
         if not pool.safe_stop:
             text = "without a safe stop the pool shrinks only where no job can be lost"
             yield Caution("safe-stop.none", f"workers.{name}.safeStop", text)
     yield from _about_room(settings)
+
+
+def _may_write(pool: WorkerSettings, saves: CheckpointSettings) -> bool:
+    """Whether the pod's role has the right to the bucket, or may have: what policies and roles of others say is not
+    known here.
+    """
+    if saves.bucket is None or pool.service_account is not None:
+        return True
+    rights = pool.aws
+    if rights is None:
+        return any(name.startswith("AWS_") for name in pool.env) or bool(pool.env_from)
+    others = rights.role is not None or bool(rights.policies)
+    return others or rights.buckets.get(saves.bucket) is BucketAccess.READ_WRITE_DELETE
 
 
 def _about_exceptions(settings: StackSettings, day: date) -> Iterator[Caution]:

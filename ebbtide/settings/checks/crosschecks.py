@@ -12,6 +12,7 @@ from typing import TypeAlias
 from ebbtide.labels import GPU_RESOURCE, NodeKind
 from ebbtide.prices import instance_type, instance_type_names
 from ebbtide.settings.checks.accounts import account_findings
+from ebbtide.settings.checks.checkpoints import claim_of_one_pod, save_too_long_for_spot
 from ebbtide.settings.checks.draft import (
     COSTS,
     CRON_JOBS,
@@ -369,8 +370,18 @@ def _no_long_jobs_on_spot(draft: Draft) -> Iterator[Finding]:
     for name, pool in draft.workers.items():
         group = draft.groups.get(pool.node_group or "")
         on_spot = group is not None and group.kind is NodeKind.SPOT
-        if on_spot and pool.longest_job is not None and pool.longest_job > LONGEST_SPOT_JOB:
-            yield _too_long_for_spot((WORKERS, name, "longestJob"), pool.longest_job)
+        saves = pool.checkpoints is not None and pool.checkpoints.may_suit_spot
+        if on_spot and not saves and pool.longest_job is not None and pool.longest_job > LONGEST_SPOT_JOB:
+            hint = "with checkpoints of required: true jobs of any length may run there; or take a flexible group"
+            yield _too_long_for_spot((WORKERS, name, "longestJob"), pool.longest_job, hint)
+
+
+def _checkpoints_are_possible(draft: Draft) -> Iterator[Finding]:
+    for name, pool in draft.workers.items():
+        group = draft.groups.get(pool.node_group or "")
+        if group is not None and group.kind is NodeKind.SPOT:
+            yield from save_too_long_for_spot((WORKERS, name), pool.checkpoints)
+        yield from claim_of_one_pod((WORKERS, name), pool.checkpoints, draft.own_claims)
 
 
 def _no_long_runs_on_spot(draft: Draft) -> Iterator[Finding]:
@@ -378,17 +389,18 @@ def _no_long_runs_on_spot(draft: Draft) -> Iterator[Finding]:
         group = draft.groups.get(job.node_group or "")
         on_spot = group is not None and group.kind is NodeKind.SPOT
         if on_spot and job.longest_run is not None and job.longest_run > LONGEST_SPOT_JOB:
-            yield _too_long_for_spot((job.section, job.name, "longestRun"), job.longest_run)
+            at: Location = (job.section, job.name, "longestRun")
+            yield _too_long_for_spot(at, job.longest_run, "put long jobs on a flexible group")
 
 
-def _too_long_for_spot(at: Location, lasting: timedelta) -> Finding:
+def _too_long_for_spot(at: Location, lasting: timedelta, hint: str) -> Finding:
     return Finding(
         code="spot.long-jobs",
         at=at,
         wanted="at most 1h on spot nodes, which are taken back with two minutes' notice",
         found=f"{lasting.total_seconds() / 3600:g}h",
         example="30m",
-        hint="put long jobs on a flexible group",
+        hint=hint,
     )
 
 
@@ -563,6 +575,7 @@ RULES: tuple[Rule, ...] = (
     _one_pool_per_queue,
     _no_long_jobs_on_spot,
     _no_long_runs_on_spot,
+    _checkpoints_are_possible,
     _one_name_in_the_workers_namespace,
     _overnight_work_is_possible,
     _expected_hours_name_groups,

@@ -4,6 +4,7 @@ None stands for a field that is missing or wrong and so has a finding of its own
 favourable, so that whatever a check says of a draft holds for every way of putting the field right.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias, cast
 from ebbtide.labels import GPU_RESOURCE, NodeKind
 from ebbtide.prices import Capacity
 from ebbtide.settings.checks.accounts import AccountDraft, accounts_draft
+from ebbtide.settings.checks.checkpoints import CheckpointsDraft, checkpoints_draft, own_claims
 from ebbtide.settings.checks.entrances import EntrancesDraft, entrances_draft
 from ebbtide.settings.checks.image_names import IMAGES, ImagesDraft, images_draft
 from ebbtide.settings.checks.snapshots import snapshots_draft
@@ -19,13 +21,14 @@ from ebbtide.settings.file.problems import Location, Secret, value_at
 from ebbtide.settings.placement import PodSize, offered, smallest_node, whole_size
 from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.settings.sections.checked import readable, readable_items
+from ebbtide.settings.sections.checkpoints import CHECKPOINTS_VOLUME
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.existing import is_existing
 from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
-from ebbtide.settings.sections.pod import Gpu, PodSettings, secrets_named, secrets_of_fragment
-from ebbtide.settings.sections.pod_volumes import SHM
+from ebbtide.settings.sections.pods.pod import Gpu, PodSettings, secrets_named, secrets_of_fragment
+from ebbtide.settings.sections.pods.volumes import SHM
 from ebbtide.settings.sections.redis import CPU, MEMORY, RedisKind, RedisSettings
 from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS, SecretReference, secrets_of
 from ebbtide.settings.sections.workers import Source, WorkerSettings
@@ -105,6 +108,7 @@ class PoolDraft:
     queues: Mapping[int, str]  # by position in the file's list
     longest_job: timedelta | None
     node_group: str | None  # "" leaves the choice to Ebbtide
+    checkpoints: CheckpointsDraft | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +155,7 @@ class Draft:
     references: tuple[SecretReference, ...]  # to Secrets, of the stack or of somebody else
     accounts: tuple[AccountDraft, ...]
     snapshots: tuple[Location, ...]
+    own_claims: Mapping[str, re.Pattern[str]]  # names of claims of the stack's own disks, by their volume
     entrances: EntrancesDraft
     expected_hours: tuple[str, ...]  # names of groups
     nameless: frozenset[str]  # sections that are no mappings, so that no name can be said to be missing there
@@ -181,6 +186,7 @@ def draft_of(config: Config, groups: Config) -> Draft:
         references=tuple(_references(config)),
         accounts=accounts_draft(config),
         snapshots=snapshots_draft(config),
+        own_claims=own_claims(config),
         entrances=entrances_draft(config),
         expected_hours=tuple(cast("Mapping[str, object]", expected)) if isinstance(expected, Mapping) else (),
         nameless=frozenset(key for key in (GROUPS, WORKERS) if key in config and not isinstance(config[key], Mapping)),
@@ -241,8 +247,9 @@ def _pod(read: Mapping[str, Any], raw: object) -> PodDraft:
 
 
 def _volume_names(raw: object) -> frozenset[str]:
-    own = () if value_at(raw, ("shm",)) is None else (SHM,)
-    return frozenset((*(_names(value_at(raw, ("volumes",))) or ()), *own))
+    shm = () if value_at(raw, ("shm",)) is None else (SHM,)
+    claim = () if value_at(raw, ("checkpoints", "claim")) is None else (CHECKPOINTS_VOLUME,)
+    return frozenset((*(_names(value_at(raw, ("volumes",))) or ()), *shm, *claim))
 
 
 def _workload(raw: object) -> WorkloadDraft:
@@ -258,6 +265,7 @@ def _pool(raw: object) -> PoolDraft:
         queues=readable_items(Source, "queues", value_at(raw, ("source", "queues"))),
         longest_job=read.get("longest_job"),
         node_group=read.get("node_group"),
+        checkpoints=checkpoints_draft(raw),
     )
 
 

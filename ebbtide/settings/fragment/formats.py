@@ -14,8 +14,8 @@ from ipaddress import ip_address
 
 from ebbtide.settings.file.problems import Finding, Location, show
 from ebbtide.settings.fragment.values import is_list
-from ebbtide.settings.sections.pod_env import ENV_NAME
-from ebbtide.settings.sections.pod_probes import PORT_NAME
+from ebbtide.settings.sections.pods.env import ENV_NAME
+from ebbtide.settings.sections.pods.probes import PORT_NAME
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"

@@ -7,8 +7,9 @@ that a pod is described in one place. Refused are, besides:
   its category. `schedulerName` is refused too: the autoscaler foresees what the default scheduler does, and no other.
 - **Nights.** A pod that tolerates the taints of a drained node would be put back on it, and a hard spread makes the
   autoscaler keep a node for a pod that has room elsewhere.
-- **Workers.** Their grace period follows from the longest job, their processes share a namespace, nothing may make one
-  unready, and an ordinary container beside one would end with the SIGTERM while the job goes on (rules EB020, EB023).
+- **Workers.** Their grace period follows from the longest job, or from the longest save; their processes share a
+  namespace, nothing may make one unready, and an ordinary container beside one would end with the SIGTERM while the
+  job goes on (rules EB020, EB023).
 - **Sizes.** Nodes are chosen by what pods ask for, so every further container says what that is.
 """
 
@@ -88,7 +89,10 @@ _REFUSED: Mapping[str, tuple[str, str]] = {
     "overhead": ("pod-promise.size", _SIZED),
     "resourceClaims": ("pod-promise.size", _SIZED),
 }
-_GRACE = "has its longest job and two minutes to end: the grace period follows from longestJob (rule EB040)"
+_GRACE = (
+    "has its longest job, or its longest save, and two minutes to end: the grace period follows from longestJob and "
+    "checkpoints (rule EB040)"
+)
 _READY = "is never unready: a ReplicaSet removes unready pods first, busy or not (rule EB020)"
 _REFUSED_OF_WORKERS: Mapping[str, tuple[str, str]] = {
     "terminationGracePeriodSeconds": ("pod-promise.grace", _GRACE),

@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.pod import LabelKey
-from ebbtide.settings.sections.pod_env import ObjectName
-from ebbtide.settings.sections.pod_probes import PortName, PortNumber
+from ebbtide.settings.sections.pods.env import ObjectName
+from ebbtide.settings.sections.pods.pod import LabelKey
+from ebbtide.settings.sections.pods.probes import PortName, PortNumber
 
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 HOST = rf"^(?=.{{1,253}}$)(\*\.)?{_LABEL}(\.{_LABEL})*$"

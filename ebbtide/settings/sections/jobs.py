@@ -17,9 +17,9 @@ from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.calendars import parse_timezone
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.cron import Cron
-from ebbtide.settings.sections.pod import PodSettings
-from ebbtide.settings.sections.pod_probes import Probes
-from ebbtide.settings.sections.pod_volumes import no_claims
+from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.pods.probes import Probes
+from ebbtide.settings.sections.pods.volumes import no_claims
 from ebbtide.settings.sections.types import Count, Positive, PositiveDuration
 from ebbtide.units.durations import format_duration
 

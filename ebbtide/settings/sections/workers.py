@@ -11,24 +11,20 @@ from pydantic import AfterValidator, AliasChoices, Field, Strict
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
-from ebbtide.settings.sections.pod import PodSettings
-from ebbtide.settings.sections.pod_env import EnvVariable
-from ebbtide.settings.sections.pod_probes import Probes
-from ebbtide.settings.sections.pod_volumes import no_claims
+from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CheckpointSettings
+from ebbtide.settings.sections.pods.env import EnvVariable
+from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.pods.probes import Probes
+from ebbtide.settings.sections.pods.volumes import Volume, no_claims
 from ebbtide.settings.sections.types import Count, Duration, Positive, PositiveDuration, Queue, Word, acted_on
+from ebbtide.units.durations import format_duration
 
 STOP_MARGIN = timedelta(minutes=2)
-"""Past the longest job: to report its result, leave the queue's registries and exit."""
+"""Past the longest job, or past a save: to report its result, leave the queue's registries and exit."""
 
 
 WORKER_CONTAINER = "worker"
 """What the container of a pool's pods is called."""
-
-
-def grace_seconds(longest_job: timedelta) -> int:
-    """Whole minutes, rounded up, plus the margin: a stopped worker ends its job before the kubelet ends the worker."""
-    minutes = math.ceil((longest_job + STOP_MARGIN) / timedelta(minutes=1))
-    return minutes * 60
 
 
 class SourceKind(StrEnum):
@@ -110,13 +106,13 @@ def _morning_within_max(morning: Morning | None, most: int) -> None:
 REDIS_ENV = {SourceKind.RQ: "RQ_REDIS_URL", SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.LIST: "REDIS_URL"}
 """Where each framework looks for its Redis by itself."""
 
-_OURS = ("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PASSWORD", "REDIS_CA_FILE")
+_OURS = ("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PASSWORD", "REDIS_CA_FILE", CHECKPOINTS_ENV)
 
 
 def _env_beside_ours(source: Source, env: Mapping[str, EnvVariable]) -> None:
     for name in (*_OURS, REDIS_ENV[source.kind]):
         if name in env:
-            what = "a name that Ebbtide does not set: it tells each worker where its queues are"
+            what = "a name that Ebbtide does not set: it tells each worker where its queues and checkpoints are"
             raise wanted("env.ours", what, example="JOB_REDIS_URL", at=("env", name))
 
 
@@ -128,6 +124,39 @@ def _no_readiness(probes: Probes) -> None:
             "worker as the one to go"
         )
         raise wanted("probe.readiness-of-worker", what, example="liveness", hint=hint, at=("probes", "readiness"))
+
+
+def _checkpoints_can_pause(checkpoints: CheckpointSettings | None, safe_stop: object) -> None:
+    if checkpoints is not None and not safe_stop:
+        raise wanted(
+            "checkpoints.cannot-pause",
+            "safeStop: true beside checkpoints: a worker that does not stop safely cannot pause its job",
+            found="a pool without a safe stop",
+            example="safeStop: true",
+            hint="the worker classes of ebbtide-jobs pause; a pool with a command of its own says that it uses them",
+            at="safeStop",
+        )
+
+
+def _saved_before_the_job_would_end(checkpoints: CheckpointSettings | None, longest_job: timedelta) -> None:
+    if checkpoints is not None and checkpoints.required and checkpoints.save_within >= longest_job:
+        what = f"less than longestJob, which is {format_duration(longest_job)}: to end the job takes no longer"
+        hint = "or leave required out"
+        raise wanted(
+            "checkpoints.longer-than-job",
+            what,
+            found=format_duration(checkpoints.save_within),
+            example="90s",
+            hint=hint,
+            at=("checkpoints", "saveWithin"),
+        )
+
+
+def _claim_has_its_path(checkpoints: CheckpointSettings | None, volumes: Mapping[str, Volume]) -> None:
+    for name, volume in volumes.items() if checkpoints is not None and checkpoints.claim is not None else ():
+        if f"{CHECKPOINTS_PATH}/".startswith(f"{volume.at}/") or volume.at.startswith(f"{CHECKPOINTS_PATH}/"):
+            what = f"a path beside {CHECKPOINTS_PATH}, where the claim of the checkpoints is mounted"
+            raise wanted("volume.path-twice", what, found=volume.at, example=f"/{name}", at=("volumes", name, "at"))
 
 
 def _jobs_per_worker(given: Mapping[str, Any]) -> int:
@@ -153,6 +182,9 @@ class WorkerSettings(PodSettings):
         MIN_WITHIN_MAX,
         Check(("drain_within", "job_takes"), _both_or_neither),
         Check(("morning", "max"), _morning_within_max),
+        Check(("checkpoints", "safe_stop"), _checkpoints_can_pause),
+        Check(("checkpoints", "longest_job"), _saved_before_the_job_would_end),
+        Check(("checkpoints", "volumes"), _claim_has_its_path),
     )
     renamed: ClassVar[dict[str, str]] = {"calm": "stabilizationWindow"}
     instead_of: ClassVar[dict[str, str]] = {
@@ -170,8 +202,14 @@ class WorkerSettings(PodSettings):
     min: Count = Field(default=0, description="workers at least; above 0 nodes stay all night", examples=["0"])
     max: Positive = Field(description="workers at most", examples=["30"])
     longest_job: PositiveDuration = Field(
-        description="no job runs longer; a worker told to stop is given this long, so a short guess kills jobs",
+        description="no job runs longer; a worker told to stop is given this long, so a short guess kills jobs. Of a "
+        "job with checkpoints each attempt counts by itself",
         examples=["12h"],
+    )
+    checkpoints: CheckpointSettings | None = Field(
+        default=None,
+        description="where its jobs store their state, so that an interrupted one goes on where it was",
+        examples=["{ store: s3://acme-checkpoints, every: 5m, saveWithin: 90s }"],
     )
     drain_within: PositiveDuration | None = Field(
         default=None,
@@ -211,3 +249,15 @@ class WorkerSettings(PodSettings):
         description="the group its workers run on; default: the cheapest that fits",
         examples=["flexible"],
     )
+
+    @property
+    def stop_time(self) -> timedelta:
+        """What a worker that is told to stop may need: to end its longest job, or to save where it must be able to."""
+        saves = self.checkpoints
+        return saves.save_within if saves is not None and saves.required else self.longest_job
+
+
+def grace_seconds(pool: WorkerSettings) -> int:
+    """Whole minutes, rounded up, plus the margin: a stopped worker is done before the kubelet ends it."""
+    minutes = math.ceil((pool.stop_time + STOP_MARGIN) / timedelta(minutes=1))
+    return minutes * 60

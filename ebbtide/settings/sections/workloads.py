@@ -10,9 +10,9 @@ from ebbtide.labels import ReplicasOwner
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check
 from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
-from ebbtide.settings.sections.pod import INGRESS, PodSettings
-from ebbtide.settings.sections.pod_kubernetes import KubernetesRights
-from ebbtide.settings.sections.pod_volumes import Volume
+from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
+from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings
+from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.types import Positive, acted_on
 from ebbtide.vocabulary.labels import Category
 

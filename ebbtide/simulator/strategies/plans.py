@@ -26,7 +26,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind, offered, pod_size, takes
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.pod import PodSettings
+from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.simulator.billing import Rates
@@ -280,7 +280,7 @@ def _workload(
 
 
 def _worker(name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:
-    grace_s = float(grace_seconds(spec.longest_job)) if strategy.stops_safely else KUBERNETES_GRACE_S
+    grace_s = float(grace_seconds(spec)) if strategy.stops_safely else KUBERNETES_GRACE_S
     return _of_category_worker(name, spec, spec.node_group, homes, strategy, grace_s)
 
 

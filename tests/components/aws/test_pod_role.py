@@ -9,7 +9,7 @@ import pytest
 from components.aws.pod_role import policy
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.recording.record import record
-from ebbtide.settings.sections.pod_aws import AwsRights
+from ebbtide.settings.sections.pods.aws import AwsRights
 from tests.builders.components import pod_of
 from tests.builders.existing import onprem
 from tests.builders.rights import workload
@@ -43,7 +43,13 @@ FINDING = {("sqs:GetQueueUrl", f"arn:aws:sqs:eu-central-1:{ACCOUNT}:up")}
 
 
 @pytest.mark.parametrize(
-    ("access", "expected"), [("read", READING), ("write", WRITING), ("read-write", READING | WRITING)]
+    ("access", "expected"),
+    [
+        ("read", READING),
+        ("write", WRITING),
+        ("read-write", READING | WRITING),
+        ("read-write-delete", READING | WRITING | {("s3:DeleteObject", OBJECTS)}),
+    ],
 )
 def test_a_word_for_a_bucket_is_these_actions_and_no_other(access: str, expected: set[tuple[str, str]]) -> None:
     assert allowed(buckets={"data": access}) == expected

@@ -9,7 +9,7 @@ from components.pods.rules import nodes_of_group, nodes_of_kind, tolerations
 from ebbtide.labels import NodeKind
 from ebbtide.prices import InstanceType, instance_type, instance_type_names
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.pods.pod import Gpu
 from tests.builders.autoscaler import ReadNode, read_from_tags
 
 SPECS = 10_000

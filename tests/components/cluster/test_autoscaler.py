@@ -23,10 +23,10 @@ def pod(stack: Recorded) -> dict[str, Any]:
 
 @given(minutes=st.integers(1, 60 * 24 * 14))
 def test_a_drain_never_ends_a_worker_before_its_own_grace_does(minutes: int) -> None:
-    longest = timedelta(minutes=minutes)
-    flags = autoscaler_flags(stack_settings(workers={"train": pool_settings(longest)}))
+    pool = pool_settings(timedelta(minutes=minutes))
+    flags = autoscaler_flags(stack_settings(workers={"train": pool}))
 
-    assert int(flags["max-graceful-termination-sec"]) >= grace_seconds(longest)
+    assert int(flags["max-graceful-termination-sec"]) >= grace_seconds(pool)
 
 
 def test_what_names_a_port_is_ready_once_it_listens(stack: Recorded) -> None:

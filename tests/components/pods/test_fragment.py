@@ -17,7 +17,7 @@ from components.pods.workload import Workload, WorkloadArgs
 from ebbtide.labels import NodeKind
 from ebbtide.settings.fragment.promises import OUR_VARIABLES, OUR_VOLUMES
 from ebbtide.settings.fragment.schema import type_named, type_names
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.vocabulary.labels import Category
 from tests.builders.authority import AUTHORITY
 from tests.builders.components import REDIS, pod_of, recorded, the, worker_settings, workload_settings

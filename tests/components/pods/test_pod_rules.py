@@ -17,11 +17,12 @@ from components.pods.rules import (
     tolerations,
 )
 from ebbtide.labels import NodeKind
-from ebbtide.settings.sections.pod import NO_GPU, Gpu
+from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
 from ebbtide.settings.sections.types import parse_cpu, parse_memory
 from ebbtide.settings.sections.workers import grace_seconds
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
+from tests.builders.components import worker_settings
 
 
 def identity(category: Category = Category.FLEXIBLE) -> PodIdentity:
@@ -128,7 +129,7 @@ def test_quantities_keep_the_amount(amount: int) -> None:
 
 @given(st.integers(1, 30 * 24 * 3600))
 def test_a_stopped_worker_always_has_time_for_its_longest_job(seconds: int) -> None:
-    grace = grace_seconds(timedelta(seconds=seconds))
+    grace = grace_seconds(worker_settings(longest_job=timedelta(seconds=seconds)))
 
     assert seconds + 120 <= grace < seconds + 180
     assert grace % 60 == 0

@@ -1,5 +1,6 @@
 """What a worker pool registers: zero replicas, a closed budget, and workers that stop safely."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,9 @@ from components.cluster.namespaces import Namespaces, NamespacesArgs
 from components.ownership import OwnershipTable
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs, worker_command
 from ebbtide.recording.resources import Resource
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.checkpoints import CheckpointSettings
+from ebbtide.settings.sections.pods.pod import Gpu
+from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workers import Acks, Source, SourceKind
 from tests.builders.components import REDIS, of_kind, pod_of, recorded, the, worker_settings
 
@@ -147,3 +150,47 @@ def test_workers_go_to_their_group_and_carry_no_required_affinity() -> None:
     assert pod["nodeSelector"] == {"ebbtide.dev/node-group": "gpu-large"}
     assert pod["tolerations"][0]["key"] == "nvidia.com/gpu"
     assert pod["affinity"].keys() == {"podAffinity"}
+
+
+def checkpoints(**given: Any) -> CheckpointSettings:
+    return CheckpointSettings.model_validate(given)
+
+
+def test_a_pool_without_checkpoints_knows_nothing_of_them() -> None:
+    pod = pod_of(the(pool(), "Deployment"))
+
+    assert "EBBTIDE_CHECKPOINTS" not in {item["name"] for item in pod["containers"][0]["env"]}
+    assert "volumes" not in pod
+
+
+def test_workers_find_the_store_of_their_checkpoints_in_one_variable() -> None:
+    pod = pod_of(the(pool(checkpoints=checkpoints(store="s3://acme-checkpoints/prod")), "Deployment"))
+
+    (value,) = [item["value"] for item in pod["containers"][0]["env"] if item["name"] == "EBBTIDE_CHECKPOINTS"]
+    assert json.loads(value) == {
+        "store": "s3://acme-checkpoints/prod/acme/train",
+        "every": 300,
+        "saveWithin": 90,
+        "required": False,
+        "openWithin": 600,
+    }
+    assert "volumes" not in pod
+
+
+def test_a_claim_is_mounted_where_the_variable_says() -> None:
+    volumes = {"cache": Volume.model_validate({"scratch": "1Gi", "at": "/cache"})}
+    given = checkpoints(claim="checkpoints-efs")
+    pod = pod_of(the(pool(checkpoints=given, volumes=volumes), "Deployment"))
+
+    (value,) = [item["value"] for item in pod["containers"][0]["env"] if item["name"] == "EBBTIDE_CHECKPOINTS"]
+    (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "ebbtide-checkpoints"]
+    assert json.loads(value)["store"] == f"{mount['mountPath']}/acme/train"
+    assert [volume["name"] for volume in pod["volumes"]] == ["cache", "ebbtide-checkpoints"]
+    assert pod["volumes"][1]["persistentVolumeClaim"] == {"claimName": "checkpoints-efs"}
+
+
+@pytest.mark.parametrize(("required", "grace"), [(False, 12 * 3600 + 120), (True, 240)])
+def test_only_a_worker_whose_jobs_must_save_gets_the_time_of_a_save(required: bool, grace: int) -> None:
+    given = checkpoints(store="s3://acme-checkpoints", required=required)
+
+    assert pod_of(the(pool(checkpoints=given), "Deployment"))["terminationGracePeriodSeconds"] == grace

@@ -8,7 +8,7 @@ from components.ownership import OwnershipTable
 from components.pods.workload import Workload, WorkloadArgs
 from ebbtide.labels import NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.vocabulary.labels import Category
 from tests.builders.components import of_kind, pod_of, recorded, the, workload_settings

@@ -19,7 +19,7 @@ from ebbtide.operate.probe.facts import facts_of
 from ebbtide.operate.probe.findings import Probed, State
 from ebbtide.operate.probe.rules import findings_of
 from ebbtide.operate.probe.wants import RIGHTS, Wants, wants_of
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.vocabulary.controller_config import dump
 from ebbtide.vocabulary.labels import CONTROLLER
 from tests.builders.components import controller_config

@@ -10,8 +10,8 @@ from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, short_type
 from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings, parse_stack
-from ebbtide.settings.sections.pod import PodSettings
-from ebbtide.settings.sections.pod_volumes import Volume
+from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.pods.volumes import Volume
 from tests.builders.real_size import real_size, real_size_text
 from tests.builders.settings import loaded
 

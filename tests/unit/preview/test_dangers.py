@@ -8,7 +8,7 @@ import pytest
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.dangers import dangers_of
-from ebbtide.preview.document import ChangeKind, DangerCode, FieldChange, ResourceChange
+from ebbtide.preview.document import ChangeKind, Danger, DangerCode, FieldChange, ResourceChange
 from ebbtide.preview.replacing import forcing_paths
 from ebbtide.preview.sides import Side
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
@@ -314,3 +314,58 @@ def test_a_label_or_a_tag_more_blocks_nothing(path: str) -> None:
 
     assert [danger.what for danger in dangers(demo_now(), more) if danger.severity is BLOCKING] == []
     assert len(changes_between(demo_now().resources, more.resources)) > 30
+
+
+SAVED = {"store": "s3://acme-checkpoints"}
+
+
+@cache
+def saving(**given: object) -> Side:
+    return demo(put("workers", "prep", checkpoints={**SAVED, **given}))
+
+
+def of_checkpoints(before: Side, after: Side) -> list[Danger]:
+    return [danger for danger in dangers(before, after) if danger.code is not DangerCode.PODS_ROLLED]
+
+
+def test_checkpoints_make_jobs_interruptible_in_the_window_and_change_no_grace() -> None:
+    (told,) = of_checkpoints(demo_now(), saving())
+
+    assert coded([told]) == [(WARNING, DangerCode.JOBS_INTERRUPTIBLE, ("prep",))]
+    assert "in the disruption window" in told.what
+    assert told.impact.startswith("1 pool (30 pods at most)")
+    assert of_checkpoints(saving(), saving()) == []
+    assert of_checkpoints(saving(), demo_now()) == []
+
+
+def test_jobs_that_must_save_have_less_time_and_those_of_a_day_are_interrupted_by_day() -> None:
+    grace, by_day = of_checkpoints(saving(), saving(required=True, interruptible="always"))
+
+    assert coded([grace, by_day]) == [
+        (WARNING, DangerCode.GRACE_SHORTENED, ("prep",)),
+        (WARNING, DangerCode.JOBS_INTERRUPTIBLE, ("prep",)),
+    ]
+    assert "240 s instead of 604920 s" in grace.what
+    assert "within 10m" in grace.fix
+    assert "at any time" in by_day.what
+    assert of_checkpoints(saving(required=True, interruptible="always"), saving()) == []
+
+
+def test_a_shorter_longest_job_takes_nothing_from_workers_that_save() -> None:
+    shorter = demo(put("workers", "prep", longestJob="2h", checkpoints={**SAVED, "required": True}))
+
+    assert of_checkpoints(saving(required=True), shorter) == []
+
+
+@pytest.mark.parametrize(("required", "told"), [(False, "without a notice"), (True, "two minutes after a notice")])
+def test_a_pool_that_moves_to_spot_nodes_is_told(required: bool, told: str) -> None:
+    def on(group: str) -> Side:
+        saves = {**SAVED, "required": required}
+        return demo(
+            whole("nodeGroups", spot={"max": 4}),
+            put("workers", "prep", longestJob="1h", cpu=4, memory="16Gi", checkpoints=saves, nodeGroup=group),
+        )
+
+    (moves,) = of_checkpoints(on("flexible"), on("spot"))
+    assert coded([moves]) == [(WARNING, DangerCode.POOL_ON_SPOT, ("prep",))]
+    assert told in moves.what

@@ -56,7 +56,8 @@ def test_a_missing_key_says_what_it_is_for(tmp_path: Path) -> None:
 
     assert problem_of(text, tmp_path) == (
         ":5: ebbtide:workers.train.longestJob: wanted this key (no job runs longer; a worker told to stop is given "
-        "this long, so a short guess kills jobs), found nothing (for example 12h)"
+        "this long, so a short guess kills jobs. Of a job with checkpoints each attempt counts by "
+        "itself), found nothing (for example 12h)"
     )
 
 

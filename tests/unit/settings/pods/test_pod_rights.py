@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings.controller_document import controller_config
-from ebbtide.settings.sections.pod_aws import BucketAccess, QueueAccess
+from ebbtide.settings.sections.pods.aws import BucketAccess, QueueAccess
 from tests.builders.components import REDIS
 from tests.builders.existing import onprem
 from tests.builders.settings import Told, loaded, problem_of, problems_of, shortest

@@ -11,7 +11,7 @@ from ebbtide.labels import NODE_GROUP, NODE_KIND, NodeKind
 from ebbtide.prices import PricingAssumption, hourly
 from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.simulator.cluster.scheduler import group_takes
 from ebbtide.simulator.strategies.constant import fleet_groups
 from ebbtide.simulator.strategies.plans import FLAGS, MIXED, Strategy, cluster_plan

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.labels import NodeKind
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.pod import Gpu
+from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.simulator.timeline import Timeline

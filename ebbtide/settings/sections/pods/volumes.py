@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSc
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.pod_env import DataKey, ObjectName, one_kind
+from ebbtide.settings.sections.pods.env import DataKey, ObjectName, one_kind
 from ebbtide.settings.sections.types import Mebibytes
 from ebbtide.units.durations import format_duration
 

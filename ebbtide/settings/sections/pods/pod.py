@@ -14,11 +14,11 @@ from ebbtide.labels import GPU_RESOURCE
 from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.pod_aws import AwsRights, GivenAwsRights
-from ebbtide.settings.sections.pod_env import EnvName, EnvSource, EnvVariable
-from ebbtide.settings.sections.pod_kubernetes import AccountName
-from ebbtide.settings.sections.pod_probes import PortName, PortNumber, Probes, ports_once, probes_have_ports
-from ebbtide.settings.sections.pod_volumes import Volume, VolumeName, mounted_once
+from ebbtide.settings.sections.pods.aws import AwsRights, GivenAwsRights
+from ebbtide.settings.sections.pods.env import EnvName, EnvSource, EnvVariable
+from ebbtide.settings.sections.pods.kubernetes import AccountName
+from ebbtide.settings.sections.pods.probes import PortName, PortNumber, Probes, ports_once, probes_have_ports
+from ebbtide.settings.sections.pods.volumes import Volume, VolumeName, mounted_once
 from ebbtide.settings.sections.types import Count, Image, Mebibytes, Millicores, Word
 from ebbtide.vocabulary.labels import PREFIX
 

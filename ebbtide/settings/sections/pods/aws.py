@@ -1,7 +1,7 @@
 """What a pod may do on AWS, as a role of its own: rights on what the file names, and on nothing else.
 
 The actions of each word stand here, beside the words, and the component only joins them with ARNs. **Writing does not
-read**, and nothing here deletes an object: a pod that must has a managed policy among `policies`.
+read**, and only one word deletes objects: what stores checkpoints removes those that nobody needs any more.
 
 The trap: a bucket or a queue that is encrypted with a key of the owner's needs rights on that key as well, which no
 bucket's name tells; they too come by `policies`.
@@ -43,6 +43,7 @@ class BucketAccess(StrEnum):
     READ = "read"
     WRITE = "write"
     READ_WRITE = "read-write"
+    READ_WRITE_DELETE = "read-write-delete"
 
 
 class QueueAccess(StrEnum):
@@ -57,6 +58,7 @@ OBJECT_ACTIONS: Mapping[BucketAccess, tuple[str, ...]] = {
     BucketAccess.READ: _READ_OBJECTS,
     BucketAccess.WRITE: _WRITE_OBJECTS,
     BucketAccess.READ_WRITE: (*_READ_OBJECTS, *_WRITE_OBJECTS),
+    BucketAccess.READ_WRITE_DELETE: (*_READ_OBJECTS, *_WRITE_OBJECTS, "s3:DeleteObject"),
 }
 """On the objects of a bucket."""
 
@@ -64,6 +66,7 @@ LISTING: Mapping[BucketAccess, tuple[str, ...]] = {
     BucketAccess.READ: ("s3:ListBucket",),
     BucketAccess.WRITE: (),
     BucketAccess.READ_WRITE: ("s3:ListBucket",),
+    BucketAccess.READ_WRITE_DELETE: ("s3:ListBucket",),
 }
 """On the bucket itself: without it a missing object is answered as one that is forbidden."""
 
@@ -173,7 +176,8 @@ class AwsRights(Settings):
 
     buckets: dict[Bucket, Annotated[BucketAccess, *acted_on(*BucketAccess, planned={})]] = Field(
         default={},
-        description="S3 buckets: read gets and lists objects; write puts them, and neither reads nor deletes",
+        description="S3 buckets: read gets and lists objects; write puts them, and neither reads nor deletes; "
+        "read-write-delete, for checkpoints, does all three",
         examples=["{ acme-data: read, acme-results: write }"],
     )
     queues: dict[SqsQueue, Annotated[QueueAccess, *acted_on(*QueueAccess, planned={})]] = Field(

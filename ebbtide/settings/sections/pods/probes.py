@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from ebbtide.settings.file.wanted import all_of, wanted
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.pod_env import one_kind
+from ebbtide.settings.sections.pods.env import one_kind
 from ebbtide.settings.sections.types import Positive, PositiveDuration, Word
 
 PORT_NAME = r"^(?=.*[a-z])(?!.*--)[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?$"

@@ -1,0 +1,85 @@
+"""What a change of a pool's checkpoints means for its jobs: less time to stop, interruptions, spot nodes."""
+
+from collections.abc import Iterator
+
+from ebbtide.labels import POOL, NodeKind
+from ebbtide.preview.dangers.compared import Compared
+from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.recording.pods import Pods
+from ebbtide.recording.state import StackState
+from ebbtide.settings.sections.checkpoints import CheckpointSettings, Interruptible
+from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
+from ebbtide.units.durations import format_duration
+
+_WHEN = {
+    Interruptible.IN_WINDOW: "in the disruption window, one at a time",
+    Interruptible.ALWAYS: "at any time, in business hours too, one at a time",
+}
+
+
+def must_save(pool: WorkerSettings) -> bool:
+    """Whether its workers are given the time of a save and no more."""
+    return pool.checkpoints is not None and pool.checkpoints.required
+
+
+def workers_of(compared: Compared, pool: str) -> list[Pods]:
+    return [pods for pods in compared.before.pods if pods.labels.get(POOL) == pool]
+
+
+def checkpoint_dangers(compared: Compared) -> Iterator[Danger]:
+    before = compared.before.settings.workers
+    for name, pool in compared.after.settings.workers.items():
+        if name not in before:
+            continue
+        yield from _less_grace(compared, name, before[name], pool)
+        if pool.checkpoints is not None:
+            yield from _interruptible(compared, name, before[name].checkpoints, pool.checkpoints)
+        if _on_spot(compared.after, pool) and not _on_spot(compared.before, before[name]):
+            yield _moves_to_spot(compared, name, pool)
+
+
+def _less_grace(compared: Compared, name: str, old: WorkerSettings, new: WorkerSettings) -> Iterator[Danger]:
+    """Without `required` it is the longest job that got shorter, which has a danger of its own."""
+    was, now = grace_seconds(old), grace_seconds(new)
+    if new.checkpoints is not None and new.checkpoints.required and now < was:
+        opens = format_duration(new.checkpoints.open_within)
+        yield Danger(
+            code=DangerCode.GRACE_SHORTENED,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"gives a stopped worker of pool {name} {now} s instead of {was} s: its jobs must save",
+            impact=compared.impact(workers_of(compared, name)),
+            fix=f"see that each of its jobs opens a checkpoint within {opens}: one that does not is failed",
+        )
+
+
+def _interruptible(
+    compared: Compared, name: str, old: CheckpointSettings | None, new: CheckpointSettings
+) -> Iterator[Danger]:
+    if old is None or (new.interruptible is Interruptible.ALWAYS and old.interruptible is not new.interruptible):
+        yield Danger(
+            code=DangerCode.JOBS_INTERRUPTIBLE,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"lets workers of pool {name} be moved {_WHEN[new.interruptible]}; their jobs go on elsewhere",
+            impact=compared.impact(workers_of(compared, name)),
+            fix="see that its jobs use checkpoints: one without is waited for, up to the grace of its worker",
+        )
+
+
+def _on_spot(state: StackState, pool: WorkerSettings) -> bool:
+    group = state.settings.node_groups.get(pool.node_group)
+    return group is not None and group.kind is NodeKind.SPOT
+
+
+def _moves_to_spot(compared: Compared, name: str, pool: WorkerSettings) -> Danger:
+    saves = must_save(pool)
+    told = "two minutes after a notice" if saves else "mostly without a notice to the worker"
+    return Danger(
+        code=DangerCode.POOL_ON_SPOT,
+        severity=Severity.WARNING,
+        subjects=(name,),
+        what=f"moves pool {name} to spot nodes of group {pool.node_group}, which AWS takes back {told}",
+        impact=compared.impact(workers_of(compared, name)),
+        fix="docs/explanation/spot.md says what its jobs must bear" if saves else "give it checkpoints, required: true",
+    )

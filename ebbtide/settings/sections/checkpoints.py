@@ -1,0 +1,134 @@
+"""The section of a pool's checkpoints: where its jobs store their state, how often, and what follows for its workers.
+
+Without `required` a checkpointed worker keeps the grace of its longest job, and leaves early by itself once its job has
+saved. Only with `required` the grace is what a save takes: then a job that has opened no checkpoint in time is failed,
+since nothing would be left of it when its worker is told to stop.
+"""
+
+import json
+import re
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.pods.aws import parse_bucket
+from ebbtide.settings.sections.pods.env import ObjectName, one_kind
+from ebbtide.settings.sections.types import PositiveDuration, acted_on
+
+CHECKPOINTS_ENV = "EBBTIDE_CHECKPOINTS"
+"""Tells the library of jobs where its checkpoints are, as JSON."""
+
+CHECKPOINTS_VOLUME = "ebbtide-checkpoints"
+CHECKPOINTS_PATH = "/var/lib/ebbtide/checkpoints"
+"""The volume of a claim, and where it is mounted."""
+
+_STORE = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/*$"
+_SAFE_PART = r"[A-Za-z0-9!_.*'()-]+"
+"""Source: Amazon S3 user guide, "Naming Amazon S3 objects": safe characters."""
+_LONGEST_PREFIX = 512
+"""Of 1,024 bytes of a key: the rest is for customer, pool, job and attempt."""
+
+
+class Interruptible(StrEnum):
+    IN_WINDOW = "inWindow"
+    ALWAYS = "always"
+
+
+def _store(value: object) -> str:
+    """`s3://bucket` or `s3://bucket/prefix`, without a slash at its end."""
+    example = "s3://acme-checkpoints"
+    if not isinstance(value, str) or not value.startswith("s3://"):
+        hint = "a volume is named by claim"
+        what = "a bucket of S3: s3://BUCKET or s3://BUCKET/PREFIX"
+        raise wanted("checkpoints.store", what, example=example, hint=hint)
+    bucket, _, prefix = value.removeprefix("s3://").rstrip("/").partition("/")
+    parts = prefix.split("/") if prefix else []
+    if any(re.fullmatch(_SAFE_PART, part) is None or part in (".", "..") for part in parts):
+        what = "a prefix of parts between single slashes: letters, digits and any of !_.*'()-, none of them . or .."
+        raise wanted("checkpoints.store", what, example=f"{example}/prod")
+    if len(prefix) > _LONGEST_PREFIX:
+        what = f"a prefix of at most {_LONGEST_PREFIX} characters: a key of S3 ends at 1024 bytes"
+        raise wanted("checkpoints.store", what, found=f"{len(prefix)} characters", example=f"{example}/prod")
+    return "/".join(["s3:/", parse_bucket(bucket), *parts])
+
+
+Store: TypeAlias = Annotated[str, BeforeValidator(_store), WithJsonSchema({"type": "string", "pattern": _STORE})]
+
+
+def _one_store(store: object, claim: object) -> None:
+    one_kind("checkpoints", "{ store: s3://acme-checkpoints }", store=store, claim=claim)
+
+
+def _saved_before_the_next(every: timedelta, save_within: timedelta) -> None:
+    if every < save_within:
+        what = "at least saveWithin: with less the next save may be due before the last one has ended"
+        raise wanted("checkpoints.every-too-short", what, example="5m", at="every")
+
+
+class CheckpointSettings(Settings):
+    """Where the jobs of a pool store their state, so that an interrupted one goes on where it was."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("store", "claim"), _one_store),
+        Check(("every", "save_within"), _saved_before_the_next),
+    )
+
+    store: Store | None = Field(
+        default=None,
+        description="a bucket of S3, with a prefix or without; customer and pool are added. Or claim",
+        examples=["s3://acme-checkpoints/prod"],
+    )
+    claim: ObjectName | None = Field(
+        default=None,
+        description="a PersistentVolumeClaim that is there, in the workers' namespace. It must be ReadWriteMany, which "
+        "no file says: a job goes on on another node. Or store",
+        examples=["checkpoints-efs"],
+    )
+    every: PositiveDuration = Field(
+        default=timedelta(minutes=5),
+        description="how often a job saves, as a rule: a worker that dies repeats no more than this",
+        examples=["5m"],
+    )
+    save_within: PositiveDuration = Field(
+        default=timedelta(seconds=90),
+        description="no save takes longer; on spot nodes at most 100s, since they go two minutes after their notice",
+        examples=["90s"],
+    )
+    required: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="a stopped worker is given saveWithin instead of longestJob, and a job without a checkpoint after "
+        "openWithin is failed",
+        examples=["true"],
+    )
+    open_within: PositiveDuration = Field(
+        default=timedelta(minutes=10),
+        description="with required, how long a job may run before it opens its checkpoint: some load data first",
+        examples=["10m"],
+    )
+    interruptible: Annotated[Interruptible, *acted_on(*Interruptible, planned={})] = Field(
+        default=Interruptible.IN_WINDOW,
+        description="when a worker may be moved: one at a time in the disruption window, or always, business hours "
+        "included",
+        examples=["always"],
+    )
+
+    @property
+    def bucket(self) -> str | None:
+        return None if self.store is None else self.store.removeprefix("s3://").partition("/")[0]
+
+    def variable(self, customer: str, pool: str) -> str:
+        """What `CHECKPOINTS_ENV` says; durations in seconds."""
+        where = CHECKPOINTS_PATH if self.store is None else self.store
+        return json.dumps(
+            {
+                "store": f"{where}/{customer}/{pool}",
+                "every": int(self.every.total_seconds()),
+                "saveWithin": int(self.save_within.total_seconds()),
+                "required": self.required,
+                "openWithin": int(self.open_within.total_seconds()),
+            }
+        )
