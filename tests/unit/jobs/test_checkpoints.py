@@ -4,8 +4,10 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from threading import Timer
+from typing import Self
 
 import pytest
 from hypothesis import given, settings
@@ -276,6 +278,23 @@ def test_while_the_store_is_away_the_job_goes_on(store: Path, here: Job, caplog:
         assert saved.load() == 3
 
 
+def test_a_full_disk_below_the_scratch_folder_is_one_line_and_the_job_goes_on(
+    store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(state: object, path: Path) -> None:
+        del state
+        path.symlink_to("/dev/full")
+        path.write_bytes(b"more than fits")
+
+    with checkpoint(store, job="a", every=0) as saved:
+        saved.offer({"epoch": 1})
+    with checkpoint(store, job="a", every=0, codec=Codec("full", full, Path.read_bytes)) as saved:
+        assert not saved.offer({"epoch": 2})
+        assert "No space left on device" in caplog.text
+    with checkpoint(store, job="a") as saved:
+        assert saved.load() == {"epoch": 1}
+
+
 def test_told_to_stop_while_the_store_is_away_it_goes_on_until_it_can_save(store: Path, here: Job) -> None:
     away = Failing(store)
     with checkpoint(away, every=0) as saved:
@@ -332,6 +351,23 @@ def test_an_older_attempt_publishes_nothing_once_a_newer_one_began(store: Path) 
 
     with checkpoint(store, job="a") as saved:
         assert saved.load() == "new"
+
+
+def test_a_clock_that_is_behind_changes_nothing(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with checkpoint(store, job="a", every=0) as saved:
+        saved.offer("before")
+
+    class Behind(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) - timedelta(days=900)  # pyright: ignore[reportReturnType] - of this class
+
+    monkeypatch.setattr("ebbtide.jobs.checkpoints.saved.datetime", Behind)
+    with checkpoint(store, job="a", every=0) as saved:
+        saved.offer("after")
+
+    with checkpoint(store, job="a") as saved:
+        assert saved.load() == "after"
 
 
 def test_of_two_attempts_that_begin_at_once_each_has_its_own_number(store: Path) -> None:

@@ -198,6 +198,42 @@ def test_an_attempt_that_was_frozen_publishes_nothing_after_another_went_on(
     assert files[-1].startswith(f"{int(newest or 0):010d}-")
 
 
+def test_a_redis_that_was_emptied_takes_the_job_and_leaves_the_checkpoint(
+    client: Redis, queue: Queue, store: str, start_worker: StartWorker
+) -> None:
+    """Its producer enqueues it again under its id, and the new attempt's number exceeds what the store knows."""
+    first = start_worker()
+    job = queue.enqueue(train, 30, 0.05, store, job_id="nightly")
+    until_step(client, job, 5)
+
+    client.flushall()
+    kill_all_of(first)
+    start_worker()
+    again = queue.enqueue(train, 30, 0.01, store, job_id="nightly")
+
+    wait_until(lambda: ended(again), "the job to end")
+    assert again.return_value() == weights_after(30)
+    assert min(steps_done(client, "nightly")) >= 5
+    files = sorted(path.name for path in (Path(store) / "nightly").glob("*.json"))
+    assert files[-1].startswith("0000000002-")
+
+
+def test_checkpoints_go_with_the_result(client: Redis, queue: Queue, tmp_path: Path, start_worker: StartWorker) -> None:
+    shelf = tmp_path / "pool"
+    short = {"store": str(shelf), "every": 0}
+    first = start_worker(**short)
+    gone = queue.enqueue(train, 2, 0.0, None, result_ttl=1)
+    kept = queue.enqueue(train, 2, 0.0, None, result_ttl=500)
+    wait_until(lambda: client.exists(f"rq:job:{gone.id}") == 0 and ended(kept), "one result to be over")
+    first.send_signal(signal.SIGTERM)
+    first.wait(10)
+
+    start_worker(**short)  # the first thing that a worker does about maintenance
+
+    wait_until(lambda: not list(shelf.glob(f"{gone.id}*")), "its checkpoints to go")
+    assert list((shelf / kept.id).glob("*.json"))
+
+
 def test_a_required_checkpoint_that_is_never_opened_fails_the_job_with_one_line(
     queue: Queue, start_worker: StartWorker
 ) -> None:
