@@ -11,11 +11,15 @@ import torch
 from ebbtide.jobs.checkpoints.codecs import Codec
 
 
-def state_dicts(onto: str = "cpu") -> Codec:
-    """`onto`: the device that tensors are loaded to. Loads tensors and plain values only, never code."""
+def state_dicts(onto: str = "cpu", *, weights_only: bool = True) -> Codec:
+    """`onto`: the device that tensors are loaded to. Loads tensors and plain values only, never code.
+
+    PyTorch before 2.0 cannot load an optimizer's numbers so, and needs `weights_only=False`: only for a store that nobody
+    else can write to.
+    """
 
     def load(path: Path) -> Any:
-        return torch.load(path, map_location=onto, weights_only=True)
+        return torch.load(path, map_location=onto, weights_only=weights_only)
 
     def dump(state: Any, path: Path) -> None:
         torch.save(state, path)

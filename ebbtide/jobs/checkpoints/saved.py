@@ -229,7 +229,8 @@ class Saved:
         try:
             state = codec.load(data)
         except Exception as error:
-            raise CannotLoad(f"job {self._job}: codec {codec.name!r} cannot load its checkpoint: {error}") from error
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            raise CannotLoad(f"job {self._job}: codec {codec.name!r} cannot load its checkpoint: {why}") from error
         finally:
             data.unlink(missing_ok=True)
         if header.version != self._version and self._migrate is not None:

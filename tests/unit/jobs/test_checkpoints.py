@@ -230,6 +230,16 @@ def test_data_without_a_header_is_nothing_and_goes(store: Path) -> None:
     assert not left.exists()
 
 
+def test_a_codec_that_cannot_load_is_one_line(store: Path) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(f"cannot read {path.name}\nand more")
+
+    with checkpoint(store, job="a", every=0, codec=Codec("mine", lambda _, path: path.touch(), fail)) as saved:
+        saved.offer(1)
+        with pytest.raises(CannotLoad, match=r"^job a: codec 'mine' cannot load its checkpoint: cannot read state$"):
+            saved.load()
+
+
 def renamed(state: dict[str, int], version: int) -> dict[str, int]:
     assert version == 1
     return {"step": state["epoch"]}
