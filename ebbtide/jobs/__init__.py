@@ -5,6 +5,10 @@ The distribution `ebbtide` brings the same files, so with two versions in one en
 
 from importlib.metadata import PackageNotFoundError, version
 
+from ebbtide.jobs.checkpoints import checkpoint
+
+__all__ = ["VersionsDiffer", "checkpoint"]
+
 __version__ = "0.1.0"
 
 

@@ -35,6 +35,7 @@ except ModuleNotFoundError as missing:
     text = "ebbtide.jobs.celery_worker needs Celery: install ebbtide-jobs[celery]"
     raise ModuleNotFoundError(text, name="celery") from None
 
+from ebbtide.jobs import celery_checkpoints
 from ebbtide.jobs.busy_report import BusyReport, Reporter
 from ebbtide.jobs.patience import Patience
 
@@ -81,6 +82,7 @@ class _Closing:
 def install(app: Celery) -> None:
     """Hook into the app's producers and workers. Call it once."""
     app.steps["consumer"].add(StopTaking)
+    celery_checkpoints.install(app)
     hooks = _Hooks(app)
     signals.before_task_publish.connect(_stamp, weak=False)
     signals.worker_ready.connect(hooks.ready, weak=False)
@@ -110,6 +112,7 @@ class _Hooks:
 
     def stopping(self, **_: Any) -> None:
         """Runs in the signal handler: only notifies the thread, which may take the event loop's locks."""
+        celery_checkpoints.tell_tasks_to_stop()
         if self._report is not None:
             self._report.stopping()
 

@@ -4,6 +4,9 @@ Producers `RPUSH` payloads. A worker moves the next one to its own processing li
 it is in exactly one key, and removes it when `handle` has returned. SIGTERM ends the wait through the server; a payload
 that was already moved is handled to its end, then the worker exits. If `handle` raises, it goes to `<queue>:failed`.
 
+A payload whose `handle` opens a checkpoint pauses when the worker is told to stop: its state is saved and
+it goes back to the head of the queue. Its key is the member `id` of a JSON payload, or what `job_id` makes of it.
+
 A worker that dies leaves its list behind and its heartbeat expires: the others put such entries back at the head of the
 queue, so a payload may be handled twice. A worker that is frozen for longer than its heartbeat lives counts as dead.
 
@@ -27,6 +30,13 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ebbtide.jobs.busy_report import QUEUES
+from ebbtide.jobs.checkpoints import running
+from ebbtide.jobs.checkpoints.attempts import Hold
+from ebbtide.jobs.checkpoints.environment import pool_checkpoints
+from ebbtide.jobs.checkpoints.errors import Paused, Superseded
+from ebbtide.jobs.checkpoints.probe import await_store
+from ebbtide.jobs.checkpoints.stopping import StopFlag
+from ebbtide.jobs.list_checkpoints import PUT_BACK, HandledPayload, id_in
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
 POP_FOR = 5  # seconds
@@ -68,7 +78,13 @@ class ListWorker:
     """One per pod: its name is the host name. Give a `name` where several share a host."""
 
     def __init__(
-        self, connection: Redis, queue: str, handle: Callable[[bytes], object], *, name: str | None = None
+        self,
+        connection: Redis,
+        queue: str,
+        handle: Callable[[bytes], object],
+        *,
+        name: str | None = None,
+        job_id: Callable[[bytes], str] | None = None,
     ) -> None:
         self._connection = _single_tries(connection)
         self._queue = queue
@@ -77,6 +93,8 @@ class ListWorker:
         self._name = name or self._host
         self._taken = f"{queue}:processing:{self._name}"
         self._alive = f"{queue}:consumer:{self._name}"
+        self._job_id = job_id or id_in
+        self._told = StopFlag()
         self._gate = PopGate(_Leave)
         self._unblocker = Unblocker(self._gate, connection.connection_pool, lambda _: None)
         self._over = threading.Event()
@@ -90,6 +108,8 @@ class ListWorker:
         self._unblocker.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+        if pool_checkpoints() is not None:
+            await_store(lambda: self._gate.closed)
         if self._joins():
             self._serve()
         self._unblocker.finish()
@@ -111,6 +131,7 @@ class ListWorker:
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         if not self._gate.closed:
             self._gate.closed = True
+            self._told.tell()
             self._unblocker.ask()
 
     def _handle_next(self) -> None:
@@ -137,13 +158,25 @@ class ListWorker:
         return payload
 
     def _do(self, payload: bytes) -> None:
+        job = HandledPayload(self._connection, payload, self._job_id, Hold(self._taken, payload), self._told)
+        running.begin(job)
         try:
             self._handle(payload)
+        except Paused as why:
+            _log.info("%s; it is at the head of %s", why, self._queue)
+            self._until_done(lambda: self._put_back(payload))
+        except Superseded as why:
+            _log.warning("a payload of %s is left to its newer attempt: %s", self._queue, why)
         except Exception:  # any error of a customer's code: the worker continues
             _log.exception("a payload of %s failed; it is in %s:failed", self._queue, self._queue)
             self._until_done(lambda: self._settle(payload, failed=True))
         else:
             self._until_done(lambda: self._settle(payload, failed=False))
+        finally:
+            running.end()
+
+    def _put_back(self, payload: bytes) -> None:
+        self._connection.eval(PUT_BACK, 2, self._taken, self._queue, payload)  # pyright: ignore[reportArgumentType] - bytes are sent as they are
 
     def _settle(self, payload: bytes, *, failed: bool) -> None:
         with self._connection.pipeline() as pipe:

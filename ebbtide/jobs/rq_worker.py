@@ -28,7 +28,7 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 try:
-    from rq import Queue, Worker, suspension, worker_registration
+    from rq import Queue, suspension, worker_registration
     from rq.exceptions import DequeueTimeout, StopRequested
     from rq.job import Job
     from rq.registry import StartedJobRegistry
@@ -40,6 +40,7 @@ except ModuleNotFoundError as missing:
 
 from ebbtide.jobs.job_clock import JobClock
 from ebbtide.jobs.patience import Patience, is_outage, make_patient
+from ebbtide.jobs.rq_checkpoints import CheckpointWorker
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
 RESULT_PATIENCE = 30 * 60.0  # seconds that a finished job waits for Redis to take its result
@@ -82,7 +83,7 @@ class InterruptibleQueue(Queue):
         return popped
 
 
-class SafeWorker(Worker):
+class SafeWorker(CheckpointWorker):
     """Stops between jobs, never during one; survives an outage of Redis."""
 
     result_patience = RESULT_PATIENCE
@@ -116,6 +117,9 @@ class SafeWorker(Worker):
         self._unblocker.start()
         # As process 1 of a container an unhandled SIGTERM is dropped: handle it from the first moment.
         self._install_signal_handlers()
+        self.await_checkpoints(lambda: self._gate.closed)
+        if self._gate.closed:
+            raise StopRequested
         super().bootstrap(*args, **kwargs)
 
     # --- stopping -------------------------------------------------------------------------------------------------
@@ -127,11 +131,13 @@ class SafeWorker(Worker):
             return
         self._shutdown_requested_date = now()
         self._stop_requested = True
+        self._stop_flag.tell()
         self._gate.closed = True
         self._unblocker.ask()
 
     def _note_request(self, connection: Redis) -> None:
-        connection.hset(self.key, "shutdown_requested_date", now().strftime(_RQ_TIME))
+        if connection.exists(self.key):  # else not registered yet: its own hash would look like another worker's
+            connection.hset(self.key, "shutdown_requested_date", now().strftime(_RQ_TIME))
 
     def teardown(self) -> None:
         if self.is_horse:

@@ -32,3 +32,14 @@ if os.environ.get("TEST_HOOKS") == "1":
 @app.task
 def job(name: str, seconds: float) -> None:
     do(name, seconds)
+
+
+@app.task
+def train(name: str, steps: int, pause: float, store: str) -> None:
+    from ebbtide.jobs import checkpoint
+
+    with checkpoint(store, every=0) as saved:
+        for step in range(saved.load(default=0), steps):
+            do(f"{name} {step}", pause)
+            saved.offer(step + 1)
+    do(f"{name} all", 0)

@@ -31,3 +31,19 @@ def test_a_document_names_tests_that_exist(document: Path, folder: str) -> None:
         if not file.exists() or (function and f"def {function}(" not in file.read_text())
     ]
     assert (missing, len(found) > 10) == ([], True)
+
+
+CHECKPOINTS = ROOT / "docs" / "how-to" / "checkpoints.md"
+
+
+def test_the_table_of_what_survives_names_parts_of_tests_that_exist() -> None:
+    text = CHECKPOINTS.read_text()
+    files = dict(re.findall(r"`([A-Z])` is\s+`([\w/]+\.py)`", text))
+    cells = re.findall(r"\b([A-Z]) `(\w+)`", text)
+
+    missing = [
+        f"{letter} {part}"
+        for letter, part in cells
+        if not re.search(rf"def test_\w*{part}", (ROOT / files[letter]).read_text())
+    ]
+    assert (missing, len(cells) > 20, len(files)) == ([], True, 5)

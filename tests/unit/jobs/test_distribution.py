@@ -69,7 +69,7 @@ def requirements(wheel: Path, extra: str) -> set[str]:
 
 
 def test_its_wheel_holds_the_modules_of_ebbtide_jobs_and_nothing_else_of_ebbtide(wheels: dict[str, Path]) -> None:
-    expected = {f"ebbtide/jobs/{module.name}": module.read_bytes() for module in JOBS.glob("*.py")}
+    expected = {f"ebbtide/jobs/{module.relative_to(JOBS)}": module.read_bytes() for module in JOBS.rglob("*.py")}
 
     assert files(wheels["ebbtide-jobs"], "ebbtide/") == expected
 
@@ -80,7 +80,8 @@ def test_its_core_needs_redis_alone_and_each_framework_is_an_extra(wheels: dict[
     assert requirements(wheel, "") == {"redis>=6.1"}
     assert requirements(wheel, "rq") == {"rq<3,>=2.12"}
     assert requirements(wheel, "celery") == {"celery[redis]<6,>=5.6"}
-    assert metadata(wheel).get_all("Provides-Extra") == ["celery", "rq"]
+    assert requirements(wheel, "checkpoint") == {"obstore<1,>=0.12"}
+    assert metadata(wheel).get_all("Provides-Extra") == ["celery", "checkpoint", "rq"]
 
 
 def test_both_distributions_have_one_version_one_licence_and_one_range_of_pythons(wheels: dict[str, Path]) -> None:

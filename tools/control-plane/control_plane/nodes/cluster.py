@@ -157,16 +157,22 @@ class RealCluster:
 
     def local_volume(self, name: str, node: str, size: str = "8Gi") -> Json:
         """A PersistentVolume on that node's disk, which outlives a power cut."""
-        place = self.folder_of(node) / "volumes" / name
+        return self._volume(name, self.folder_of(node) / "volumes" / name, (node,), "ReadWriteOnce", size)
+
+    def shared_volume(self, name: str, nodes: Sequence[str], size: str = "8Gi") -> Json:
+        """One that pods on all of these nodes mount at once: they share this machine's disk, as others share NFS."""
+        return self._volume(name, self.folder / "shared" / name, nodes, "ReadWriteMany", size)
+
+    def _volume(self, name: str, place: Path, nodes: Sequence[str], mode: str, size: str) -> Json:
         place.mkdir(parents=True)
-        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}
         return self.plane.api.create(
             "/api/v1/persistentvolumes",
             {
                 "metadata": {"name": name},
                 "spec": {
                     "capacity": {"storage": size},
-                    "accessModes": ["ReadWriteOnce"],
+                    "accessModes": [mode],
                     "persistentVolumeReclaimPolicy": "Retain",
                     "local": {"path": str(place)},
                     "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},

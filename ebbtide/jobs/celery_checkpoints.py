@@ -1,0 +1,184 @@
+"""Tasks with checkpoints in a Celery app that has `celery_worker.install(app)`: what its tasks are made from.
+
+- Told to stop: the task saves at its next offer, and its message goes back to the head of its queue.
+- Its process killed: the worker puts the message of a task that has had a checkpoint there too, and no failure counts.
+  After three attempts without a new checkpoint the task fails.
+- The whole worker killed: Celery gives the message to another worker after the visibility timeout.
+
+Celery counts no attempts: a message that comes back keeps its id, its arguments and its retries.
+"""
+
+# Celery is installed in the customer's image and in a test environment of its own, so its types are not at hand here.
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUntypedBaseClass=false
+# pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import FrameType
+from typing import Any, NoReturn
+
+from billiard.einfo import ExceptionWithTraceback
+from billiard.exceptions import WorkerLostError
+from celery import Celery, Task, signals
+from celery.exceptions import Ignore, Reject
+from celery.worker.request import Request
+from kombu.utils.imports import symbol_by_name
+from redis import Redis
+from redis.exceptions import RedisError
+
+from ebbtide.jobs.checkpoints import running
+from ebbtide.jobs.checkpoints.attempts import MOST_DEATHS, Hold, attempt_key, claim, impatient, note
+from ebbtide.jobs.checkpoints.environment import pool_checkpoints
+from ebbtide.jobs.checkpoints.errors import Paused, Superseded
+from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
+from ebbtide.jobs.checkpoints.probe import await_store
+from ebbtide.jobs.checkpoints.stopping import StopFlag
+
+PAUSED, SUPERSEDED = "paused at a checkpoint", "another attempt is newer"
+
+_log = logging.getLogger(__name__)
+_stop = StopFlag()  # made when the app is imported, before the pool forks
+
+
+def install(app: Celery) -> None:
+    base = symbol_by_name(app.task_cls)
+    app.task_cls = type("PausingTask", (PausingTask, base), {"abstract": True})
+    app.__dict__.pop("Task", None)  # made from the class before
+    signals.worker_init.connect(_await_store, weak=False)
+
+
+def tell_tasks_to_stop() -> None:
+    """Safe in a signal handler."""
+    _stop.tell()
+
+
+def _await_store(**_: Any) -> None:
+    """Before the pool forks and the first message is taken."""
+    if pool_checkpoints() is None:
+        return
+    before = signal.signal(signal.SIGTERM, _leave)  # as process 1 of a container it would be dropped
+    await_store(lambda: False)
+    signal.signal(signal.SIGTERM, before)
+
+
+def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(0)
+
+
+class RunningTask:
+    """A task's checkpoint sees its worker by it."""
+
+    def __init__(self, app: Celery, task_id: str, delivery_tag: str) -> None:
+        self._app = app
+        self._tag = delivery_tag
+        self._quick: Redis | None = None
+        self.id = task_id
+        self.token: int | None = None
+
+    @cached_property
+    def _channel(self) -> Any:
+        return self._app.connection_for_write().channel()
+
+    @property
+    def stopping(self) -> bool:
+        return _stop.told
+
+    def claim(self, at_least: int) -> int:
+        hold = Hold(self._channel.unacked_key, self._tag)
+        self.token = claim(self._channel.client, self.id, at_least, hold, MOST_DEATHS)
+        return self.token
+
+    def opened(self, kept: KeptCheckpoints) -> None:
+        del kept
+
+    def note(self, progress: Mapping[str, str | int]) -> None:
+        self._quick = self._quick or impatient(self._channel.client)
+        note(self._quick, self.id, progress)
+
+    def raise_if_superseded(self) -> None:
+        """Celery stores the result by itself right after, so this is a look and no lock."""
+        if self.token is None:
+            return
+        newest: Any = self._channel.client.hget(attempt_key(self.id), "token")
+        if newest is not None and int(newest) != self.token:
+            raise Superseded(f"attempt {self.token} of task {self.id} is over, {int(newest)} is the newest")
+
+
+class PausingTask(Task):
+    """`app.Task` after `install`. A task with `base=` of its own must derive from `app.Task` to have checkpoints."""
+
+    abstract = True
+    Request = "ebbtide.jobs.celery_checkpoints:PausingRequest"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tag = (self.request.properties or {}).get("delivery_tag") if not self.request.called_directly else None
+        if tag is None:
+            return super().__call__(*args, **kwargs)
+        job = RunningTask(self.app, self.request.id, tag)
+        running.begin(job)
+        try:
+            result = self.run(*args, **kwargs)
+            job.raise_if_superseded()
+        except Paused as why:
+            _log.info("%s; it is at the head of its queue", why)
+            raise Reject(PAUSED, requeue=True) from None
+        except Superseded as why:
+            _log.warning("task %s is left to its newer attempt: %s", job.id, why)
+            raise Ignore(SUPERSEDED) from None
+        finally:
+            running.end()
+        return result
+
+
+class PausingRequest(Request):
+    """In the worker's own process."""
+
+    def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
+        error = exc_info.exception
+        if isinstance(error, ExceptionWithTraceback):
+            error = error.exc
+        if isinstance(error, Ignore) and SUPERSEDED in error.args:
+            self._forget()
+        if isinstance(error, WorkerLostError) and not self.acknowledged and self._has_had_a_checkpoint():
+            _log.warning("task %s goes on: its process is gone", self.id)
+            exc_info.exception = Reject(PAUSED, requeue=True)
+            error = exc_info.exception
+        if isinstance(error, Reject) and error.reason == PAUSED:
+            _RestoreFirst.of(self.message.channel, self.message.delivery_tag)
+        return super().on_failure(exc_info, *args, **kwargs)
+
+    def _forget(self) -> None:
+        """Neither acknowledged nor given back: the message has the same number in the hands of the newer attempt."""
+        self.message.channel.qos._delivered.pop(self.message.delivery_tag, None)  # noqa: SLF001 - no public way
+        self.acknowledged = True
+
+    def _has_had_a_checkpoint(self) -> bool:
+        try:
+            return bool(self.message.channel.client.exists(attempt_key(self.id)))
+        except RedisError:
+            return False
+
+
+class _RestoreFirst:
+    """In the place of a channel's `restore_by_tag`: kombu gives a rejected message back at the end that is taken from
+    last. Lasts as long as the channel, since the rejection itself comes later, from the event loop."""
+
+    def __init__(self, restore: Callable[..., Any]) -> None:
+        self._restore = restore
+        self._first: set[Any] = set()
+
+    def __call__(self, tag: Any, client: Any = None, leftmost: bool = False) -> Any:  # noqa: FBT001, FBT002 - kombu's signature
+        first = tag in self._first
+        self._first.discard(tag)
+        return self._restore(tag, client=client, leftmost=leftmost and not first)
+
+    @classmethod
+    def of(cls, channel: Any, tag: Any) -> None:
+        qos = channel.qos
+        if hasattr(qos, "restore_by_tag"):  # a transport in memory has none
+            if not isinstance(qos.restore_by_tag, cls):
+                qos.restore_by_tag = cls(qos.restore_by_tag)
+            qos.restore_by_tag._first.add(tag)  # noqa: SLF001 - our own

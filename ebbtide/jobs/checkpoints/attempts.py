@@ -1,0 +1,97 @@
+"""Which attempt of a job counts, in Redis: one hash per job, `ebbtide:attempt:<job>`.
+
+    token      the newest attempt's number; it rises with each attempt and each time that a job goes back to its queue,
+               so an attempt whose number it no longer is has nothing to say any more
+    deaths     hard ends of attempts since the last checkpoint, as workers saw them
+    begun      attempts since the last checkpoint, where workers do not see each other's ends
+    step, saved, problem   the last checkpoint, for people
+
+If Redis forgets it, the numbers start again above the greatest in the checkpoints' store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from ebbtide.jobs.checkpoints.errors import CheckpointError, Superseded
+
+LIFE = 90 * 24 * 3600  # seconds without news until a job is forgotten
+MOST_DEATHS = 3
+
+# KEYS: the job's hash; the key in which a running job stands. ARGV: the number to exceed, LIFE, how it stands in that
+# key, and how many attempts may begin without a new checkpoint (0: the worker counts hard ends itself). Reply: the new
+# number; 0 if the job does not stand there any more, as it was given to another worker; -1 if too many have begun.
+_CLAIM = """
+local kind = redis.call('TYPE', KEYS[2]).ok
+local held = false
+if kind == 'zset' then held = redis.call('ZSCORE', KEYS[2], ARGV[3])
+elseif kind == 'list' then held = redis.call('LPOS', KEYS[2], ARGV[3])
+elseif kind == 'hash' then held = redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 end
+if not held then return 0 end
+local most = tonumber(ARGV[4])
+if most > 0 and redis.call('HINCRBY', KEYS[1], 'begun', 1) > most then
+  redis.call('HSET', KEYS[1], 'begun', 0)
+  return -1
+end
+local token = math.max(tonumber(redis.call('HGET', KEYS[1], 'token') or 0), tonumber(ARGV[1])) + 1
+redis.call('HSET', KEYS[1], 'token', token)
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return token
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Where Redis says that a worker has the job: a member of a sorted set, a list's entry or a hash's field."""
+
+    key: str
+    member: str | bytes
+
+
+def attempt_key(job: str) -> str:
+    return f"ebbtide:attempt:{job}"
+
+
+def claim(connection: Redis, job: str, at_least: int, hold: Hold, most: int = 0) -> int:
+    """The number of this attempt. Raises `Superseded` if the worker has lost the job, `CheckpointError` if `most`
+    attempts have begun since the last checkpoint."""
+    reply = connection.eval(_CLAIM, 2, attempt_key(job), hold.key, at_least, LIFE, hold.member, most)  # pyright: ignore[reportArgumentType] - bytes are sent as they are
+    token = cast("int", reply)
+    if token == 0:
+        raise Superseded(f"job {job} was given to another worker")
+    if token < 0:
+        raise CheckpointError(hopeless(job))
+    return token
+
+
+def hopeless(job: str) -> str:
+    return f"job {job} ended hard {MOST_DEATHS} times without a new checkpoint: out of memory, or its data"
+
+
+def note(connection: Redis, job: str, progress: Mapping[str, str | int]) -> None:
+    """A checkpoint clears the deaths: the job makes progress."""
+    fields: dict[Any, Any] = dict(progress)
+    if progress.get("saved"):
+        fields |= {"deaths": 0, "begun": 0}
+    try:
+        connection.hset(attempt_key(job), mapping=fields)
+    except (RedisError, OSError):
+        return  # the next save says it again
+
+
+def impatient(connection: Redis, timeout: float = 2.0) -> Redis:
+    """The same server by a connection that fails at once and never waits longer than `timeout` seconds."""
+    pool = connection.connection_pool
+    settings: dict[str, Any] = {
+        **pool.connection_kwargs,
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    return Redis(connection_pool=ConnectionPool(pool.connection_class, **settings))

@@ -1,0 +1,67 @@
+"""How a state becomes a file and comes back. JSON, bytes and folders by themselves; anything else by a codec of yours.
+
+Never pickle by itself: loading one runs whatever it says, and a bucket is easier to write to than an image.
+"""
+
+import json
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ebbtide.jobs.checkpoints.errors import CannotLoad, CannotSave
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """`dump(state, path)` writes a file that does not exist yet; `load(path)` reads it back."""
+
+    name: str
+    dump: Callable[[Any, Path], object]
+    load: Callable[[Path], Any]
+
+
+def _dump_json(state: object, path: Path) -> None:
+    try:
+        text = json.dumps(state, allow_nan=True)
+    except (TypeError, ValueError) as error:
+        hint = "wanted what JSON can hold, bytes or the Path of a folder; for anything else give checkpoint() a codec"
+        raise CannotSave(f"the state cannot be written as JSON ({error}): {hint}") from None
+    path.write_text(text, encoding="utf-8")
+
+
+def _dump_folder(folder: Path, path: Path) -> None:
+    if not folder.is_dir():
+        raise CannotSave(f"the state is a path, and there is no folder {folder}")
+    with tarfile.open(path, "w") as archive:
+        archive.add(folder, arcname=".")
+
+
+def _load_folder(path: Path) -> Path:
+    """Into a new folder beside the file."""
+    folder = path.with_name("folder")
+    with tarfile.open(path) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+JSON = Codec("json", _dump_json, lambda path: json.loads(path.read_text(encoding="utf-8")))
+BYTES = Codec("bytes", lambda state, path: path.write_bytes(state), Path.read_bytes)
+FOLDER = Codec("folder", _dump_folder, _load_folder)
+_OURS = {codec.name: codec for codec in (JSON, BYTES, FOLDER)}
+
+
+def codec_for(state: object) -> Codec:
+    if isinstance(state, bytes | bytearray | memoryview):
+        return BYTES
+    return FOLDER if isinstance(state, Path) else JSON
+
+
+def codec_named(name: str, given: Codec | None) -> Codec:
+    if given is not None and given.name == name:
+        return given
+    if name not in _OURS:
+        known = f"checkpoint() has {given.name!r}" if given else "checkpoint() has none"
+        raise CannotLoad(f"the checkpoint was written with codec {name!r}, and {known}")
+    return _OURS[name]

@@ -1,0 +1,191 @@
+"""The checkpoints of one job, as they lie in a store.
+
+    <job>/<attempt>.attempt              made once by each attempt: the greatest is the newest attempt
+    <job>/<attempt>-<number>.data        the state
+    <job>/<attempt>-<number>.json        made after the data is complete, with its size and checksum: this publishes it
+    .done/<until>-<job>                  the job has ended: its checkpoints may go at that time
+
+Numbers have ten digits, so that names sort as they do. Nothing points to "the newest": the greatest name is, and a
+checkpoint of an older attempt never sorts after one of a newer attempt, whenever it was written.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ebbtide.jobs.checkpoints.errors import StoreError, Superseded
+from ebbtide.jobs.checkpoints.stores import Store
+
+FORMAT = 1
+KEEP = 3
+
+_log = logging.getLogger("ebbtide.checkpoints")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What is known of a checkpoint without its data."""
+
+    job: str
+    attempt: int
+    number: int
+    codec: str
+    version: int  # of the state's form, given by the job
+    size: int  # bytes
+    sha256: str
+    saved: str  # UTC, ISO 8601
+    step: int
+    format: int = FORMAT
+
+
+class Damaged(Exception):
+    """This checkpoint cannot be used; an older one may be."""
+
+
+class KeptCheckpoints:
+    def __init__(self, store: Store, job: str, keep: int = KEEP) -> None:
+        self._store = store
+        self._job = job
+        self._keep = keep
+        self._folder = folder_of(job)
+
+    @property
+    def address(self) -> str:
+        return f"{self._store.address}/{self._folder}"
+
+    # --- attempts -------------------------------------------------------------------------------------------------
+
+    def newest_attempt(self) -> int:
+        """0 before the first."""
+        return max((_attempt(name) for name in self._names()), default=0)
+
+    def claim(self, attempt: int) -> bool:
+        """Whether the number was free. Of two that ask, one gets it."""
+        return self._store.create(f"{self._folder}/{attempt:010d}.attempt", b"")
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def publish(self, header: Header, data: Path) -> None:
+        """Write, verify, publish. Raises `Superseded` if a newer attempt has begun."""
+        name = self._name(header)
+        self._store.write(f"{name}.data", data)
+        found = self._store.size(f"{name}.data")
+        if found != header.size:
+            raise StoreError(self._store.address, f"{name}.data has {found} bytes after writing {header.size}")
+        if self.newest_attempt() > header.attempt:
+            self._store.delete([f"{name}.data"])
+            raise Superseded(f"attempt {header.attempt} of job {self._job} has been replaced by a newer one")
+        text = json.dumps(asdict(header), indent=1).encode()
+        if not self._store.create(f"{name}.json", text) and self._store.read(f"{name}.json") != text:
+            raise Superseded(f"somebody else writes as attempt {header.attempt} of job {self._job}")
+        try:
+            self._prune(header)
+        except StoreError as why:
+            _log.warning("job %s: older checkpoints stay: %s", self._job, why)
+
+    def _prune(self, newest: Header) -> None:
+        """Headers go first: data without one is nothing, one without data would look damaged."""
+        names = self._names()
+        published = [name for name in names if name.endswith(".json")]
+        kept = {name.removesuffix(".json") for name in published[-self._keep :]}
+        old = [name for name in published if name.removesuffix(".json") not in kept]
+        left = [name for name in names if name.endswith(".data") and name.removesuffix(".data") not in kept]
+        markers = [name for name in names if name.endswith(".attempt") and _attempt(name) < newest.attempt - 1]
+        unfinished = [name for name in left if name.removesuffix(".data") <= self._name(newest)]
+        for some in (old, unfinished + markers):
+            self._store.delete(some)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def headers(self) -> list[Header]:
+        """The newest first. Headers that cannot be read are passed over with one line each."""
+        found: list[Header] = []
+        for name in reversed([name for name in self._names() if name.endswith(".json")]):
+            try:
+                found.append(self._header(name))
+            except Damaged as why:
+                _log.warning("job %s: checkpoint %s is passed over: %s", self._job, name, why)
+        return found
+
+    def fetch(self, header: Header, into: Path) -> None:
+        name = f"{self._name(header)}.data"
+        if self._store.size(name) is None:
+            raise Damaged("its data is missing")
+        self._store.fetch(name, into)
+        size = into.stat().st_size
+        if size != header.size:
+            raise Damaged(f"its data has {size} bytes, wanted {header.size}")
+        if checksum(into) != header.sha256:
+            raise Damaged("its data has another checksum than was written")
+
+    def _header(self, name: str) -> Header:
+        content = self._store.read(name)
+        if not content:
+            raise Damaged("it is empty")
+        try:
+            fields: Any = json.loads(content)
+            header = Header(**fields)
+        except (ValueError, TypeError):
+            raise Damaged("it is not a checkpoint's header") from None
+        if header.format != FORMAT:
+            raise Damaged(f"it has format {header.format}, wanted {FORMAT}: it was written by another ebbtide-jobs")
+        return header
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def done(self, until: float) -> None:
+        """The job has ended; its checkpoints may go at `until` (seconds since 1970)."""
+        note = json.dumps({"job": self._job, "attempt": self.newest_attempt()}).encode()
+        self._store.create(f"{DONE}/{max(0, int(until)):012d}-{self._folder}"[:250], note)
+
+    def remove(self) -> None:
+        names = self._names()
+        self._store.delete([name for name in names if name.endswith(".json")])
+        self._store.delete([name for name in names if not name.endswith(".json")])
+
+    def _names(self) -> list[str]:
+        return self._store.names(self._folder)
+
+    def _name(self, header: Header) -> str:
+        return f"{self._folder}/{header.attempt:010d}-{header.number:010d}"
+
+
+DONE = ".done"
+
+
+def folder_of(job: str) -> str:
+    """A job's id as the name of a folder. Begins with no dot: `..` leads out, and `.done` is taken."""
+    name = quote(job, safe="").replace("%", "=")
+    return f"=2E{name[1:]}" if name.startswith(".") else name
+
+
+def remove_what_is_done(store: Store, now: float, most: int = 100) -> list[str]:
+    """The jobs whose checkpoints went: those that ended, whose time is over, and that were not started again since."""
+    gone: list[str] = []
+    for name in store.names(DONE)[:most]:
+        until = name.rpartition("/")[2].partition("-")[0]
+        if not until.isdigit() or int(until) > now:
+            break  # sorted by time
+        note: Mapping[str, Any] = json.loads(store.read(name) or b"{}")
+        job = str(note.get("job", ""))
+        kept = KeptCheckpoints(store, job)
+        if job and kept.newest_attempt() <= int(note.get("attempt", 0)):
+            kept.remove()
+            gone.append(job)
+        store.delete([name])
+    return gone
+
+
+def checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _attempt(name: str) -> int:
+    digits = name.rpartition("/")[2][:10]
+    return int(digits) if digits.isdigit() else 0

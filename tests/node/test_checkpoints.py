@@ -1,0 +1,121 @@
+"""Trainings on real nodes, interrupted: their final weights are bit by bit those of an uninterrupted run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rq.job import Job
+
+from controllers.adapters.kube_api import Json
+from ebbtide.jobs.checkpoints.attempts import attempt_key
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.settings import StackSettings
+from tests.node import training
+from tests.node.harbour import Harbour, config, parsed, pool, settle
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
+
+POOL, CLAIM = "train", "checkpoints"
+PODS = f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods"
+
+
+def settings() -> StackSettings:
+    code = Path(training.__file__).read_text(encoding="utf-8")
+    return parsed(
+        {
+            **config(),
+            "ebbtide:workers": {
+                **config()["ebbtide:workers"],
+                POOL: pool(
+                    POOL,
+                    longestJob="12h",
+                    checkpoints={"claim": CLAIM, "every": "5s", "saveWithin": "5s"},
+                    volumes={"code": {"files": {"training.py": code}, "at": "/opt/jobs"}},
+                    env={"PYTHONPATH": "/opt/jobs"},
+                ),
+            },
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def site(_installed: Harbour) -> Iterator[Harbour]:
+    """With a pool whose workers share a volume for their checkpoints."""
+    harbour = _installed
+    settle(harbour)
+    harbour.cluster.shared_volume(CLAIM, ("n1", "n2", "n3"), "1Gi")
+    harbour.api.create(
+        f"/api/v1/namespaces/{WORKER_NAMESPACE}/persistentvolumeclaims",
+        {
+            "metadata": {"name": CLAIM},
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "storageClassName": "",
+                "volumeName": CLAIM,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+    )
+    with harbour.grown(settings()):
+        yield harbour
+
+
+@pytest.fixture
+def training_of(site: Harbour, request: pytest.FixtureRequest) -> Iterator[Job]:
+    """One of 100 steps, of which several are done and saved."""
+    settle(site)
+    job = site.enqueue_call("training.train", {"steps": 100, "pause": 0.4}, name=request.node.name, queue=POOL)
+    site.wait(lambda: told(site, job).get("step", 0) >= 3, "the training to be saved")
+    yield job
+    site.wait(lambda: not workers(site), "the pool to be empty")
+
+
+def told(site: Harbour, job: Job) -> dict[str, int]:
+    """What Redis says of its last checkpoint."""
+    found: Any = site.redis().hgetall(attempt_key(job.id))
+    return {key.decode(): int(value) for key, value in found.items() if value.isdigit()}
+
+
+def workers(site: Harbour) -> list[Json]:
+    return site.pods(POOL, WORKER_NAMESPACE)
+
+
+def uninterrupted(folder: Path) -> list[float]:
+    return training.train({"steps": 100, "pause": 0.0, "store": str(folder), "job": "uninterrupted"})
+
+
+def ended_as_if_nothing_had_been(site: Harbour, job: Job, folder: Path) -> bool:
+    site.wait(lambda: site.done(job), "the training to end")
+    return job.return_value() == uninterrupted(folder)
+
+
+def test_a_pod_that_is_told_to_stop_leaves_within_seconds_and_its_training_goes_on(
+    site: Harbour, training_of: Job, tmp_path: Path
+) -> None:
+    (worker,) = workers(site)
+    name, before = worker["metadata"]["name"], told(site, training_of)
+    assert worker["spec"]["terminationGracePeriodSeconds"] > 12 * 3600
+
+    site.api.delete(f"{PODS}/{name}")
+    site.wait(lambda: name not in {pod["metadata"]["name"] for pod in workers(site)}, "the pod to be gone")
+    assert training_of.get_status(refresh=True) in ("queued", "started")
+
+    assert ended_as_if_nothing_had_been(site, training_of, tmp_path)
+    assert told(site, training_of)["attempt"] > before["attempt"]
+
+
+def test_a_power_cut_costs_a_training_no_more_than_what_was_not_saved(
+    site: Harbour, training_of: Job, tmp_path: Path
+) -> None:
+    (worker,) = workers(site)
+    node, before = worker["spec"]["nodeName"], told(site, training_of)
+
+    site.cluster.cut_power(node)
+    site.wait(lambda: not site.cluster.is_ready(node), "the control plane to notice")
+    site.cluster.boot(node)
+    site.cluster.wait_until_ready(node)
+
+    assert ended_as_if_nothing_had_been(site, training_of, tmp_path)
+    assert told(site, training_of)["attempt"] > before["attempt"]
+    assert training_of.retries_left is None
