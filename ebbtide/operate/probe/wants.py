@@ -221,6 +221,13 @@ def _rights_of_some(settings: StackSettings) -> Iterator[Right]:
     yield from _to_make({"Ingress": (*INGRESSES, tuple(dict.fromkeys(spaces)))})
 
 
+def _rights_of_saved_pools(settings: StackSettings) -> Iterator[Right]:
+    """To grant the controller the budgets that it opens: beyond those of whoever only makes them."""
+    opened = [pool for pool in settings.workers.values() if pool.checkpoints and not settings.told_together(pool)]
+    for verb in (*_READ, "patch") if opened else ():
+        yield Right(verb, "policy", "poddisruptionbudgets", WORKER_NAMESPACE)
+
+
 def _rights_of_starters(settings: StackSettings) -> Iterator[Right]:
     """In the namespaces of workloads that start pods, what is made there and what their roles grant."""
     for name, workload in settings.workloads.items():
@@ -257,6 +264,7 @@ def wants_of(settings: StackSettings) -> Wants:
                 (
                     *RIGHTS,
                     *_rights_of_some(settings),
+                    *_rights_of_saved_pools(settings),
                     *_rights_of_starters(settings),
                 )
             )

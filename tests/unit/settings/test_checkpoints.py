@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from components.cluster.autoscaler_settings import autoscaler_flags
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.operate.probe.facts import Right
 from ebbtide.operate.probe.wants import wants_of
 from ebbtide.settings import warnings_of
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
@@ -225,3 +227,13 @@ def test_a_pool_whose_budget_is_opened_shares_its_name_with_no_workload(tmp_path
 
     assert problem_of(with_checkpoints(S3, more=more), tmp_path).tells("name.taken", "workers.train:")
     assert loaded(shortest(more=more), tmp_path).workers
+
+
+def test_the_probe_asks_for_the_rights_that_the_controller_is_granted(tmp_path: Path) -> None:
+    def watched(section: str) -> bool:
+        text = onprem().replace("longestJob:", f"{section}longestJob:")
+        right = Right("watch", "policy", "poddisruptionbudgets", WORKER_NAMESPACE)
+        return right in wants_of(loaded(text, tmp_path)).rights
+
+    assert watched("checkpoints: { claim: efs }, ")
+    assert not watched("")
