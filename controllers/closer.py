@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValueError, NoCluster) as error:
         print(f"closer: nothing was closed: {error}", file=sys.stderr)
         return 2
-    return 1 if [one for one in config.budgets + config.never_opened if not close(one, config, api, clocks)] else 0
+    return 1 if [one for one in config.closed_by_day if not close(one, config, api, clocks)] else 0
 
 
 def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: list[datetime]) -> bool:

@@ -294,6 +294,7 @@ class _Half:
                     images=self._images,
                     egress=self._egress,
                     secrets=self._source,
+                    told_together=self.settings.told_together(pool),
                     nodes=self._nodes_of(pool),
                 ),
                 self._with_role("worker", name, pool, WORKER_NAMESPACE, options),

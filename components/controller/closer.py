@@ -86,7 +86,7 @@ class Closer(pulumi.ComponentResource):
     def __init__(self, name: str, args: CloserArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Closer", name, None, opts)
         config = args.config
-        budgets = (*config.budgets, *config.never_opened)
+        budgets = config.closed_by_day
         if budgets:
             self._rights(name, args.namespace, budgets)
             for closing in closing_times(config.hours, config.closing_guard):

@@ -28,7 +28,7 @@ from components.pods.budget import closed_budget
 from components.pods.egress import OPEN, Egress
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
-from ebbtide.labels import NodeKind
+from ebbtide.labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump
 from ebbtide.vocabulary.labels import CONTROLLER, Category
 
@@ -67,14 +67,15 @@ class Controller(pulumi.ComponentResource):
         self.document = _document(args)
         child = pulumi.ResourceOptions(parent=self)
         here = args.namespace
-        budgets = [budget.name for budget in config.budgets]
+        budgets = [it.name for it in config.budgets if it.namespace != WORKER_NAMESPACE]
+        of_pools = [it.name for it in config.budgets if it.namespace == WORKER_NAMESPACE]
         pools = [pool.deployment for pool in config.pools]
         # Before the pod, and so after it in a destroy: it closes the budgets on its way out, and needs its rights to.
         rights: list[pulumi.Resource] = [
             ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": here}, opts=child),
             Lease(f"{name}-lease", metadata={"name": NAME, "namespace": here}, opts=child),
             *self._grant(f"{name}-system", here, here, system_rules(lease=NAME, budgets=budgets)),
-            *self._grant(f"{name}-workers", args.worker_namespace, here, worker_rules(pools=pools)),
+            *self._grant(f"{name}-workers", args.worker_namespace, here, worker_rules(pools=pools, budgets=of_pools)),
         ]
         config_map = ConfigMap(
             f"{name}-config",

@@ -30,23 +30,26 @@ def system_rules(*, lease: str, budgets: Sequence[str]) -> "list[PolicyRuleArgsD
     ]
 
 
-def worker_rules(*, pools: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """In the namespace of the workers: replicas of the pools through `scale` alone, marks on pods, events.
+def worker_rules(*, pools: Sequence[str], budgets: Sequence[str] = ()) -> "list[PolicyRuleArgsDict]":
+    """In the namespace of the workers: replicas of the pools through `scale` alone, marks on pods, events, and the
+    budgets of pools with checkpoints.
 
     A right on Deployments themselves would also allow another image.
     """
+    opened = _named("policy", "poddisruptionbudgets", ["patch"], budgets)
     return [
         _rule("apps", "deployments", _READ),
         _rule("apps", "replicasets", _READ),
         *_named("apps", "deployments/scale", ["get", "patch"], pools),
+        *([_rule("policy", "poddisruptionbudgets", _READ), *opened] if opened else []),
         _rule("", "pods", [*_READ, "patch"]),
         _events(),
     ]
 
 
 def closer_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """The flexible budgets, and the fixed ones that a maintenance may have left open; that it only closes is up to the
-    admission policy.
+    """The budgets that are open in the window alone, and the fixed ones that a maintenance may have left open; that it
+    only closes is up to the admission policy.
     """
     return _named("policy", "poddisruptionbudgets", ["get", "patch"], budgets)
 

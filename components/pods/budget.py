@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: one for every workload, born closed.
+"""PodDisruptionBudgets: one for every workload, born closed, but that of workers on spot nodes that must save.
 
 A budget says `maxUnavailable`: with `minAvailable` beside it a budget is invalid, so nobody could flip from one to the
 other. And never two budgets on one pod: the Eviction API then refuses every eviction.
@@ -17,7 +17,7 @@ import pulumi
 from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 
 from components.ownership import MAX_UNAVAILABLE, FieldOwner, OwnedField, OwnershipTable, hand_over
-from components.pods.rules import CLOSED_BUDGET, PodIdentity
+from components.pods.rules import CLOSED_BUDGET, OPEN_TO_ALL, PodIdentity
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, Category
 
 if TYPE_CHECKING:
@@ -37,10 +37,13 @@ def closed_budget(
     *,
     parent: pulumi.Resource,
     table: OwnershipTable | None = None,
+    saves: bool = False,
 ) -> PodDisruptionBudget:
-    """The budget of one workload, named like it. A flexible one is the controller's to open; others stay Pulumi's."""
+    """The budget of one workload or pool, named like it. A flexible one and one of workers whose jobs are saved is the
+    controller's to open; others stay Pulumi's.
+    """
     opts = pulumi.ResourceOptions(parent=parent)
-    if identity.category is Category.FLEXIBLE:
+    if saves or identity.category is Category.FLEXIBLE:
         field = OwnedField(
             kind="PodDisruptionBudget",
             namespace=namespace,
@@ -55,6 +58,22 @@ def closed_budget(
         metadata={"name": identity.name, "namespace": namespace, "labels": identity.labels},
         spec={"max_unavailable": CLOSED_BUDGET, **_covering(identity)},
         opts=opts,
+    )
+
+
+def open_budget(
+    resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
+) -> PodDisruptionBudget:
+    """Of workers on spot nodes that must be able to save: all those of a node are told within its two minutes.
+
+    Its name is another than that of the closed one: whoever had written that one's field would be in conflict with
+    Pulumi, and while a change brings both, two budgets on one pod refuse every eviction.
+    """
+    return PodDisruptionBudget(
+        resource_name,
+        metadata={"name": f"{identity.name}.spot", "namespace": namespace, "labels": identity.labels},
+        spec={"max_unavailable": OPEN_TO_ALL, **_covering(identity)},
+        opts=pulumi.ResourceOptions(parent=parent),
     )
 
 

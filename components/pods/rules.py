@@ -52,7 +52,11 @@ CLUSTER_CRITICAL = "system-cluster-critical"
 """The class of DNS and of the autoscaler, which every cluster has: see docs/adr/0014."""
 
 CLOSED_BUDGET = 0
-"""Every budget is born closed. Fixed and worker budgets stay so; flexible ones are the controller's to open."""
+"""Every budget but one kind is born closed. Fixed ones and those of workers stay so; the controller opens flexible ones
+and those of pools with checkpoints."""
+
+OPEN_TO_ALL = "100%"
+"""Of workers on spot nodes whose jobs must be saved: docs/adr/0025."""
 
 _USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
 _OWN_KIND_WEIGHT = 50

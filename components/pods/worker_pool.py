@@ -1,4 +1,4 @@
-"""One worker pool: a Deployment whose replicas belong to the controller, and a budget that never opens.
+"""One worker pool: a Deployment whose replicas belong to the controller, and a budget, open only over jobs that save.
 
 Decisions that would otherwise be asked about:
 
@@ -8,7 +8,8 @@ Decisions that would otherwise be asked about:
   other. Until then it holds its node, so a rollout replaces a quarter of the pool at a time and never adds to it
   beforehand; `Recreate` would leave the queue without workers until the longest job has ended.
 - **No `safe-to-evict` annotation.** The budget already stops the cluster autoscaler and, unlike the annotation, every
-  other drain too; it is one object, which an operator can open for maintenance without restarting the pods.
+  other drain too; it is one object, which an operator can open for maintenance without restarting the pods. Workers on
+  spot nodes whose jobs must be saved are the exception: their budget is open, for the drain before AWS takes a node.
 - **One process namespace per pod.** The kernel drops a SIGTERM that reaches PID 1 before its handler exists, and a pod
   stopped during its imports would hold its node for the whole grace period. In a shared namespace the worker is not
   PID 1, and still gets the signal itself: no shell stands between.
@@ -23,7 +24,7 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from components.images import UPSTREAM, ImageSource
 from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
 from components.pods.account import account_fields, own_account
-from components.pods.budget import closed_budget
+from components.pods.budget import closed_budget, open_budget
 from components.pods.container import Volumes, file_maps, main_container, pod_template, pod_volumes, service
 from components.pods.egress import OPEN, Egress
 from components.pods.fragment import merged
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
         VolumeMountArgsDict,
     )
 
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+"""Annotation: with "false" the autoscaler leaves the pod's node alone, and nobody else asks it."""
+
 SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 
 # An idle worker looks after dead workers' jobs only between two pops, and a pop blocks for the worker's time to live
@@ -71,6 +75,7 @@ class WorkerPoolArgs:
     images: ImageSource = UPSTREAM
     egress: Egress = OPEN
     secrets: SecretsSource = NO_SECRETS
+    told_together: bool = False  # when a node goes: see `StackSettings.told_together`
     nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
 
 
@@ -78,7 +83,11 @@ class WorkerPool(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:WorkerPool", name, None, opts)
         identity = PodIdentity(name=args.name, category=Category.WORKER, customer=args.customer)
-        closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
+        saves = args.settings.checkpoints is not None
+        if args.told_together:
+            open_budget(f"{name}.spot-budget", identity, args.namespace, parent=self)  # no name holds a dot
+        else:
+            closed_budget(f"{name}-budget", identity, args.namespace, parent=self, table=args.ownership, saves=saves)
         before = [
             *file_maps(args.settings, identity, args.namespace, parent=self),
             *own_account(f"{name}-account", identity, args.settings, args.namespace, parent=self),
@@ -177,4 +186,7 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     }
     placed = required(merged(pod, settings.pod, main=WORKER_CONTAINER), args.nodes)
     whole = args.redis_authority.trusted_by(placed)
+    if args.told_together:
+        kept = {**settings.annotations, SAFE_TO_EVICT: "false"}
+        settings = settings.model_copy(update={"annotations": kept})
     return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), args.secrets)

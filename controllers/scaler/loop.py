@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from controllers.ports import NO_LONGER, Action, ObservedCluster, Outcome, PoolReport, Ports, ReconcileReport, Unknown
-from controllers.scaler.budgets.decision import CLOSED, OPEN, BudgetDecision, Reason, WindowNow, window_at
+from controllers.scaler.budgets.decision import OPEN, WindowNow, wanted_of, window_at
 from controllers.scaler.budgets.reconcile import BudgetReconciler
 from controllers.scaler.workers.reconcile import PoolReconciler
 from controllers.scaler.writes import Expectations, ReportT, Result
@@ -37,7 +37,7 @@ class Loop:
         self._config = config
         self._ports = ports
         self._expectations = Expectations()
-        self._budgets = [BudgetReconciler(policy.name, self._expectations) for policy in config.budgets]
+        self._budgets = [BudgetReconciler(it.name, self._expectations, always=it.always) for it in config.budgets]
         self._pools = {policy.name: PoolReconciler(policy, config, self._expectations) for policy in config.pools}
         self._window: tuple[datetime, WindowNow] | None = None
         self._notes: dict[str, str] = {}
@@ -49,16 +49,16 @@ class Loop:
         window, doubt = self._window_now(now), self._ports.doubt()
         self._note(now, _DOUBT, doubt and f"nothing is opened or lowered: {doubt}")
         opens = window.decision.max_unavailable == OPEN
-        wanted = BudgetDecision(CLOSED, Reason.DOUBT) if doubt and opens else window.decision
+        wanted = [(it, wanted_of(window.decision, doubt, always=it.always)) for it in self._budgets]
         cluster = self._ports.cluster.observe()
         if isinstance(cluster, Unknown):
             self._note(now, _CLUSTER, f"cluster unknown, holding: {cluster.why}")
-            budgets = [self._carry_out(now, it, it.reconcile_unobserved(wanted)) for it in self._budgets]
+            budgets = [self._carry_out(now, it, it.reconcile_unobserved(want)) for it, want in wanted]
             pools = [pool.undecided(cluster) for pool in self._pools.values()]
         else:
             self._note(now, _CLUSTER, "")
             seen = cluster.budgets
-            budgets = [self._carry_out(now, it, it.reconcile(now, seen.get(it.name), wanted)) for it in self._budgets]
+            budgets = [self._carry_out(now, it, it.reconcile(now, seen.get(it.name), want)) for it, want in wanted]
             pools = self._reconcile_pools(cluster, doubt)
         self._edges.append(window.until)
         if self._expectations:

@@ -146,12 +146,15 @@ def budget_path(budget: BudgetPolicy) -> str:
 
 
 def targets_of(config: ControllerConfig, names: Sequence[str]) -> list[Target]:
-    """The pools and flexible budgets of these names; without names, all. Raises `CannotOperate` for an unknown name."""
+    """The pools of these names, and the budgets that the controller opens; without names, all.
+
+    Raises `CannotOperate` for an unknown name.
+    """
     known = [Target("pool", pool.name, deployment_path(pool)) for pool in config.pools]
     known += [Target("budget", budget.name, budget_path(budget)) for budget in config.budgets]
     unknown = sorted(set(names) - {target.name for target in known})
     if unknown:
-        have = ", ".join(sorted(target.name for target in known)) or "none"
+        have = ", ".join(sorted({target.name for target in known})) or "none"
         called = " or ".join(unknown)
         raise CannotOperate(f"no worker pool and no flexible budget is called {called}; there are: {have}", 2)
     return [target for target in known if not names or target.name in names]

@@ -5,7 +5,7 @@ in trouble must get what is there.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast
 
@@ -76,6 +76,7 @@ class BudgetState:
     allowed: int = 0
     healthy: int = 0
     hold: str = ""
+    always: bool = False  # may be open in business hours, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ def server_view(api: KubeApi, namespace: str, config: ControllerConfig, now: dat
         timezone=config.hours.timezone,
         pools=tuple(_pool(pool.name, find(api, deployment_path(pool)), now) for pool in config.pools),
         budgets=tuple(
-            _budget(budget.name, find(api, budget_path(budget)), now)
+            replace(_budget(budget.name, find(api, budget_path(budget)), now), always=budget.always)
             for budget in (*config.budgets, *config.never_opened)
         ),
     )

@@ -132,7 +132,7 @@ def server_lines(known: ServerView) -> list[str]:
         f"leader   {known.leader or 'no process holds the Lease'}",
         f"window   {state}{until}, by this machine's clock",
     ]
-    late = [budget.name for budget in known.budgets if budget.max_unavailable not in (0, None)]
+    late = [budget.name for budget in known.budgets if budget.max_unavailable not in (0, None) and not budget.always]
     if late and not known.window_open:
         lines.append(f"OPEN OUTSIDE THE WINDOW: {', '.join(late)} (the closer closes them before business hours)")
     return lines

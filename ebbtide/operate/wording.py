@@ -31,6 +31,7 @@ REASONS = {
     "clock-or-config-in-doubt": "the clock or the config is unreliable: nothing is lowered, nothing is opened",
     "not-in-the-cluster": "it is not in the cluster",
     "disruption-window-open": "the disruption window is open",
+    "jobs-may-be-interrupted-at-any-time": "its jobs have checkpoints and may be interrupted at any time",
     "business-hours": "business hours",
     "closing-guard-before-opening": "business hours start soon: evicted pods must be back by then",
     "budget-status-not-caught-up": "its status has not caught up yet",

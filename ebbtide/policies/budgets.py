@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 from components.ownership import MAX_UNAVAILABLE
+from components.pods.rules import OPEN_TO_ALL
 from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.recording.drainable import SAFE_TO_EVICT
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import Resource, display_name, name_of, namespace_of
 from ebbtide.recording.state import StackState
@@ -19,8 +21,12 @@ def _opened(state: StackState) -> Hits:
         declared, least = (value_at(budget.inputs, f"spec.{key}") for key in ("maxUnavailable", "minAvailable"))
         closed = whole(declared) == 0 or declared in (None, _CLOSED_TEXT)
         under = [pods for pods in state.pods_under(budget) if pods.category]
-        never_moved = [pods for pods in under if pods.category is not Category.FLEXIBLE]
-        if under and not closed:
+        never_moved = [pods for pods in under if pods.category is not Category.FLEXIBLE and not state.saves(pods)]
+        for_drains = under and declared == OPEN_TO_ALL and all(map(state.told_together, under))
+        bare = [pods for pods in under if pods.annotations.get(SAFE_TO_EVICT) != "false"]
+        if for_drains and bare:
+            yield budget, f"it is open for the drain of spot nodes, and the autoscaler may evict {_names(bare)} too"
+        elif under and not closed and not for_drains:
             yield budget, f"maxUnavailable is declared as {declared}, so {_names(under)} may be evicted by day"
         elif under and _has_its_minimum(state, budget) and not _closed_minimum(least):
             yield (
@@ -103,9 +109,10 @@ RULES = (
     Rule(
         id="EB001",
         severity=Severity.BLOCKING,
-        law="a budget of a fixed, flexible or worker pod is declared closed",
-        fix="declare maxUnavailable: 0; the controller opens the budgets of flexible pods at night. For Jobs and bare "
-        "pods: minAvailable: 1000000",
+        law="a budget of a fixed, flexible or worker pod is declared closed, or 100% for workers on spot nodes "
+        "that must save, which the autoscaler may not evict",
+        fix="declare maxUnavailable: 0; the controller opens budgets of flexible pods and of pools with checkpoints. "
+        "For Jobs and bare pods: minAvailable: 1000000",
         source="2i2c-org/infrastructure#3461",
         check=_opened,
     ),

@@ -45,7 +45,7 @@ def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
         elif owner is ReplicasOwner.HPA or (pods.namespace, pods.kind, pods.name) in scaled:
             yield pods.resource, REPLICAS, "an autoscaler"
     for budget in state.budgets:
-        if any(pods.category is Category.FLEXIBLE for pods in state.pods_under(budget)):
+        if any(pods.category is Category.FLEXIBLE or state.saves(pods) for pods in state.pods_under(budget)):
             yield budget, MAX_UNAVAILABLE, "the controller"
     for group in state.of_type(NODE_GROUP_TYPE):
         yield group, DESIRED_SIZE, "the cluster autoscaler"

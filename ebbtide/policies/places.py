@@ -55,7 +55,7 @@ def _pinned(state: StackState) -> Hits:
         if pods.kind == "DaemonSet" or not state.moves_at_night(pods):
             continue
         found = _pins(state, pods)
-        if Pin.ANNOTATED in found:
+        if Pin.ANNOTATED in found and not state.told_together(pods):
             yield pods.resource, f"the annotation {SAFE_TO_EVICT} keeps its nodes all night, whatever its budget allows"
         elif Pin.BARE in found:
             yield (
@@ -190,7 +190,7 @@ RULES = (
     Rule(
         id="EB014",
         severity=Severity.WARNING,
-        law="no pod forbids the autoscaler to remove a node that is not fixed",
+        law="no pod forbids the autoscaler to remove a node that is not fixed, but spot workers that must save",
         fix="remove the annotation (the budget protects the pod), or make it fixed; put a bare pod into a Deployment",
         source="beacon-biosignals/julia_pod#13",
         check=_pinned,

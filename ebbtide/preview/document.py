@@ -71,6 +71,7 @@ class DangerCode(StrEnum):
     LONGEST_JOB_LOWERED = "longest-job-lowered"
     GRACE_SHORTENED = "grace-shortened"
     JOBS_INTERRUPTIBLE = "jobs-interruptible"
+    BUDGET_LEFT_OPEN = "budget-left-open"
     POOL_ON_SPOT = "pool-on-spot"
     POOL_MINIMUM_RAISED = "pool-minimum-raised"
     BUSINESS_HOURS_CHANGED = "business-hours-changed"

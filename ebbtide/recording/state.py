@@ -13,6 +13,7 @@ from ebbtide.recording.values import mappings, selects, texts, value_at, whole, 
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import offered, smallest_node
 from ebbtide.settings.sections.node_groups import Reserved
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.vocabulary.labels import Category
 
 NODE_GROUP_TYPE = "aws:eks/nodeGroup:NodeGroup"
@@ -80,8 +81,21 @@ class StackState:
 
     def most_pods(self, pods: Pods) -> int:
         """How many there may be: a pool counts with its maximum."""
-        pool = self.settings.workers.get(pods.labels.get(POOL, ""))
+        pool = self.pool_of(pods)
         return pods.replicas if pool is None else pool.max
+
+    def pool_of(self, pods: Pods) -> WorkerSettings | None:
+        return self.settings.workers.get(pods.labels.get(POOL, ""))
+
+    def saves(self, pods: Pods) -> bool:
+        """Whether their jobs have checkpoints, so that the controller may open their budget."""
+        pool = self.pool_of(pods)
+        return pool is not None and pool.checkpoints is not None and not self.settings.told_together(pool)
+
+    def told_together(self, pods: Pods) -> bool:
+        """Whether they are workers of spot nodes whose budget is open all the time, for the drain of their node."""
+        pool = self.pool_of(pods)
+        return pool is not None and self.settings.told_together(pool)
 
     @cached_property
     def budgets(self) -> tuple[Resource, ...]:

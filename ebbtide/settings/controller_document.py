@@ -1,10 +1,11 @@
 """The part of a stack that the controller acts on, as its config document. Pure, the year of the holidays aside."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.checkpoints import Interruptible
 from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
 from ebbtide.settings.sections.workers import WorkerSettings
@@ -28,8 +29,9 @@ def controller_config(
     """What the controller is told. `years` are those whose holidays are resolved; default: this one and the next two.
 
     A pool's Deployment has the pool's name, a workload's budget the workload's. The controller opens what is in
-    `budgets`; the fixed ones, our own parts among them, are listed as never opened, for the closer to close behind an
-    operator's maintenance. All by name, whatever the order in the file: Pulumi hands it over sorted.
+    `budgets`, those of pools with checkpoints among them. The fixed ones, our own parts among them, are listed as never
+    opened, for the closer to close behind an operator's maintenance. All by name, whatever the order in the file:
+    Pulumi hands it over sorted.
     """
     return ControllerConfig(
         customer=settings.customer,
@@ -39,7 +41,7 @@ def controller_config(
         resync=RESYNC,
         redis=redis,
         pools=tuple(_pool(name, pool, settings) for name, pool in sorted(settings.workers.items())),
-        budgets=_budgets(settings, Category.FLEXIBLE),
+        budgets=(*_budgets(settings, Category.FLEXIBLE), *_pool_budgets(settings)),
         never_opened=(*_budgets(settings, Category.FIXED), *_own_budgets(settings)),
     )
 
@@ -50,6 +52,14 @@ def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy,
     own = [BudgetPolicy(name=name, namespace=spaces.get(name, NAMESPACE)) for name in found]
     started = [BudgetPolicy(name=started_by(name), namespace=space) for name, space in spaces.items()]
     return (*own, *started)
+
+
+def _pool_budgets(settings: StackSettings) -> Iterator[BudgetPolicy]:
+    """Of pools whose workers can pause. On spot nodes, where they must, it is Pulumi's and open all the time."""
+    for name, pool in sorted(settings.workers.items()):
+        if pool.checkpoints is not None and not settings.told_together(pool):
+            always = pool.checkpoints.interruptible is Interruptible.ALWAYS
+            yield BudgetPolicy(name=name, namespace=WORKER_NAMESPACE, always=always)
 
 
 def _own_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:

@@ -7,6 +7,7 @@ what takes two sections is in `crosschecks`.
 
 from pydantic import Field
 
+from ebbtide.labels import NodeKind
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.checked import Settings
 from ebbtide.settings.sections.cluster import ClusterSettings
@@ -57,6 +58,15 @@ class StackSettings(Settings):
     )
     renamed_keys: tuple[tuple[str, str], ...] = ()  # paths that use a former name of a key, and the name to use
     redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here
+
+    def on_spot(self, pool: WorkerSettings) -> bool:
+        """Whether its workers run on nodes that AWS may take back; of nodes made by others nothing is known."""
+        group = self.node_groups.get(pool.node_group)
+        return group is not None and group.kind is NodeKind.SPOT
+
+    def told_together(self, pool: WorkerSettings) -> bool:
+        """Whether all workers of a node are told at once that it goes: its two minutes are enough for a save."""
+        return pool.checkpoints is not None and pool.checkpoints.required and self.on_spot(pool)
 
     @property
     def place(self) -> str:

@@ -72,10 +72,11 @@ class PoolPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPolicy:
-    """A flexible workload's budget, which the controller opens (1) and closes (0); fixed ones are never named."""
+    """A budget that the controller opens (1) and closes (0): of a flexible workload, or of a pool with checkpoints."""
 
     name: str
     namespace: str
+    always: bool = False  # open in business hours, too: the pool's jobs may be interrupted at any time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,11 @@ class ControllerConfig:
     pools: tuple[PoolPolicy, ...]
     budgets: tuple[BudgetPolicy, ...]
     never_opened: tuple[BudgetPolicy, ...] = ()  # fixed ones: the closer closes what an operator's maintenance left
+
+    @property
+    def closed_by_day(self) -> tuple[BudgetPolicy, ...]:
+        """What no opening may find open: the closer's."""
+        return tuple(it for it in self.budgets + self.never_opened if not it.always)
 
     @property
     def window(self) -> DisruptionWindow:

@@ -16,6 +16,7 @@ from redis import Redis
 from controllers.adapters.kube_api import Json, KubeApi
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.workers import Source
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, dump
@@ -39,7 +40,9 @@ _MOVING = ("managedFields", "resourceVersion", "generation")
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """A small stack as rendered and applied: two workloads of each category, one of them a StatefulSet, two pools."""
+    """A small stack as rendered and applied: two workloads of each category, one of them a StatefulSet, two pools,
+    one of them with checkpoints.
+    """
 
     plane: ControlPlane
     stack: InstalledStack
@@ -77,7 +80,9 @@ def installed(plane: ControlPlane, redis: EmbeddedRedis, folder: Path) -> Site:
         for name, (category, kind) in kinds.items()
     }
     prep = pool_settings().model_copy(update={"source": Source(queues=("prep",))})
-    settings = stack_settings(workloads=workloads, workers={"train": pool_settings(), "prep": prep})
+    saves = CheckpointSettings(store="s3://acme-checkpoints")  # which opens the budget of one of the two
+    train = pool_settings().model_copy(update={"checkpoints": saves})
+    settings = stack_settings(workloads=workloads, workers={"train": train, "prep": prep})
     stack = install(plane, settings, folder / "rendered")
     # A first worker that is still there would be bound to the node, and hold its room for the whole grace. One that was
     # bound to the last test's node, just before that went, would be ended by nobody for longer than a test may wait.
@@ -239,7 +244,7 @@ def replicas(site: Site) -> int:
 
 
 def are_all(site: Site, value: int) -> bool:
-    """Whether every flexible budget allows so many."""
+    """Whether every budget that the controller opens allows so many."""
     return {site.api.get(path)["spec"].get("maxUnavailable") for path in site.flexible()} == {value}
 
 

@@ -1,4 +1,4 @@
-"""Whether the flexible budgets are open. Pure: window and clock in, 0 or 1 out.
+"""Whether budgets are open. Pure: window and clock in, 0 or 1 out.
 
 Closing is never refused. Opening asks for more: the budget must have been seen, with its status caught up, so that the
 write can be bound to the version it was decided on.
@@ -16,6 +16,7 @@ CLOSED, OPEN = 0, 1
 
 class Reason(StrEnum):
     NIGHT = "disruption-window-open"
+    ALWAYS = "jobs-may-be-interrupted-at-any-time"
     BUSINESS_HOURS = "business-hours"
     GUARD = "closing-guard-before-opening"
     UNSETTLED = "budget-status-not-caught-up"
@@ -37,6 +38,12 @@ class WindowNow:
 
     decision: BudgetDecision
     until: datetime | None
+
+
+def wanted_of(window: BudgetDecision, doubt: str, *, always: bool) -> BudgetDecision:
+    """What one budget should be, given what the window says of all of them; nothing is opened in doubt."""
+    wanted = BudgetDecision(OPEN, Reason.ALWAYS) if always else window
+    return BudgetDecision(CLOSED, Reason.DOUBT) if doubt and wanted.max_unavailable == OPEN else wanted
 
 
 def window_at(now: datetime, window: DisruptionWindow) -> WindowNow:

@@ -21,8 +21,9 @@ SETTLES_WITHIN = timedelta(seconds=10)  # what the disruption controller does in
 class BudgetReconciler:
     """Decides for one budget, reconcile after reconcile."""
 
-    def __init__(self, name: BudgetName, expectations: Expectations) -> None:
+    def __init__(self, name: BudgetName, expectations: Expectations, *, always: bool = False) -> None:
         self.name, self.subject, self._expectations = name, f"budget {name}", expectations
+        self.always = always  # whether it is open in business hours, too
         self._last_known: int | None = None
         self._version = ""  # as last observed
         self._unsettled_since: datetime | None = None

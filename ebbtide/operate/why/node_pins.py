@@ -125,7 +125,7 @@ def _why_closed(pod: Item, rules: Rules) -> str:
             pool = labels.get(POOL)
             if pool is None:
                 return f"workers are never evicted{gpu}; this one is of no pool, and goes when it has ended"
-            return f"workers are never evicted{gpu}; pool {pool} removes it when idle: ebbtide why pool {pool}"
+            return f"workers are not evicted now{gpu}; pool {pool} removes it when idle: ebbtide why pool {pool}"
         case Category.FIXED:
             return "fixed workloads are never evicted outside a maintenance: ebbtide maintenance"
         case Category.FLEXIBLE:

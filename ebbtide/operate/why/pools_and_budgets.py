@@ -44,7 +44,7 @@ def explain_budget(api: KubeApi, config: ControllerConfig, name: str, document: 
     if item and (hold := hold_text(item, now)):
         lines.append(f"An operator holds it: {hold}.")
     until = config.window.next_change(now)
-    if flexible and until is not None:
+    if flexible and until is not None and not known[name].always:
         verb = "closes" if config.window.is_open(now) else "opens"
         lines.append(f"The disruption window {verb} {spoken(until, config.hours.timezone)}.")
     return lines

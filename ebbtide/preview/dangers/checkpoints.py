@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from ebbtide.labels import POOL, NodeKind
+from ebbtide.labels import POOL
 from ebbtide.preview.dangers.compared import Compared
 from ebbtide.preview.document import Danger, DangerCode, Severity
 from ebbtide.recording.pods import Pods
-from ebbtide.recording.state import StackState
 from ebbtide.settings.sections.checkpoints import CheckpointSettings, Interruptible
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.units.durations import format_duration
@@ -34,7 +33,9 @@ def checkpoint_dangers(compared: Compared) -> Iterator[Danger]:
         yield from _less_grace(compared, name, before[name], pool)
         if pool.checkpoints is not None:
             yield from _interruptible(compared, name, before[name].checkpoints, pool.checkpoints)
-        if _on_spot(compared.after, pool) and not _on_spot(compared.before, before[name]):
+        elif before[name].checkpoints is not None:
+            yield _left_open(compared, name)
+        if compared.after.settings.on_spot(pool) and not compared.before.settings.on_spot(before[name]):
             yield _moves_to_spot(compared, name, pool)
 
 
@@ -67,9 +68,16 @@ def _interruptible(
         )
 
 
-def _on_spot(state: StackState, pool: WorkerSettings) -> bool:
-    group = state.settings.node_groups.get(pool.node_group)
-    return group is not None and group.kind is NodeKind.SPOT
+def _left_open(compared: Compared, name: str) -> Danger:
+    """The controller loses the right to the budget and the word that it is to be closed."""
+    return Danger(
+        code=DangerCode.BUDGET_LEFT_OPEN,
+        severity=Severity.WARNING,
+        subjects=(name,),
+        what=f"takes the checkpoints from pool {name}: nobody closes its budget if it is open at that moment",
+        impact=compared.impact(workers_of(compared, name)),
+        fix="do it in business hours, when the budget is closed, and with interruptible: inWindow before",
+    )
 
 
 def _moves_to_spot(compared: Compared, name: str, pool: WorkerSettings) -> Danger:

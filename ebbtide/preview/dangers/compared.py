@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from components.ownership import MAX_UNAVAILABLE
+from components.pods.rules import OPEN_TO_ALL
 from ebbtide.labels import POOL
 from ebbtide.preview.changes import identity
 from ebbtide.preview.document import ChangeKind, ResourceChange
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import GroupOverZones, StackState
+from ebbtide.recording.values import value_at
 
 _NAMED = 6  # names in a line
 _COME_AND_GO = ("DaemonSet", "CronJob", "Job")
@@ -83,9 +85,10 @@ def impact_on_all(state: StackState) -> str:
 def _protection(state: StackState, pods: Sequence[Pods]) -> str:
     budgets = {budget.urn: budget for each in pods for budget in state.budgets_of(each)}
     opening = sum(MAX_UNAVAILABLE in budget.ignore_changes for budget in budgets.values())
-    closed = counted(len(budgets) - opening, "closed budget")
+    always = sum(value_at(budget.inputs, MAX_UNAVAILABLE) == OPEN_TO_ALL for budget in budgets.values())
+    closed = counted(len(budgets) - opening - always, "closed budget")
     night = f"{counted(opening, 'budget')} that open{'s' if opening == 1 else ''} at night" if opening else ""
-    return ", ".join(part for part in (closed, night) if part) or "no budget"
+    return ", ".join(part for part in (closed, night, counted(always, "open budget")) if part) or "no budget"
 
 
 def counted(number: int, what: str) -> str:

@@ -236,8 +236,9 @@ def _fix_for_group(name: str, kind: ChangeKind) -> str:
 
 
 def _budgets_lost(compared: Compared) -> Iterator[Danger]:
-    """A budget that goes while its pods stay."""
-    staying = {budget.urn: pods for pods, _ in compared.pairs for budget in compared.before.budgets_of(pods)}
+    """A budget that goes while its pods stay, and no other one takes its place."""
+    bare = [old for old, new in compared.pairs if not compared.after.budgets_of(new)]
+    staying = {budget.urn: pods for pods in bare for budget in compared.before.budgets_of(pods)}
     for change in compared.of("PodDisruptionBudget", *_GOING):
         pods = staying.get(compared.former(change).urn)
         if pods is not None:

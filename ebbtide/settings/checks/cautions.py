@@ -269,9 +269,7 @@ def _homes(settings: StackSettings, pod: PodSettings) -> Iterator[NodeGroupSetti
 def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
     """Workers on spot nodes: their closed budgets refuse the drain (docs/explanation/spot.md)."""
     for name, pool in settings.workers.items():
-        group = settings.node_groups.get(pool.node_group)
-        saves = pool.checkpoints is not None and pool.checkpoints.required
-        if group is not None and group.kind is NodeKind.SPOT and not saves:
+        if settings.on_spot(pool) and not settings.told_together(pool):
             text = (
                 f"{pool.node_group} has spot nodes, whose workers are not told to stop before their node goes: "
                 "EKS asks the budget, which is closed. They take jobs until then, so run only jobs there that may be "

@@ -382,6 +382,15 @@ def _checkpoints_are_possible(draft: Draft) -> Iterator[Finding]:
         if group is not None and group.kind is NodeKind.SPOT:
             yield from save_too_long_for_spot((WORKERS, name), pool.checkpoints)
         yield from claim_of_one_pod((WORKERS, name), pool.checkpoints, draft.own_claims)
+        if pool.checkpoints is not None and name in draft.workloads:
+            yield Finding(
+                code="name.taken",
+                at=(WORKERS, name),
+                wanted="a name that no workload has, for a pool with checkpoints",
+                found=f"{name!r}, which is also in {WORKLOADS}",
+                example=f"{name}-jobs",
+                hint="the controller knows the budgets that it opens by their names alone",
+            )
 
 
 def _no_long_runs_on_spot(draft: Draft) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
+from ebbtide.labels import NodeKind
 from ebbtide.prices import PricingAssumption, price_date
 from ebbtide.settings.controller_document import RESYNC
 from ebbtide.settings.model import StackSettings
@@ -14,6 +15,7 @@ from ebbtide.simulator.strategies.plans import (
     POD_START_S,
     THRESHOLD,
     UNNEEDED_S,
+    without_spot_price,
 )
 from ebbtide.simulator.world.rollouts import USED_SHARE
 
@@ -136,10 +138,23 @@ def _of_money(settings: StackSettings) -> Iterator[str]:
             "No commitment is assumed, not even for fixed-fleet, whose steady nodes would gain most from one; "
             "costs.pricingAssumption: compute-1y-no-upfront shows that."
         )
+    yield from _of_spot_groups(settings)
     yield (
         f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
         f"({price_date(settings.region).spot.isoformat()}), whether or not their pods tolerate interruptions."
     )
+
+
+def _of_spot_groups(settings: StackSettings) -> Iterator[str]:
+    spot = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT]
+    if spot:
+        unknown = ", ".join(without_spot_price(settings))
+        but = f", but on-demand for {unknown}, whose saving is unknown" if unknown else ""
+        yield (
+            f"Nodes of the spot groups ({', '.join(spot)}) cost the typical spot price of a month{but}; fixed-fleet "
+            "and peak-fleet, whose nodes must not go, have no spot nodes and pay as above. Without "
+            "--spot-interruptions no node is taken back."
+        )
 
 
 def price_dates(region: str) -> Mapping[str, date]:

@@ -19,6 +19,7 @@ from ebbtide.prices import (
     group_rate,
     hourly,
     instance_type,
+    on_demand,
     spot_typical,
     usable,
 )
@@ -209,17 +210,31 @@ def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> Group
 
 
 def _money(settings: StackSettings, homes: _Homes) -> Rates:
-    """No plan covers spot; and since a replay takes no node back, it charges spot groups the on-demand price."""
+    """Spot groups at the typical spot price, whatever the plan, which covers none of them."""
     listed: dict[str, GroupRate] = {}
     assumed: dict[str, GroupRate] = {}
     for name, model in homes.groups.items():
         group = settings.node_groups[homes.source_of[name]]
-        floor = 0 if group.kind is NodeKind.SPOT else model.min
-        price = group_rate(settings.region, group.instance_types[0], PricingAssumption.ON_DEMAND, floor=floor)
-        plan = settings.costs.pricing_assumption
-        listed[name] = price
-        assumed[name] = group_rate(settings.region, group.instance_types[0], plan, floor=floor)
+        kind = group.instance_types[0]
+        if group.kind is NodeKind.SPOT:
+            listed[name] = assumed[name] = _spot_rate(settings.region, kind)
+            continue
+        listed[name] = group_rate(settings.region, kind, PricingAssumption.ON_DEMAND, floor=model.min)
+        assumed[name] = group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=model.min)
     return Rates(assumed=assumed, on_demand=listed, with_spot=on_spot(settings, assumed, homes.source_of))
+
+
+def _spot_rate(region: str, instance: str) -> GroupRate:
+    """On demand where no saving is known: `without_spot_price` names those."""
+    usd = spot_or_none(region, instance)
+    price = on_demand(region, instance) if usd is None else usd
+    return GroupRate(floor=0, floor_usd=price, above_usd=price)
+
+
+def without_spot_price(settings: StackSettings) -> tuple[str, ...]:
+    """The spot groups that a replay bills on demand."""
+    groups = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT}
+    return tuple(name for name, it in groups.items() if spot_or_none(settings.region, it.instance_types[0]) is None)
 
 
 def on_spot(

@@ -150,3 +150,21 @@ def test_cron_fires_inside_every_guard(zone: str, start: int, guard: int, year: 
 def openings(hours: BusinessHours, year: int) -> Iterator[datetime]:
     start = datetime(year, 1, 2, tzinfo=UTC)
     return (span.start for span in hours.open_spans(start, start + timedelta(days=360)) if span.start > start)
+
+
+def test_a_budget_that_may_be_open_by_day_is_out_of_its_reach() -> None:
+    in_window = BudgetPolicy(name="train", namespace="ebbtide-workers")
+    always = BudgetPolicy(name="embed", namespace="ebbtide-workers", always=True)
+    roles = of_kind(closer(replace(controller_config(budgets=("api",)), budgets=(in_window, always))), "Role")
+
+    assert {role.inputs["metadata"]["namespace"]: role.inputs["rules"] for role in roles} == {
+        "ebbtide": [],
+        "ebbtide-workers": [
+            {
+                "apiGroups": ["policy"],
+                "resources": ["poddisruptionbudgets"],
+                "verbs": ["get", "patch"],
+                "resourceNames": ["train"],
+            }
+        ],
+    }

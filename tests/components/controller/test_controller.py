@@ -1,13 +1,14 @@
 """The controller's document, rights and pod."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from components.controller.controller import Controller, ControllerArgs
 from components.controller.rights import closer_rules, system_rules, worker_rules
 from ebbtide.recording.resources import Resource
-from ebbtide.vocabulary.controller_config import ControllerConfig, load
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, load
 from tests.builders.components import controller_config, of_kind, pod_of, recorded, the
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection", "*"}
@@ -183,3 +184,22 @@ def test_whatever_the_controller_patches_whole_is_limited_by_field() -> None:
     }
 
     assert patched - limited == {"events", "deployments/scale"}
+
+
+def test_of_the_workers_budgets_only_those_of_pools_with_checkpoints_may_be_written() -> None:
+    saved = BudgetPolicy(name="train", namespace="ebbtide-workers")
+    config = controller_config(pools=("train", "embed"))
+    granted = roles(controller(replace(config, budgets=(*config.budgets, saved))))
+    written = {
+        where: [
+            rule["resourceNames"]
+            for rule in rules
+            if rule["resources"] == ["poddisruptionbudgets"] and "patch" in rule["verbs"]
+        ]
+        for where, rules in granted.items()
+    }
+
+    assert written["ebbtide-workers", "ebbtide-controller"] == [["train"]]
+    assert "train" not in written["ebbtide", "ebbtide-controller"][0]
+    plain = roles(controller(config))["ebbtide-workers", "ebbtide-controller"]
+    assert "poddisruptionbudgets" not in {name for rule in plain for name in rule["resources"]}

@@ -18,7 +18,7 @@ from ebbtide.settings.sections.workers import Acks, Source, SourceKind
 from tests.builders.components import REDIS, of_kind, pod_of, recorded, the, worker_settings
 
 
-def pool(table: OwnershipTable | None = None, **settings: Any) -> tuple[Resource, ...]:
+def pool(table: OwnershipTable | None = None, *, told_together: bool = False, **settings: Any) -> tuple[Resource, ...]:
     args = WorkerPoolArgs(
         name="train",
         namespace="ebbtide-workers",
@@ -26,6 +26,7 @@ def pool(table: OwnershipTable | None = None, **settings: Any) -> tuple[Resource
         customer="acme",
         redis=REDIS,
         ownership=table,
+        told_together=told_together,
     )
     return recorded(lambda: WorkerPool("train", args))
 
@@ -194,3 +195,28 @@ def test_only_a_worker_whose_jobs_must_save_gets_the_time_of_a_save(required: bo
     given = checkpoints(store="s3://acme-checkpoints", required=required)
 
     assert pod_of(the(pool(checkpoints=given), "Deployment"))["terminationGracePeriodSeconds"] == grace
+
+
+def test_the_budget_of_a_pool_with_checkpoints_is_born_closed_and_the_controllers_to_open() -> None:
+    table = OwnershipTable()
+    budget = the(pool(table, checkpoints=checkpoints(store="s3://acme-checkpoints")), "PodDisruptionBudget")
+
+    assert budget.inputs["spec"]["maxUnavailable"] == 0
+    assert budget.inputs["spec"]["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"
+    assert budget.ignore_changes == ("spec.maxUnavailable",)
+    assert [
+        (row.kind, row.name, row.owner, row.initial) for row in table.rows if row.field == "spec.maxUnavailable"
+    ] == [("PodDisruptionBudget", "train", "controller", 0)]
+
+
+def test_workers_that_are_told_together_have_an_open_budget_of_pulumis_own_which_the_autoscaler_may_not_use() -> None:
+    table = OwnershipTable()
+    given = checkpoints(store="s3://acme-checkpoints", required=True)
+    resources = pool(table, told_together=True, checkpoints=given, annotations={"team": "a"})
+    budget = the(resources, "PodDisruptionBudget")
+
+    assert (budget.inputs["metadata"]["name"], budget.inputs["spec"]["maxUnavailable"]) == ("train.spot", "100%")
+    assert budget.ignore_changes == ()
+    assert {row.field for row in table.rows} == {"spec.replicas"}
+    annotations = the(resources, "Deployment").inputs["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {"team": "a", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}

@@ -216,3 +216,12 @@ def test_the_probe_looks_for_the_claim_as_one_that_several_pods_mount(tmp_path: 
     (want,) = [want for want in wants_of(loaded(text, tmp_path)).objects if want.name == "efs"]
     assert str(want) == "PersistentVolumeClaim ebbtide-workers/efs"
     assert want.pods >= 2
+
+
+def test_a_pool_whose_budget_is_opened_shares_its_name_with_no_workload(tmp_path: Path) -> None:
+    more = (
+        'ebbtide:workloads: { train: { category: flexible, image: "a:1", cpu: 1, memory: 1Gi, ports: { http: 80 } } }'
+    )
+
+    assert problem_of(with_checkpoints(S3, more=more), tmp_path).tells("name.taken", "workers.train:")
+    assert loaded(shortest(more=more), tmp_path).workers

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from ebbtide.settings import controller_config, load_stack
 from ebbtide.vocabulary.controller_config import BudgetPolicy, Floor, Morning, RedisEndpoint, dump, load
 from tests.builders.settings import SHORTEST, loaded, shortest
@@ -92,3 +94,24 @@ def test_what_is_not_asked_for_is_no_limit(tmp_path: Path) -> None:
     (pool,) = controller_config(loaded(shortest(), tmp_path), REDIS).pools
 
     assert (pool.jobs_per_worker, pool.growth_per_minute, pool.drain_within, pool.morning) == (1, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "budgets"),
+    [
+        ("", ()),
+        ("checkpoints: { claim: efs }", (BudgetPolicy(name="train", namespace="ebbtide-workers"),)),
+        (
+            "checkpoints: { claim: efs, interruptible: always }",
+            (BudgetPolicy(name="train", namespace="ebbtide-workers", always=True),),
+        ),
+        ("checkpoints: { claim: efs, required: true }, nodeGroup: spot", ()),
+    ],
+)
+def test_the_budget_of_a_pool_that_can_pause_is_the_controllers_to_open(
+    keys: str, budgets: tuple[BudgetPolicy, ...], tmp_path: Path
+) -> None:
+    text = shortest(train=keys, more="ebbtide:nodeGroups: { spot: { max: 4 } }")
+    config = controller_config(loaded(text, tmp_path), REDIS)
+
+    assert config.budgets == load(dump(config)).budgets == budgets

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controllers.ports import ObservedBudget
-from controllers.scaler.budgets.decision import BudgetDecision, Reason, decide_budget, window_at
+from controllers.scaler.budgets.decision import BudgetDecision, Reason, decide_budget, wanted_of, window_at
 from ebbtide.vocabulary.windows import DisruptionWindow
 from tests.builders.controllers import OFFICE
 
@@ -54,3 +54,19 @@ def test_what_is_open_already_keeps_its_reason_while_its_status_lags() -> None:
     night = BudgetDecision(1, Reason.NIGHT)
 
     assert decide_budget(night, ObservedBudget(max_unavailable=1, settled=False)) == night
+
+
+DAY, OPENED = BudgetDecision(0, Reason.BUSINESS_HOURS), BudgetDecision(1, Reason.NIGHT)
+
+
+def test_only_a_budget_that_says_always_is_open_in_business_hours() -> None:
+    assert wanted_of(DAY, "", always=False) == DAY
+    assert wanted_of(DAY, "", always=True) == BudgetDecision(1, Reason.ALWAYS)
+    assert wanted_of(OPENED, "", always=False) == OPENED
+
+
+def test_in_doubt_no_budget_is_open_whatever_it_says() -> None:
+    closed = BudgetDecision(0, Reason.DOUBT)
+
+    assert wanted_of(OPENED, "clocks", always=False) == wanted_of(DAY, "clocks", always=True) == closed
+    assert wanted_of(DAY, "clocks", always=False) == DAY

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from controllers.ports import Outcome, SetBudget
 from controllers.scaler.budgets.decision import Reason
+from ebbtide.vocabulary.controller_config import BudgetPolicy
 from tests.builders.controllers import NIGHT, Bench, budgets, config, pool_policy, seconds
 
 LAG = seconds(4)
@@ -103,3 +104,21 @@ def test_a_write_that_failed_is_tried_again_after_a_second() -> None:
     bench.cluster.refuse = Outcome.FAILED
 
     assert bench.reconcile() == seconds(1)
+
+
+def test_a_budget_that_may_be_open_by_day_is_opened_by_day_and_closed_on_the_way_out() -> None:
+    always = BudgetPolicy(name="train", namespace="workers", always=True)
+    bench = Bench(config(budgets=(*budgets("api"), always)))
+    for name in ("api", "train"):
+        bench.cluster.add_budget(name)
+    bench.clock.advance(seconds(10))
+
+    bench.reconcile()
+    assert [(it.budget, it.max_unavailable, it.reason) for it in writes(bench)] == [("train", 1, Reason.ALWAYS)]
+
+    bench.loop.stop(bench.clock.now())
+    assert [(it.budget, it.max_unavailable) for it in writes(bench)] == [("train", 1), ("train", 0)]
+
+
+def writes(bench: Bench) -> list[SetBudget]:
+    return [action for _, action, _ in bench.journal.actions if isinstance(action, SetBudget)]

@@ -160,3 +160,21 @@ def test_a_document_that_cannot_be_read_is_one_line(tmp_path: Path, capsys: pyte
 
     assert main(["--config", str(tmp_path / "config.json")]) == 2
     assert capsys.readouterr().err.startswith("closer: nothing was closed: wanted a JSON object with a schema number")
+
+
+def test_what_may_be_open_by_day_is_not_the_closers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    always = BudgetPolicy(name="train", namespace="ebbtide-workers", always=True)
+    asked: list[str] = []
+
+    def seen(budget: BudgetPolicy, *_: object) -> bool:
+        asked.append(budget.name)
+        return True
+
+    monkeypatch.setattr("controllers.closer.close", seen)
+    monkeypatch.setattr("controllers.closer.from_pod_or", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - stands for an address
+    monkeypatch.setattr("controllers.closer.KubeApi", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - is never called
+    path = tmp_path / "config.json"
+    path.write_text(dump(replace(config(), budgets=(API, always))))
+
+    assert main(["--config", str(path)]) == 0
+    assert asked == ["api", "ray"]

@@ -8,13 +8,14 @@ from components.aws.node_shape import group_options
 from components.cluster.autoscaler_settings import autoscaler_flags
 from components.pods.rules import HOST, PodIdentity, affinity, spread
 from ebbtide.labels import NODE_GROUP, NODE_KIND, NodeKind
-from ebbtide.prices import PricingAssumption, hourly
+from ebbtide.prices import GroupRate, PricingAssumption, hourly, spot_typical
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.simulator.cluster.scheduler import group_takes
 from ebbtide.simulator.strategies.constant import fleet_groups
-from ebbtide.simulator.strategies.plans import FLAGS, MIXED, Strategy, cluster_plan
+from ebbtide.simulator.strategies.plans import FLAGS, MIXED, Strategy, cluster_plan, without_spot_price
 from ebbtide.vocabulary.labels import Category
 from tests.builders.simulator import a_pool, a_stack, a_workload
 
@@ -77,13 +78,32 @@ def test_a_plan_covers_the_minimum_of_each_group_and_of_the_mixed_one() -> None:
     assert mixed.above_usd == hourly("us-east-1", "m7i.4xlarge")
 
 
-def test_no_plan_covers_spot_nodes() -> None:
+def with_spot(region: str = "us-east-1") -> StackSettings:
     spot = NodeGroupSettings(kind=NodeKind.SPOT, instance_types=("m7i.4xlarge",), min=2, max=4)
     costs = CostSettings(pricing_assumption=PricingAssumption.COMPUTE_1Y)
     stack = a_stack()
-    stack = stack.model_copy(update={"node_groups": {**stack.node_groups, "spot": spot}, "costs": costs})
+    changes = {"node_groups": {**stack.node_groups, "spot": spot}, "costs": costs, "region": region}
+    return stack.model_copy(update=changes)
 
-    assert cluster_plan(stack, Strategy.FIXED_FLEXIBLE).rates["spot"].floor == 0
+
+def test_spot_nodes_cost_the_typical_spot_price_and_no_plan_covers_them() -> None:
+    plan = cluster_plan(with_spot(), Strategy.FIXED_FLEXIBLE)
+    usd = spot_typical("us-east-1", "m7i.4xlarge")
+
+    assert usd < hourly("us-east-1", "m7i.4xlarge", PricingAssumption.COMPUTE_1Y)
+    for rates in (plan.money.assumed, plan.money.on_demand, plan.money.with_spot):
+        assert rates is not None
+        assert rates["spot"] == GroupRate(floor=0, floor_usd=usd, above_usd=usd)
+    assert plan.money.on_demand["flexible"].above_usd == hourly("us-east-1", "m7i.4xlarge")
+    assert without_spot_price(with_spot()) == ()
+
+
+def test_a_spot_group_whose_saving_is_unknown_is_billed_on_demand_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ebbtide.simulator.strategies.plans.spot_or_none", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - as in a region without
+    plan = cluster_plan(with_spot(), Strategy.FIXED_FLEXIBLE)
+
+    assert plan.money.assumed["spot"].above_usd == hourly("us-east-1", "m7i.4xlarge")
+    assert without_spot_price(with_spot()) == ("spot",)
 
 
 def test_a_group_whose_pods_do_not_fit_the_mixed_shape_stays() -> None:
