@@ -124,6 +124,12 @@ class CheckpointWorker(Worker):
         if self._pool is not None:
             await_store(stop)
 
+    def tell_of_checkpoints(self) -> None:
+        """Their lines go where the worker's go: RQ gives handlers to its own logger alone."""
+        of_checkpoints = logging.getLogger("ebbtide.checkpoints")
+        if not of_checkpoints.hasHandlers():
+            of_checkpoints.handlers, of_checkpoints.level = _log.handlers, _log.level
+
     # --- in the job's process -------------------------------------------------------------------------------------
 
     def perform_job(self, job: Job, queue: Queue) -> bool:

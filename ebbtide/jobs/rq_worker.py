@@ -121,6 +121,7 @@ class SafeWorker(CheckpointWorker):
         if self._gate.closed:
             raise StopRequested
         super().bootstrap(*args, **kwargs)
+        self.tell_of_checkpoints()
 
     # --- stopping -------------------------------------------------------------------------------------------------
 

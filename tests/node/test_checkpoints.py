@@ -1,6 +1,7 @@
 """Trainings on real nodes, interrupted: their final weights are bit by bit those of an uninterrupted run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ebbtide.jobs.checkpoints.attempts import attempt_key
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings import StackSettings
 from tests.node import training
-from tests.node.harbour import Harbour, config, parsed, pool, settle
+from tests.node.harbour import DAY, Harbour, config, parsed, pool, settle
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
 
@@ -20,13 +21,13 @@ POOL, CLAIM = "train", "checkpoints"
 PODS = f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods"
 
 
-def settings() -> StackSettings:
+def settings(week: Mapping[str, str] = DAY) -> StackSettings:
     code = Path(training.__file__).read_text(encoding="utf-8")
     return parsed(
         {
-            **config(),
+            **config(week),
             "ebbtide:workers": {
-                **config()["ebbtide:workers"],
+                **config(week)["ebbtide:workers"],
                 POOL: pool(
                     POOL,
                     longestJob="12h",
@@ -62,13 +63,23 @@ def site(_installed: Harbour) -> Iterator[Harbour]:
 
 
 @pytest.fixture
-def training_of(site: Harbour, request: pytest.FixtureRequest) -> Iterator[Job]:
-    """One of 100 steps, of which several are done and saved."""
-    settle(site)
+def training_of(site: Harbour, request: pytest.FixtureRequest) -> Job:
+    """By day, one of 100 steps, of which several are done and saved."""
+    say(site, DAY)
+    site.wait(lambda: not workers(site), "the pool to be empty")
     job = site.enqueue_call("training.train", {"steps": 100, "pause": 0.4}, name=request.node.name, queue=POOL)
     site.wait(lambda: told(site, job).get("step", 0) >= 3, "the training to be saved")
-    yield job
-    site.wait(lambda: not workers(site), "the pool to be empty")
+    return job
+
+
+def say(site: Harbour, week: Mapping[str, str]) -> None:
+    """Business hours, of the larger stack."""
+    file = site.rendered(of=settings(week)) / "40-config.yaml"
+    site.cluster.plane.kubectl("apply", "--server-side", "-f", str(file))
+
+
+def budget(site: Harbour) -> Json:
+    return site.api.get(f"/apis/policy/v1/namespaces/{WORKER_NAMESPACE}/poddisruptionbudgets/{POOL}")
 
 
 def told(site: Harbour, job: Job) -> dict[str, int]:
@@ -119,3 +130,24 @@ def test_a_power_cut_costs_a_training_no_more_than_what_was_not_saved(
     assert ended_as_if_nothing_had_been(site, training_of, tmp_path)
     assert told(site, training_of)["attempt"] > before["attempt"]
     assert training_of.retries_left is None
+
+
+def test_a_drain_in_the_window_moves_a_training_and_by_day_it_does_not(
+    site: Harbour, training_of: Job, tmp_path: Path
+) -> None:
+    (worker,) = workers(site)
+    node, name = worker["spec"]["nodeName"], worker["metadata"]["name"]
+    of_the_pool = f"app.kubernetes.io/name={POOL}"
+    by_day = site.drain(node, seconds=5, only=of_the_pool)
+    in_three_days = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
+    say(site, {in_three_days: "10:00-11:00"})
+    site.wait(lambda: budget(site)["status"].get("disruptionsAllowed") == 1, "the pool's budget to be open")
+
+    in_the_window = site.drain(node, seconds=120, only=of_the_pool)
+
+    site.uncordon(node)
+    assert by_day.returncode != 0
+    assert "Cannot evict pod as it would violate the pod's disruption budget" in by_day.stderr
+    assert in_the_window.returncode == 0, in_the_window.stderr
+    assert name not in {pod["metadata"]["name"] for pod in workers(site)}
+    assert ended_as_if_nothing_had_been(site, training_of, tmp_path)

@@ -14,7 +14,7 @@ from ebbtide.jobs.checkpoints.codecs import Codec
 def state_dicts(onto: str = "cpu", *, weights_only: bool = True) -> Codec:
     """`onto`: the device that tensors are loaded to. Loads tensors and plain values only, never code.
 
-    PyTorch before 2.0 cannot load an optimizer's numbers so, and needs `weights_only=False`: only for a store that nobody
+    PyTorch before 2.0 cannot load an optimizer's numbers so, and needs `weights_only=False`: for a store that nobody
     else can write to.
     """
 

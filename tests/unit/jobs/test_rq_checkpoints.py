@@ -83,7 +83,7 @@ def ended(job: Job) -> bool:
 
 
 def test_told_to_stop_a_job_pauses_and_another_worker_goes_on_where_it_was(
-    client: Redis, queue: Queue, store: str, start_worker: StartWorker
+    client: Redis, queue: Queue, store: str, tmp_path: Path, start_worker: StartWorker
 ) -> None:
     first = start_worker()
     job = queue.enqueue(train, 40, 0.05, store, 3600, retry=Retry(max=1))
@@ -95,8 +95,12 @@ def test_told_to_stop_a_job_pauses_and_another_worker_goes_on_where_it_was(
     assert first.wait(10) == 0
     assert queue.job_ids == [job.id, behind.id]  # at the front
     assert job.get_status(refresh=True) is JobStatus.QUEUED
+    log = (tmp_path / "worker-0.log").read_text()
+    assert f"job {job.id}: step 1 saved, " in log
+    assert "it is at the head of its queue" in log
+    assert "Traceback" not in log
     start_worker()
-    wait_until(lambda: ended(job), "the job to end")
+    wait_until(lambda: ended(job) and ended(behind), "the jobs to end")
     assert job.return_value() == weights_after(40)
     assert steps_done(client, job.id) == list(range(40))  # none twice
     job.refresh()
