@@ -74,3 +74,14 @@ def never_opens(seconds: float) -> None:
 def steps_done(client: Redis, job_id: str) -> list[int]:
     found: Any = client.lrange(STEPS + job_id, 0, -1)
     return [int(step) for step in found]
+
+
+def returns_its_attempt(store: str) -> int:
+    """Once it may: `test:may-end` is a list with an entry."""
+    job = get_current_job()
+    assert job is not None
+    with checkpoint(store) as saved:
+        saved.save({})
+        job.connection.rpush(OPENED + job.id, saved.attempt)
+        job.connection.blpop(["test:may-end"], timeout=60)
+        return saved.attempt

@@ -18,7 +18,15 @@ from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.jobs.checkpoints.attempts import attempt_key
 from tests.builders.jobs import job as plain_job
 from tests.builders.redis import wait_until
-from tests.checkpoints.training import OPENED, dies_before_it_saves, never_opens, steps_done, train, weights_after
+from tests.checkpoints.training import (
+    OPENED,
+    dies_before_it_saves,
+    never_opens,
+    returns_its_attempt,
+    steps_done,
+    train,
+    weights_after,
+)
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis
@@ -200,6 +208,22 @@ def test_an_attempt_that_was_frozen_publishes_nothing_after_another_went_on(
         process.wait(10)
     files = sorted(path.name for path in (Path(store) / job.id).glob("*.json"))
     assert files[-1].startswith(f"{int(newest or 0):010d}-")
+
+
+def test_the_result_of_an_attempt_that_was_replaced_is_dropped(
+    client: Redis, queue: Queue, store: str, tmp_path: Path, start_worker: StartWorker
+) -> None:
+    start_worker()
+    job = queue.enqueue(returns_its_attempt, store)
+    wait_until(lambda: client.llen(OPENED + job.id), "the job to open its checkpoint")
+
+    client.hincrby(attempt_key(job.id), "token", 1)  # what every way back to the queue does
+    client.rpush("test:may-end", "now")
+
+    log = tmp_path / "worker-0.log"
+    wait_until(lambda: f"the result of job {job.id} is dropped" in log.read_text(), "the worker to say so")
+    assert job.latest_result() is None
+    assert job.get_status(refresh=True) is JobStatus.STARTED
 
 
 def test_a_redis_that_was_emptied_takes_the_job_and_leaves_the_checkpoint(
