@@ -45,6 +45,46 @@ def test_after_an_up_a_refresh_is_empty(up: Running) -> None:
     assert up.project.up("demo", refresh=True).touched == {}
 
 
+FLEXIBLE = ("flexible-a-", "flexible-b-")
+
+
+def flexible(up: Running) -> dict[str, dict[str, int]]:
+    """The sizes that AWS has."""
+    groups = {name: each["scalingConfig"] for name, each in up.node_groups().items()}
+    return {name: sizes for name, sizes in groups.items() if name.startswith(FLEXIBLE)}
+
+
+def set_maximum(up: Running, nodes: int) -> None:
+    up.project.edit("demo", lambda config: config["ebbtide:nodeGroups"]["flexible"].update(max=nodes))
+
+
+def test_nodes_that_the_autoscaler_brought_stay_with_a_refresh(up: Running) -> None:
+    up.autoscaler_sets(FLEXIBLE, 5)
+    unchanged = up.project.up("demo", refresh=True)
+    asked = len(up.sent())
+    set_maximum(up, 60)
+
+    told = up.project.up("demo", refresh=True)
+
+    assert unchanged.touched == {}
+    assert told.named().items() >= {"flexible-a-nodes": "update", "flexible-b-nodes": "update"}.items()
+    sizes = [each.said["scalingConfig"] for each in up.since(asked, "UpdateNodegroupConfig")]
+    assert sizes == [{"minSize": 0, "maxSize": 30, "desiredSize": 5}] * 2
+    assert list(flexible(up).values()) == sizes
+
+
+def test_without_a_refresh_the_number_of_the_last_look_is_sent(up: Running) -> None:
+    """Why the page on a stack's life asks for `--refresh` each time."""
+    up.project.up("demo", refresh=True)
+    before = {each["desiredSize"] for each in flexible(up).values()}
+    up.autoscaler_sets(FLEXIBLE, 9)
+    set_maximum(up, 80)
+
+    up.project.up("demo")
+
+    assert {each["desiredSize"] for each in flexible(up).values()} == before != {9}
+
+
 def test_a_destroy_is_refused_while_the_cluster_is_protected(up: Running) -> None:
     before = len(up.sent())
 

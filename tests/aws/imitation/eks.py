@@ -21,6 +21,10 @@ _KINDS = {
 }
 
 
+_DONE: Json = {"update": {"id": "1", "status": "Successful"}}
+"""Every update is over by the time that it is asked about."""
+
+
 class Eks:
     def __init__(self, account: str) -> None:
         self._account = account
@@ -41,13 +45,17 @@ class Eks:
                 return as_json({"cluster": self._delete_cluster(name, request.region)})
             case "POST", ("clusters", name, kind) if kind in _KINDS:
                 return as_json({_KINDS[kind][0]: self._make(self._cluster(name), kind, request)})
+            case "GET", ("clusters", name, "node-groups"):
+                return as_json({"nodegroups": list(self._parts.get((name, "node-groups"), {}))})
             case "GET", ("clusters", name, kind, part) if kind in _KINDS:
                 return as_json({_KINDS[kind][0]: self._part(name, kind, part)})
             case "DELETE", ("clusters", name, kind, part) if kind in _KINDS:
                 return as_json({_KINDS[kind][0]: self._delete(name, kind, part, request.region)})
             case "POST", ("clusters", name, "node-groups", part, "update-config"):
                 self._part(name, "node-groups", part).update(request.body)
-                return as_json({"update": {"id": "1", "status": "Successful"}})
+                return as_json(_DONE)
+            case "GET", ("clusters", _, "updates", _):
+                return as_json(_DONE)
             case method, ("clusters", name, "access-entries", principal, "access-policies", *arn):
                 self._part(name, "access-entries", principal)
                 return as_json(self._policy(method, name, principal, arn, request))

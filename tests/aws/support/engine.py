@@ -6,7 +6,7 @@ The Kubernetes half is the stand-in of the engine's tier: the imitated cluster h
 import json
 import sys
 import urllib.request
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -40,18 +40,18 @@ class Running:
         return [Request(name, values(sent)) for name, sent in named if not operations or name in operations]
 
     def since(self, asked: int, *operations: str) -> list[Request]:
-        """As `sent`, without the first ones."""
-        return self.sent(*operations)[asked:]
+        """As `sent`, without so many of all requests."""
+        return [each for each in self.sent()[asked:] if each.operation in operations]
 
     def node_groups(self) -> dict[str, dict[str, Any]]:
         """As AWS has them, by name."""
         groups = f"/clusters/{self.stack}/node-groups"
         return {name: self._eks(f"{groups}/{name}")["nodegroup"] for name in self._eks(groups)["nodegroups"]}
 
-    def autoscaler_sets(self, groups: Sequence[str], nodes: int) -> None:
-        """Behind Pulumi's back."""
+    def autoscaler_sets(self, groups: tuple[str, ...], nodes: int) -> None:
+        """Of groups whose names begin like this, behind Pulumi's back."""
         for name, group in self.node_groups().items():
-            if name in groups:
+            if name.startswith(groups):
                 sizes = {**group["scalingConfig"], "desiredSize": nodes}
                 self._eks(f"/clusters/{self.stack}/node-groups/{name}/update-config", {"scalingConfig": sizes})
 
