@@ -3,7 +3,9 @@
 One stack for all, as an `up` takes most of a minute. Each test brings it to where it wants it; the last destroys it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pulumi.automation import CommandError
@@ -12,6 +14,9 @@ from tests.aws.support.engine import Running, running
 from tests.aws.support.malformed import malformed
 from tests.aws.support.service_models import Sent
 from tests.aws.support.stacks import of_aws, recorded
+from tests.engine.previewed import commit, previewed, told
+
+Config = dict[str, Any]
 
 pytestmark = [pytest.mark.aws, pytest.mark.imitation, pytest.mark.pulumi_cli, pytest.mark.timeout(900)]
 
@@ -20,7 +25,15 @@ pytestmark = [pytest.mark.aws, pytest.mark.imitation, pytest.mark.pulumi_cli, py
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(tmp_path_factory.mktemp("demo"), "demo", "us-east-1") as empty:
         empty.project.ship("demo")
+        empty.project.edit("demo", begin)
         yield empty
+
+
+def begin(config: Config) -> None:
+    """One version back, as EKS never goes back, and with a disk of which snapshots are taken."""
+    config["ebbtide:cluster"]["version"] = "1.34"
+    store = config["ebbtide:workloads"]["experiment-db"]
+    store["volumes"] = {"data": {"perPod": "100Gi", "at": "/data", "snapshots": {"every": "24h", "keep": 7}}}
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +96,82 @@ def test_without_a_refresh_the_number_of_the_last_look_is_sent(up: Running) -> N
     up.project.up("demo")
 
     assert {each["desiredSize"] for each in flexible(up).values()} == before != {9}
+
+
+def in_place(config: Config) -> None:
+    groups = config["ebbtide:nodeGroups"]
+    groups["flexible"].update(max=100)
+    groups["cpu"] = {"kind": "flexible", "instanceTypes": ["c7i.4xlarge"], "max": 9}
+    config["ebbtide:cluster"]["zones"] = ["a", "b", "c"]
+    groups["fixed"].update(min=3, max=9)
+
+
+def new_tags(config: Config) -> None:
+    config["ebbtide:costs"]["tags"] = {"cost-center": "other", "team": "ml"}
+
+
+def new_version(config: Config) -> None:
+    config["ebbtide:cluster"]["version"] = "1.35"
+
+
+def no_protection(config: Config) -> None:
+    config["ebbtide:cluster"]["deletionProtection"] = False
+
+
+def other_snapshots(config: Config) -> None:
+    config["ebbtide:workloads"]["experiment-db"]["volumes"]["data"]["snapshots"]["keep"] = 9
+
+
+def other_machines(config: Config) -> None:
+    config["ebbtide:nodeGroups"]["flexible"]["instanceTypes"] = ["m6i.4xlarge"]
+    config["ebbtide:nodeGroups"]["gpu"]["instanceTypes"] = ["g5.2xlarge"]
+
+
+def another_name(config: Config) -> None:
+    groups = config["ebbtide:nodeGroups"]
+    groups["gpu-huge"] = groups.pop("gpu-large")
+
+
+def another_customer(config: Config) -> None:
+    config["ebbtide:customer"] = "other"
+
+
+GROUPS = {f"{name}-{zone}-nodes: instanceTypes" for name in ("flexible", "gpu") for zone in "ab"}
+PAGE: dict[str, tuple[Callable[[Config], None], set[str], set[str]]] = {
+    "min, max, a new group, a new zone": (in_place, set(), set()),
+    "costs.tags": (new_tags, set(), set()),
+    "another version": (new_version, set(), set()),
+    "no deletion protection": (no_protection, set(), set()),
+    "snapshots": (other_snapshots, set(), set()),
+    "instanceTypes": (other_machines, GROUPS, set()),
+    "the name of a group": (another_name, set(), {"gpu-large-a-nodes", "gpu-large-b-nodes"}),
+    "customer": (another_customer, {"cluster-control-plane: name"}, set()),
+}
+"""What the page on a stack's life says of each change: what is replaced, the groups or the cluster, and what goes."""
+
+
+@pytest.mark.parametrize("change", PAGE)
+def test_the_provider_replaces_what_our_own_preview_says(
+    change: str, up: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our own knows files and a list; the engine's is the provider's plan of what is there."""
+    edit, replaced, gone = PAGE[change]
+    project = up.project.copy(tmp_path / "copy")
+    commit(project)
+    monkeypatch.chdir(project.folder)
+    project.edit("demo", edit)
+
+    plan = project.plan("demo")
+    offline, _ = previewed()
+    planned, _ = previewed("--plan", str(plan))
+
+    assert (offline["problems"], planned["problems"]) == ([], [])
+    assert told(planned) == told(offline) != set()
+    shown = {(each["kind"], each["name"]): each for each in planned["changes"]}
+    reasons = {f"{name}: {each['reasons'][0]}" for (kind, name), each in shown.items() if kind == "replace"}
+    large = {each for each in reasons if each.startswith("cluster-control-plane") or "-nodes: i" in each}
+    assert large == replaced
+    assert {name for kind, name in shown if kind == "delete" and name.endswith("-nodes")} == gone
 
 
 def test_a_destroy_is_refused_while_the_cluster_is_protected(up: Running) -> None:

@@ -4,6 +4,7 @@ It prints its port first, as the engine wants it. The address is that of the imi
 """
 
 import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -22,7 +23,10 @@ _LOOK = 0.5  # seconds
 
 
 def main(version: str, url: str) -> None:
-    """Ends with the process that started it, however that one ends: no provider of Terraform's stays behind."""
+    """Ends with the process that started it, however that one ends: no provider of Terraform's stays behind.
+
+    The engine gives each plugin a group of processes. All of it ends, since a provider may be on the way up.
+    """
     program, parent = found(os.environ, Path.home()), os.getppid()
     assert program is not None
     with ExitStack() as ending:
@@ -34,7 +38,8 @@ def main(version: str, url: str) -> None:
         print(port, flush=True)
         while os.getppid() == parent:
             Event().wait(_LOOK)
-        server.stop(grace=None)
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
