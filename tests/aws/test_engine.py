@@ -174,6 +174,41 @@ def test_the_provider_replaces_what_our_own_preview_says(
     assert {name for kind, name in shown if kind == "delete" and name.endswith("-nodes")} == gone
 
 
+def test_changes_in_place_are_updates_and_leave_nothing_to_change(up: Running) -> None:
+    for edit in (new_version, new_tags, other_snapshots, in_place):
+        up.project.edit("demo", edit)
+    asked = len(up.sent())
+
+    told = up.project.up("demo", refresh=True)
+
+    assert set(told.touched.values()) == {"create", "update"}
+    assert [each.said["version"] for each in up.since(asked, "UpdateClusterVersion")] == ["1.35"]
+    assert {each.said["version"] for each in up.since(asked, "UpdateNodegroupVersion")} == {"1.35"}
+    assert up.project.preview("demo").touched == {}
+
+
+def test_of_a_group_that_is_replaced_the_new_one_is_there_before_the_old_one_goes(up: Running) -> None:
+    before = flexible(up)
+    up.project.edit("demo", other_machines)
+    up.project.edit("demo", another_name)
+    asked = len(up.sent())
+
+    up.project.up("demo", refresh=True)
+
+    order = [
+        (each.operation, each.said["nodegroupName"]) for each in up.since(asked, "CreateNodegroup", "DeleteNodegroup")
+    ]
+    for group in FLEXIBLE:
+        made, gone = (
+            next(i for i, each in enumerate(order) if each[0] == kind and each[1].startswith(group))
+            for kind in ("CreateNodegroup", "DeleteNodegroup")
+        )
+        assert made < gone
+    assert flexible(up).keys().isdisjoint(before)
+    assert not [name for name in up.node_groups() if name.startswith("gpu-large")]
+    assert up.project.preview("demo").touched == {}
+
+
 def test_a_destroy_is_refused_while_the_cluster_is_protected(up: Running) -> None:
     before = len(up.sent())
 

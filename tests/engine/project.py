@@ -103,8 +103,18 @@ class Project:
 
     def kept(self, name: str) -> set[str]:
         """The ids of what a destroy takes out of the state and leaves in the cloud."""
+        return {each["id"] for each in self.state(name) if each.get("retainOnDelete")}
+
+    def state(self, name: str) -> list[dict[str, Any]]:
+        """What the engine knows of, in the order of making."""
         deployment: Any = self.stack(name).export_stack().deployment
-        return {each["id"] for each in deployment["resources"] if each.get("retainOnDelete")}
+        return deployment["resources"]
+
+    def pending(self, name: str) -> dict[str, str]:
+        """What an update that was cut off had begun, by the name of the resource: "creating" and the like."""
+        deployment: Any = self.stack(name).export_stack().deployment
+        begun: list[dict[str, Any]] = deployment.get("pending_operations") or []
+        return {each["resource"]["urn"].rsplit("::", 1)[1]: each["type"] for each in begun}
 
     def stack(self, name: str) -> automation.Stack:
         variables = {
