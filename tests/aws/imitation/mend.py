@@ -22,8 +22,7 @@ def _endpoints(backend: Any) -> None:
     for endpoint in backend.vpc_end_points.values():
         target = endpoint.destination_prefix_list_id
         for name in endpoint.route_table_ids if target else ():
-            routes = backend.route_tables[name].routes.values()
-            if all(route.gateway is None or route.gateway.id != endpoint.id for route in routes):
+            if endpoint.id not in (route.gateway_id for route in backend.get_route_table(name).routes):
                 backend.create_route(name, None, gateway_id=endpoint.id, destination_prefix_list_id=target)
 
 
