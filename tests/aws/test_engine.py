@@ -220,10 +220,14 @@ def test_a_destroy_is_refused_while_the_cluster_is_protected(up: Running) -> Non
 
 def test_a_destroy_that_was_allowed_leaves_nothing_and_goes_in_the_order_that_aws_wants(up: Running) -> None:
     up.project.let_go("demo")
+    asked = len(up.sent())
 
     told = up.project.destroy("demo")
 
     assert set(told.touched.values()) == {"delete"}
+    # The tags of a group of machines go with it (`deletedWith`).
+    assert "Tag" in {urn.split("::")[2].rsplit(":", 1)[1] for urn in told.touched}
+    assert up.since(asked, "DeleteTags") == []
     assert up.imitation.left(up.region) == {}
     order = [each.operation for each in up.sent() if each.operation.startswith(("Delete", "Detach"))]
     last = {name: len(order) - 1 - order[::-1].index(name) for name in order}

@@ -71,3 +71,6 @@ def test_an_up_that_is_killed_leaves_groups_in_aws_that_its_state_names_as_begun
     groups = {name.removesuffix("-nodes") for name, kind in begun.items() if kind == "creating"}
     assert [name for name in unknown if not name.startswith(tuple(groups))] == []
     assert empty.project.preview("acme").touched == {}
+    assert empty.project.pending("acme") == begun
+    empty.project.cli("acme", "refresh", "--yes", "--skip-preview", "--clear-pending-creates")
+    assert empty.project.pending("acme") == {}
