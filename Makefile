@@ -45,7 +45,7 @@ test-backends: setup ## each job framework's real workers, in an environment of 
 test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for AWS: needs a `pulumi` CLI, skips without
 	@$(BIN)/python -m pytest -rs -m "engine and not long"
 
-test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by HashiCorp's AWS provider: needs that program, skips without
+test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by HashiCorp's AWS provider, on Pulumi's engine too where a `pulumi` CLI is: needs that program, skips without
 	@$(BIN)/python -m pytest -rs -m "aws and not long"
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)

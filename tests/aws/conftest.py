@@ -1,12 +1,14 @@
 """One process of the provider for the session: it takes two seconds to start, and answers in milliseconds."""
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from tests.aws.support.engine import CLI
 from tests.aws.support.imitation import PYTHON
 from tests.aws.support.lived import Lives
 from tests.aws.support.provider import HOW, Provider, found
@@ -19,6 +21,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             _go_without(HOW)
         if not PYTHON.exists() and item.get_closest_marker("imitation"):
             _go_without("needs the imitation of AWS in .venvs/aws: `make test-aws`")
+        if item.get_closest_marker("pulumi_cli") and shutil.which("pulumi") is None:
+            _go_without(CLI)
 
 
 def _go_without(lacking: str) -> NoReturn:

@@ -1,6 +1,7 @@
 """A temporary project for the real engine: the shipped program and stack files, a backend and a cloud of its own.
 
-Nothing of it leaves the folder: the backend is a directory, plugins are never downloaded, and `aws` is a stand-in.
+Nothing of it leaves the folder: the backend is a directory, plugins are never downloaded, and `aws` is a stand-in or
+what a test gives in its place.
 """
 
 import os
@@ -44,21 +45,27 @@ class Project:
     stand_ins: Sequence[str] = ("aws", "kubernetes")
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     program: Path = ROOT / "infra"
+    plugins: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """By package, the command of a plugin that is no stand-in."""
 
     def __post_init__(self) -> None:
         for part in ("state", "cloud", "home", "stacks"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         for part, shipped in (("infra", self.program), (".venv", Path(sys.prefix))):
             (self.folder / part).symlink_to(shipped)
-        plugins = [{"name": name, "path": str(self._launcher(name).parent)} for name in self.stand_ins]
+        commands = {**{name: self._stand_in(name) for name in self.stand_ins}, **self.plugins}
+        plugins = [{"name": name, "path": str(self._launcher(name, each).parent)} for name, each in commands.items()]
         shipped = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
         (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump({**shipped, "plugins": {"providers": plugins}}))
 
-    def _launcher(self, name: str) -> Path:
+    def _stand_in(self, name: str) -> list[str]:
+        named = (name, version(f"pulumi-{name}"), str(self.cloud_folder))
+        return [sys.executable, "-m", "tests.engine.stand_in", *named]
+
+    def _launcher(self, name: str, command: Sequence[str]) -> Path:
         file = self.folder / "plugins" / name / f"pulumi-resource-{name}"
         file.parent.mkdir(parents=True)
-        program = [sys.executable, "-m", "tests.engine.stand_in", name, version(f"pulumi-{name}"), self.cloud_folder]
-        file.write_text("#!/bin/sh\nexec " + " ".join(f"'{part}'" for part in program) + "\n")
+        file.write_text("#!/bin/sh\nexec " + " ".join(f"'{part}'" for part in command) + "\n")
         file.chmod(0o755)
         return file
 
@@ -74,7 +81,7 @@ class Project:
         """The same stacks at the same point, on their own from here on."""
         for part in ("state", "cloud", "stacks"):
             shutil.copytree(self.folder / part, folder / part)
-        return Project(folder, self.stand_ins, self.environment, self.program)
+        return Project(folder, self.stand_ins, self.environment, self.program, self.plugins)
 
     def write(self, name: str, config: Mapping[str, Any]) -> None:
         (self.folder / "stacks" / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": dict(config)}))
@@ -96,8 +103,18 @@ class Project:
 
     def kept(self, name: str) -> set[str]:
         """The ids of what a destroy takes out of the state and leaves in the cloud."""
+        return {each["id"] for each in self.state(name) if each.get("retainOnDelete")}
+
+    def state(self, name: str) -> list[dict[str, Any]]:
+        """What the engine knows of, in the order of making."""
         deployment: Any = self.stack(name).export_stack().deployment
-        return {each["id"] for each in deployment["resources"] if each.get("retainOnDelete")}
+        return deployment["resources"]
+
+    def pending(self, name: str) -> dict[str, str]:
+        """What an update that was cut off had begun, by the name of the resource: "creating" and the like."""
+        deployment: Any = self.stack(name).export_stack().deployment
+        begun: list[dict[str, Any]] = deployment.get("pending_operations") or []
+        return {each["resource"]["urn"].rsplit("::", 1)[1]: each["type"] for each in begun}
 
     def stack(self, name: str) -> automation.Stack:
         variables = {

@@ -1,7 +1,6 @@
 """`ebbtide preview --plan` with what the real CLI writes."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from pulumi.automation import ConfigValue
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
+from tests.engine.previewed import commit, previewed, told
 from tests.engine.project import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
@@ -18,12 +18,6 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 CANARY = ("canary-5e1c", "canary-8b02")
 PASSWORD = "ebbtide:redisPassword"
 OTHER = "a plan of another version"
-
-
-def commit(project: Project) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    for arguments in (("init", "--quiet"), ("add", "stacks"), (*identity, "commit", "--quiet", "--message", "one")):
-        subprocess.run(["git", *arguments], cwd=project.folder, check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +37,6 @@ def merged(applied: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return project
 
 
-def previewed(*more: str) -> tuple[dict[str, Any], str]:
-    """The one customer of the page, and all that was said."""
-    said = CliRunner().invoke(app, ["preview", "demo", "--against", "HEAD", "--format", "json", *more])
-    return json.loads(said.stdout)["customers"][0], said.stdout
-
-
 def change_much(config: dict[str, Any]) -> None:
     config["ebbtide:nodeGroups"]["flexible"]["instanceTypes"] = ["m6i.4xlarge"]
     config["ebbtide:businessHours"]["week"] = {"mon-fri": "09:10-18:05"}
@@ -62,13 +50,6 @@ def change_a_category(config: dict[str, Any]) -> None:
 def change_a_label(config: dict[str, Any]) -> None:
     config["ebbtide:nodeGroups"]["flexible"]["max"] = 44
     config["ebbtide:costs"]["tags"]["cost-center"] = "other"
-
-
-def told(page: dict[str, Any]) -> set[tuple[str, ...]]:
-    """Components aside, which the engine counts, and the files' comparison does not."""
-    components = {"Workload", "WorkerPool"}
-    changes = [change for change in page["changes"] if change["type"] not in components]
-    return {(c["kind"], c["type"], c["name"], c["component"], *c["reasons"], str(c["lowers"])) for c in changes}
 
 
 @pytest.mark.parametrize("edit", [change_much, change_a_category, change_a_label])

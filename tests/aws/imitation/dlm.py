@@ -20,6 +20,9 @@ class Dlm:
                 return as_json({"Policies": [{"PolicyId": name} for name in self._policies]})
             case "GET", ("policies", name) if name in self._policies:
                 return as_json({"Policy": self._policies[name]})
+            case "PATCH", ("policies", name) if name in self._policies:
+                self._policies[name].update(request.body)
+                return as_json({})
             case "DELETE", ("policies", name) if name in self._policies:
                 del self._policies[name]
                 return as_json({})
@@ -28,6 +31,10 @@ class Dlm:
             case "GET", ("tags", arn):
                 found = (each["Tags"] for each in self._policies.values() if each["PolicyArn"] == arn)
                 return as_json({"Tags": next(found, dict[str, str]())})
+            case "POST", ("tags", arn):
+                named = (each for each in self._policies.values() if each["PolicyArn"] == arn)
+                next(named)["Tags"].update(request.body["Tags"])
+                return as_json({})
             case _:
                 raise Failed("InvalidRequestException", f"{request.method} {request.parts} is not imitated")
 

@@ -21,6 +21,10 @@ _KINDS = {
 }
 
 
+_DONE: Json = {"update": {"id": "1", "status": "Successful"}}
+"""Every update is over by the time that it is asked about."""
+
+
 class Eks:
     def __init__(self, account: str) -> None:
         self._account = account
@@ -41,13 +45,20 @@ class Eks:
                 return as_json({"cluster": self._delete_cluster(name, request.region)})
             case "POST", ("clusters", name, kind) if kind in _KINDS:
                 return as_json({_KINDS[kind][0]: self._make(self._cluster(name), kind, request)})
+            case "GET", ("clusters", name, "node-groups"):
+                return as_json({"nodegroups": list(self._parts.get((name, "node-groups"), {}))})
             case "GET", ("clusters", name, kind, part) if kind in _KINDS:
                 return as_json({_KINDS[kind][0]: self._part(name, kind, part)})
             case "DELETE", ("clusters", name, kind, part) if kind in _KINDS:
                 return as_json({_KINDS[kind][0]: self._delete(name, kind, part, request.region)})
-            case "POST", ("clusters", name, "node-groups", part, "update-config"):
-                self._part(name, "node-groups", part).update(request.body)
-                return as_json({"update": {"id": "1", "status": "Successful"}})
+            case "POST", ("clusters", _, *_, "updates" | "update-config" | "update-version" | "update"):
+                self._change(request)
+                return as_json(_DONE)
+            case "POST", ("tags", arn):
+                self._by_arn(arn).setdefault("tags", {}).update(request.body["tags"])
+                return as_json({})
+            case "GET", ("clusters", _, "updates", _):
+                return as_json(_DONE)
             case method, ("clusters", name, "access-entries", principal, "access-policies", *arn):
                 self._part(name, "access-entries", principal)
                 return as_json(self._policy(method, name, principal, arn, request))
@@ -78,6 +89,30 @@ class Eks:
             "status": "ACTIVE",
         }
         return self._clusters[name]
+
+    def _change(self, request: Request) -> None:
+        """What is said takes the place of what was there. Of a cluster's network, what is said of it."""
+        said = {key: value for key, value in request.body.items() if key != "clientRequestToken"}
+        match request.parts:
+            case _, name, ("updates" | "update-config"):
+                cluster = self._cluster(name)
+                network = {**cluster["resourcesVpcConfig"], **said.get("resourcesVpcConfig", {})}
+                cluster.update(said, resourcesVpcConfig=network)
+            case _, name, "node-groups", part, _ if not {"labels", "taints"} & said.keys():
+                group = self._part(name, "node-groups", part)
+                template = {**group.get("launchTemplate", {}), **said.get("launchTemplate", {})}
+                group.update(said, launchTemplate=template)
+            case _, name, "addons", part, "update":
+                self._part(name, "addons", part).update(said)
+            case parts:
+                raise Failed("InvalidRequestException", f"{parts} with {sorted(said)} is not imitated")
+
+    def _by_arn(self, arn: str) -> Json:
+        parts = (part for names in self._parts.values() for part in names.values())
+        named = (each for each in (*self._clusters.values(), *parts) if arn in each.values())
+        if (found := next(named, None)) is None:
+            raise missing(f"resource {arn}")
+        return found
 
     def _cluster(self, name: str) -> Json:
         if name not in self._clusters:

@@ -38,7 +38,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(said.content)
 
-    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names that the library looks for
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - the names that the library looks for
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
         if not str(code).startswith("2"):

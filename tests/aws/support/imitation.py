@@ -17,6 +17,11 @@ _LINES = 30
 _SERVICES = ("autoscaling", "dlm", "ec2", "eks", "elasticache", "iam", "kms", "logs", "sts")
 
 
+def config_of(url: str, region: str) -> dict[str, Any]:
+    """The provider's configuration that leads it to an imitation."""
+    return {**NOBODY, "region": region, "max_retries": 3, "endpoints": dict.fromkeys(_SERVICES, url)}
+
+
 class Imitation:
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="ebbtide-")
@@ -60,7 +65,7 @@ class Imitation:
 
     def config(self, region: str) -> dict[str, Any]:
         """The provider's configuration that leads it here."""
-        return {**NOBODY, "region": region, "max_retries": 3, "endpoints": dict.fromkeys(_SERVICES, self.url)}
+        return config_of(self.url, region)
 
     def requests(self) -> list[dict[str, Any]]:
         lines = self._requests.read_text(encoding="utf-8").splitlines() if self._requests.exists() else []

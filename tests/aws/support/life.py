@@ -77,7 +77,7 @@ class World:
             self.changes.append(Change(thing.type, "", shown, "made", "gone"))
             return thing.state
         planned = self.provider.plan(thing.type, config, now)
-        found = _differences(now.values, planned.values, "")
+        found = differences(now.values, planned.values)
         self.changes += [Change(thing.type, path, shown, repr(old), repr(new)) for path, old, new in found]
         return now
 
@@ -102,13 +102,14 @@ def _open(resource: Resource) -> Resource:
     return replace(resource, inputs=given)
 
 
-def _differences(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """By the path, what is not equal; of lists that are as long as each other, what is not equal in its place."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         old, new = cast("Mapping[str, Any]", before), cast("Mapping[str, Any]", after)
         for name in sorted(old.keys() | new.keys()):
-            yield from _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+            yield from differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
     elif isinstance(before, list) and isinstance(after, list) and len(cast("Any", before)) == len(cast("Any", after)):
         for old, new in zip(cast("list[Any]", before), cast("list[Any]", after), strict=True):
-            yield from _differences(old, new, path)
+            yield from differences(old, new, path)
     elif before != after:
         yield path, before, after

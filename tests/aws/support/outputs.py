@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from tests.aws.support.messagepack import UNKNOWN
 from tests.aws.support.schema import Block
 
 _ONE = frozenset({"certificate_authority", "resource_locations", "times"})
@@ -21,7 +22,9 @@ def outputs_of_pulumi(values: Mapping[str, Any], block: Block, inputs: Mapping[s
         key = _camel(name) if about.at_most_one else _plural(_camel(name))
         given = _listed(inputs.get(key))
         made = [
-            outputs_of_pulumi(item, about.block, given[place] if place < len(given) else {})
+            item
+            if item is UNKNOWN
+            else outputs_of_pulumi(item, about.block, given[place] if place < len(given) else {})
             for place, item in enumerate(items)
             if item is not None
         ]

@@ -65,8 +65,19 @@ class State:
     private: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class Planned(State):
+    """What a resource will be, and the names of the properties for which it has to be a new one."""
+
+    replacing: frozenset[str] = frozenset()
+
+
 class Refused(RuntimeError):
     """The provider, or what it asked, did not do as it was told."""
+
+    def __init__(self, message: str, left: State | None = None) -> None:
+        super().__init__(message)
+        self.left = left  # what is there nevertheless
 
 
 def found(environment: Mapping[str, str], home: Path, folder: Path = FOLDER, opt: Path = Path("/opt")) -> Path | None:
@@ -134,13 +145,17 @@ class Provider:
 
     def complaints(self, type_: str, config: Mapping[str, Any]) -> list[Complaint]:
         """The errors, not the warnings, of the provider's validators about a resource, else of its plan to make it."""
-        given = {"type_name": type_, "config": _value(config)}
-        answer = self._call("ValidateResourceTypeConfig", MESSAGES["ValidateRequest"](**given), "ValidateResponse")
-        if not (found := _errors(answer)):
+        if not (found := self.invalid(type_, config)):
+            given = {"type_name": type_, "config": _value(config)}
             wanted = {"prior_state": _value(None), "proposed_new_state": _value(proposed(config, self.schemas[type_]))}
             answer = self._call("PlanResourceChange", MESSAGES["PlanRequest"](**given, **wanted), "PlanResponse")
             found = _errors(answer)
         return found
+
+    def invalid(self, type_: str, config: Mapping[str, Any]) -> list[Complaint]:
+        """The errors of the validators alone."""
+        request = MESSAGES["ValidateRequest"](type_name=type_, config=_value(config))
+        return _errors(self._call("ValidateResourceTypeConfig", request, "ValidateResponse"))
 
     def read(self, type_: str, state: State) -> State | None:
         """As it is now; None where it is gone."""
@@ -149,7 +164,7 @@ class Provider:
         values = unpacked(answer.new_state.msgpack)
         return None if values is None else State(values, answer.private)
 
-    def plan(self, type_: str, config: Mapping[str, Any], prior: State | None) -> State:
+    def plan(self, type_: str, config: Mapping[str, Any], prior: State | None) -> Planned:
         """What it will be; what only AWS can say of that is marked as not known."""
         before = prior.values if prior else None
         request = MESSAGES["PlanRequest"](
@@ -160,11 +175,18 @@ class Provider:
             prior_private=prior.private if prior else b"",
         )
         answer = self._done("PlanResourceChange", request, "PlanResponse", type_)
-        return State(unpacked(answer.planned_state.msgpack), answer.planned_private)
+        replacing: frozenset[str] = frozenset(
+            path.steps[0].attribute_name for path in answer.requires_replace if path.steps
+        )
+        return Planned(unpacked(answer.planned_state.msgpack), answer.planned_private, replacing)
 
     def make(self, type_: str, config: Mapping[str, Any], planned: State) -> State:
         """What was planned of a new resource."""
         return self._applied(type_, None, planned.values, config, planned.private)
+
+    def change(self, type_: str, config: Mapping[str, Any], prior: State, planned: State) -> State:
+        """What was planned of a resource that is there and stays."""
+        return self._applied(type_, prior.values, planned.values, config, planned.private)
 
     def delete(self, type_: str, state: State) -> None:
         self._applied(type_, state.values, None, None, state.private)
@@ -177,13 +199,17 @@ class Provider:
             config=_value(config),
             planned_private=private,
         )
-        answer = self._done("ApplyResourceChange", request, "ApplyResponse", type_)
-        return State(unpacked(answer.new_state.msgpack), answer.private)
+        answer = self._call("ApplyResourceChange", request, "ApplyResponse", _LONGEST)
+        values = unpacked(answer.new_state.msgpack) if answer.new_state.msgpack else None
+        state = State(values or {}, answer.private)
+        if wrong := _errors(answer):
+            raise Refused(_told(type_, "ApplyResourceChange", wrong), state if values else None)
+        return state
 
     def _done(self, method: str, request: Any, answer: str, type_: str) -> Any:
         done = self._call(method, request, answer, _LONGEST)
         if wrong := _errors(done):
-            raise Refused(f"{type_}, {method}: " + "; ".join(f"{each.path}: {each.text}" for each in wrong))
+            raise Refused(_told(type_, method, wrong))
         return done
 
     def _configure(self, block: Block) -> None:
@@ -230,6 +256,10 @@ def _value(value: Any) -> dict[str, bytes]:
 
 def _errors(answer: Any) -> list[Complaint]:
     return [_complaint(each) for each in answer.diagnostics if each.severity == _ERROR]
+
+
+def _told(type_: str, method: str, wrong: list[Complaint]) -> str:
+    return f"{type_}, {method}: " + "; ".join(f"{each.path}: {each.text}" for each in wrong)
 
 
 def _complaint(message: Any) -> Complaint:

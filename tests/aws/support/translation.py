@@ -52,20 +52,24 @@ class Translated:
 
     config: dict[str, Any] = field(default_factory=dict[str, Any])
     complaints: list[Complaint] = field(default_factory=list[Complaint])
+    unnamed: list[str] = field(default_factory=list[str])  # the names that Pulumi fills in
 
 
 def translated(resource: Resource, block: Block, ids: Mapping[str, str]) -> Translated:
     """`ids` are those of `ids_of_aws`."""
     told = Translated()
     told.config = _object(_replaced(resource.inputs, ids), block, "", told.complaints)
-    for name in _NAMES:
-        prefix = _PREFIXES.get(name, "")
-        about = block.attributes.get(name)
-        if about and about.settable and told.config[name] is None and told.config.get(prefix) is None:
-            told.config[name] = _made_name(resource)
+    told.unnamed = list(_unnamed(told.config, block))
+    told.config |= dict.fromkeys(told.unnamed, _made_name(resource))
     missing = [name for name, about in block.attributes.items() if about.required and told.config[name] is None]
     told.complaints += [Complaint(name, "is required") for name in missing]
     return told
+
+
+def names_of_inputs(inputs: Iterable[str], block: Block) -> dict[str, str]:
+    """The provider's name of each input that it knows."""
+    found = {key: _name_of(key, block) for key in inputs}
+    return {key: name for key, name in found.items() if name}
 
 
 def ids_of_aws(resources: Iterable[Resource]) -> dict[str, str]:
@@ -91,6 +95,14 @@ def _replaced(value: Any, ids: Mapping[str, str]) -> Any:
     return ids.get(value, value) if isinstance(value, str) else value
 
 
+def _unnamed(config: Mapping[str, Any], block: Block) -> Iterator[str]:
+    """Neither they nor what they begin with is given."""
+    for name in _NAMES:
+        about = block.attributes.get(name)
+        if about and about.settable and config[name] is None and config.get(_PREFIXES.get(name, "")) is None:
+            yield name
+
+
 def _made_name(resource: Resource) -> str:
     digits = hashlib.sha256(resource.urn.encode()).hexdigest()[:_RANDOM]
     return f"{resource.name}-{digits}"
@@ -113,11 +125,15 @@ def _object(inputs: Mapping[str, Any], block: Block, path: str, told: list[Compl
 
 def _renamed(inputs: Mapping[str, Any], block: Block, path: str, told: list[Complaint]) -> Iterator[tuple[str, Any]]:
     for key, value in inputs.items():
-        name = next((each for each in _candidates(key) if each in block.attributes or each in block.blocks), None)
+        name = _name_of(key, block)
         if name is None:
             told.append(Complaint(f"{path}{_snake(key)}", "there is no such property"))
         else:
             yield name, value
+
+
+def _name_of(key: str, block: Block) -> str | None:
+    return next((each for each in _candidates(key) if each in block.attributes or each in block.blocks), None)
 
 
 def _candidates(key: str) -> Iterator[str]:
@@ -148,7 +164,8 @@ def _blocks(value: Any, nested: Nested, path: str, told: list[Complaint]) -> Any
 
 def _nested(item: Any, nested: Nested, path: str, told: list[Complaint]) -> Any:
     if not isinstance(item, Mapping):
-        told.append(Complaint(path, f"wanted a mapping, found {item!r}"))
+        if item != NOT_KNOWN:
+            told.append(Complaint(path, f"wanted a mapping, found {item!r}"))
         return UNKNOWN
     return _object(cast("Mapping[str, Any]", item), nested.block, f"{path}.", told)
 
