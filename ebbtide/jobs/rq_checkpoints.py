@@ -109,6 +109,8 @@ class _Running:
 class CheckpointWorker(Worker):
     """What `SafeWorker` is made from."""
 
+    most_deaths = MOST_DEATHS
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._stop_flag = StopFlag()
         self._pool = pool_checkpoints()
@@ -287,6 +289,6 @@ class CheckpointWorker(Worker):
             registry.key,
             f"rq:executions:{job_id}",
         )
-        given = (job_id, execution, why, deadline, utcformat(now()), MOST_DEATHS, LIFE)
+        given = (job_id, execution, why, deadline, utcformat(now()), self.most_deaths, LIFE)
         reply: Any = self.connection.eval(_PUT_BACK, len(keys), *(as_text(key) for key in keys), *given)
         return as_text(reply)

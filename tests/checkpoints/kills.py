@@ -1,5 +1,6 @@
 """Workers in training, ended again and again at random instants, and what became of their jobs."""
 
+import json
 import os
 import random
 import signal
@@ -17,6 +18,7 @@ from rq import Queue
 from rq.job import Job, JobStatus
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.jobs.checkpoints.environment import VARIABLE
 from tests.builders.redis import wait_until
 from tests.checkpoints.training import steps_done, train, weights_after
 from tests.paths import ROOT
@@ -47,10 +49,14 @@ class Outcome:
 
 
 class Fleet:
-    def __init__(self, server: EmbeddedRedis, log: Path) -> None:
+    """Of a pool that requires checkpoints: there a job that has not opened its own yet begins again, too."""
+
+    def __init__(self, server: EmbeddedRedis, store: str, log: Path) -> None:
+        section = {"store": store, "every": 0, "saveWithin": 90, "required": True, "openWithin": 600}
+        self._environment = {**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: json.dumps(section)}
         self._command = [
             str(Path(sys.executable).with_name("rq")),
-            *("worker", "-w", "tests.checkpoints.training.QuickSafeWorker"),
+            *("worker", "-w", "tests.checkpoints.training.OftenKilledSafeWorker"),
             *("-u", f"redis://{server.host}:{server.port}", "train"),
         ]
         self._log = log
@@ -58,8 +64,7 @@ class Fleet:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-            self._workers.append(subprocess.Popen(self._command, env=environment, stdout=log, stderr=log))
+            self._workers.append(subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log))
 
     def tend(self, wanted: int) -> None:
         """Others take the place of those that have ended."""
@@ -104,7 +109,7 @@ def kill_at_random(
     where = store or str(shelf)
     made: list[Job] = []
     done: Counter[str] = Counter()
-    fleet = Fleet(server, folder / "workers.log")
+    fleet = Fleet(server, where, folder / "workers.log")
     try:
         while done.total() < kills:
             fleet.tend(2)

@@ -33,6 +33,12 @@ class QuickSafeWorker(SafeWorker):
         return 1
 
 
+class OftenKilledSafeWorker(QuickSafeWorker):
+    """Whose jobs may be ended three times before they save: here it is chance, not the job."""
+
+    most_deaths = 1_000
+
+
 def weights_after(steps: int) -> str:
     """What an uninterrupted training ends with."""
     weights = ""
