@@ -67,7 +67,10 @@ def _asked(api: OperatorApi, pool: PoolPolicy, pod: str, job: str) -> Document:
     try:
         ran = run_in_pod(api, path, _CONTAINER, [*_COMMAND, job])
     except ApiError as error:
-        if error.status in (401, 403):
+        if error.status == 403:  # the server does not always say which right it misses
+            needed = f"wanted the rights to get and create pods/exec in {pool.namespace}"
+            raise ApiError(403, f"{str(error).rstrip(': ')}; {needed}") from error
+        if error.status == 401:
             raise
         raise _NoAnswer(one_line(error)) from error
     if any(words in ran.said for words in _MISSING):

@@ -95,6 +95,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.pods.refuse is not None:
             self._answer(self.pods.refuse["code"], self.pods.refuse)
             return
+        if self.headers["Sec-WebSocket-Protocol"] != "v4.channel.k8s.io":
+            self._answer(400, {"message": "no protocol that is spoken here"})
+            return
         self.pods.ran.append((path, command))
         accept = base64.b64encode(hashlib.sha1((self.headers["Sec-WebSocket-Key"] + _MAGIC).encode()).digest())
         self.send_response(101)

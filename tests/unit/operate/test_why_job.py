@@ -234,6 +234,7 @@ def test_without_the_right_to_exec_the_api_servers_words_are_told(why: Why, pods
 
     assert (code, said.count("\n")) == (1, 1)
     assert words in said
+    assert "wanted the rights to get and create pods/exec in ebbtide-workers" in said
     assert "ask an administrator" in said
 
 
