@@ -64,12 +64,11 @@ def test_a_worker_is_asked_through_the_api_server(
     pods, server = kubelet
     api, namespace = control_plane.api, fresh.namespace()
     node = f"node-{namespace}"
-    fresh.create("/api/v1/nodes", {"metadata": {"name": node}})
-    address: dict[str, Any] = {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}
-    api.patch(
-        f"/api/v1/nodes/{node}/status",
-        {"status": {**address, "daemonEndpoints": {"kubeletEndpoint": {"Port": server.server_port}}}},
-    )
+    status: dict[str, Any] = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": server.server_port}},
+    }
+    fresh.create("/api/v1/nodes", {"metadata": {"name": node}, "status": status})
     pool = replace(pool_policy(), name="train", namespace=namespace, deployment="train", queues=("train",))
     config = dump(replace(controller_config(pools=()), pools=(pool,)))
     api.create(
