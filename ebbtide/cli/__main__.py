@@ -42,7 +42,7 @@ COMMANDS = {
     "demo": Command("ebbtide.cli.demo", "demo", "Scale real workers up and to zero on this machine."),
     "probe": Command("ebbtide.cli.probe", "controller", "List what a cluster lacks for Ebbtide."),
     "status": Command("ebbtide.cli.status", "controller", "Show what the controller sees and wants."),
-    "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, or why a node is still there."),
+    "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, a node that is still there, or a job."),
     "pause": Command("ebbtide.cli.holds", "controller", "Stop the controller from changing pools and budgets."),
     "resume": Command("ebbtide.cli.holds", "controller", "End a pause or a keep."),
     "keep": Command("ebbtide.cli.holds", "controller", "Lower no workers and open no budgets until a given time."),

@@ -25,6 +25,7 @@ from controllers.adapters.wakers import EventWaker, TrackingListener
 from controllers.ports import Action, Outcome, PodName, PoolName, Ports, ReconcileReport, Scale, Unknown
 from controllers.scaler.loop import run
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.demo.interrupted import NotFinished, Training, run_interrupted
 from ebbtide.demo.jobs import Records, read_records, work
 from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint, dump, load
@@ -53,6 +54,7 @@ class LiveResult:
     jobs_interrupted: int  # counted from the jobs' own records
     peak_workers: int
     seconds: float
+    training: Training | None = None  # that was interrupted; none is when jobs are shown without care
 
     @property
     def reaction_p50_ms(self) -> float:
@@ -72,6 +74,7 @@ class LiveResult:
             "jobs interrupted": str(self.jobs_interrupted),
             "most workers at once": str(self.peak_workers),
             "from no worker to no worker": f"{self.seconds:.0f} s",
+            **(self.training.facts() if self.training else {}),
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -125,9 +128,18 @@ def run_live(config: ControllerConfig, say: Say, *, jobs: int = 12, unsafe: bool
         with EmbeddedRedis() as server:
             settings = adapted(config, server.port)
             say(f"Redis answers on {server.host}:{server.port}")
-            return _on_stage(settings, server.client(), began, _LiveOptions(say=say, jobs=jobs, unsafe=unsafe))
+            result = _on_stage(settings, server.client(), began, _LiveOptions(say=say, jobs=jobs, unsafe=unsafe))
+            return result if unsafe else replace(result, training=_training(server, say))
     except RedisError as error:
         raise LiveError(f"the demo's Redis is gone: {error}") from error
+
+
+def _training(server: EmbeddedRedis, say: Say) -> Training:
+    try:
+        with server.client() as connection:
+            return run_interrupted(connection, f"redis://{server.host}:{server.port}", SAFE_WORKER, say)
+    except NotFinished as error:
+        raise LiveError(str(error)) from error
 
 
 def _on_stage(config: ControllerConfig, connection: Redis, began: float, options: _LiveOptions) -> LiveResult:

@@ -51,6 +51,7 @@ class OperatorApi(KubeApi):
 
     def __init__(self, configuration: Configuration, file: str, context: str) -> None:
         super().__init__(configuration, self._note_server_time)
+        self.configuration = configuration
         self.clock_ahead: timedelta | None = None  # of the server's clock, against this machine's
         self.source = f"kubeconfig {file}, context {context}"
         self.kubectl = f"kubectl --kubeconfig {file} --context {context}"

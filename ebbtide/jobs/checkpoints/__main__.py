@@ -1,11 +1,13 @@
-"""`python -m ebbtide.jobs.checkpoints probe|sweep|list [JOB]` in a worker's container; the store is its pool's.
+"""`python -m ebbtide.jobs.checkpoints probe|sweep|list|where [JOB]` in a worker's container; the store is its pool's.
 
 probe   try to write, read and delete there
 sweep   remove the checkpoints of jobs that ended and whose result has lived its time
 list    the checkpoints of a job
+where   what Redis knows of a job, as JSON: `ebbtide why job` asks for it
 """
 
 import argparse
+import json
 import sys
 import time
 
@@ -14,17 +16,18 @@ from ebbtide.jobs.checkpoints.errors import CheckpointError
 from ebbtide.jobs.checkpoints.kept import KeptCheckpoints, remove_what_is_done
 from ebbtide.jobs.checkpoints.probe import probe
 from ebbtide.jobs.checkpoints.stores import open_store
+from ebbtide.jobs.checkpoints.where import connect, where
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         "python -m ebbtide.jobs.checkpoints", description="Checkpoints, where the pool's store is."
     )
-    parser.add_argument("what", choices=["probe", "sweep", "list"])
-    parser.add_argument("job", nargs="?", help="a job's id, for list")
+    parser.add_argument("what", choices=["probe", "sweep", "list", "where"])
+    parser.add_argument("job", nargs="?", help="a job's id, for list and where")
     given = parser.parse_args()
-    if given.what == "list" and not given.job:
-        parser.error("list: found no job, wanted its id, for example list 4f1c")
+    if given.what in ("list", "where") and not given.job:
+        parser.error(f"{given.what}: found no job, wanted its id, for example {given.what} 4f1c")
     try:
         _do(given.what, given.job)
     except CheckpointError as error:
@@ -34,6 +37,9 @@ def main() -> int:
 
 
 def _do(what: str, job: str) -> None:
+    if what == "where":
+        print(json.dumps(where(connect(), job)))
+        return
     pool = pool_checkpoints()
     if pool is None:
         raise CheckpointError(f"no {VARIABLE}: the pool's section of the stack file says no checkpoints")

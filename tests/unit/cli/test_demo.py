@@ -27,6 +27,10 @@ def test_every_step_is_named_and_the_report_is_there(tmp_path: Path) -> None:
     assert [step.split()[1] for step in steps] == ["check", "render", "live", "replay", "cost"]
     assert "jobs interrupted: 0" in done.stdout
     live = json.loads((tmp_path / "out" / "live.json").read_text())
+    training = live["training"]
+    assert f"steps repeated: {training['repeated']}\n" in done.stdout
+    assert f"went on at step {training['first_of_second']}, 12 of 12 steps done in 2 attempts" in done.stdout
+    assert training["first_of_second"] > 1
     assert (live["jobs_done"], live["jobs_interrupted"]) == (4, 0)
     assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
     assert json.loads((tmp_path / "out" / "replay.json").read_text())["days"] == 1

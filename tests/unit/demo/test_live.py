@@ -40,8 +40,11 @@ def test_from_no_worker_over_jobs_to_no_worker_and_every_job_is_done() -> None:
 
     assert (result.jobs_done, result.jobs_interrupted) == (8, 0)
     assert result.peak_workers == 4
-    assert said[-1] == "0 workers again"
+    assert said[-2] == "0 workers again"
     assert result.facts()["jobs interrupted"] == "0"
+    assert said[-1].startswith("a training has done ")
+    assert result.training is not None
+    assert (result.training.done, result.training.repeated, result.training.attempts) == (12, 0, 2)
     assert result.as_json()["reaction_max_ms"] == max(result.reaction_ms)
 
 
@@ -51,6 +54,7 @@ def test_a_careless_controller_interrupts_jobs_and_the_records_show_it() -> None
 
     assert result.jobs_interrupted > 0
     assert result.jobs_done < 8
+    assert "steps repeated" not in result.facts()
 
 
 @pytest.mark.redis

@@ -13,6 +13,7 @@ COMMANDS = {
     "probe": ("probe",),
     "status": ("status",),
     "why": ("why", "pool", "train"),
+    "why job": ("why", "job", "4f1c"),
     "pause": ("pause", "--why", "x"),
     "keep": ("keep", "train", "--until", "2h"),
     "resume": ("resume",),
