@@ -130,7 +130,7 @@ def kill_at_random(
             return all(job.get_status(refresh=True) in {JobStatus.FINISHED, JobStatus.FAILED} for job in made)
 
         with suppress(AssertionError):  # what is left then is lost
-            wait_until(all_ended, "all jobs to end", limit=60)
+            wait_until(all_ended, "all jobs to end", limit=300)
     finally:
         fleet.end()
     return _outcome(client, made, done)
