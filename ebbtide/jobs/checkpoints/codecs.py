@@ -4,11 +4,11 @@ Never pickle by itself: loading one runs whatever it says, and a bucket is easie
 """
 
 import json
-import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from ebbtide.jobs.checkpoints.errors import CannotLoad, CannotSave
 
@@ -34,15 +34,17 @@ def _dump_json(state: object, path: Path) -> None:
 def _dump_folder(folder: Path, path: Path) -> None:
     if not folder.is_dir():
         raise CannotSave(f"the state is a path, and there is no folder {folder}")
-    with tarfile.open(path, "w") as archive:
-        archive.add(folder, arcname=".")
+    with ZipFile(path, "w", strict_timestamps=False) as archive:  # not compressed: weights hardly shrink
+        for inside in sorted(folder.rglob("*")):
+            archive.write(inside, inside.relative_to(folder))
 
 
 def _load_folder(path: Path) -> Path:
-    """Into a new folder beside the file."""
+    """Into a new folder beside the file. Names that lead out of it are kept inside by `zipfile`."""
     folder = path.with_name("folder")
-    with tarfile.open(path) as archive:
-        archive.extractall(folder, filter="data")
+    folder.mkdir()
+    with ZipFile(path) as archive:
+        archive.extractall(folder)
     return folder
 
 

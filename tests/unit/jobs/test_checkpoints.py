@@ -108,6 +108,7 @@ def test_a_folder_comes_back_as_a_copy(store: Path, tmp_path: Path) -> None:
     made = tmp_path / "model"
     (made / "layers").mkdir(parents=True)
     (made / "layers" / "1.bin").write_bytes(b"weights")
+    (made / "empty").mkdir()
     with checkpoint(store, job="a", every=0) as saved:
         saved.offer(made)
 
@@ -115,6 +116,7 @@ def test_a_folder_comes_back_as_a_copy(store: Path, tmp_path: Path) -> None:
         copy: Path = saved.load()
         assert copy != made
         assert (copy / "layers" / "1.bin").read_bytes() == b"weights"
+        assert (copy / "empty").is_dir()
 
 
 def test_another_codec_is_given_by_the_job(store: Path) -> None:
