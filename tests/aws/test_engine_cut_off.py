@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,17 @@ def cut_off(stack: Running, how: signal.Signals) -> int:
             assert begun.poll() is None
             time.sleep(0.05)
         begun.send_signal(how)
+        begun.wait()
+        _end_plugins(begun.pid)
     return begun.returncode
+
+
+def _end_plugins(session: int) -> None:
+    """A killed engine leaves them running, each in a group of its own."""
+    found = subprocess.run(["pgrep", "-s", str(session)], capture_output=True, text=True, check=False)
+    for pid in map(int, found.stdout.split()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_an_up_that_is_interrupted_ends_what_it_began_and_the_next_one_goes_on(empty: Running) -> None:
