@@ -83,7 +83,7 @@ class KubeCluster:
         flexible = f"{CATEGORY}={Category.FLEXIBLE}"
         self._lives = {
             it: KubeCache(api, f"{_CORE}/{it}/pods", lifetime, partial(self._measure, it), labelSelector=flexible)
-            for it in apps - workers
+            for it in {policy.namespace for policy in config.budgets if policy.name not in self._pools}
         }
         kinds: list[dict[str, KubeCache[Any]]] = [self._deployments, self._sets, self._pods, self._pdbs]
         self._caches = [cache for kind in kinds for cache in kind.values()]
