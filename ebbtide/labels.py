@@ -24,6 +24,9 @@ FILES_DIGEST = PREFIX + "files-digest"
 SECRETS_DIGEST = PREFIX + "secrets-digest"
 """Annotation on a pod: a keyed digest of what it takes from the stack's Secrets, so that it rolls with them."""
 
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+"""Annotation: with "false" the autoscaler leaves the pod's node alone, and nobody else asks it."""
+
 WORKER_NAMESPACE = "ebbtide-workers"
 
 NVIDIA = "nvidia.com/"

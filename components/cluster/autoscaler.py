@@ -22,7 +22,7 @@ from components.cluster.autoscaler_settings import CONFIG_MAP, KEY, autoscaler_f
 from components.images import UPSTREAM, ImageSource, image_source
 from components.pods.egress import OPEN, Egress, ca_bundle
 from components.pods.rules import CLUSTER_CRITICAL
-from ebbtide.labels import CUSTOMER
+from ebbtide.labels import CUSTOMER, SAFE_TO_EVICT
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import WORKLOAD
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 NAME = "cluster-autoscaler"
 NAMESPACE = "kube-system"
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 _LOOK = ["get", "list", "watch"]
 

@@ -33,7 +33,7 @@ from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, Red
 from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from components.pods.workload import SKIP_AWAIT, after
-from ebbtide.labels import ReplicasOwner
+from ebbtide.labels import SAFE_TO_EVICT, ReplicasOwner
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME
 from ebbtide.settings.sections.workers import REDIS_ENV, WORKER_CONTAINER, SourceKind, WorkerSettings, grace_seconds
 from ebbtide.vocabulary.controller_config import RedisEndpoint
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
         VolumeArgsDict,
         VolumeMountArgsDict,
     )
-
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-"""Annotation: with "false" the autoscaler leaves the pod's node alone, and nobody else asks it."""
 
 SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 

@@ -30,7 +30,15 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from ebbtide.jobs.checkpoints import running
-from ebbtide.jobs.checkpoints.attempts import MOST_DEATHS, Hold, attempt_key, claim, impatient, note
+from ebbtide.jobs.checkpoints.attempts import (
+    MOST_DEATHS,
+    Hold,
+    attempt_key,
+    claim,
+    impatient,
+    note,
+    raise_if_superseded,
+)
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import Paused, Superseded
 from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
@@ -74,13 +82,16 @@ class RunningTask:
     def __init__(self, app: Celery, task_id: str, delivery_tag: str) -> None:
         self._app = app
         self._tag = delivery_tag
-        self._quick: Redis | None = None
         self.id = task_id
         self.token: int | None = None
 
     @cached_property
     def _channel(self) -> Any:
         return self._app.connection_for_write().channel()
+
+    @cached_property
+    def _quick(self) -> Redis:
+        return impatient(self._channel.client)
 
     @property
     def stopping(self) -> bool:
@@ -95,16 +106,13 @@ class RunningTask:
         del kept
 
     def note(self, progress: Mapping[str, str | int]) -> None:
-        self._quick = self._quick or impatient(self._channel.client)
         note(self._quick, self.id, progress)
 
     def raise_if_superseded(self) -> None:
         """Celery stores the result by itself right after, so this is a look and no lock."""
         if self.token is None:
             return
-        newest: Any = self._channel.client.hget(attempt_key(self.id), "token")
-        if newest is not None and int(newest) != self.token:
-            raise Superseded(f"attempt {self.token} of task {self.id} is over, {int(newest)} is the newest")
+        raise_if_superseded(self.id, self.token, self._channel.client.hget(attempt_key(self.id), "token"))
 
 
 class PausingTask(Task):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, cast
 
 from redis import Redis
@@ -30,11 +31,14 @@ class HandledPayload:
         self._job_id = job_id
         self._hold = hold
         self._told = told
-        self._quick: Redis | None = None
 
     @property
     def id(self) -> str:
         return self._job_id(self._payload)
+
+    @cached_property
+    def _quick(self) -> Redis:
+        return impatient(self._connection)
 
     @property
     def stopping(self) -> bool:
@@ -47,7 +51,6 @@ class HandledPayload:
         del kept
 
     def note(self, progress: Mapping[str, str | int]) -> None:
-        self._quick = self._quick or impatient(self._connection)
         note(self._quick, self.id, progress)
 
 

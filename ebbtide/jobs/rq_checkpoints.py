@@ -10,16 +10,27 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, cast
 
+from redis import Redis
 from redis.exceptions import WatchError
 from rq import Queue, Retry, Worker
 from rq.job import Job
-from rq.registry import StartedJobRegistry
 from rq.utils import as_text, current_timestamp, now, parse_composite_key, utcformat
 
 from ebbtide.jobs.checkpoints import running
-from ebbtide.jobs.checkpoints.attempts import LIFE, MOST_DEATHS, Hold, attempt_key, claim, hopeless, impatient, note
+from ebbtide.jobs.checkpoints.attempts import (
+    LIFE,
+    MOST_DEATHS,
+    Hold,
+    attempt_key,
+    claim,
+    hopeless,
+    impatient,
+    note,
+    raise_if_superseded,
+)
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import Paused, StoreError, Superseded
 from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
@@ -33,7 +44,8 @@ _log = logging.getLogger("rq.worker")
 # KEYS: the job, its attempts, its queue, the queue's intermediate list and started jobs, the job's executions.
 # ARGV: the job's id, the execution that is over ('' for a job that never began), why, the deadline that must have
 # passed ('' for none), the time for people, MOST_DEATHS, LIFE.
-# Reply: 'back', 'gone' (somebody else has it, or it has ended), or 'hopeless' (it has died too often; nothing changed).
+# Reply: 'back', 'gone' (somebody else has it, or it has ended), or 'hopeless' (it has died too often: it
+# stays where it is, and its deaths are cleared).
 _PUT_BACK = """
 local job, attempts, queue, popped, started, executions = unpack(KEYS)
 local id, execution, why, deadline = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -81,14 +93,17 @@ class _Running:
 
     def __init__(self, worker: "CheckpointWorker", job: Job, stop: StopFlag) -> None:
         self._connection = worker.connection
-        self._quick = impatient(worker.connection)
         execution = worker.execution
         member = execution.composite_key if execution else ""
-        self._hold = Hold(StartedJobRegistry(job.origin, connection=worker.connection).key, member)
+        self._hold = Hold(job.started_job_registry.key, member)
         self._stop = stop
         self.id: str = job.id
         self.token: int | None = None
         self.kept: KeptCheckpoints | None = None
+
+    @cached_property
+    def _quick(self) -> Redis:
+        return impatient(self._connection)
 
     @property
     def stopping(self) -> bool:
@@ -167,9 +182,8 @@ class CheckpointWorker(Worker):
         if self.is_horse and self._here is not None and self._here.token is not None:
             key = attempt_key(job.id)
             pipeline.immediate_execute_command("WATCH", key)
-            token = pipeline.immediate_execute_command("HGET", key, "token")
-            if token is not None and int(token) != self._here.token:
-                raise Superseded(f"attempt {self._here.token} of job {job.id} is over, {int(token)} is the newest")
+            newest = pipeline.immediate_execute_command("HGET", key, "token")
+            raise_if_superseded(job.id, self._here.token, newest)
         super().cleanup_execution(job, pipeline)
 
     def handle_job_success(self, job: Job, queue: Queue, started_job_registry: Any) -> None:
@@ -271,8 +285,7 @@ class CheckpointWorker(Worker):
                 self._put_back(job_id, queue, "", "never begun")
 
     def _started(self, queue: Queue, until: float | str = "+inf") -> Iterator[tuple[str, str]]:
-        key = StartedJobRegistry(queue.name, connection=self.connection).key
-        found: Any = self.connection.zrangebyscore(key, 0, until)
+        found: Any = self.connection.zrangebyscore(queue.started_job_registry.key, 0, until)
         return (parse_composite_key(as_text(member)) for member in found)
 
     def _returns(self, job_id: str) -> bool:
@@ -280,13 +293,12 @@ class CheckpointWorker(Worker):
         return bool(self._pool and self._pool.required) or bool(self.connection.exists(attempt_key(job_id)))
 
     def _put_back(self, job_id: str, queue: Queue, execution: str, why: str, deadline: str = "") -> str:
-        registry = StartedJobRegistry(queue.name, connection=self.connection)
         keys = (
             self.job_class.key_for(job_id),
             attempt_key(job_id),
             queue.key,
             queue.intermediate_queue_key,
-            registry.key,
+            queue.started_job_registry.key,
             f"rq:executions:{job_id}",
         )
         given = (job_id, execution, why, deadline, utcformat(now()), self.most_deaths, LIFE)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from components.ownership import REPLICAS_OWNER
 from components.pods.rules import ZONE
-from ebbtide.labels import NODE_GROUP, NODE_KIND, POOL, NodeKind, ReplicasOwner
+from ebbtide.labels import NODE_GROUP, NODE_KIND, POOL, SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.policies.rule import Hits, Rule, Severity
-from ebbtide.recording.drainable import SAFE_TO_EVICT, SAFE_VOLUMES, SYSTEM_NAMESPACE, Pin, local_volumes, pins
+from ebbtide.recording.drainable import SAFE_VOLUMES, SYSTEM_NAMESPACE, Pin, local_volumes, pins
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.record import UNKNOWN
 from ebbtide.recording.state import NODE_GROUP_TYPE, GroupInZone, StackState

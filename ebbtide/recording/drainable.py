@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from ebbtide.labels import SAFE_TO_EVICT
 from ebbtide.recording.values import mappings, selects, texts, value_at
 
 Item: TypeAlias = Mapping[str, Any]
 """A raw object of the Kubernetes API, or a part of one."""
 
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 SYSTEM_NAMESPACE = "kube-system"
 

@@ -66,7 +66,7 @@ class StackSettings(Settings):
 
     def told_together(self, pool: WorkerSettings) -> bool:
         """Whether all workers of a node are told at once that it goes: its two minutes are enough for a save."""
-        return pool.checkpoints is not None and pool.checkpoints.required and self.on_spot(pool)
+        return pool.must_save and self.on_spot(pool)
 
     @property
     def place(self) -> str:

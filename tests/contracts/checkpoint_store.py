@@ -10,9 +10,7 @@ from ebbtide.jobs.checkpoints.stores import Store
 
 
 class StoreContract:
-    @pytest.fixture
-    def store(self) -> Store:
-        raise NotImplementedError
+    """Whoever derives from it gives a fixture `store`."""
 
     @pytest.fixture
     def folder(self) -> str:

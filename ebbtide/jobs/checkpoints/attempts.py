@@ -70,6 +70,12 @@ def claim(connection: Redis, job: str, at_least: int, hold: Hold, most: int = 0)
     return token
 
 
+def raise_if_superseded(job: str, token: int, newest: bytes | None) -> None:
+    """`newest`: the field `token` as read now; None if Redis has forgotten it, and then nobody is newer."""
+    if newest is not None and int(newest) != token:
+        raise Superseded(f"attempt {token} of job {job} is over, {int(newest)} is the newest")
+
+
 def hopeless(job: str) -> str:
     return f"job {job} ended hard {MOST_DEATHS} times without a new checkpoint: out of memory, or its data"
 

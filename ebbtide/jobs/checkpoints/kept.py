@@ -12,7 +12,7 @@ checkpoint of an older attempt never sorts after one of a newer attempt, wheneve
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class KeptCheckpoints:
 
     def newest_attempt(self) -> int:
         """0 before the first."""
-        return max((_attempt(name) for name in self._names()), default=0)
+        return _newest(self._names())
 
     def claim(self, attempt: int) -> bool:
         """Whether the number was free. Of two that ask, one gets it."""
@@ -77,20 +77,20 @@ class KeptCheckpoints:
         found = self._store.size(f"{name}.data")
         if found != header.size:
             raise StoreError(self._store.address, f"{name}.data has {found} bytes after writing {header.size}")
-        if self.newest_attempt() > header.attempt:
+        names = self._names()
+        if _newest(names) > header.attempt:
             self._store.delete([f"{name}.data"])
             raise Superseded(f"attempt {header.attempt} of job {self._job} has been replaced by a newer one")
         text = json.dumps(asdict(header), indent=1).encode()
         if not self._store.create(f"{name}.json", text) and self._store.read(f"{name}.json") != text:
             raise Superseded(f"somebody else writes as attempt {header.attempt} of job {self._job}")
         try:
-            self._prune(header)
+            self._prune(header, sorted({*names, f"{name}.json"}))
         except StoreError as why:
             _log.warning("job %s: older checkpoints stay: %s", self._job, why)
 
-    def _prune(self, newest: Header) -> None:
+    def _prune(self, newest: Header, names: Sequence[str]) -> None:
         """Headers go first: data without one is nothing, one without data would look damaged."""
-        names = self._names()
         published = [name for name in names if name.endswith(".json")]
         kept = {name.removesuffix(".json") for name in published[-self._keep :]}
         old = [name for name in published if name.removesuffix(".json") not in kept]
@@ -184,6 +184,10 @@ def remove_what_is_done(store: Store, now: float, most: int = 100) -> list[str]:
 def checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _newest(names: Sequence[str]) -> int:
+    return max(map(_attempt, names), default=0)
 
 
 def _attempt(name: str) -> int:

@@ -8,19 +8,10 @@ lives in kube-system without a budget, or that keeps files on the node; and last
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ebbtide.labels import GPU_RESOURCE, POOL
+from ebbtide.labels import GPU_RESOURCE, POOL, SAFE_TO_EVICT
 from ebbtide.operate.objects import at, max_unavailable_of, words_at
 from ebbtide.operate.wording import reason_text
-from ebbtide.recording.drainable import (
-    SAFE_TO_EVICT,
-    SAFE_VOLUMES,
-    AutoscalerRules,
-    Item,
-    Pin,
-    covers,
-    local_volumes,
-    pins,
-)
+from ebbtide.recording.drainable import SAFE_VOLUMES, AutoscalerRules, Item, Pin, covers, local_volumes, pins
 from ebbtide.vocabulary.labels import CATEGORY, Category
 
 _MIRROR = "kubernetes.io/config.mirror"

@@ -16,11 +16,6 @@ _WHEN = {
 }
 
 
-def must_save(pool: WorkerSettings) -> bool:
-    """Whether its workers are given the time of a save and no more."""
-    return pool.checkpoints is not None and pool.checkpoints.required
-
-
 def workers_of(compared: Compared, pool: str) -> list[Pods]:
     return [pods for pods in compared.before.pods if pods.labels.get(POOL) == pool]
 
@@ -81,13 +76,14 @@ def _left_open(compared: Compared, name: str) -> Danger:
 
 
 def _moves_to_spot(compared: Compared, name: str, pool: WorkerSettings) -> Danger:
-    saves = must_save(pool)
-    told = "two minutes after a notice" if saves else "mostly without a notice to the worker"
+    told = "two minutes after a notice" if pool.must_save else "mostly without a notice to the worker"
     return Danger(
         code=DangerCode.POOL_ON_SPOT,
         severity=Severity.WARNING,
         subjects=(name,),
         what=f"moves pool {name} to spot nodes of group {pool.node_group}, which AWS takes back {told}",
         impact=compared.impact(workers_of(compared, name)),
-        fix="docs/explanation/spot.md says what its jobs must bear" if saves else "give it checkpoints, required: true",
+        fix="docs/explanation/spot.md says what its jobs must bear"
+        if pool.must_save
+        else "give it checkpoints, required: true",
     )

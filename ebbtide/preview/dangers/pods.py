@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 from itertools import chain
 
 from ebbtide.preview.changes import identity
-from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, must_save, workers_of
+from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, workers_of
 from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
 from ebbtide.recording.pods import Pods
@@ -126,7 +126,7 @@ def _unprotected(compared: Compared) -> Iterator[Danger]:
 def _shorter_jobs(compared: Compared) -> Iterator[Danger]:
     before = compared.before.settings.workers
     for name, pool in compared.after.settings.workers.items():
-        if name in before and not must_save(pool) and pool.longest_job < before[name].longest_job:
+        if name in before and not pool.must_save and pool.longest_job < before[name].longest_job:
             old, new = format_duration(before[name].longest_job), format_duration(pool.longest_job)
             yield Danger(
                 code=DangerCode.LONGEST_JOB_LOWERED,

@@ -253,8 +253,12 @@ class WorkerSettings(PodSettings):
     @property
     def stop_time(self) -> timedelta:
         """What a worker that is told to stop may need: to end its longest job, or to save where it must be able to."""
-        saves = self.checkpoints
-        return saves.save_within if saves is not None and saves.required else self.longest_job
+        return self.checkpoints.save_within if self.checkpoints and self.checkpoints.required else self.longest_job
+
+    @property
+    def must_save(self) -> bool:
+        """Whether its workers are given the time of a save and no more."""
+        return self.checkpoints is not None and self.checkpoints.required
 
 
 def grace_seconds(pool: WorkerSettings) -> int:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.recording.drainable import SAFE_TO_EVICT, AutoscalerRules, Pin, covers, local_volumes, pins
+from ebbtide.labels import SAFE_TO_EVICT
+from ebbtide.recording.drainable import AutoscalerRules, Pin, covers, local_volumes, pins
 from ebbtide.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY, BudgetsLeft, blocker
 from ebbtide.simulator.cluster.model import AutoscalerFlags, WorkloadModel
 from ebbtide.simulator.cluster.state import Deployment, Pod

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, Strict, TypeAdapter, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema
 
-from ebbtide.labels import GPU_RESOURCE
+from ebbtide.labels import GPU_RESOURCE, SAFE_TO_EVICT
 from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
@@ -25,9 +25,8 @@ from ebbtide.vocabulary.labels import PREFIX
 _LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
 _LABEL_VALUE = r"^([A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?$"
 _OURS = ("app.kubernetes.io/name",)
-_EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _PROMISED = {
-    _EVICTABLE: "the budget says when a pod may be moved, to the autoscaler and to everybody else",
+    SAFE_TO_EVICT: "the budget says when a pod may be moved, to the autoscaler and to everybody else",
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "Ebbtide writes it for the scratch volumes",
     "controller.kubernetes.io/pod-deletion-cost": "the controller marks idle workers with it",
 }
