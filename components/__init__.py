@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.pods.secrets import Secrets, SecretsArgs
     from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
     from components.pods.workload import Workload, WorkloadArgs
+    from components.ray.cluster import RayCluster, RayClusterArgs
+    from components.ray.operator import OperatorArgs, RayOperator
     from components.redis.queues import Redis, RedisArgs
 
 _MODULES = {
@@ -54,6 +56,8 @@ _MODULES = {
     "pods.job": ("CronJob", "Job", "JobArgs"),
     "pods.worker_pool": ("WorkerPool", "WorkerPoolArgs"),
     "pods.workload": ("Workload", "WorkloadArgs"),
+    "ray.cluster": ("RayCluster", "RayClusterArgs"),
+    "ray.operator": ("OperatorArgs", "RayOperator"),
     "redis.queues": ("Redis", "RedisArgs"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -10,6 +10,9 @@ nothing on a cluster whose network plugin does not enforce them; on EKS ours doe
 | what starts pods itself | as workloads | as workloads, and the API server |
 | what it started | as workloads | as workloads |
 | controller | every pod, on its port for metrics | DNS, Redis, the API server |
+| Ray clusters | their own pods; drivers and the controllers, on the head's ports | the same |
+| Ray's heads | as above | as workloads, and the API server |
+| Ray's operator | nobody | DNS, the API server |
 | closer | nobody | DNS, the API server |
 | Redis | see `components.redis.server` | nobody |
 
@@ -33,6 +36,7 @@ import pulumi
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from ebbtide.settings.sections.egress import METADATA
+from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
@@ -51,6 +55,10 @@ CONTROLLER_PORT = 8080
 _DNS_PORT, _IDENTITY_PORT = 53, 80
 _API_PORTS = (443, 6443)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+
+RAY_PORTS = (6379, 8265, 10001)
+"""Of a head: its control service, its dashboard with the API of jobs, and Ray Client."""
+RAY_METRICS_PORT = 8080
 
 _ANYWHERE = ("0.0.0.0/0", "::/0")
 _PRIVATE = (*PRIVATE, SHARED, UNIQUE_LOCAL)
@@ -71,6 +79,8 @@ class NetworkPoliciesArgs:
     proxies: Sequence[str] = ()  # their addresses
     starters: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """The namespaces of workloads that start pods, by workload."""
+    ray: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
+    """The namespaces of Ray clusters, by cluster."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -81,9 +91,9 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-workers-default", "ebbtide-default-deny", workers, _Rules(pods={}))
         outside = _customer_egress(args)
         callers: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD, *_blocks(_PRIVATE)]}
-        self._policy(
-            f"{name}-workloads", "ebbtide-workloads", system, _Rules(pods=_NOT_OURS, ingress=[callers], egress=outside)
-        )
+        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *([RAY_OPERATOR] if args.ray else [])])
+        services = _Rules(pods=ours, ingress=[callers], egress=outside)
+        self._policy(f"{name}-workloads", "ebbtide-workloads", system, services)
         both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
         self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
         scraped: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(CONTROLLER_PORT)}
@@ -97,6 +107,21 @@ class NetworkPolicies(pulumi.ComponentResource):
             self._policy(f"{name}-of-{starter}", "ebbtide-workloads", own, alike)
             calls_api = _Rules(pods=_named(starter), egress=[_API_SERVER])
             self._policy(f"{name}-of-{starter}-api", starter, own, calls_api)
+        for cluster, own in args.ray.items():
+            inside: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own)]}
+            asked: NetworkPolicyIngressRuleArgsDict = {
+                "from_": [_namespace(system), _namespace(workers)],
+                "ports": _tcp(*RAY_PORTS),
+            }
+            scraped_nodes: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(RAY_METRICS_PORT)}
+            self._policy(f"{name}-of-ray-{cluster}-default", "ebbtide-default-deny", own, _Rules(pods={}))
+            ray = _Rules(pods={}, ingress=[inside, asked, scraped_nodes], egress=outside)
+            self._policy(f"{name}-of-ray-{cluster}", "ebbtide-ray", own, ray)
+            head = _Rules(pods=_named(head_name(cluster)), egress=[_API_SERVER])
+            self._policy(f"{name}-of-ray-{cluster}-api", head_name(cluster), own, head)
+        if args.ray:
+            operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])
+            self._policy(f"{name}-ray-operator", RAY_OPERATOR, system, operator)
         self.register_outputs({})
 
     def _policy(self, resource_name: str, name: str, namespace: pulumi.Input[str], rules: "_Rules") -> None:
@@ -170,10 +195,10 @@ def _tcp(*ports: int) -> "list[NetworkPolicyPortArgsDict]":
     return [{"port": port, "protocol": "TCP"} for port in ports]
 
 
-_NOT_OURS: "LabelSelectorArgsDict" = {
-    "match_expressions": [{"key": WORKLOAD, "operator": "NotIn", "values": [CONTROLLER, CLOSER, IN_CLUSTER_REDIS]}]
-}
-"""Pods without the label too: what a customer puts there by hand counts as a workload."""
+def _not_ours(ours: Sequence[str]) -> "LabelSelectorArgsDict":
+    """Pods without the label too: what a customer puts there by hand counts as a workload."""
+    return {"match_expressions": [{"key": WORKLOAD, "operator": "NotIn", "values": ours}]}
+
 
 _DNS: "NetworkPolicyEgressRuleArgsDict" = {
     "to": [_namespace("kube-system"), *_blocks([_NODE_DNS])],

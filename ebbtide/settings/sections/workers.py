@@ -16,7 +16,16 @@ from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import Volume, no_claims
-from ebbtide.settings.sections.types import Count, Duration, Positive, PositiveDuration, Queue, Word, acted_on
+from ebbtide.settings.sections.types import (
+    Count,
+    Duration,
+    Positive,
+    PositiveDuration,
+    Queue,
+    ShortName,
+    Word,
+    acted_on,
+)
 from ebbtide.units.durations import format_duration
 
 STOP_MARGIN = timedelta(minutes=2)
@@ -210,6 +219,11 @@ class WorkerSettings(PodSettings):
         default=None,
         description="where its jobs store their state, so that an interrupted one goes on where it was",
         examples=["{ store: s3://acme-checkpoints, every: 5m, saveWithin: 90s }"],
+    )
+    ray: ShortName | None = Field(
+        default=None,
+        description="the Ray cluster that its jobs drive: each worker is told its address, its token and its version",
+        examples=["flow"],
     )
     drain_within: PositiveDuration | None = Field(
         default=None,
