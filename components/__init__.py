@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
     from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
     from components.controller.controller import Controller, ControllerArgs
+    from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
     from components.ownership import OwnershipTable
     from components.pods.egress import Egress, egress_of
@@ -48,6 +49,7 @@ _MODULES = {
     "cluster.network_policies": ("NetworkPolicies", "NetworkPoliciesArgs"),
     "cluster.own_namespace": ("OwnNamespace", "OwnNamespaceArgs"),
     "controller.controller": ("Controller", "ControllerArgs"),
+    "controller.workloads": ("WorkloadController", "WorkloadControllerArgs"),
     "images": ("ImageSource", "image_source"),
     "ownership": ("OwnershipTable",),
     "pods.egress": ("Egress", "egress_of"),

@@ -40,17 +40,20 @@ from components import (
     WorkerPoolArgs,
     Workload,
     WorkloadArgs,
+    WorkloadController,
+    WorkloadControllerArgs,
     egress_of,
     image_source,
 )
 from components.aws.savings import cost_tags
+from components.controller.workloads import token_file
 from components.pods.claims import own_disks
 from components.pods.entrance import Balancing
 from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
 from components.pods.rules import nodes_of_kind
 from components.pods.secrets import SecretsSource, StackSecrets
 from components.ray.operator import IMAGE as RAY_OPERATOR_IMAGE
-from components.ray.spec import Surroundings
+from components.ray.spec import TOKEN_KEY, Surroundings, token_secret
 from components.redis.queues import IMAGE as REDIS_IMAGE
 from ebbtide.labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.settings.controller_document import controller_config
@@ -64,6 +67,7 @@ from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.workers import grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.workloads_document import workloads_config
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
 
@@ -263,6 +267,7 @@ class _Half:
         settings = self.settings
         readers = {"workers": spaces.workers.metadata.name, "system": spaces.system.metadata.name}
         after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
+        made: list[pulumi.Resource] = []
         for name, cluster in settings.ray.items():
             around = Surroundings(
                 customer=settings.customer,
@@ -278,7 +283,20 @@ class _Half:
             args = RayClusterArgs(
                 name=name, namespace=operator.namespaces[name], settings=cluster, around=around, readers=readers
             )
-            RayCluster(f"ray-{name}", args, own)
+            made.append(RayCluster(f"ray-{name}", args, own))
+        controller = WorkloadControllerArgs(
+            config=workloads_config(settings, lambda name: token_file(name, TOKEN_KEY)),
+            customer=settings.customer,
+            image=self._controller_image(),
+            namespace=spaces.system.metadata.name,
+            worker_namespace=spaces.workers.metadata.name,
+            ray_namespaces=operator.namespaces,
+            tokens={name: token_secret(name) for name in settings.ray},
+            images=self._images,
+        )
+        # It goes first at a destroy: it would write a spec anew that somebody takes away.
+        last = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=made))
+        WorkloadController("workload-controller", controller, last)
 
     def _priorities(self) -> list[pulumi.Resource]:
         values = [pod.priority for _, _, pod in every_pod(self.settings) if pod.priority is not None]

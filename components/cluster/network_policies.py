@@ -40,6 +40,7 @@ from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
+from ebbtide.vocabulary.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict
@@ -56,9 +57,12 @@ _DNS_PORT, _IDENTITY_PORT = 53, 80
 _API_PORTS = (443, 6443)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-RAY_PORTS = (6379, 8265, 10001)
+DASHBOARD_PORT = 8265
+RAY_PORTS = (6379, DASHBOARD_PORT, 10001)
 """Of a head: its control service, its dashboard with the API of jobs, and Ray Client."""
 RAY_METRICS_PORT = 8080
+
+SERVICES = "ebbtide-workloads"
 
 _ANYWHERE = ("0.0.0.0/0", "::/0")
 _PRIVATE = (*PRIVATE, SHARED, UNIQUE_LOCAL)
@@ -91,9 +95,9 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-workers-default", "ebbtide-default-deny", workers, _Rules(pods={}))
         outside = _customer_egress(args)
         callers: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD, *_blocks(_PRIVATE)]}
-        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *([RAY_OPERATOR] if args.ray else [])])
+        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *((RAY_OPERATOR, WORKLOADS) if args.ray else ())])
         services = _Rules(pods=ours, ingress=[callers], egress=outside)
-        self._policy(f"{name}-workloads", "ebbtide-workloads", system, services)
+        self._policy(f"{name}-workloads", SERVICES, system, services)
         both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
         self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
         scraped: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(CONTROLLER_PORT)}
@@ -104,7 +108,7 @@ class NetworkPolicies(pulumi.ComponentResource):
         alike = _Rules(pods={}, ingress=[callers], egress=outside)
         for starter, own in args.starters.items():
             self._policy(f"{name}-of-{starter}-default", "ebbtide-default-deny", own, _Rules(pods={}))
-            self._policy(f"{name}-of-{starter}", "ebbtide-workloads", own, alike)
+            self._policy(f"{name}-of-{starter}", SERVICES, own, alike)
             calls_api = _Rules(pods=_named(starter), egress=[_API_SERVER])
             self._policy(f"{name}-of-{starter}-api", starter, own, calls_api)
         for cluster, own in args.ray.items():
@@ -120,6 +124,12 @@ class NetworkPolicies(pulumi.ComponentResource):
             head = _Rules(pods=_named(head_name(cluster)), egress=[_API_SERVER])
             self._policy(f"{name}-of-ray-{cluster}-api", head_name(cluster), own, head)
         if args.ray:
+            heads: NetworkPolicyEgressRuleArgsDict = {
+                "to": [_namespace(own) for own in args.ray.values()],
+                "ports": _tcp(DASHBOARD_PORT),
+            }
+            asks = _Rules(pods=_named(WORKLOADS), ingress=[scraped], egress=[_DNS, _API_SERVER, heads])
+            self._policy(f"{name}-workload-controller", "ebbtide-workload-controller", system, asks)
             operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])
             self._policy(f"{name}-ray-operator", RAY_OPERATOR, system, operator)
         self.register_outputs({})

@@ -9,7 +9,6 @@ of the workload controller that asks the head what runs. Pulumi keeps it encrypt
 delete the Secret of the Ray namespace from the state and the cluster, while the cluster sleeps.
 """
 
-import json
 import secrets
 from base64 import b64encode
 from collections.abc import Mapping
@@ -28,9 +27,10 @@ from components.pods.workload import SKIP_AWAIT
 from components.ray.spec import TOKEN_KEY, Surroundings, group_identity, head_identity, token_secret, wanted_spec
 from ebbtide.labels import CUSTOMER, SECRET_KEYS
 from ebbtide.settings.sections.ray import RaySettings, SleepSettings
-from ebbtide.vocabulary.workloads import SLEEP, WANTED_SPEC
+from ebbtide.vocabulary.workloads import SLEEP, SPEC, Sleep, Wake, When, dump_sleep
 
 if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 API = "ray.io/v1"
@@ -68,7 +68,7 @@ class RayCluster(pulumi.ComponentResource):
                 "namespace": args.namespace,
                 "labels": {CUSTOMER: args.around.customer},
                 "annotations": {
-                    WANTED_SPEC: pulumi.Output.json_dumps(spec, sort_keys=True),
+                    SPEC: pulumi.Output.json_dumps(spec, sort_keys=True),
                     SLEEP: sleep_policy(args.settings.sleep),
                     SKIP_AWAIT: "true",  # its pods come with work
                 },
@@ -81,7 +81,7 @@ class RayCluster(pulumi.ComponentResource):
         """Without a state, as in a rendering, the value is empty and never applied."""
         made = b64encode(secrets.token_hex(32).encode()).decode() if self._args.around.secrets.known else ""
         name = token_secret(self._args.name)
-        metadata = {"name": name, "annotations": {SECRET_KEYS: TOKEN_KEY}}
+        metadata: ObjectMetaArgsDict = {"name": name, "annotations": {SECRET_KEYS: TOKEN_KEY}}
         first = Secret(
             f"{self._name}-token",
             metadata={**metadata, "namespace": self._args.namespace},
@@ -124,7 +124,7 @@ class RayCluster(pulumi.ComponentResource):
         """Named as the operator looks for them; it would make them, had it the right to."""
         name = self._args.name
         account = self._args.settings.head.service_account or head_identity(name, self._args.around.customer).name
-        metadata = {"name": name, "namespace": self._args.namespace}
+        metadata: ObjectMetaArgsDict = {"name": name, "namespace": self._args.namespace}
         return [
             Role(f"{self._name}-role", metadata=metadata, rules=AUTOSCALER_RULES, opts=self._child),
             RoleBinding(
@@ -139,9 +139,5 @@ class RayCluster(pulumi.ComponentResource):
 
 def sleep_policy(sleep: SleepSettings) -> str:
     """As the workload controller reads it."""
-    document = {
-        "when": sleep.when.value,
-        "afterSeconds": int(sleep.after.total_seconds()),
-        "wake": [reason.value for reason in sleep.wake],
-    }
-    return json.dumps(document, sort_keys=True)
+    wake = frozenset(Wake(reason.value) for reason in sleep.wake)
+    return dump_sleep(Sleep(when=When(sleep.when.value), after=sleep.after, wake=wake))

@@ -36,6 +36,7 @@ from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict, ProbeArgsDict
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 NAME = RAY_OPERATOR
@@ -92,7 +93,7 @@ class RayOperator(pulumi.ComponentResource):
             )
             for crd in crds()
         ]
-        meta = {"name": NAME, "namespace": args.namespace, "labels": identity.labels}
+        meta: ObjectMetaArgsDict = {"name": NAME, "namespace": args.namespace, "labels": identity.labels}
         account = ServiceAccount(f"{name}-account", metadata=meta, automount_service_account_token=False, opts=child)
         grants = [
             grant

@@ -17,7 +17,7 @@ Decisions that would otherwise be asked about:
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from components.cluster.existing import NodeSelectors, translated
 from components.images import UPSTREAM, ImageSource
@@ -128,7 +128,7 @@ def _head_template(name: str, settings: RaySettings, around: Surroundings) -> di
     identity = head_identity(name, around.customer)
     # The autoscaler beside the head calls the API server, with the account of the pod.
     account = account_fields(identity.name, settings.head, calls_api=True)
-    pod: PodSpecArgsDict = {**home(NodeKind.FIXED), **account}
+    pod = {**home(NodeKind.FIXED), **account}
     return _template(settings.head, identity, pod, [], around)
 
 
@@ -136,7 +136,7 @@ def _group_template(cluster: str, key: str, settings: RaySettings, around: Surro
     group: RayGroup = settings.groups[key]
     identity = group_identity(cluster, key, around.customer)
     grace = int(settings.grace.total_seconds())
-    pod: PodSpecArgsDict = {
+    pod = {
         "node_selector": nodes_of_group(group.node_group),
         "tolerations": tolerations(group.gpu),
         "termination_grace_period_seconds": grace,
@@ -152,7 +152,7 @@ def _group_template(cluster: str, key: str, settings: RaySettings, around: Surro
 def _template(
     given: RayPod,
     identity: PodIdentity,
-    own: "PodSpecArgsDict",
+    own: Mapping[str, Any],
     env: "list[EnvVarArgsDict]",
     around: Surroundings,
     nodes: NodeRequirement | None = None,
@@ -163,18 +163,18 @@ def _template(
         {"name": "RAY_USAGE_STATS_ENABLED", "value": "0"},
         *env,
     ]
-    pod: PodSpecArgsDict = {
+    common: PodSpecArgsDict = {
         "affinity": affinity(identity.category),
         "topology_spread_constraints": spread(identity, revision_label="ray.io/group"),
         "security_context": pod_security(settings.user),
         "containers": [main_container(settings, RAY_CONTAINER, env=always)],
         **pod_volumes(settings, identity.name),
-        **own,
     }
+    pod = cast("PodSpecArgsDict", {**common, **own})
     whole = around.images.pulled(around.egress.through(required(merged(pod, settings.pod, main=RAY_CONTAINER), nodes)))
-    placed = whole if around.node_sets is None else translated(whole, around.node_sets)
-    template = pod_template(settings, identity, whole, around.secrets)
-    return {"metadata": template["metadata"], "spec": wire_form(placed)}  # pyright: ignore[reportArgumentType]
+    placed = whole if around.node_sets is None else cast("PodSpecArgsDict", translated(whole, around.node_sets))
+    metadata = pod_template(settings, identity, whole, around.secrets).get("metadata")
+    return {"metadata": metadata, "spec": wire_form(placed)}
 
 
 def _with_room(pod: RayPod) -> RayPod:

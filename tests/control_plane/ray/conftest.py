@@ -16,7 +16,7 @@ from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
 from ebbtide.settings.sections.ray import RAY_OPERATOR as ACCOUNT
 from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import WANTED_SPEC
+from ebbtide.vocabulary.workloads import SPEC
 from tests.builders.control_plane import eventually
 from tests.builders.settings import loaded
 from tests.control_plane.support.applying import followed
@@ -39,7 +39,7 @@ class RayStack:
 
     @property
     def wanted(self) -> Json:
-        return json.loads(self.api.get(CLUSTER)["metadata"]["annotations"][WANTED_SPEC])
+        return json.loads(self.api.get(CLUSTER)["metadata"]["annotations"][SPEC])
 
     def write_spec(self, spec: Mapping[str, Any]) -> Json:
         """As the workload controller writes it."""
