@@ -50,10 +50,11 @@ from components.controller.workloads import token_file
 from components.pods.claims import own_disks
 from components.pods.entrance import Balancing
 from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
+from components.pods.ray_driver import DrivenCluster
 from components.pods.rules import nodes_of_kind
 from components.pods.secrets import SecretsSource, StackSecrets
 from components.ray.operator import IMAGE as RAY_OPERATOR_IMAGE
-from components.ray.spec import TOKEN_KEY, Surroundings, token_secret
+from components.ray.spec import Surroundings
 from components.redis.queues import IMAGE as REDIS_IMAGE
 from ebbtide.labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.settings.controller_document import controller_config
@@ -63,9 +64,9 @@ from ebbtide.settings.placement import home_kind, pod_size, takes
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import RedisKind
-from ebbtide.settings.sections.workers import grace_seconds
+from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.workloads_document import workloads_config
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -243,6 +244,7 @@ class _Half:
             proxies=[address for address in (way_out.http_proxy, way_out.https_proxy) if address is not None],
             starters={name: own.namespace.metadata.name for name, own in starters.items()},
             ray={} if operator is None else operator.namespaces,
+            drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
         )
         after = [spaces, *starters.values(), *([] if operator is None else [operator])]
         return NetworkPolicies("network-policies", args, self._after(*after))
@@ -282,6 +284,13 @@ class _Half:
                 own = self._with_role("ray", pods, pod, namespace_of_ray(name), own)
             args = RayClusterArgs(
                 name=name, namespace=operator.namespaces[name], settings=cluster, around=around, readers=readers
+            )
+            grace = int(cluster.grace.total_seconds())
+            graces = {group_name(name, key): grace for key in cluster.groups}
+            Evictions(
+                f"evictions-of-ray-{name}",
+                EvictionsArgs(namespace=operator.namespaces[name], graces=graces, ray=name),
+                after,
             )
             made.append(RayCluster(f"ray-{name}", args, own))
         controller = WorkloadControllerArgs(
@@ -366,6 +375,7 @@ class _Half:
                     images=self._images,
                     egress=self._egress,
                     secrets=self._source,
+                    drives=self._driven(pool),
                     told_together=self.settings.told_together(pool),
                     nodes=self._nodes_of(pool),
                 ),
@@ -373,6 +383,9 @@ class _Half:
             )
             for name, pool in self.settings.workers.items()
         ]
+
+    def _driven(self, pool: WorkerSettings) -> DrivenCluster | None:
+        return None if pool.ray is None else DrivenCluster(name=pool.ray, settings=self.settings.ray[pool.ray])
 
     def _jobs(self, namespace: pulumi.Input[str], options: pulumi.ResourceOptions) -> None:
         """They are not the controller's, which therefore waits for none of them."""

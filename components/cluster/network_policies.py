@@ -10,7 +10,8 @@ nothing on a cluster whose network plugin does not enforce them; on EKS ours doe
 | what starts pods itself | as workloads | as workloads, and the API server |
 | what it started | as workloads | as workloads |
 | controller | every pod, on its port for metrics | DNS, Redis, the API server |
-| Ray clusters | their own pods; drivers and the controllers, on the head's ports | the same |
+| Ray clusters | their own pods and the workers that drive them; the controller, on the dashboard's port | the same |
+| workers that drive Ray | as workers, and Ray's pods | the same |
 | Ray's heads | as above | as workloads, and the API server |
 | Ray's operator | nobody | DNS, the API server |
 | closer | nobody | DNS, the API server |
@@ -58,8 +59,7 @@ _API_PORTS = (443, 6443)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 DASHBOARD_PORT = 8265
-RAY_PORTS = (6379, DASHBOARD_PORT, 10001)
-"""Of a head: its control service, its dashboard with the API of jobs, and Ray Client."""
+"""Of a head of Ray: its API of jobs."""
 RAY_METRICS_PORT = 8080
 
 SERVICES = "ebbtide-workloads"
@@ -85,6 +85,8 @@ class NetworkPoliciesArgs:
     """The namespaces of workloads that start pods, by workload."""
     ray: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """The namespaces of Ray clusters, by cluster."""
+    drivers: Sequence[str] = ()
+    """Pools whose workers drive one: nodes of Ray themselves, they call its pods and are called by them."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -113,16 +115,22 @@ class NetworkPolicies(pulumi.ComponentResource):
             self._policy(f"{name}-of-{starter}-api", starter, own, calls_api)
         for cluster, own in args.ray.items():
             inside: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own)]}
-            asked: NetworkPolicyIngressRuleArgsDict = {
-                "from_": [_namespace(system), _namespace(workers)],
-                "ports": _tcp(*RAY_PORTS),
+            asked: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system)], "ports": _tcp(DASHBOARD_PORT)}
+            driven: NetworkPolicyIngressRuleArgsDict = {
+                "from_": [{**_namespace(workers), "pod_selector": _any(args.drivers)}]
             }
             scraped_nodes: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(RAY_METRICS_PORT)}
             self._policy(f"{name}-of-ray-{cluster}-default", "ebbtide-default-deny", own, _Rules(pods={}))
-            ray = _Rules(pods={}, ingress=[inside, asked, scraped_nodes], egress=outside)
+            ray = _Rules(
+                pods={}, ingress=[inside, asked, scraped_nodes, *([driven] if args.drivers else [])], egress=outside
+            )
             self._policy(f"{name}-of-ray-{cluster}", "ebbtide-ray", own, ray)
             head = _Rules(pods=_named(head_name(cluster)), egress=[_API_SERVER])
             self._policy(f"{name}-of-ray-{cluster}-api", head_name(cluster), own, head)
+        if args.drivers:
+            of_ray: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own) for own in args.ray.values()]}
+            called = _Rules(pods=_any(args.drivers), ingress=[of_ray])
+            self._policy(f"{name}-ray-drivers", "ebbtide-ray-drivers", workers, called)
         if args.ray:
             heads: NetworkPolicyEgressRuleArgsDict = {
                 "to": [_namespace(own) for own in args.ray.values()],
@@ -199,6 +207,10 @@ def _namespace(name: pulumi.Input[str]) -> "NetworkPolicyPeerArgsDict":
 
 def _named(name: str) -> "LabelSelectorArgsDict":
     return {"match_labels": {WORKLOAD: name}}
+
+
+def _any(names: Sequence[str]) -> "LabelSelectorArgsDict":
+    return {"match_expressions": [{"key": WORKLOAD, "operator": "In", "values": sorted(names)}]}
 
 
 def _tcp(*ports: int) -> "list[NetworkPolicyPortArgsDict]":

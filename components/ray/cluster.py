@@ -24,9 +24,9 @@ from components.pods.account import own_account
 from components.pods.budget import budget_without_scale, open_budget_without_scale
 from components.pods.container import file_maps
 from components.pods.workload import SKIP_AWAIT
-from components.ray.spec import TOKEN_KEY, Surroundings, group_identity, head_identity, token_secret, wanted_spec
+from components.ray.spec import Surroundings, group_identity, head_identity, wanted_spec
 from ebbtide.labels import CUSTOMER, SECRET_KEYS
-from ebbtide.settings.sections.ray import RaySettings, SleepSettings
+from ebbtide.settings.sections.ray import TOKEN_KEY, RaySettings, SleepSettings, token_secret
 from ebbtide.vocabulary.workloads import SLEEP, SPEC, Sleep, Wake, When, dump_sleep
 
 if TYPE_CHECKING:

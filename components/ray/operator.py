@@ -8,8 +8,7 @@ namespace that a Ray cluster lives in, and what else it would make, the account 
 autoscaler, is there before it: so it needs no right to make accounts, Roles or Secrets. It watches RayJobs, RayServices
 and the Secrets of those namespaces too, and does not start without.
 
-One replica, on a fixed node, for what it is away: pods that Ray asks for come later, and nothing that runs stops. Its
-budget is open, since a closed one would block every upgrade of its node.
+One replica, on a fixed node. While it is away pods that Ray asks for come later, and nothing that runs stops.
 
 Source: `config/rbac/role.yaml` and `config/manager/manager.yaml` of the release that `data/README.md` names.
 """
@@ -22,11 +21,11 @@ import pulumi
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ServiceAccount
-from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
 from components.cluster.namespaces import restricted_namespace
 from components.images import UPSTREAM, ImageSource
+from components.pods.budget import closed_budget
 from components.pods.egress import OPEN, Egress, ca_bundle
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
 from components.ray.crds import crds, version
@@ -100,12 +99,7 @@ class RayOperator(pulumi.ComponentResource):
             for cluster, namespace in self.namespaces.items()
             for grant in self._grant(f"{name}-{cluster}", namespace, args.namespace)
         ]
-        PodDisruptionBudget(
-            f"{name}-budget",
-            metadata=meta,
-            spec={"max_unavailable": 1, "selector": {"match_labels": identity.selector}},
-            opts=child,
-        )
+        closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
         Deployment(
             f"{name}-deployment",
             metadata=meta,

@@ -43,12 +43,14 @@ from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.ray import (
     AUTOSCALER_CPU,
     AUTOSCALER_MEMORY,
+    HOME,
     RAY_CONTAINER,
     RayGroup,
     RayPod,
     RaySettings,
     group_name,
     head_name,
+    token_secret,
 )
 from ebbtide.units.quantities import memory_quantity
 from ebbtide.vocabulary.labels import Category
@@ -56,10 +58,6 @@ from ebbtide.vocabulary.labels import Category
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict
 
-TOKEN_KEY = "auth_token"
-"""The key of the Secret that holds a cluster's token, as KubeRay wants it."""
-
-HOME = "/tmp"
 SPILL = "/var/lib/ray-spill"
 _TMP_MIB = 10 * 1024  # sessions and their logs, which Ray rotates
 _OBJECTS = 0.3
@@ -78,10 +76,6 @@ class Surroundings:
     secrets: SecretsSource = NO_SECRETS
     node_sets: NodeSelectors | None = None  # of a cluster that is there already
     gpu_nodes: Mapping[str, NodeRequirement] | None = None  # that the GPUs of a group ask for
-
-
-def token_secret(cluster: str) -> str:
-    return f"{cluster}-ray-token"
 
 
 def wanted_spec(name: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:

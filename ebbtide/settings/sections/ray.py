@@ -34,6 +34,17 @@ NAMESPACE_PREFIX = "ebbtide-ray-"
 RAY_OPERATOR = "kuberay-operator"
 """The workload that is KubeRay's operator, in the namespace of the controller."""
 
+RAY_ENV = "EBBTIDE_RAY"
+"""Tells the library of jobs which Ray cluster a pool's workers drive, as JSON."""
+RAY_TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")
+"""As Ray itself reads them."""
+
+TOKEN_KEY = "auth_token"
+"""The key of the Secret that holds a cluster's token, as KubeRay wants it."""
+
+HOME = "/tmp"
+"""Of Ray's processes: a volume of the pod's own, since an image's home may belong to another user."""
+
 HEAD = "head"
 RAY_CONTAINER = "ray"
 """What the container of head and workers is called."""
@@ -232,6 +243,11 @@ class RaySettings(Settings):
 
 def namespace_of_ray(name: str) -> str:
     return NAMESPACE_PREFIX + name
+
+
+def token_secret(cluster: str) -> str:
+    """Of the same name in each namespace that needs it."""
+    return f"{cluster}-ray-token"
 
 
 def head_name(cluster: str) -> str:

@@ -16,6 +16,7 @@ from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import Volume, no_claims
+from ebbtide.settings.sections.ray import RAY_ENV, RAY_TOKEN_VARIABLES
 from ebbtide.settings.sections.types import (
     Count,
     Duration,
@@ -115,13 +116,22 @@ def _morning_within_max(morning: Morning | None, most: int) -> None:
 REDIS_ENV = {SourceKind.RQ: "RQ_REDIS_URL", SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.LIST: "REDIS_URL"}
 """Where each framework looks for its Redis by itself."""
 
-_OURS = ("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PASSWORD", "REDIS_CA_FILE", CHECKPOINTS_ENV)
+_OURS = (
+    "REDIS_HOST",
+    "REDIS_PORT",
+    "REDIS_DB",
+    "REDIS_PASSWORD",
+    "REDIS_CA_FILE",
+    CHECKPOINTS_ENV,
+    RAY_ENV,
+    *RAY_TOKEN_VARIABLES,
+)
 
 
 def _env_beside_ours(source: Source, env: Mapping[str, EnvVariable]) -> None:
     for name in (*_OURS, REDIS_ENV[source.kind]):
         if name in env:
-            what = "a name that Ebbtide does not set: it tells each worker where its queues and checkpoints are"
+            what = "a name that Ebbtide does not set: it tells each worker where its queues, checkpoints and Ray are"
             raise wanted("env.ours", what, example="JOB_REDIS_URL", at=("env", name))
 
 
