@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from components.pods.container import Volumes
 from ebbtide.settings.sections.ray import HOME, RAY_ENV, RAY_TOKEN_VARIABLES, TOKEN_KEY, RaySettings, token_secret
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.workloads_document import head_service
