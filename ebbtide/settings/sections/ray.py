@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
+from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
 from ebbtide.settings.sections.types import Count, Image, Mebibytes, Positive, PositiveDuration, ShortName, acted_on
 from ebbtide.units.durations import format_duration
@@ -91,15 +92,32 @@ def _image_of_version(version: str, image: str) -> None:
         raise wanted("ray.image-version", what, found=image, example=image.replace(tagged[1], version), at="image")
 
 
+_LEFT_OUT: Mapping[str, str] = {
+    "image": "head and workers run the same Ray: the image is the cluster's, one level up",
+    **dict.fromkeys(("command", "args", "ports", "probes"), _OPERATOR_WRITES),
+    "priority": "Ray's tasks have no priorities, so its pods have none",
+}
+
+
+def _left_out(key: str) -> Check:
+    """For a key that other pods have."""
+
+    def check(given: object) -> None:
+        if given not in ("", (), {}, None, Probes()):
+            raise wanted("ray.not-its-own", "the key left out", hint=_LEFT_OUT[key], at=key)
+
+    return Check((key,), check)
+
+
+_OF_RAY_PODS = (*PodSettings.checks, *map(_left_out, _LEFT_OUT))
+
+
 class RayPod(PodSettings):
     """What head and groups have in common. The image is filled in from the cluster's."""
 
     instead_of: ClassVar[dict[str, str]] = {
-        "image": "head and workers run the same Ray: the image is the cluster's, one level up",
-        **dict.fromkeys(("command", "args", "ports", "probes"), _OPERATOR_WRITES),
         "replicas": "Ray's autoscaler writes it; a group has min and max",
         "category": "the head is fixed and groups are workers, always",
-        "priority": "Ray's tasks have no priorities, so its pods have none",
     }
 
     image: Image = Field(default="", exclude=True, description="the cluster's")
@@ -123,7 +141,7 @@ _PLANNED = {
 class RayHead(RayPod):
     """The head: fixed, alone, and without tasks."""
 
-    checks: ClassVar[tuple[Check, ...]] = (*PodSettings.checks, Check(("gpu",), _no_gpu))
+    checks: ClassVar[tuple[Check, ...]] = (*_OF_RAY_PODS, Check(("gpu",), _no_gpu))
     instead_of: ClassVar[dict[str, str]] = {
         **RayPod.instead_of,
         "nodeGroup": "the head is fixed: its nodes are those of the fixed group",
@@ -138,7 +156,7 @@ class RayGroup(RayPod):
     """Workers of one size."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        *PodSettings.checks,
+        *_OF_RAY_PODS,
         MIN_WITHIN_MAX,
         Check(("cpu",), _whole_cores),
         Check(("volumes",), no_claims),
