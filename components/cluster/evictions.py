@@ -50,7 +50,7 @@ class Evictions(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def validations(graces: Mapping[str, int], pods: str) -> "list[ValidationArgsDict]":
+def validations(graces: Mapping[str, int], pods: str = _OF_DEPLOYMENTS) -> "list[ValidationArgsDict]":
     """One for each grace that differs."""
     pools: dict[int, list[str]] = defaultdict(list)
     for pool, seconds in graces.items():

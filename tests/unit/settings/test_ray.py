@@ -61,7 +61,11 @@ def test_head_and_groups_have_the_image_of_the_cluster_and_a_place(tmp_path: Pat
         (cluster(groups="cpu: { max: 2, cpu: 1, memory: 1Gi, nodeGroup: none }"), "name.unknown", "groups.cpu.node"),
         (cluster(groups="cpu: { max: 2, cpu: 1, memory: 1Gi, spot: true }"), "ray.spot-too-long", "longestTask:"),
         (cluster(groups="cpu: { max: 2, cpu: 1, memory: 1Gi, replicas: 2 }"), "key.elsewhere", "groups.cpu.replicas:"),
-        (cluster(groups=f"cpu: {{ max: 2, cpu: 1, memory: 1Gi, image: {IMAGE!r} }}"), "ray.not-its-own", "groups.cpu.image:"),
+        (
+            cluster(groups=f"cpu: {{ max: 2, cpu: 1, memory: 1Gi, image: {IMAGE!r} }}"),
+            "ray.not-its-own",
+            "groups.cpu.image:",
+        ),
         (cluster(head="head: { cpu: 2, memory: 6Gi, command: [sh] }"), "ray.not-its-own", "head.command:"),
         (cluster(head="head: { cpu: 2, memory: 6Gi, ports: { http: 80 } }"), "ray.not-its-own", "head.ports:"),
         (cluster(head="head: { cpu: 2, memory: 6Gi, priority: 5 }"), "ray.not-its-own", "head.priority:"),
