@@ -34,6 +34,7 @@ from ebbtide.jobs.checkpoints.attempts import (
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import Paused, StoreError, Superseded
 from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
+from ebbtide.jobs.checkpoints.opening import open_within, too_late
 from ebbtide.jobs.checkpoints.probe import await_store, run
 from ebbtide.jobs.checkpoints.stopping import StopFlag
 
@@ -220,12 +221,9 @@ class CheckpointWorker(Worker):
 
     def maintain_heartbeats(self, job: Job) -> None:
         super().maintain_heartbeats(job)
-        pool, waited = self._pool, time.monotonic() - self._begun_at
-        if pool and pool.required and not self._stop_flag.has_opened and waited > pool.open_within:
-            self._late = (
-                f"job {job.id} has opened no checkpoint within {pool.open_within:.0f} s, and its pool requires one "
-                "(checkpoints: required, openWithin)"
-            )
+        within = open_within(self._pool)
+        if within is not None and not self._stop_flag.has_opened and time.monotonic() - self._begun_at > within:
+            self._late = too_late(job.id, within)
             _log.error("Worker %s: %s", self.name, self._late)
             self.kill_horse()
 
