@@ -1,7 +1,8 @@
 """Tasks with checkpoints in a Celery app that has `celery_worker.install(app)`: what its tasks are made from.
 
 - Told to stop: the task saves at its next offer, and its message goes back to the head of its queue.
-- Its process killed: the worker puts the message of a task that has had a checkpoint there too, and no failure counts.
+- Its process killed: the worker puts the message of a task that has had a checkpoint, or whose pool requires one,
+  there too, and no failure counts.
   After three hard ends without a new checkpoint the task fails.
 - The whole worker killed: Celery gives the message to another worker after the visibility timeout.
 
@@ -31,9 +32,17 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from ebbtide.jobs.checkpoints.attempt import Attempt
-from ebbtide.jobs.checkpoints.attempts import Hold, attempt_key, raise_if_superseded
+from ebbtide.jobs.checkpoints.attempts import (
+    MOST_DEATHS,
+    Hold,
+    attempt_key,
+    hopeless,
+    may_begin_again,
+    raise_if_superseded,
+)
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import CheckpointError, NeverOpened, Paused, Superseded
+from ebbtide.jobs.checkpoints.opening import open_within
 from ebbtide.jobs.checkpoints.probe import await_store
 from ebbtide.jobs.checkpoints.stopping import StopFlag
 
@@ -142,10 +151,8 @@ class PausingRequest(Request):
             error = error.exc
         if isinstance(error, Ignore) and SUPERSEDED in error.args:
             self._forget()
-        if isinstance(error, WorkerLostError) and not self.acknowledged and self._has_had_a_checkpoint():
-            _log.warning("task %s goes on: its process is gone", self.id)
-            exc_info.exception = Reject(PAUSED, requeue=True)
-            error = exc_info.exception
+        if isinstance(error, WorkerLostError) and not self.acknowledged:
+            error = exc_info.exception = self._after_a_hard_end(error)
         if isinstance(error, Reject) and error.reason == PAUSED:
             _RestoreFirst.of(self.message.channel, self.message.delivery_tag)
         return super().on_failure(exc_info, *args, **kwargs)
@@ -155,11 +162,18 @@ class PausingRequest(Request):
         self.message.channel.qos._delivered.pop(self.message.delivery_tag, None)  # noqa: SLF001 - no public way
         self.acknowledged = True
 
-    def _has_had_a_checkpoint(self) -> bool:
+    def _after_a_hard_end(self, error: Any) -> Any:
+        """It begins again if it has had a checkpoint, or its pool requires one."""
+        client = self.message.channel.client
         try:
-            return bool(self.message.channel.client.exists(attempt_key(self.id)))
+            if open_within(pool_checkpoints()) is None and not client.exists(attempt_key(self.id)):
+                return error
+            if not may_begin_again(client, self.id, MOST_DEATHS):
+                return CheckpointError(hopeless(self.id))
         except RedisError:
-            return False
+            return error
+        _log.warning("task %s goes on: its process is gone", self.id)
+        return Reject(PAUSED, requeue=True)
 
 
 class _RestoreFirst:

@@ -16,6 +16,8 @@ def keep(name: str, seconds: float) -> None:
     do(name, 0)
     if name == "waits":
         time.sleep(seconds)
+    if name == "dies-early":
+        os.kill(os.getpid(), signal.SIGKILL)
     with checkpoint() as saved:
         if name == "dies":
             os.kill(os.getpid(), signal.SIGKILL)

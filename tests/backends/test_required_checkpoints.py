@@ -54,14 +54,15 @@ def test_a_required_checkpoint_that_is_never_opened_fails_the_job_with_one_line(
 
 
 @on(CELERY_PREFORK)
-def test_three_hard_ends_of_a_task_without_a_new_checkpoint_fail_it(scene: Scene, log: Path) -> None:
+@pytest.mark.parametrize("name", ["dies", "dies-early"])
+def test_three_hard_ends_of_a_task_without_a_new_checkpoint_fail_it(scene: Scene, log: Path, name: str) -> None:
     scene.worker()
 
-    scene.enqueue(("dies", 0.0), ("next", 0.0))
+    scene.enqueue((name, 0.0), ("next", 0.0))
 
     wait_until(lambda: HOPELESS in log.read_text(), "the task to fail", limit=30)
     wait_until(lambda: "next all" in begun(scene), "the next task", limit=30)
-    assert begun(scene).count("dies") == 4  # the fourth is told at its first line of checkpoints
+    assert begun(scene).count(name) == 3
     assert scene.client.hlen("unacked") == 0
 
 

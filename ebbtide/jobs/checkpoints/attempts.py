@@ -52,6 +52,17 @@ redis.call('EXPIRE', KEYS[1], ARGV[2])
 return token
 """
 
+# KEYS: the job's hash. ARGV: how many hard ends are too many, LIFE. Reply: whether it has not had so many yet.
+_DIED = """
+redis.call('HDEL', KEYS[1], 'running')
+if redis.call('HINCRBY', KEYS[1], 'deaths', 1) >= tonumber(ARGV[1]) then
+  redis.call('HDEL', KEYS[1], 'deaths')
+  return 0
+end
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return 1
+"""
+
 # KEYS: the job's hash. ARGV: the attempt.
 _END = "if redis.call('HGET', KEYS[1], 'running') == ARGV[1] then redis.call('HDEL', KEYS[1], 'running') end"
 
@@ -106,6 +117,11 @@ def end_in_order(connection: Redis, job: str, token: int) -> None:
     """This attempt was not killed, whatever it ended with. Where Redis cannot be told it counts as one that was."""
     with suppress(RedisError, OSError):
         connection.eval(_END, 1, attempt_key(job), token)  # pyright: ignore[reportArgumentType] - numbers are sent as text
+
+
+def may_begin_again(connection: Redis, job: str, most: int) -> bool:
+    """After a hard end that a worker saw, whether or not the job had opened its checkpoint."""
+    return bool(connection.eval(_DIED, 1, attempt_key(job), most, LIFE))  # pyright: ignore[reportArgumentType] - numbers are sent as text
 
 
 def impatient(connection: Redis, timeout: float = 2.0) -> Redis:
