@@ -45,6 +45,7 @@ from ebbtide.jobs.checkpoints.errors import CheckpointError, NeverOpened, Paused
 from ebbtide.jobs.checkpoints.opening import open_within
 from ebbtide.jobs.checkpoints.probe import await_store
 from ebbtide.jobs.checkpoints.stopping import StopFlag
+from ebbtide.jobs.patience import Patience, make_patient
 
 PAUSED, SUPERSEDED = "paused at a checkpoint", "another attempt is newer"
 
@@ -91,7 +92,10 @@ class RunningTask(Attempt):
 
     @cached_property
     def _channel(self) -> Any:
-        return self._app.connection_for_write().channel()
+        """Waits for Redis: a task that is done must not fail because nobody can be asked whether it may say so."""
+        channel = self._app.connection_for_write().channel()
+        make_patient(channel.client, Patience())
+        return channel
 
     @property
     def stopping(self) -> bool:
