@@ -31,7 +31,6 @@ from kombu.utils.imports import symbol_by_name
 from redis import Redis
 from redis.exceptions import RedisError
 
-from ebbtide.jobs.checkpoints.attempt import Attempt
 from ebbtide.jobs.checkpoints.attempts import (
     MOST_DEATHS,
     Hold,
@@ -42,6 +41,7 @@ from ebbtide.jobs.checkpoints.attempts import (
 )
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import CheckpointError, NeverOpened, Paused, Superseded
+from ebbtide.jobs.checkpoints.in_process import Attempt
 from ebbtide.jobs.checkpoints.opening import open_within
 from ebbtide.jobs.checkpoints.probe import await_store
 from ebbtide.jobs.checkpoints.stopping import StopFlag

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from redis import Redis
 
-from ebbtide.jobs.checkpoints.attempt import Attempt
 from ebbtide.jobs.checkpoints.attempts import Hold
 from ebbtide.jobs.checkpoints.errors import CheckpointError
+from ebbtide.jobs.checkpoints.in_process import Attempt
 from ebbtide.jobs.checkpoints.stopping import StopFlag
 
 # KEYS: the processing list, the queue. ARGV: the payload. Reply: whether it was still this worker's.

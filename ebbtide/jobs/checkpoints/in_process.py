@@ -1,4 +1,4 @@
-"""One attempt of a job whose worker sees no hard end of another, and runs it in a process of its own: lists, Celery."""
+"""One attempt of a job, for workers that have no process for each job and see no hard end of another: lists, Celery."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
