@@ -24,6 +24,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from tests.builders.control_plane import eventually
 
+NEW_KIND = "CustomResourceDefinition"
 AUTOSCALER = "kube-controller-manager"  # the name under which a HorizontalPodAutoscaler writes
 
 
@@ -48,10 +49,25 @@ class Applying:
     def apply(self, objects: Sequence[Json]) -> dict[str, State]:
         """One pass. Raises `ApiError` for what is refused: an unknown field, or one with another owner."""
         states: dict[str, State] = {}
-        for each, path in zip(objects, self.know(objects), strict=True):
+        for each in objects:
+            (path,) = self.know([each])  # of a kind that an object before it may have made known
             answer = self._api.patch(path, each, APPLY, fieldManager="kubectl", fieldValidation="Strict", force="false")
-            states[path] = state_of(answer)
+            states[path] = state_of(self._known(path) if each["kind"] == NEW_KIND else answer)
         return states
+
+    def _known(self, path: str) -> Json:
+        """Once the server serves the kind, which it does a moment after it was told of it."""
+
+        def established() -> Json | None:
+            item = self._api.get(path)
+            group, version = item["spec"]["group"], item["spec"]["versions"][0]["name"]
+            served = {one["name"] for one in self._api.get(f"/apis/{group}/{version}")["resources"]}
+            told = {one["type"] for one in item.get("status", {}).get("conditions") or () if one["status"] == "True"}
+            return (
+                item if item["spec"]["names"]["plural"] in served and told >= {"NamesAccepted", "Established"} else None
+            )
+
+        return eventually(established, what=f"{path} to be served")
 
     def know(self, objects: Sequence[Json]) -> list[str]:
         """Their paths; from now on they are looked at and deleted, whoever applies them."""
@@ -75,8 +91,8 @@ class Applying:
 
     def delete(self) -> None:
         """All of it. A namespace and a Job are finalized by hand: the controllers that do it may not be there."""
-        for path in reversed(self.paths):
-            self._api.delete(path)
+        for path in reversed([path for path in self.paths if "/customresourcedefinitions/" not in path]):
+            self._api.delete(path)  # kinds stay, and are the same for all stacks
             if "/jobs/" in path:  # whose pods are orphaned first, by the garbage collector
                 with suppress(ApiError):  # it is gone where there is one
                     self._api.patch(path, {"metadata": {"finalizers": None}})
