@@ -75,7 +75,8 @@ def autoscaler_flags(settings: StackSettings) -> dict[str, str]:
 
 
 def _grace(settings: StackSettings) -> int:
-    longest = max((pool.stop_time for pool in settings.workers.values()), default=timedelta())
+    stops = [pool.stop_time for pool in settings.workers.values()]
+    longest = max([*stops, *(cluster.longest_task for cluster in settings.ray.values())], default=timedelta())
     return int((max(longest, _DEFAULT_GRACE) + STOP_MARGIN).total_seconds())
 
 

@@ -38,7 +38,7 @@ from components.pods.rules import (
     tolerations,
 )
 from components.pods.secrets import NO_SECRETS, SecretsSource
-from ebbtide.labels import NodeKind
+from ebbtide.labels import SAFE_TO_EVICT, NodeKind
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.ray import (
     AUTOSCALER_CPU,
@@ -140,6 +140,8 @@ def _group_template(cluster: str, key: str, settings: RaySettings, around: Surro
         "name": "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S",
         "value": str(grace - _GIVES_UP_BEFORE_S),
     }
+    if group.spot:  # their budget is open for the drain of a spot node, and the autoscaler would take it for leave
+        group = group.model_copy(update={"annotations": {**group.annotations, SAFE_TO_EVICT: "false"}})
     return _template(group, identity, pod, [drain], around, (around.gpu_nodes or {}).get(key))
 
 

@@ -22,13 +22,14 @@ def _opened(state: StackState) -> Hits:
         closed = whole(declared) == 0 or declared in (None, _CLOSED_TEXT)
         under = [pods for pods in state.pods_under(budget) if pods.category]
         never_moved = [pods for pods in under if pods.category is not Category.FLEXIBLE and not state.saves(pods)]
-        for_drains = under and declared == OPEN_TO_ALL and all(map(state.told_together, under))
+        open_to_all = declared == OPEN_TO_ALL or whole(least) == 0
+        for_drains = under and open_to_all and all(map(state.told_together, under))
         bare = [pods for pods in under if pods.annotations.get(SAFE_TO_EVICT) != "false"]
         if for_drains and bare:
             yield budget, f"it is open for the drain of spot nodes, and the autoscaler may evict {_names(bare)} too"
         elif under and not closed and not for_drains:
             yield budget, f"maxUnavailable is declared as {declared}, so {_names(under)} may be evicted by day"
-        elif under and _has_its_minimum(state, budget) and not _closed_minimum(least):
+        elif under and _has_its_minimum(state, budget) and not _closed_minimum(least) and not for_drains:
             yield (
                 budget,
                 f"minAvailable is declared as {least}, so what of {_names(under)} is above it may be evicted by day",

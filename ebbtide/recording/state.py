@@ -13,6 +13,7 @@ from ebbtide.recording.values import mappings, selects, texts, value_at, whole, 
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import offered, smallest_node
 from ebbtide.settings.sections.node_groups import Reserved
+from ebbtide.settings.sections.ray import RayGroup, group_name, namespace_of_ray
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.vocabulary.labels import Category
 
@@ -81,11 +82,19 @@ class StackState:
 
     def most_pods(self, pods: Pods) -> int:
         """How many there may be: a pool counts with its maximum."""
-        pool = self.pool_of(pods)
-        return pods.replicas if pool is None else pool.max
+        bounded = self.pool_of(pods) or self.ray_group_of(pods)
+        return pods.replicas if bounded is None else bounded.max
 
     def pool_of(self, pods: Pods) -> WorkerSettings | None:
         return self.settings.workers.get(pods.labels.get(POOL, ""))
+
+    def ray_group_of(self, pods: Pods) -> RayGroup | None:
+        groups = {
+            (namespace_of_ray(cluster), group_name(cluster, key)): group
+            for cluster, it in self.settings.ray.items()
+            for key, group in it.groups.items()
+        }
+        return groups.get((pods.namespace, pods.name))
 
     def saves(self, pods: Pods) -> bool:
         """Whether their jobs have checkpoints, so that the controller may open their budget."""
@@ -93,9 +102,9 @@ class StackState:
         return pool is not None and pool.checkpoints is not None and not self.settings.told_together(pool)
 
     def told_together(self, pods: Pods) -> bool:
-        """Whether they are workers of spot nodes whose budget is open all the time, for the drain of their node."""
-        pool = self.pool_of(pods)
-        return pool is not None and self.settings.told_together(pool)
+        """Whether they are workers whose budget is open all the time, for the drain of a spot node."""
+        pool, group = self.pool_of(pods), self.ray_group_of(pods)
+        return (pool is not None and self.settings.told_together(pool)) or (group is not None and group.spot)
 
     @cached_property
     def budgets(self) -> tuple[Resource, ...]:

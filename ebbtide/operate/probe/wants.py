@@ -15,6 +15,7 @@ from ebbtide.settings.placement import home_kind, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.ray import group_name, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
@@ -250,6 +251,10 @@ def wants_of(settings: StackSettings) -> Wants:
         pods.setdefault(pool.node_group, []).append(_pod_want(name, pool))
     for name, job in {**settings.jobs, **settings.cron_jobs}.items():
         pods.setdefault(job.node_group, []).append(_pod_want(name, job))
+    for name, ray in settings.ray.items():
+        pods[NodeKind.FIXED.value].append(_pod_want(head_name(name), ray.head))
+        for key, group in ray.groups.items():
+            pods.setdefault(group.node_group, []).append(_pod_want(group_name(name, key), group))
     cluster = settings.cluster
     return Wants(
         customer=settings.customer,

@@ -1,0 +1,184 @@
+"""A Ray cluster as it is rendered: what it is to be, who may touch it, who must be there before it."""
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import pytest
+
+from ebbtide.policies.judging import judge
+from ebbtide.recording.pods import pods_of
+from ebbtide.recording.record import record
+from ebbtide.recording.resources import Resource
+from ebbtide.recording.values import mebibytes
+from ebbtide.settings import StackSettings
+from ebbtide.settings.sections.ray import RAY_ENV
+from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, WORKLOAD
+from ebbtide.vocabulary.workloads import SLEEP, SPEC
+from tests.builders.components import pod_of
+from tests.builders.ray import IMAGE, NAMESPACE, ray_settings, ray_stack
+from tests.builders.stack import Recorded
+
+TODAY = date(2026, 11, 23)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Recorded:
+    return ray_stack()
+
+
+def broken(settings: StackSettings, resources: Sequence[Resource]) -> set[str]:
+    return {f"{it.id} {it.resource}" for it in judge(settings, resources, TODAY) if "ray" in it.resource.lower()}
+
+
+def wanted(stack: Recorded) -> dict[str, Any]:
+    return json.loads(stack.named("ray-flow-cluster").inputs["metadata"]["annotations"][SPEC])
+
+
+def container(template: dict[str, Any]) -> dict[str, Any]:
+    return template["spec"]["containers"][0]
+
+
+def test_pulumi_writes_no_field_of_the_spec(stack: Recorded) -> None:
+    cluster = stack.named("ray-flow-cluster").inputs
+
+    assert "spec" not in cluster
+    assert json.loads(cluster["metadata"]["annotations"][SLEEP])["when"] == "never"
+
+
+def test_what_rays_autoscaler_writes_is_not_in_the_wanted_spec(stack: Recorded) -> None:
+    spec = wanted(stack)
+
+    assert "suspend" not in spec
+    assert not any({"replicas", "scaleStrategy"} & group.keys() for group in spec["workerGroupSpecs"])
+
+
+def test_groups_come_from_zero_and_go_when_idle_in_the_order_of_the_file(stack: Recorded) -> None:
+    groups = wanted(stack)["workerGroupSpecs"]
+
+    assert [(it["groupName"], it["minReplicas"], it["maxReplicas"], it["idleTimeoutSeconds"]) for it in groups] == [
+        ("cpu", 0, 20, 180),
+        ("gpu", 0, 8, 120),
+    ]
+
+
+def test_the_head_is_fixed_and_runs_no_tasks(stack: Recorded) -> None:
+    head = wanted(stack)["headGroupSpec"]
+
+    assert head["rayStartParams"]["num-cpus"] == "0"
+    assert head["template"]["metadata"]["labels"][CATEGORY] == "fixed"
+    assert head["template"]["spec"]["nodeSelector"] == {"ebbtide.dev/node-kind": "fixed"}
+    assert head["template"]["spec"]["automountServiceAccountToken"] is True
+
+
+def test_a_worker_drains_before_it_is_killed(stack: Recorded) -> None:
+    for group in wanted(stack)["workerGroupSpecs"]:
+        grace = group["template"]["spec"]["terminationGracePeriodSeconds"]
+        env = {it["name"]: it["value"] for it in container(group["template"])["env"]}
+        assert grace == (30 + 2) * 60
+        assert int(env["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"]) == grace - 60
+
+
+def test_only_the_group_with_gpus_asks_for_them(stack: Recorded) -> None:
+    cpu, gpu = wanted(stack)["workerGroupSpecs"]
+
+    assert "nvidia.com/gpu" not in container(cpu["template"])["resources"]["limits"]
+    assert container(gpu["template"])["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert [it["key"] for it in gpu["template"]["spec"]["tolerations"]] == ["nvidia.com/gpu"]
+
+
+def test_what_ray_writes_on_the_node_keeps_no_autoscaler_from_taking_it(stack: Recorded) -> None:
+    for group in wanted(stack)["workerGroupSpecs"]:
+        template = group["template"]
+        on_disk = {it["name"] for it in template["spec"]["volumes"] if "medium" not in it["emptyDir"]}
+        annotation = template["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"]
+        assert on_disk == set(annotation.split(","))
+        shared = next(it for it in template["spec"]["volumes"] if it["emptyDir"].get("medium") == "Memory")
+        held = int(group["rayStartParams"]["object-store-memory"])
+        assert held == mebibytes(shared["emptyDir"]["sizeLimit"]) * 1024 * 1024
+
+
+def test_budgets_over_its_pods_are_closed_by_a_whole_number(stack: Recorded) -> None:
+    budgets = [it.inputs for it in stack.all if it.name.endswith(".ray-budget")]
+
+    assert {it["metadata"]["name"]: it["spec"]["minAvailable"] for it in budgets} == dict.fromkeys(
+        ("flow-head", "flow-cpu", "flow-gpu"), CLOSED_MINIMUM
+    )
+    assert all("maxUnavailable" not in it["spec"] for it in budgets)
+    assert {it["spec"]["selector"]["matchLabels"][WORKLOAD] for it in budgets} == {"flow-head", "flow-cpu", "flow-gpu"}
+
+
+def test_every_policy_holds(stack: Recorded) -> None:
+    assert broken(ray_settings(), stack.all) == set()
+
+
+def test_a_group_whose_tasks_may_run_again_is_open_for_the_drain_of_its_node_alone() -> None:
+    groups = {"cpu": {"max": 4, "cpu": 1, "memory": "2Gi", "spot": True}}
+    settings = ray_settings(cluster={"groups": groups, "longestTask": "90s"})
+    resources = record(settings)
+    budget = next(it for it in resources if it.name == "flow-cpu.ray-budget")
+
+    assert budget.inputs["spec"]["minAvailable"] == 0
+    (group,) = wanted(Recorded(resources))["workerGroupSpecs"]
+    annotations = group["template"]["metadata"]["annotations"]
+    assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+    assert broken(settings, resources) == set()
+
+
+def test_the_operator_has_rights_in_the_namespaces_of_ray_and_nowhere_else(stack: Recorded) -> None:
+    bound = [
+        it.inputs["metadata"]["namespace"]
+        for it in stack.all
+        if it.type.endswith(":RoleBinding") and it.inputs["subjects"][0]["name"] == "kuberay-operator"
+    ]
+    granted = next(it for it in stack.all if it.name == "ray-operator-flow-role").inputs["rules"]
+
+    assert bound == [NAMESPACE]
+    assert not any(it.type.endswith(":ClusterRoleBinding") and "kuberay" in str(it.inputs) for it in stack.all)
+    writes = {resource for it in granted if "create" in it["verbs"] for resource in it["resources"]}
+    assert writes == {"pods", "services", "events"}
+
+
+def test_the_token_is_one_secret_in_three_namespaces(stack: Recorded) -> None:
+    places = {
+        it.inputs["metadata"]["namespace"]
+        for it in stack.all
+        if it.type.endswith(":Secret") and it.inputs["metadata"]["name"] == "flow-ray-token"
+    }
+    assert places == {NAMESPACE, "ebbtide-workers", "ebbtide"}
+    assert wanted(stack)["authOptions"] == {"mode": "token", "secretName": "flow-ray-token"}
+
+
+def test_a_destroy_takes_the_cluster_before_the_operator_and_its_kinds(stack: Recorded) -> None:
+    after = stack.before(stack.named("ray-flow-cluster"))
+
+    assert {"ray-operator-deployment", "ray-operator-rayclusters.ray.io"} <= after
+
+
+def test_workers_of_the_pool_are_told_the_cluster_and_given_its_token(stack: Recorded) -> None:
+    pod = pod_of(stack.named("drive-deployment"))
+    env = {it["name"]: it.get("value") for it in pod["containers"][0]["env"]}
+
+    assert json.loads(env[RAY_ENV]) == {
+        "cluster": "flow",
+        "address": f"flow-head-svc.{NAMESPACE}.svc:6379",
+        "version": "2.60.0",
+        "image": IMAGE,
+    }
+    path = env["RAY_AUTH_TOKEN_PATH"]
+    mounts = {it["mountPath"]: it["name"] for it in pod["containers"][0]["volumeMounts"]}
+    assert path is not None
+    volume = mounts[path.rpartition("/")[0]]
+    assert {"name": volume, "secret": {"secretName": "flow-ray-token"}} in pod["volumes"]
+    assert RAY_ENV not in str(pod_of(stack.named("train-deployment")))
+
+
+def test_its_pods_are_seen_as_pods_of_the_stack(stack: Recorded) -> None:
+    found = list(pods_of(stack.named("ray-flow-cluster")))
+
+    assert [(it.name, it.namespace, it.size.cpu, it.counted) for it in found] == [
+        ("flow-head", NAMESPACE, 2000, False),
+        ("flow-cpu", NAMESPACE, 15000, False),
+        ("flow-gpu", NAMESPACE, 7000, False),
+    ]
