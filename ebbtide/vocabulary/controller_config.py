@@ -134,7 +134,7 @@ def load(text: str) -> ControllerConfig:
     if schema not in (SCHEMA, SCHEMA - 1):
         raise UnreadableConfig(f"schema {schema!r}: this controller reads {SCHEMA - 1} and {SCHEMA}")
     try:
-        return _record(ControllerConfig, document)
+        return record(ControllerConfig, document)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UnreadableConfig(f"schema {schema} document is incomplete or malformed: {error!r}") from error
 
@@ -153,7 +153,7 @@ def encoded(value: Any) -> Any:
     return value
 
 
-def _record(kind: type[_T], document: Mapping[str, Any]) -> _T:
+def record(kind: type[_T], document: Mapping[str, Any]) -> _T:
     given: dict[str, Any] = {}
     for name, key, hint, needed in _shape(kind):
         found = key if key in document else _camel_case(name)
@@ -169,7 +169,7 @@ def _decoded(hint: Any, value: Any) -> Any:
     if get_origin(hint) in (tuple, frozenset):
         return get_origin(hint)(_decoded(arguments[0], entry) for entry in value)
     if is_dataclass(hint):
-        return _record(cast("type[Any]", hint), value)
+        return record(cast("type[Any]", hint), value)
     if hint is timedelta:
         return timedelta(seconds=value)
     if hint is date:

@@ -1,0 +1,123 @@
+"""What the provisioning side says to the workload controller: its config document, and annotations on objects.
+
+The document is one JSON object, keys in camelCase, `hours` as in the scaler's. It says which objects there are; what an
+object should be is said on the object itself, so that both arrive and go together.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, cast
+
+from ebbtide.vocabulary.controller_config import UnreadableConfig, encoded, record
+from ebbtide.vocabulary.labels import PREFIX
+from ebbtide.vocabulary.windows import BusinessHours
+
+WORKLOADS = "ebbtide-workloads"
+"""Name of the workload controller's Deployment, account and Lease, and its field manager."""
+
+SPEC = PREFIX + "spec"
+"""Annotation on a RayCluster: the spec that is wanted, as JSON. The controller decides when which part is written."""
+
+SLEEP = PREFIX + "sleep"
+"""Annotation on a workload that may sleep: when, and what wakes it, as JSON (`Sleep`)."""
+
+WAKE_UNTIL = PREFIX + "wake-until"
+"""Annotation on the same objects: an instant (RFC 3339) until which it is kept awake, if its `wake` says `manual`."""
+
+APPLY_UNTIL = PREFIX + "apply-until"
+"""Annotation on a RayCluster: an instant (RFC 3339) until which a pending spec may interrupt what runs."""
+
+ASLEEP_FOR = PREFIX + "asleep-for"
+"""Annotation that the workload controller writes with `spec.suspend`: `Purpose`, what it sleeps for."""
+
+
+class When(StrEnum):
+    NEVER = "never"
+    IDLE = "idle"
+    OUTSIDE_BUSINESS_HOURS = "outsideBusinessHours"
+
+
+class Wake(StrEnum):
+    BUSINESS_HOURS = "businessHours"
+    QUEUE = "queue"  # a pool of drivers asks for workers
+    MANUAL = "manual"
+
+
+class Purpose(StrEnum):
+    REST = "rest"
+    SPEC = "spec"  # so that a spec can be written that would interrupt it otherwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sleep:
+    """It may sleep after being idle for `after`; while one of `wake` holds it is awake."""
+
+    when: When = When.NEVER
+    after: timedelta = timedelta(hours=2)
+    wake: frozenset[Wake] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayPolicy:
+    """One Ray cluster. `head` is the URL of its dashboard; `pools` are Deployments of workers that drive it."""
+
+    name: str
+    namespace: str
+    head: str
+    token_file: str | None = None
+    pools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadsConfig:
+    namespace: str  # of the process and its Lease
+    lease: str = WORKLOADS
+    hours: BusinessHours
+    ray: tuple[RayPolicy, ...] = ()
+    pool_namespace: str = "ebbtide-workers"  # of the Deployments in `RayPolicy.pools`
+
+
+def dump(config: WorkloadsConfig) -> str:
+    """Equal configs give equal text."""
+    return json.dumps(encoded(config), indent=2, sort_keys=True) + "\n"
+
+
+def load(text: str) -> WorkloadsConfig:
+    """Raises `UnreadableConfig`."""
+    try:
+        config = record(WorkloadsConfig, cast("dict[str, Any]", json.loads(text)))
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise UnreadableConfig(f"the document is incomplete or malformed: {error!r}") from error
+    names = [(policy.namespace, policy.name) for policy in config.ray]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UnreadableConfig(f"ray: named twice: {twice}")
+    return config
+
+
+def dump_sleep(sleep: Sleep) -> str:
+    """The annotation's value."""
+    wake = sorted(sleep.wake)
+    return json.dumps({"when": sleep.when, "afterSeconds": int(sleep.after.total_seconds()), "wake": wake})
+
+
+def sleep_of(annotations: Mapping[str, str]) -> Sleep:
+    """Without the annotation it never sleeps. Raises ValueError, whose text says what was found and wanted."""
+    if SLEEP not in annotations:
+        return Sleep()
+    text = annotations[SLEEP]
+    try:
+        found = cast("dict[str, Any]", json.loads(text))
+        after, wake = found.get("afterSeconds", 7200), found.get("wake", [])
+        if (
+            isinstance(after, bool)
+            or not isinstance(after, int | float)
+            or not 0 <= after < timedelta.max.total_seconds()
+        ):
+            raise TypeError(f"afterSeconds {after!r}")
+        return Sleep(when=When(found["when"]), after=timedelta(seconds=after), wake=frozenset(map(Wake, wake)))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        wanted = '{"when": "idle", "afterSeconds": 7200, "wake": ["queue"]}'
+        raise ValueError(f"{SLEEP} is {text[:200]!r} ({error}): wanted for example {wanted}") from None
