@@ -1,4 +1,4 @@
-"""The workload controller as a process, with a RayCluster, an account of its own, and a head that answers as recorded."""
+"""The workload controller as a process, a RayCluster, an account of its own, and a head that answers as recorded."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process
 from tests.builders.ray import ANSWERS
 
-TOKEN = "a-token"  # noqa: S105 - of nothing
+TOKEN = "a-token"
 _PATHS = {"/api/component_activities": "activities", "/api/jobs/": "jobs", "/api/v0/actors": "actors"}
 
 
