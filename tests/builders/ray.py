@@ -12,6 +12,7 @@ from tests.paths import DATA
 IDLE = Sleep(when=When.IDLE, after=timedelta(hours=2), wake=frozenset({Wake.QUEUE, Wake.MANUAL}))
 ANSWERS: Mapping[str, Mapping[str, Any]] = json.loads((DATA / "ray-head" / "2.60.0.json").read_text())["answers"]
 """By what was so: the head's three answers, or its refusals as [status, text]."""
+REFUSED = ("no token", "another token")
 
 
 def pod(image: str = "ray:1", cpu: str = "1") -> dict[str, Any]:
@@ -33,4 +34,5 @@ def spec(*groups: dict[str, Any], image: str = "ray:1", **more: Any) -> dict[str
 
 def seen(**changes: Any) -> Seen:
     """Awake, known to be idle for a day, and nothing speaks against sleep."""
-    return Seen(**{"suspended": False, "idle_for": timedelta(days=1), **changes})
+    values: dict[str, Any] = {"suspended": False, "idle_for": timedelta(days=1), **changes}
+    return Seen(**values)

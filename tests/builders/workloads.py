@@ -17,7 +17,7 @@ from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SPEC, WORKLOADS, RayPolicy, WorkloadsConfig, dump
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process
-from tests.builders.ray import ANSWERS
+from tests.builders.ray import ANSWERS, REFUSED
 
 TOKEN = "a-token"
 _PATHS = {"/api/component_activities": "activities", "/api/jobs/": "jobs", "/api/v0/actors": "actors"}
@@ -43,10 +43,11 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(head, RecordedHead)
         head.asked += 1
         known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-        answer: Any = ANSWERS[head.state if known else "another token"][_PATHS[self.path.partition("?")[0]]]
-        refused = isinstance(answer, list) and bool(answer) and isinstance(answer[0], int)
-        body = answer[1].encode() if refused else json.dumps(answer).encode()
-        self.send_response(answer[0] if refused else 200)
+        state = head.state if known else "another token"
+        answer: Any = ANSWERS[state][_PATHS[self.path.partition("?")[0]]]
+        status, text = answer if state in REFUSED else (200, json.dumps(answer))
+        body = text.encode()
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -58,7 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
 class RayProcess(Process):
     def workload(self) -> dict[str, Any]:
         """What `/status` says of the one cluster; empty while it says nothing."""
-        return next(iter(self.status().get("workloads", [])), {})
+        found: list[dict[str, Any]] = self.status().get("workloads", [])
+        return found[0] if found else {}
 
 
 @dataclass(frozen=True, kw_only=True)

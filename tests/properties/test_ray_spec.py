@@ -1,6 +1,6 @@
 """Laws of what is written of an awake Ray cluster's spec: nothing that runs is interrupted, whatever is wanted."""
 
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,8 +76,8 @@ def merged(before: Any, patch: Any) -> Any:
     """RFC 7386, section 2."""
     if not isinstance(patch, dict):
         return patch
-    after = dict(before) if isinstance(before, dict) else {}
-    for key, value in patch.items():
+    after = {**cast("dict[str, Any]", before)} if isinstance(before, dict) else dict[str, Any]()
+    for key, value in cast("dict[str, Any]", patch).items():
         if value is None:
             after.pop(key, None)
         else:

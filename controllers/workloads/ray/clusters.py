@@ -117,7 +117,7 @@ class RayClusters:
 
 
 class RayCluster:
-    """A `Workload`. It remembers since when it is idle, its last write, what the API made of a spec: all may be lost."""
+    """A `Workload`. It remembers since when it is idle, its last write and what the API made of a spec; all may go."""
 
     def __init__(
         self,

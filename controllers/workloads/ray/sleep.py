@@ -21,7 +21,6 @@ class Seen:
     purpose: Purpose | None = None  # what it was suspended for; None: by somebody else, or it is awake
     hours_open: bool = False
     idle_for: timedelta | None = None  # None: not known to be idle
-    busy_because: str = ""  # why it is not
     drivers: bool | None = False  # a pool of drivers asks for workers; None: unknown
     wake_asked: bool = False
     pending: bool = False  # a wanted spec that only a sleeping cluster can take over

@@ -95,9 +95,11 @@ def test_a_group_of_another_ray_than_the_heads_waits(after: dict[str, Any], pend
 
 
 def test_a_removed_group_gets_no_more_workers_and_keeps_its_place() -> None:
-    decision = awake(live(group("gone", replicas=3), group("b", replicas=1)), wanted(group("b")))
+    decision = awake(live(group("gone", least=2, replicas=3), group("b", replicas=1)), wanted(group("b")))
 
     assert groups(decision) == [("gone", 3, 3), ("b", 1, 5)]
+    assert decision.spec is not None
+    assert decision.spec["workerGroupSpecs"][0]["minReplicas"] == 0
     assert (decision.pending, decision.later) == ((), ("group gone goes when the cluster sleeps",))
 
 
