@@ -38,7 +38,7 @@ from ebbtide.vocabulary.workloads import (
 POLL = timedelta(seconds=10)  # between two looks at a cluster of which no news come
 _LOOK = timedelta(seconds=5)  # how long what a head said is taken for what it says, unless it is to be suspended
 _RETRY = timedelta(seconds=1)
-_UNSEEN = "write-not-seen-yet"
+_UNSEEN, _REFUSED, _SUSPEND = "write-not-seen-yet", "the wanted spec was refused", "spec.suspend"
 _LAG = timedelta(seconds=30)  # a write that no watch shows by then was overwritten by somebody else
 
 
@@ -96,8 +96,8 @@ class RayClusters:
 
     def __init__(self, api: KubeApi, config: WorkloadsConfig, notify: Notify) -> None:
         spaces = {policy.namespace for policy in config.ray}
-        clusters = {it: KubeCache(api, f"{_path(it)}", observed, notify) for it in spaces}
-        pools = KubeCache(api, f"/apis/apps/v1/namespaces/{config.pool_namespace}/deployments", _replicas, notify)
+        clusters = {it: KubeCache(api, _path(it), observed, notify) for it in spaces}
+        pools = KubeCache(api, _pools_path(config), _replicas, notify)
         self._caches: list[KubeCache[Any]] = [*clusters.values()]
         self._caches += [pools] if any(policy.pools for policy in config.ray) else []
         self.workloads: Sequence[RayCluster] = [
@@ -130,7 +130,7 @@ class RayCluster:
         self.subject = f"raycluster {policy.namespace}/{policy.name}"
         self.about: Object = ("ray.io/v1", "RayCluster", policy.namespace, policy.name)
         self._api, self._hours, self._policy, self._cache, self._pools = api, config.hours, policy, cache, pools
-        self._path = f"{_path(policy.namespace)}/{policy.name}"
+        self._path, self._pool_path = f"{_path(policy.namespace)}/{policy.name}", _pools_path(config)
         self._head, self._idle = Head(policy.head, policy.token_file), IdleTime()
         self._looked: datetime | None = None
         self._idle_for: timedelta | None = None
@@ -173,12 +173,8 @@ class RayCluster:
             self._expected = (write.version, self._now)
         elif outcome is Outcome.STALE:
             self._cache.reconnect()
-        elif outcome is Outcome.REFUSED and write.reason.startswith("spec-"):
-            self._stored = (
-                self._stored[0],
-                None,
-                f"the wanted spec was refused: {error}",
-            )  # else it would starve sleep
+        elif outcome is Outcome.REFUSED and not write.change.startswith(_SUSPEND):
+            self._stored = (self._stored[0], None, f"{_REFUSED}: {error}")  # trying on would keep it from waking
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
@@ -209,7 +205,7 @@ class RayCluster:
         except ValueError as error:
             self._stored = (text, None, f"{SPEC}: {error}")
         except ApiError as error:
-            why = f"the wanted spec was refused: {error}"
+            why = f"{_REFUSED}: {error}"
             if outcome_of(error) is not Outcome.REFUSED:
                 return None, why
             self._stored = (text, None, why)
@@ -237,12 +233,20 @@ class RayCluster:
         """Whether a pool of drivers asks for workers."""
         if not self._policy.pools:
             return False
+        if why := self._pools.trouble():
+            notes.append(f"its drivers are not seen: {why}")
+            return None
         asked = self._pools.snapshot()
         if missing := [pool for pool in self._policy.pools if pool not in asked]:
             notes.append(f"no such Deployment: {', '.join(missing)}")
-        if any(asked.get(pool) for pool in self._policy.pools):
-            return True
-        return None if missing or self._pools.trouble() else False
+        return True if any(asked.get(pool) for pool in self._policy.pools) else None if missing else False
+
+    def _drivers_now(self) -> bool | None:
+        """The same without the cache: a watch may be connected and silent."""
+        try:
+            return any(_replicas(self._api.get(f"{self._pool_path}/{pool}")) for pool in self._policy.pools)
+        except ApiError:
+            return None
 
     def _decide_sleep(self, known: Seen, sleep: Sleep) -> SleepDecision:
         if not reads_head(known, sleep):
@@ -253,6 +257,8 @@ class RayCluster:
         decision = decide_sleep(replace(known, idle_for=self._idle_for), sleep)
         if decision.suspend and self._looked != self._now:  # on the head's word of this very moment
             self._look()
+        if decision.suspend:
+            known = replace(known, drivers=self._drivers_now())
             decision = decide_sleep(replace(known, idle_for=self._idle_for), sleep)
         return decision
 
@@ -281,7 +287,7 @@ class RayCluster:
     def _sleep_write(self, seen: Observed, slept: SleepDecision) -> Write:
         annotations = {ASLEEP_FOR: slept.purpose}  # null when it wakes
         metadata = {"resourceVersion": seen.version, "annotations": annotations}
-        change = f"spec.suspend {'true' if slept.suspend else 'false'}"
+        change = f"{_SUSPEND} {'true' if slept.suspend else 'false'}"
         body = {"metadata": metadata, "spec": {"suspend": slept.suspend}}
         return Write(path=self._path, body=body, change=change, reason=slept.reason)
 
@@ -302,3 +308,7 @@ def _sleep(seen: Observed, notes: list[str]) -> Sleep:
 
 def _path(namespace: str) -> str:
     return f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters"
+
+
+def _pools_path(config: WorkloadsConfig) -> str:
+    return f"/apis/apps/v1/namespaces/{config.pool_namespace}/deployments"

@@ -42,7 +42,7 @@ class Head:
         try:
             headers = {"Accept": "application/json"}
             if self._token_file is not None:
-                headers["Authorization"] = f"Bearer {Path(self._token_file).read_text(encoding='ascii').strip()}"
+                headers["Authorization"] = f"Bearer {_token(Path(self._token_file))}"
             return self._read(headers)
         except (Surprise, OSError, HTTPError, ValueError) as error:
             return Unreadable(f"{self._url}: {' '.join(str(error).split())[:300]}")
@@ -71,6 +71,14 @@ class Head:
             return json.loads(body)
         except RecursionError:
             raise Surprise(f"JSON that is too deep for {what}") from None
+
+
+def _token(file: Path) -> str:
+    """What is none would be quoted by the error that it causes."""
+    token = file.read_bytes().strip()
+    if not token or not token.isascii() or any(byte <= 32 or byte == 127 for byte in token):
+        raise Surprise(f"{file} holds no token")
+    return token.decode()
 
 
 def drivers(answer: object) -> Activity:

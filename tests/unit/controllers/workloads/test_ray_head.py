@@ -74,6 +74,14 @@ def test_a_refusal_a_missing_token_and_silence_are_unreadable(head: RecordedHead
         assert TOKEN not in activity.why
 
 
+@pytest.mark.parametrize("text", ["", " \n", "to ken", "to\nken", "tök"])
+def test_a_file_that_holds_no_token_is_unreadable_and_not_quoted(head: RecordedHead, token: Path, text: str) -> None:
+    token.write_text(text, encoding="utf-8")
+
+    assert Head(head.url, str(token)).look() == Unreadable(f"{head.url}: {token} holds no token")
+    assert head.asked == 0
+
+
 def changed(state: str, part: str, *path: Any, to: Any) -> Any:
     answer = inner = copy.deepcopy(ANSWERS[state][part])
     for key in path[:-1]:
