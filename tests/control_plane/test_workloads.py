@@ -19,8 +19,8 @@ from control_plane.plane.driver import ControlPlane
 from ebbtide.vocabulary.labels import PAUSED
 from ebbtide.vocabulary.workloads import APPLY_UNTIL, ASLEEP_FOR, SLEEP, WORKLOADS, Sleep, Wake, When, dump_sleep
 from tests.builders.control_plane import Fresh, eventually
-from tests.builders.ray import group, spec
-from tests.builders.workloads import RayScene, make_ray_scene
+from tests.builders.workloads.process import RayScene, make_ray_scene
+from tests.builders.workloads.specs import group, spec
 
 pytestmark = pytest.mark.control_plane
 

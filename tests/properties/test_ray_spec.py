@@ -9,7 +9,7 @@ from controllers.workloads.ray.documents import groups_of, merge_patch, without_
 from controllers.workloads.ray.sleep import Seen, decide_sleep
 from controllers.workloads.ray.spec import Phase, decide_spec
 from ebbtide.vocabulary.workloads import Sleep, Wake, When
-from tests.builders.ray import group, spec
+from tests.builders.workloads.specs import group, spec
 
 NAMES = ("a", "b", "c", "d")
 IMAGES = st.sampled_from(["ray:1", "ray:2"])

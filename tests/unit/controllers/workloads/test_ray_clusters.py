@@ -29,8 +29,8 @@ from ebbtide.vocabulary.workloads import (
     dump_sleep,
 )
 from tests.builders.operation import ALWAYS_NIGHT
-from tests.builders.ray import group, spec
-from tests.builders.workloads import TOKEN, RecordedHead
+from tests.builders.workloads.process import TOKEN, RecordedHead
+from tests.builders.workloads.specs import group, spec
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 SOON = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE, Wake.MANUAL})))

@@ -10,8 +10,8 @@ import pytest
 
 from controllers.workloads.ray.head import Head, Surprise, actors, drivers, jobs
 from controllers.workloads.ray.idle import LONGEST_GAP, Busy, Idle, IdleTime, Unreadable
-from tests.builders.ray import ANSWERS
-from tests.builders.workloads import TOKEN, RecordedHead
+from tests.builders.workloads.process import TOKEN, RecordedHead
+from tests.builders.workloads.specs import ANSWERS
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -7,7 +7,7 @@ import pytest
 
 from controllers.workloads.ray.sleep import SPEC_AFTER, SleepDecision, decide_sleep, reads_head
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
-from tests.builders.ray import IDLE, seen
+from tests.builders.workloads.specs import IDLE, seen
 
 NEVER = Sleep()
 AT_NIGHT = Sleep(when=When.OUTSIDE_BUSINESS_HOURS, after=timedelta(minutes=30), wake=frozenset({Wake.QUEUE}))

@@ -7,7 +7,7 @@ import pytest
 
 from controllers.workloads.ray.documents import differences, merge_patch, wanted_of
 from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
-from tests.builders.ray import group, pod, spec
+from tests.builders.workloads.specs import group, pod, spec
 
 
 def wanted(*groups: dict[str, Any], **more: Any) -> dict[str, Any]:

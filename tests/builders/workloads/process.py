@@ -17,7 +17,7 @@ from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SPEC, WORKLOADS, RayPolicy, WorkloadsConfig, dump
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process
-from tests.builders.ray import ANSWERS, REFUSED
+from tests.builders.workloads.specs import ANSWERS, REFUSED
 
 TOKEN = "a-token"
 _PATHS = {"/api/component_activities": "activities", "/api/jobs/": "jobs", "/api/v0/actors": "actors"}
