@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
     from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
     from components.controller.controller import Controller, ControllerArgs
+    from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
     from components.ownership import OwnershipTable
     from components.pods.egress import Egress, egress_of
@@ -31,6 +32,8 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.pods.secrets import Secrets, SecretsArgs
     from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
     from components.pods.workload import Workload, WorkloadArgs
+    from components.ray.cluster import RayCluster, RayClusterArgs
+    from components.ray.operator import OperatorArgs, RayOperator
     from components.redis.queues import Redis, RedisArgs
 
 _MODULES = {
@@ -46,6 +49,7 @@ _MODULES = {
     "cluster.network_policies": ("NetworkPolicies", "NetworkPoliciesArgs"),
     "cluster.own_namespace": ("OwnNamespace", "OwnNamespaceArgs"),
     "controller.controller": ("Controller", "ControllerArgs"),
+    "controller.workloads": ("WorkloadController", "WorkloadControllerArgs"),
     "images": ("ImageSource", "image_source"),
     "ownership": ("OwnershipTable",),
     "pods.egress": ("Egress", "egress_of"),
@@ -54,6 +58,8 @@ _MODULES = {
     "pods.job": ("CronJob", "Job", "JobArgs"),
     "pods.worker_pool": ("WorkerPool", "WorkerPoolArgs"),
     "pods.workload": ("Workload", "WorkloadArgs"),
+    "ray.cluster": ("RayCluster", "RayClusterArgs"),
+    "ray.operator": ("OperatorArgs", "RayOperator"),
     "redis.queues": ("Redis", "RedisArgs"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

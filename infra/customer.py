@@ -24,10 +24,14 @@ from components import (
     NamespacesArgs,
     NetworkPolicies,
     NetworkPoliciesArgs,
+    OperatorArgs,
     OwnershipTable,
     OwnNamespace,
     OwnNamespaceArgs,
     Priorities,
+    RayCluster,
+    RayClusterArgs,
+    RayOperator,
     Redis,
     RedisArgs,
     Secrets,
@@ -36,15 +40,21 @@ from components import (
     WorkerPoolArgs,
     Workload,
     WorkloadArgs,
+    WorkloadController,
+    WorkloadControllerArgs,
     egress_of,
     image_source,
 )
 from components.aws.savings import cost_tags
+from components.controller.workloads import token_file
 from components.pods.claims import own_disks
 from components.pods.entrance import Balancing
 from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
+from components.pods.ray_driver import DrivenCluster
 from components.pods.rules import nodes_of_kind
 from components.pods.secrets import SecretsSource, StackSecrets
+from components.ray.operator import IMAGE as RAY_OPERATOR_IMAGE
+from components.ray.spec import Surroundings
 from components.redis.queues import IMAGE as REDIS_IMAGE
 from ebbtide.labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.settings.controller_document import controller_config
@@ -54,9 +64,11 @@ from ebbtide.settings.placement import home_kind, pod_size, takes
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import RedisKind
-from ebbtide.settings.sections.workers import grace_seconds
+from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.workloads_document import workloads_config
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
 
@@ -123,7 +135,8 @@ class _Half:
             ),
             self._after(spaces, *held),
         )
-        policies = self._policies(spaces, starters, redis.endpoint.port)
+        operator = self._ray_operator(system, self._after(spaces))
+        policies = self._policies(spaces, starters, operator, redis.endpoint.port)
         graces = {name: grace_seconds(pool) for name, pool in settings.workers.items()}
         evictions = Evictions("evictions", EvictionsArgs(namespace=workers, graces=graces), self._after(spaces))
         priorities = self._priorities()
@@ -133,6 +146,7 @@ class _Half:
             ),
             *self._pools(workers, redis, self._after(spaces, *held, redis, policies, evictions, *priorities)),
         ]
+        self._ray(operator, spaces, self._after(spaces, *held, policies))
         self._snapshots()
         self._jobs(workers, self._after(spaces, *held, redis, policies, *priorities))
         return Controller(
@@ -213,7 +227,13 @@ class _Half:
         )
         return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role]))
 
-    def _policies(self, spaces: Namespaces, starters: Mapping[str, OwnNamespace], redis_port: int) -> NetworkPolicies:
+    def _policies(
+        self,
+        spaces: Namespaces,
+        starters: Mapping[str, OwnNamespace],
+        operator: RayOperator | None,
+        redis_port: int,
+    ) -> NetworkPolicies:
         settings, way_out = self.settings, self._egress
         args = NetworkPoliciesArgs(
             namespace=spaces.system.metadata.name,
@@ -223,8 +243,69 @@ class _Half:
             allow=settings.egress.allow,
             proxies=[address for address in (way_out.http_proxy, way_out.https_proxy) if address is not None],
             starters={name: own.namespace.metadata.name for name, own in starters.items()},
+            ray={} if operator is None else operator.namespaces,
+            drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
         )
-        return NetworkPolicies("network-policies", args, self._after(spaces, *starters.values()))
+        after = [spaces, *starters.values(), *([] if operator is None else [operator])]
+        return NetworkPolicies("network-policies", args, self._after(*after))
+
+    def _ray_operator(self, system: pulumi.Input[str], options: pulumi.ResourceOptions) -> RayOperator | None:
+        if not self.settings.ray:
+            return None
+        args = OperatorArgs(
+            namespace=system,
+            clusters=list(self.settings.ray),
+            customer=self.settings.customer,
+            image=self._images.chosen(self.settings.images.ray_operator, RAY_OPERATOR_IMAGE),
+            images=self._images,
+            egress=self._egress,
+        )
+        return RayOperator("ray-operator", args, options)
+
+    def _ray(self, operator: RayOperator | None, spaces: Namespaces, options: pulumi.ResourceOptions) -> None:
+        """After the operator and its kinds, so that a destroy takes each cluster first."""
+        if operator is None:
+            return
+        settings = self.settings
+        readers = {"workers": spaces.workers.metadata.name, "system": spaces.system.metadata.name}
+        after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
+        made: list[pulumi.Resource] = []
+        for name, cluster in settings.ray.items():
+            around = Surroundings(
+                customer=settings.customer,
+                images=self._images,
+                egress=self._egress,
+                secrets=self._source,
+                node_sets=None if self.on.aws is not None else settings.cluster.node_selectors,
+                gpu_nodes={key: it for key, group in cluster.groups.items() if (it := self._nodes_of(group))},
+            )
+            own = after
+            for pods, pod in cluster.pods(name).items():
+                own = self._with_role("ray", pods, pod, namespace_of_ray(name), own)
+            args = RayClusterArgs(
+                name=name, namespace=operator.namespaces[name], settings=cluster, around=around, readers=readers
+            )
+            grace = int(cluster.grace.total_seconds())
+            graces = {group_name(name, key): grace for key in cluster.groups}
+            Evictions(
+                f"evictions-of-ray-{name}",
+                EvictionsArgs(namespace=operator.namespaces[name], graces=graces, ray=name),
+                after,
+            )
+            made.append(RayCluster(f"ray-{name}", args, own))
+        controller = WorkloadControllerArgs(
+            config=workloads_config(settings, lambda name: token_file(name, TOKEN_KEY)),
+            customer=settings.customer,
+            image=self._controller_image(),
+            namespace=spaces.system.metadata.name,
+            worker_namespace=spaces.workers.metadata.name,
+            ray_namespaces=operator.namespaces,
+            tokens={name: token_secret(name) for name in settings.ray},
+            images=self._images,
+        )
+        # It goes first at a destroy: it would write a spec anew that somebody takes away.
+        last = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=made))
+        WorkloadController("workload-controller", controller, last)
 
     def _priorities(self) -> list[pulumi.Resource]:
         values = [pod.priority for _, _, pod in every_pod(self.settings) if pod.priority is not None]
@@ -294,6 +375,7 @@ class _Half:
                     images=self._images,
                     egress=self._egress,
                     secrets=self._source,
+                    drives=self._driven(pool),
                     told_together=self.settings.told_together(pool),
                     nodes=self._nodes_of(pool),
                 ),
@@ -301,6 +383,9 @@ class _Half:
             )
             for name, pool in self.settings.workers.items()
         ]
+
+    def _driven(self, pool: WorkerSettings) -> DrivenCluster | None:
+        return None if pool.ray is None else DrivenCluster(name=pool.ray, settings=self.settings.ray[pool.ray])
 
     def _jobs(self, namespace: pulumi.Input[str], options: pulumi.ResourceOptions) -> None:
         """They are not the controller's, which therefore waits for none of them."""

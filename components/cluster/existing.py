@@ -92,7 +92,7 @@ def placement(selectors: NodeSelectors) -> pulumi.ResourceTransformation:
     def placed(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith("kubernetes:"):
             return None
-        props = {key: _translated(value, selectors) for key, value in args.props.items()}
+        props = {key: translated(value, selectors) for key, value in args.props.items()}
         return pulumi.ResourceTransformationResult(props=props, opts=args.opts)
 
     return placed
@@ -105,16 +105,16 @@ def owners_labels(selector: Mapping[str, str], selectors: NodeSelectors) -> dict
     return {**kept, **{key: value for name in ours for key, value in selectors.get(name, {}).items()}}
 
 
-def _translated(value: object, selectors: NodeSelectors) -> object:
+def translated(value: object, selectors: NodeSelectors) -> object:
     """A copy with every node selector translated, however deep; a selector that is left empty is left out."""
     if isinstance(value, list):
-        return [_translated(item, selectors) for item in cast("list[object]", value)]
+        return [translated(item, selectors) for item in cast("list[object]", value)]
     if not isinstance(value, dict):
         return value
     copy: dict[str, object] = {}
     for key, inner in cast("dict[str, object]", value).items():
         if key != _SELECTOR:
-            copy[key] = _translated(inner, selectors)
+            copy[key] = translated(inner, selectors)
         elif labels := owners_labels(cast("Mapping[str, str]", inner), selectors):
             copy[key] = labels
     return copy

@@ -10,6 +10,10 @@ nothing on a cluster whose network plugin does not enforce them; on EKS ours doe
 | what starts pods itself | as workloads | as workloads, and the API server |
 | what it started | as workloads | as workloads |
 | controller | every pod, on its port for metrics | DNS, Redis, the API server |
+| Ray clusters | their own pods and the workers that drive them; the controller, on the dashboard's port | the same |
+| workers that drive Ray | as workers, and Ray's pods | the same |
+| Ray's heads | as above | as workloads, and the API server |
+| Ray's operator | nobody | DNS, the API server |
 | closer | nobody | DNS, the API server |
 | Redis | see `components.redis.server` | nobody |
 
@@ -33,9 +37,11 @@ import pulumi
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from ebbtide.settings.sections.egress import METADATA
+from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
+from ebbtide.vocabulary.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict
@@ -51,6 +57,12 @@ CONTROLLER_PORT = 8080
 _DNS_PORT, _IDENTITY_PORT = 53, 80
 _API_PORTS = (443, 6443)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+
+DASHBOARD_PORT = 8265
+"""Of a head of Ray: its API of jobs."""
+RAY_METRICS_PORT = 8080
+
+SERVICES = "ebbtide-workloads"
 
 _ANYWHERE = ("0.0.0.0/0", "::/0")
 _PRIVATE = (*PRIVATE, SHARED, UNIQUE_LOCAL)
@@ -71,6 +83,10 @@ class NetworkPoliciesArgs:
     proxies: Sequence[str] = ()  # their addresses
     starters: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """The namespaces of workloads that start pods, by workload."""
+    ray: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
+    """The namespaces of Ray clusters, by cluster."""
+    drivers: Sequence[str] = ()
+    """Pools whose workers drive one: nodes of Ray themselves, they call its pods and are called by them."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -81,9 +97,9 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-workers-default", "ebbtide-default-deny", workers, _Rules(pods={}))
         outside = _customer_egress(args)
         callers: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD, *_blocks(_PRIVATE)]}
-        self._policy(
-            f"{name}-workloads", "ebbtide-workloads", system, _Rules(pods=_NOT_OURS, ingress=[callers], egress=outside)
-        )
+        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *((RAY_OPERATOR, WORKLOADS) if args.ray else ())])
+        services = _Rules(pods=ours, ingress=[callers], egress=outside)
+        self._policy(f"{name}-workloads", SERVICES, system, services)
         both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
         self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
         scraped: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(CONTROLLER_PORT)}
@@ -94,9 +110,36 @@ class NetworkPolicies(pulumi.ComponentResource):
         alike = _Rules(pods={}, ingress=[callers], egress=outside)
         for starter, own in args.starters.items():
             self._policy(f"{name}-of-{starter}-default", "ebbtide-default-deny", own, _Rules(pods={}))
-            self._policy(f"{name}-of-{starter}", "ebbtide-workloads", own, alike)
+            self._policy(f"{name}-of-{starter}", SERVICES, own, alike)
             calls_api = _Rules(pods=_named(starter), egress=[_API_SERVER])
             self._policy(f"{name}-of-{starter}-api", starter, own, calls_api)
+        for cluster, own in args.ray.items():
+            inside: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own)]}
+            asked: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system)], "ports": _tcp(DASHBOARD_PORT)}
+            driven: NetworkPolicyIngressRuleArgsDict = {
+                "from_": [{**_namespace(workers), "pod_selector": _any(args.drivers)}]
+            }
+            scraped_nodes: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(RAY_METRICS_PORT)}
+            self._policy(f"{name}-of-ray-{cluster}-default", "ebbtide-default-deny", own, _Rules(pods={}))
+            ray = _Rules(
+                pods={}, ingress=[inside, asked, scraped_nodes, *([driven] if args.drivers else [])], egress=outside
+            )
+            self._policy(f"{name}-of-ray-{cluster}", "ebbtide-ray", own, ray)
+            head = _Rules(pods=_named(head_name(cluster)), egress=[_API_SERVER])
+            self._policy(f"{name}-of-ray-{cluster}-api", head_name(cluster), own, head)
+        if args.drivers:
+            of_ray: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own) for own in args.ray.values()]}
+            called = _Rules(pods=_any(args.drivers), ingress=[of_ray])
+            self._policy(f"{name}-ray-drivers", "ebbtide-ray-drivers", workers, called)
+        if args.ray:
+            heads: NetworkPolicyEgressRuleArgsDict = {
+                "to": [_namespace(own) for own in args.ray.values()],
+                "ports": _tcp(DASHBOARD_PORT),
+            }
+            asks = _Rules(pods=_named(WORKLOADS), ingress=[scraped], egress=[_DNS, _API_SERVER, heads])
+            self._policy(f"{name}-workload-controller", "ebbtide-workload-controller", system, asks)
+            operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])
+            self._policy(f"{name}-ray-operator", RAY_OPERATOR, system, operator)
         self.register_outputs({})
 
     def _policy(self, resource_name: str, name: str, namespace: pulumi.Input[str], rules: "_Rules") -> None:
@@ -166,14 +209,18 @@ def _named(name: str) -> "LabelSelectorArgsDict":
     return {"match_labels": {WORKLOAD: name}}
 
 
+def _any(names: Sequence[str]) -> "LabelSelectorArgsDict":
+    return {"match_expressions": [{"key": WORKLOAD, "operator": "In", "values": sorted(names)}]}
+
+
 def _tcp(*ports: int) -> "list[NetworkPolicyPortArgsDict]":
     return [{"port": port, "protocol": "TCP"} for port in ports]
 
 
-_NOT_OURS: "LabelSelectorArgsDict" = {
-    "match_expressions": [{"key": WORKLOAD, "operator": "NotIn", "values": [CONTROLLER, CLOSER, IN_CLUSTER_REDIS]}]
-}
-"""Pods without the label too: what a customer puts there by hand counts as a workload."""
+def _not_ours(ours: Sequence[str]) -> "LabelSelectorArgsDict":
+    """Pods without the label too: what a customer puts there by hand counts as a workload."""
+    return {"match_expressions": [{"key": WORKLOAD, "operator": "NotIn", "values": ours}]}
+
 
 _DNS: "NetworkPolicyEgressRuleArgsDict" = {
     "to": [_namespace("kube-system"), *_blocks([_NODE_DNS])],

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COST = f"'{DELETION_COST}'"
 
 
-def _unchanged(field: str) -> str:
+def unchanged(field: str) -> str:
     """Both sides lack the field, or both have the same."""
     now, before = f"object.{field}", f"oldObject.{field}"
     return f"has({now}) ? (has({before}) && {now} == {before}) : !has({before})"
@@ -38,7 +38,7 @@ POD_VARIABLES = {
     "before": "has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}",
 }
 POD_RULES = {
-    **{_unchanged(field): f"{field} must stay as it is" for field in _BINDINGS},
+    **{unchanged(field): f"{field} must stay as it is" for field in _BINDINGS},
     "object.spec == oldObject.spec": "spec must stay as it is",
     f"variables.now.all(k, k == {_COST} || (k in variables.before && variables.now[k] == variables.before[k]))": (
         "only the deletion cost may be annotated"
@@ -50,12 +50,12 @@ _SHUT = f"has(object.{_LEAST}) && has(oldObject.{_LEAST}) && object.{_LEAST} == 
 """Of pods that have no scale, the budget is closed by `minAvailable`: docs/adr/0024."""
 
 BUDGET_RULES = {
-    **{_unchanged(field): f"{field} must stay as it is" for field in (*_BINDINGS, "metadata.annotations")},
+    **{unchanged(field): f"{field} must stay as it is" for field in (*_BINDINGS, "metadata.annotations")},
     **{
-        _unchanged(field): f"{field} must stay as it is"
+        unchanged(field): f"{field} must stay as it is"
         for field in ("spec.selector", "spec.unhealthyPodEvictionPolicy")
     },
-    f"({_unchanged(_LEAST)}) || ({_SHUT})": f"minAvailable must stay as it is, or be {CLOSED_MINIMUM}",
+    f"({unchanged(_LEAST)}) || ({_SHUT})": f"minAvailable must stay as it is, or be {CLOSED_MINIMUM}",
     f"has(object.{_LEAST}) || (has(object.{_MOST}) && (object.{_MOST} == 0 || object.{_MOST} == 1))": (
         "maxUnavailable must be 0 or 1"
     ),
@@ -79,7 +79,7 @@ class Admission(pulumi.ComponentResource):
     def _policy(self, name: str, args: AdmissionArgs, resource: str, group: str, accounts: "Sequence[str]") -> None:
         variables = POD_VARIABLES if resource == "pods" else {}
         rules = POD_RULES if resource == "pods" else BUDGET_RULES
-        users = [_user(args.namespace, account) for account in accounts]
+        users = [user_of(args.namespace, account) for account in accounts]
         ours = pulumi.Output.all(*users).apply(lambda names: f"request.userInfo.username in [{', '.join(names)}]")
         enforce(
             (f"{name}-{resource}", f"{name}-{resource}-binding"),
@@ -92,14 +92,14 @@ class Admission(pulumi.ComponentResource):
         )
 
 
-def _user(namespace: pulumi.Input[str], account: str) -> pulumi.Output[str]:
+def user_of(namespace: pulumi.Input[str], account: str) -> pulumi.Output[str]:
     return pulumi.Output.concat("'system:serviceaccount:", namespace, f":{account}'")
 
 
 def _only_closes(args: AdmissionArgs, resource: str) -> "list[ValidationArgsDict]":
     if resource == "pods":
         return []
-    closer = _user(args.namespace, args.closer)
+    closer = user_of(args.namespace, args.closer)
     closed = f"(has(object.{_LEAST}) ? object.{_LEAST} == {CLOSED_MINIMUM} : object.{_MOST} == 0)"
     closes = pulumi.Output.concat("request.userInfo.username != ", closer, f" || {closed}")
     return [{"expression": closes, "message": "Ebbtide's closer: maxUnavailable must be 0"}]

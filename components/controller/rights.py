@@ -22,11 +22,11 @@ _READ = ["get", "list", "watch"]
 def system_rules(*, lease: str, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
     """In the namespace of the workloads: the Lease, the flexible budgets, events; pods, to time drains and starts."""
     return [
-        *_named("coordination.k8s.io", "leases", ["get", "update"], [lease]),
-        _rule("policy", "poddisruptionbudgets", _READ),
-        *_named("policy", "poddisruptionbudgets", ["patch"], budgets),
-        _rule("", "pods", _READ),
-        _events(),
+        *named("coordination.k8s.io", "leases", ["get", "update"], [lease]),
+        rule("policy", "poddisruptionbudgets", _READ),
+        *named("policy", "poddisruptionbudgets", ["patch"], budgets),
+        rule("", "pods", _READ),
+        events(),
     ]
 
 
@@ -36,14 +36,14 @@ def worker_rules(*, pools: Sequence[str], budgets: Sequence[str] = ()) -> "list[
 
     A right on Deployments themselves would also allow another image.
     """
-    opened = _named("policy", "poddisruptionbudgets", ["patch"], budgets)
+    opened = named("policy", "poddisruptionbudgets", ["patch"], budgets)
     return [
-        _rule("apps", "deployments", _READ),
-        _rule("apps", "replicasets", _READ),
-        *_named("apps", "deployments/scale", ["get", "patch"], pools),
-        *([_rule("policy", "poddisruptionbudgets", _READ), *opened] if opened else []),
-        _rule("", "pods", [*_READ, "patch"]),
-        _events(),
+        rule("apps", "deployments", _READ),
+        rule("apps", "replicasets", _READ),
+        *named("apps", "deployments/scale", ["get", "patch"], pools),
+        *([rule("policy", "poddisruptionbudgets", _READ), *opened] if opened else []),
+        rule("", "pods", [*_READ, "patch"]),
+        events(),
     ]
 
 
@@ -51,19 +51,19 @@ def closer_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
     """The budgets that are open in the window alone, and the fixed ones that a maintenance may have left open; that it
     only closes is up to the admission policy.
     """
-    return _named("policy", "poddisruptionbudgets", ["get", "patch"], budgets)
+    return named("policy", "poddisruptionbudgets", ["get", "patch"], budgets)
 
 
-def _rule(group: str, resource: str, verbs: Sequence[str]) -> "PolicyRuleArgsDict":
+def rule(group: str, resource: str, verbs: Sequence[str]) -> "PolicyRuleArgsDict":
     return {"api_groups": [group], "resources": [resource], "verbs": verbs}
 
 
-def _named(group: str, resource: str, verbs: Sequence[str], names: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+def named(group: str, resource: str, verbs: Sequence[str], names: Sequence[str]) -> "list[PolicyRuleArgsDict]":
     if not names:
         return []
-    rule: PolicyRuleArgsDict = {**_rule(group, resource, verbs), "resource_names": sorted(names)}
-    return [rule]
+    given: PolicyRuleArgsDict = {**rule(group, resource, verbs), "resource_names": sorted(names)}
+    return [given]
 
 
-def _events() -> "PolicyRuleArgsDict":
+def events() -> "PolicyRuleArgsDict":
     return {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}

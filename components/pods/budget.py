@@ -93,6 +93,18 @@ def budget_without_scale(
     )
 
 
+def open_budget_without_scale(
+    resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
+) -> PodDisruptionBudget:
+    """Of pods that nothing counts and whose work may run again: on spot nodes all of them are told at once."""
+    return PodDisruptionBudget(
+        resource_name,
+        metadata={"name": identity.name, "namespace": namespace, "labels": identity.labels},
+        spec={"min_available": 0, **_covering(identity)},
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+
+
 def _covering(identity: PodIdentity) -> "PodDisruptionBudgetSpecArgsDict":
     return {
         "selector": {"match_labels": identity.selector},

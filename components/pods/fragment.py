@@ -8,7 +8,7 @@ fragment says, and what it may not replace was refused with the stack file (`ebb
 they ask for.
 
 **Spelling.** A fragment has Kubernetes' names, the provider's SDK takes names in Python's form. Only fields are spelt
-anew, by the schema: keys of labels, of selectors and of resources are data.
+anew, by the schema: keys of labels, of selectors and of resources are data. `wire_form` goes the other way.
 """
 
 import re
@@ -44,25 +44,33 @@ def python_name(field: str) -> str:
     return _OF_PYTHON.get(field) or _WORDS.sub("_", field).lower()
 
 
+def wire_form(pod: "PodSpecArgsDict") -> dict[str, Any]:
+    """A pod as Kubernetes spells it, for an object whose schema the provider's SDK does not know."""
+    return cast("dict[str, Any]", _unspelt(pod, Field(type=POD_SPEC)))
+
+
+def _unspelt(value: Any, field: Field) -> Any:
+    if field.type.startswith(LIST):
+        return [_unspelt(each, Field(type=field.type.removeprefix(LIST))) for each in value]
+    kind = None if field.type.startswith(MAP) else type_named(field.type)
+    if kind is None:
+        return value
+    names = {python_name(name): name for name in kind.fields}
+    return {names[key]: _unspelt(inner, kind.fields[names[key]]) for key, inner in value.items()}
+
+
 def _held(container: Mapping[str, Any]) -> Mapping[str, Any]:
     """A further container with what Ebbtide's own have; what it says itself counts, and was checked."""
     resources = dict(container.get("resources", {}))
     asked = resources.get("requests", {}).get("memory")
     if asked is not None:
         resources["limits"] = {**resources.get("limits", {}), "memory": asked}
-    ours = _camel(container_security())
+    ours = _unspelt(container_security(), Field(type="SecurityContext"))
     own = container.get("securityContext", {})
     context = {**ours, **own}
     if "capabilities" in own:
         context["capabilities"] = {**own["capabilities"], "drop": ["ALL"]}
     return {**container, "resources": resources, "securityContext": context}
-
-
-def _camel(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The few fields of a security context in Kubernetes' spelling."""
-    kind = type_named("SecurityContext")
-    names = {python_name(field): field for field in (kind.fields if kind else ())}
-    return {names[key]: value for key, value in values.items()}
 
 
 def _spelt(value: Any, field: Field) -> Any:

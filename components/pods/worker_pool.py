@@ -29,6 +29,7 @@ from components.pods.container import Volumes, file_maps, main_container, pod_te
 from components.pods.egress import OPEN, Egress
 from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.ray_driver import DrivenCluster
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret, url_key
 from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
 from components.pods.secrets import NO_SECRETS, SecretsSource
@@ -54,8 +55,9 @@ if TYPE_CHECKING:
 SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 
 # An idle worker looks after dead workers' jobs only between two pops, and a pop blocks for the worker's time to live
-# less 15 s: both must be short, or an abandoned job waits for minutes.
-_MAINTENANCE_SECONDS = 60
+# less 15 s: both must be short, or an abandoned job waits for minutes. The first is less than such a pop, or each other
+# one would end without a look.
+_MAINTENANCE_SECONDS = 40
 _WORKER_TTL_SECONDS = 60
 
 
@@ -72,6 +74,7 @@ class WorkerPoolArgs:
     images: ImageSource = UPSTREAM
     egress: Egress = OPEN
     secrets: SecretsSource = NO_SECRETS
+    drives: DrivenCluster | None = None  # the Ray cluster of its jobs
     told_together: bool = False  # when a node goes: see `StackSettings.told_together`
     nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
 
@@ -148,6 +151,7 @@ def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
         {"name": "REDIS_DB", "value": str(redis.db)},
         from_secret(redis.password_env or PASSWORD_ENV, PASSWORD_KEY),
         *checkpoints,
+        *([] if args.drives is None else args.drives.variables(args.settings.image)),
     ]
 
 
@@ -165,9 +169,11 @@ def _with_claim(
 
 
 def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
-    settings = args.settings
+    settings = args.settings if args.drives is None else args.drives.with_room(args.settings)
     container = main_container(settings, WORKER_CONTAINER, command=worker_command(settings), env=_environment(args))
     container, volumes = _with_claim(container, pod_volumes(settings, args.name), settings)
+    if args.drives is not None:
+        container, volumes = args.drives.reached_by(container, volumes)
     pod: PodSpecArgsDict = {
         "affinity": affinity(Category.WORKER),
         "topology_spread_constraints": spread(identity, revision_label=""),

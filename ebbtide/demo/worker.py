@@ -29,7 +29,7 @@ def main(pod: str, url: str, worker_class: str, queues: Sequence[str]) -> None:
         list(queues),
         name=f"{pod}.{time.time():.0f}",
         connection=Redis.from_url(url),
-        maintenance_interval=60,
+        maintenance_interval=40,
         worker_ttl=60,
     )
     worker.work(logging_level="WARNING")

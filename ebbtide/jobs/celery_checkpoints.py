@@ -1,8 +1,9 @@
 """Tasks with checkpoints in a Celery app that has `celery_worker.install(app)`: what its tasks are made from.
 
 - Told to stop: the task saves at its next offer, and its message goes back to the head of its queue.
-- Its process killed: the worker puts the message of a task that has had a checkpoint there too, and no failure counts.
-  After three attempts without a new checkpoint the task fails.
+- Its process killed: the worker puts the message of a task that has had a checkpoint, or whose pool requires one,
+  there too, and no failure counts.
+  After three hard ends without a new checkpoint the task fails.
 - The whole worker killed: Celery gives the message to another worker after the visibility timeout.
 
 Celery counts no attempts: a message that comes back keeps its id, its arguments and its retries.
@@ -15,7 +16,8 @@ Celery counts no attempts: a message that comes back keeps its id, its arguments
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from types import FrameType
 from typing import Any, NoReturn
@@ -29,21 +31,21 @@ from kombu.utils.imports import symbol_by_name
 from redis import Redis
 from redis.exceptions import RedisError
 
-from ebbtide.jobs.checkpoints import running
 from ebbtide.jobs.checkpoints.attempts import (
     MOST_DEATHS,
     Hold,
     attempt_key,
-    claim,
-    impatient,
-    note,
+    hopeless,
+    may_begin_again,
     raise_if_superseded,
 )
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
-from ebbtide.jobs.checkpoints.errors import Paused, Superseded
-from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
+from ebbtide.jobs.checkpoints.errors import CheckpointError, NeverOpened, Paused, Superseded
+from ebbtide.jobs.checkpoints.in_process import Attempt
+from ebbtide.jobs.checkpoints.opening import open_within
 from ebbtide.jobs.checkpoints.probe import await_store
 from ebbtide.jobs.checkpoints.stopping import StopFlag
+from ebbtide.jobs.patience import Patience, make_patient
 
 PAUSED, SUPERSEDED = "paused at a checkpoint", "another attempt is newer"
 
@@ -76,40 +78,34 @@ def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(0)
 
 
-class RunningTask:
+class RunningTask(Attempt):
     """A task's checkpoint sees its worker by it."""
 
     def __init__(self, app: Celery, task_id: str, delivery_tag: str) -> None:
         self._app = app
         self._tag = delivery_tag
-        self.id = task_id
-        self.token: int | None = None
+        self._task_id = task_id
+
+    @property
+    def id(self) -> str:
+        return self._task_id
 
     @cached_property
     def _channel(self) -> Any:
-        return self._app.connection_for_write().channel()
-
-    @cached_property
-    def _quick(self) -> Redis:
-        return impatient(self._channel.client)
+        """Waits for Redis: a task that is done must not fail because nobody can be asked whether it may say so."""
+        channel = self._app.connection_for_write().channel()
+        make_patient(channel.client, Patience())
+        return channel
 
     @property
     def stopping(self) -> bool:
         return _stop.told
 
-    def claim(self, at_least: int) -> int:
-        hold = Hold(self._channel.unacked_key, self._tag)
-        self.token = claim(self._channel.client, self.id, at_least, hold, MOST_DEATHS)
-        return self.token
-
-    def opened(self, kept: KeptCheckpoints) -> None:
-        del kept
-
-    def note(self, progress: Mapping[str, str | int]) -> None:
-        note(self._quick, self.id, progress)
+    def _held(self) -> tuple[Redis, Hold]:
+        return self._channel.client, Hold(self._channel.unacked_key, self._tag)
 
     def raise_if_superseded(self) -> None:
-        """Celery stores the result by itself right after, so this is a look and no lock."""
+        """Celery stores how the task ended by itself right after, so this is a look and no lock."""
         if self.token is None:
             return
         raise_if_superseded(self.id, self.token, self._channel.client.hget(attempt_key(self.id), "token"))
@@ -126,18 +122,27 @@ class PausingTask(Task):
         if tag is None:
             return super().__call__(*args, **kwargs)
         job = RunningTask(self.app, self.request.id, tag)
-        running.begin(job)
         try:
-            result = self.run(*args, **kwargs)
-            job.raise_if_superseded()
+            with job.running(pool_checkpoints()):
+                return self._publishable(job, *args, **kwargs)
         except Paused as why:
             _log.info("%s; it is at the head of its queue", why)
             raise Reject(PAUSED, requeue=True) from None
         except Superseded as why:
             _log.warning("task %s is left to its newer attempt: %s", job.id, why)
             raise Ignore(SUPERSEDED) from None
-        finally:
-            running.end()
+        except NeverOpened as why:
+            raise CheckpointError(str(why)) from None
+
+    def _publishable(self, job: RunningTask, *args: Any, **kwargs: Any) -> Any:
+        """A result or an error of the task, if no other attempt of it is newer."""
+        try:
+            result = self.run(*args, **kwargs)
+        except Exception:
+            with suppress(RedisError):  # the task's own error says more
+                job.raise_if_superseded()
+            raise
+        job.raise_if_superseded()
         return result
 
 
@@ -150,10 +155,8 @@ class PausingRequest(Request):
             error = error.exc
         if isinstance(error, Ignore) and SUPERSEDED in error.args:
             self._forget()
-        if isinstance(error, WorkerLostError) and not self.acknowledged and self._has_had_a_checkpoint():
-            _log.warning("task %s goes on: its process is gone", self.id)
-            exc_info.exception = Reject(PAUSED, requeue=True)
-            error = exc_info.exception
+        if isinstance(error, WorkerLostError) and not self.acknowledged:
+            error = exc_info.exception = self._after_a_hard_end(error)
         if isinstance(error, Reject) and error.reason == PAUSED:
             _RestoreFirst.of(self.message.channel, self.message.delivery_tag)
         return super().on_failure(exc_info, *args, **kwargs)
@@ -163,11 +166,18 @@ class PausingRequest(Request):
         self.message.channel.qos._delivered.pop(self.message.delivery_tag, None)  # noqa: SLF001 - no public way
         self.acknowledged = True
 
-    def _has_had_a_checkpoint(self) -> bool:
+    def _after_a_hard_end(self, error: Any) -> Any:
+        """It begins again if it has had a checkpoint, or its pool requires one."""
+        client = self.message.channel.client
         try:
-            return bool(self.message.channel.client.exists(attempt_key(self.id)))
+            if open_within(pool_checkpoints()) is None and not client.exists(attempt_key(self.id)):
+                return error
+            if not may_begin_again(client, self.id, MOST_DEATHS):
+                return CheckpointError(hopeless(self.id))
         except RedisError:
-            return False
+            return error
+        _log.warning("task %s goes on: its process is gone", self.id)
+        return Reject(PAUSED, requeue=True)
 
 
 class _RestoreFirst:

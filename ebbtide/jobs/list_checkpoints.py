@@ -1,15 +1,14 @@
 """A payload that a `ListWorker` handles, as the checkpoint that its job opens sees it."""
 
 import json
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Callable
 from typing import Any, cast
 
 from redis import Redis
 
-from ebbtide.jobs.checkpoints.attempts import MOST_DEATHS, Hold, claim, impatient, note
+from ebbtide.jobs.checkpoints.attempts import Hold
 from ebbtide.jobs.checkpoints.errors import CheckpointError
-from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
+from ebbtide.jobs.checkpoints.in_process import Attempt
 from ebbtide.jobs.checkpoints.stopping import StopFlag
 
 # KEYS: the processing list, the queue. ARGV: the payload. Reply: whether it was still this worker's.
@@ -20,7 +19,7 @@ return held
 """
 
 
-class HandledPayload:
+class HandledPayload(Attempt):
     """The payload that this process handles, for the checkpoint that its job opens."""
 
     def __init__(
@@ -36,22 +35,19 @@ class HandledPayload:
     def id(self) -> str:
         return self._job_id(self._payload)
 
-    @cached_property
-    def _quick(self) -> Redis:
-        return impatient(self._connection)
+    @property
+    def _name(self) -> str:
+        try:
+            return self.id
+        except CheckpointError:
+            return repr(self._payload[:60])
 
     @property
     def stopping(self) -> bool:
         return self._told.told
 
-    def claim(self, at_least: int) -> int:
-        return claim(self._connection, self.id, at_least, self._hold, MOST_DEATHS)
-
-    def opened(self, kept: KeptCheckpoints) -> None:
-        del kept
-
-    def note(self, progress: Mapping[str, str | int]) -> None:
-        note(self._quick, self.id, progress)
+    def _held(self) -> tuple[Redis, Hold]:
+        return self._connection, self._hold
 
 
 def id_in(payload: bytes) -> str:

@@ -30,10 +30,9 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ebbtide.jobs.busy_report import QUEUES
-from ebbtide.jobs.checkpoints import running
 from ebbtide.jobs.checkpoints.attempts import Hold
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
-from ebbtide.jobs.checkpoints.errors import Paused, Superseded
+from ebbtide.jobs.checkpoints.errors import NeverOpened, Paused, Superseded
 from ebbtide.jobs.checkpoints.probe import await_store
 from ebbtide.jobs.checkpoints.stopping import StopFlag
 from ebbtide.jobs.list_checkpoints import PUT_BACK, HandledPayload, id_in
@@ -95,6 +94,7 @@ class ListWorker:
         self._alive = f"{queue}:consumer:{self._name}"
         self._job_id = job_id or id_in
         self._told = StopFlag()
+        self._pool = pool_checkpoints()
         self._gate = PopGate(_Leave)
         self._unblocker = Unblocker(self._gate, connection.connection_pool, lambda _: None)
         self._over = threading.Event()
@@ -108,7 +108,7 @@ class ListWorker:
         self._unblocker.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        if pool_checkpoints() is not None:
+        if self._pool is not None:
             await_store(lambda: self._gate.closed)
         if self._joins():
             self._serve()
@@ -159,21 +159,22 @@ class ListWorker:
 
     def _do(self, payload: bytes) -> None:
         job = HandledPayload(self._connection, payload, self._job_id, Hold(self._taken, payload), self._told)
-        running.begin(job)
         try:
-            self._handle(payload)
+            with job.running(self._pool):
+                self._handle(payload)
         except Paused as why:
             _log.info("%s; it is at the head of %s", why, self._queue)
             self._until_done(lambda: self._put_back(payload))
         except Superseded as why:
             _log.warning("a payload of %s is left to its newer attempt: %s", self._queue, why)
+        except NeverOpened as why:
+            _log.error("%s; it is in %s:failed", why, self._queue)
+            self._until_done(lambda: self._settle(payload, failed=True))
         except Exception:  # any error of a customer's code: the worker continues
             _log.exception("a payload of %s failed; it is in %s:failed", self._queue, self._queue)
             self._until_done(lambda: self._settle(payload, failed=True))
         else:
             self._until_done(lambda: self._settle(payload, failed=False))
-        finally:
-            running.end()
 
     def _put_back(self, payload: bytes) -> None:
         self._connection.eval(PUT_BACK, 2, self._taken, self._queue, payload)  # pyright: ignore[reportArgumentType] - bytes are sent as they are

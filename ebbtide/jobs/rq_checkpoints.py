@@ -9,7 +9,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from redis import Redis
 from redis.exceptions import WatchError
 from rq import Queue, Retry, Worker
 from rq.job import Job
+from rq.registry import StartedJobRegistry
 from rq.utils import as_text, current_timestamp, now, parse_composite_key, utcformat
 
 from ebbtide.jobs.checkpoints import running
@@ -34,6 +36,7 @@ from ebbtide.jobs.checkpoints.attempts import (
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import Paused, StoreError, Superseded
 from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
+from ebbtide.jobs.checkpoints.opening import open_within, too_late
 from ebbtide.jobs.checkpoints.probe import await_store, run
 from ebbtide.jobs.checkpoints.stopping import StopFlag
 
@@ -119,6 +122,22 @@ class _Running:
 
     def note(self, progress: Mapping[str, str | int]) -> None:
         note(self._quick, self.id, progress)
+
+
+@contextmanager
+def _cleaning_started_jobs_as_of(deadline: int) -> Generator[None]:
+    """RQ takes the instant at which it comes to it, and no other."""
+    registry = cast("Any", StartedJobRegistry)
+    cleanup = registry.cleanup
+
+    def as_of(self: Any, _timestamp: object = None, exception_handlers: object = None) -> None:
+        cleanup(self, deadline, exception_handlers)
+
+    registry.cleanup = as_of
+    try:
+        yield
+    finally:
+        registry.cleanup = cleanup
 
 
 class CheckpointWorker(Worker):
@@ -220,12 +239,9 @@ class CheckpointWorker(Worker):
 
     def maintain_heartbeats(self, job: Job) -> None:
         super().maintain_heartbeats(job)
-        pool, waited = self._pool, time.monotonic() - self._begun_at
-        if pool and pool.required and not self._stop_flag.has_opened and waited > pool.open_within:
-            self._late = (
-                f"job {job.id} has opened no checkpoint within {pool.open_within:.0f} s, and its pool requires one "
-                "(checkpoints: required, openWithin)"
-            )
+        within = open_within(self._pool)
+        if within is not None and not self._stop_flag.has_opened and time.monotonic() - self._begun_at > within:
+            self._late = too_late(job.id, within)
             _log.error("Worker %s: %s", self.name, self._late)
             self.kill_horse()
 
@@ -254,18 +270,22 @@ class CheckpointWorker(Worker):
                 self._let_go(job.failure_ttl)
 
     def clean_registries(self) -> None:
+        self.clean_what_passed(current_timestamp())
+
+    def clean_what_passed(self, deadline: int) -> None:
+        """What passes its deadline meanwhile is left for the next time: RQ would fail it unseen by us."""
         for queue in self.queues:
-            self._return_abandoned(queue)
+            self._return_abandoned(queue, deadline)
             self._return_popped(queue)
+        with _cleaning_started_jobs_as_of(deadline):
+            super().clean_registries()
         if self._pool is not None and time.monotonic() - self._swept_at > SWEEP_EVERY:
             self._swept_at = time.monotonic()
             problem = run("sweep")
             if problem:
                 _log.warning("Worker %s: checkpoints of ended jobs stay: %s", self.name, problem)
-        super().clean_registries()
 
-    def _return_abandoned(self, queue: Queue) -> None:
-        deadline = current_timestamp()
+    def _return_abandoned(self, queue: Queue, deadline: int) -> None:
         for job_id, execution in self._started(queue, deadline):
             if not self._returns(job_id):
                 continue

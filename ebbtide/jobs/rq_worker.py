@@ -274,17 +274,19 @@ class SafeWorker(CheckpointWorker):
 
     def clean_registries(self) -> None:
         """After an outage the deadlines of running jobs have passed; workers that live send a heartbeat at once."""
-        first_seen = {start: self._overdue.get(start, time.monotonic()) for start in self._starts_past_their_deadline()}
+        deadline = current_timestamp()
+        past = self._starts_past(deadline)
+        first_seen = {start: self._overdue.get(start, time.monotonic()) for start in past}
         self._overdue = first_seen
         if all(time.monotonic() - since >= self.last_chance for since in first_seen.values()):
             self._overdue = {}
-            super().clean_registries()
+            self.clean_what_passed(deadline)
 
-    def _starts_past_their_deadline(self) -> list[tuple[str, bytes, float]]:
+    def _starts_past(self, deadline: int) -> list[tuple[str, bytes, float]]:
         found: list[tuple[str, bytes, float]] = []
         for queue in self.queues:
             key = StartedJobRegistry(queue.name, connection=self.connection).key
-            starts: Any = self.connection.zrangebyscore(key, 0, current_timestamp(), withscores=True)
+            starts: Any = self.connection.zrangebyscore(key, 0, deadline, withscores=True)
             found += [(key, start, deadline) for start, deadline in starts]
         return found
 

@@ -66,7 +66,7 @@ def _long_lived(pods: Pods) -> list[Mapping[str, Any]]:
 def _without_version(state: StackState) -> Hits:
     """Images without a version; `check` warns of those that the stack file names itself."""
     it = state.settings
-    sections = (it.workloads, it.workers, it.jobs, it.cron_jobs)
+    sections = (it.workloads, it.workers, it.jobs, it.cron_jobs, it.ray)
     in_file = {entry.image for section in sections for entry in section.values()}
     for pods in state.pods:
         named = {str(c.get("name")): str(c.get("image", "")) for c in pods.all_containers}

@@ -60,6 +60,7 @@ _STAGES = (
     ),
 )
 _NAMESPACES = _STAGES[0][0]
+_NEW_KIND = "CustomResourceDefinition"
 _LAST_STAGE = "60-workloads"
 """What makes pods, and kinds that nobody listed: an operator may make pods of them."""
 
@@ -108,8 +109,23 @@ def steps(resources: Sequence[Resource]) -> str:
     commands = [f"kubectl apply --server-side -f kubernetes/{_NAMESPACES}.yaml"]
     if needed := needed_secrets(resources):
         commands += ["# the Secrets that pods wait for; their values stand in no file", *(it.command for it in needed)]
+    commands += _kinds_first(resources)
     commands += ["kubectl apply --server-side -f kubernetes/", *_pools_note(resources).splitlines()]
     return f"{_STEPS}\n```sh\n" + "\n".join(commands) + "\n```\n"
+
+
+def _kinds_first(resources: Sequence[Resource]) -> list[str]:
+    """kubectl looks up every kind before it applies anything, and the server needs a moment to know a new one."""
+    kinds = [it for it in resources if is_object(it) and it.inputs.get("kind") == _NEW_KIND]
+    if not kinds:
+        return []
+    names = sorted(f"crd/{it.inputs['metadata']['name']}" for it in kinds)
+    stage = next(stage for stage, held in _STAGES if _NEW_KIND in held)
+    return [
+        "# kinds that the cluster must know before there are objects of them",
+        f"kubectl apply --server-side -f kubernetes/{stage}.yaml",
+        f"kubectl wait --for=condition=Established --timeout=60s {' '.join(names)}",
+    ]
 
 
 def document(resource: Resource) -> str:

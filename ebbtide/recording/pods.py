@@ -1,5 +1,6 @@
 """The pods of a stack: one entry for each object that makes pods."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,14 @@ from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, mebibytes, millicores, texts, value_at, whole
 from ebbtide.settings.placement import PodSize
 from ebbtide.settings.sections.pods.kubernetes import OWN_NAMESPACE_PREFIX
-from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, Category
+from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, WORKLOAD, Category
+from ebbtide.vocabulary.workloads import SPEC
 
 LASTING = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Pod")
 """What runs until somebody ends it. A Job ends by itself, and a DaemonSet comes and goes with its node."""
 
-WITHOUT_SCALE = ("Job", "CronJob", "Pod")
+RAY_CLUSTER = "RayCluster"
+WITHOUT_SCALE = ("Job", "CronJob", "Pod", RAY_CLUSTER)
 """What no scale subresource counts the pods of, so that no budget by `maxUnavailable` can (decision 24)."""
 
 _TEMPLATES = {
@@ -115,8 +118,11 @@ class Pods:
 
 
 def pods_of(resource: Resource) -> Iterator[Pods]:
-    """One entry, or none where the object makes no pods."""
+    """One entry, or none where the object makes no pods; of a Ray cluster its head's, and one for each group."""
     kind = kind_of(resource)
+    if kind == RAY_CLUSTER and not resource.read:
+        yield from _of_ray(resource)
+        return
     if resource.read or not (kind == "Pod" or kind in _TEMPLATES):
         return
     template = mapping(resource.inputs if kind == "Pod" else value_at(resource.inputs, _TEMPLATES[kind]))
@@ -131,6 +137,28 @@ def pods_of(resource: Resource) -> Iterator[Pods]:
         spec=mapping(template.get("spec")),
         replicas=1 if replicas is None else replicas,
     )
+
+
+def _of_ray(resource: Resource) -> Iterator[Pods]:
+    """From the annotation, which the workload controller writes into the spec."""
+    annotation = texts(value_at(resource.inputs, "metadata.annotations")).get(SPEC, "")
+    try:
+        wanted = mapping(json.loads(annotation))
+    except ValueError:  # not known yet, or not by Ebbtide
+        return
+    head = mapping(wanted.get("headGroupSpec"))
+    for part, replicas in ((head, 1), *((group, 0) for group in mappings(wanted.get("workerGroupSpecs")))):
+        labels = texts(value_at(part, "template.metadata.labels"))
+        yield Pods(
+            resource=resource,
+            kind=RAY_CLUSTER,
+            namespace=namespace_of(resource),
+            name=labels.get(WORKLOAD, name_of(resource)),
+            labels=labels,
+            annotations=texts(value_at(part, "template.metadata.annotations")),
+            spec=mapping(value_at(part, "template.spec")),
+            replicas=replicas,
+        )
 
 
 def _requests(container: Mapping[str, Any]) -> PodSize:

@@ -7,6 +7,7 @@ from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import NAMESPACE, Category
 
@@ -35,3 +36,7 @@ def every_pod(settings: StackSettings) -> Iterator[PodEntry]:
     for section, jobs in (("jobs", settings.jobs), ("cronJobs", settings.cron_jobs)):
         for name, job in jobs.items():
             yield PodEntry(f"{section}.{name}", WORKER_NAMESPACE, job)
+    for name, cluster in settings.ray.items():
+        yield PodEntry(f"ray.{name}.head", namespace_of_ray(name), cluster.head)
+        for key, group in cluster.groups.items():
+            yield PodEntry(f"ray.{name}.groups.{key}", namespace_of_ray(name), group)

@@ -19,6 +19,7 @@ from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.ray import RaySettings
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.secrets import SecretKeys
 from ebbtide.settings.sections.types import Name, ShortName
@@ -52,6 +53,7 @@ class StackSettings(Settings):
     workers: dict[Name, WorkerSettings]
     jobs: dict[Name, JobSettings] = Field(default={})
     cron_jobs: dict[Name, CronJobSettings] = Field(default={})
+    ray: dict[ShortName, RaySettings] = Field(default={})
     costs: CostSettings = CostSettings()
     exceptions: tuple[PolicyException, ...] = Field(
         default=(), description="policies that do not count for a resource, each with a reason and a last day"

@@ -28,6 +28,7 @@ from ebbtide.settings.defaults import REGION as DEFAULT_REGION
 from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.contents import Beside, with_files
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
+from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show, value_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import cheapest_group, disk_holds, gpus_suffice, home_kind, pod_size
@@ -42,6 +43,7 @@ from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS, secret_faults, secrets_of
 from ebbtide.settings.sections.types import Name, ShortName
@@ -74,6 +76,7 @@ KEYS = (
     WORKERS,
     JOBS,
     CRON_JOBS,
+    RAY,
     COSTS,
     EXCEPTIONS,
 )
@@ -84,6 +87,7 @@ _NAMES: Mapping[str, TypeAdapter[str]] = {
     WORKERS: TypeAdapter(Name),
     JOBS: TypeAdapter(Name),
     CRON_JOBS: TypeAdapter(Name),
+    RAY: TypeAdapter(ShortName),
 }
 
 _CLUSTER_KEYS = frozenset(field.alias or name for name, field in ClusterSettings.model_fields.items())
@@ -92,7 +96,7 @@ _REGION = r"[a-z]{2,4}(-[a-z]+)+-[0-9]"
 _OF_PARTITION_AWS = r"(?!cn-)[a-z]{2}-[a-z]+-[0-9]"  # all others but China's have a word more, or four letters
 
 _Section = TypeVar("_Section", bound=BaseModel)
-_Placed = TypeVar("_Placed", WorkerSettings, JobSettings, CronJobSettings)
+_Placed = TypeVar("_Placed", WorkerSettings, JobSettings, CronJobSettings, RayGroup)
 
 
 class Sections:
@@ -100,7 +104,7 @@ class Sections:
 
     def __init__(self, config: Mapping[str, object], beside: Beside) -> None:
         plain = {key: without_secrets(value) for key, value in config.items()}
-        self._config, self.findings = with_files(plain, (WORKLOADS, WORKERS, JOBS, CRON_JOBS), beside)
+        self._config, self.findings = with_files(plain, (WORKLOADS, WORKERS, JOBS, CRON_JOBS, RAY), beside)
 
     def settings(self, stack: str) -> StackSettings | None:
         """The stack; None when something is wrong, and then `findings` says what."""
@@ -119,6 +123,7 @@ class Sections:
         workers = self._read_all(WORKERS, WorkerSettings, self._pools())
         jobs = self._read_all(JOBS, JobSettings, self._mapping(JOBS))
         cron_jobs = self._read_all(CRON_JOBS, CronJobSettings, self._mapping(CRON_JOBS))
+        ray = self._read_all(RAY, RaySettings, self._mapping(RAY))
         filled = self._groups()
         groups = self._read_all(GROUPS, NodeGroupSettings, filled)
         self.findings += secret_faults(self._config)
@@ -146,6 +151,7 @@ class Sections:
             workers={name: _placed(pool, groups, region) for name, pool in workers.items()},
             jobs={name: _placed(job, groups, region) for name, job in jobs.items()},
             cron_jobs={name: _in_zone(_placed(job, groups, region), hours.timezone) for name, job in cron_jobs.items()},
+            ray={name: _ray_placed(cluster, groups, region) for name, cluster in ray.items()},
             costs=costs,
             exceptions=exceptions.exceptions,
             renamed_keys=tuple(self._renamed_keys()),
@@ -313,6 +319,12 @@ def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str)
         if group.kind is kind and disk_holds(group, pool.ephemeral_storage) and gpus_suffice(group, pool)
     }
     return pool.model_copy(update={"node_group": cheapest_group(size, suitable, region) or ""})
+
+
+def _ray_placed(cluster: RaySettings, groups: Mapping[str, NodeGroupSettings], region: str) -> RaySettings:
+    whole = with_image(cluster)
+    placed = {name: _placed(group, groups, region) for name, group in whole.groups.items()}
+    return whole.model_copy(update={"groups": placed})
 
 
 def _in_zone(job: CronJobSettings, timezone: str) -> CronJobSettings:

@@ -38,6 +38,17 @@ def summary(settings: StackSettings) -> list[str]:
     for name, job in settings.cron_jobs.items():
         when = "suspended" if job.suspended else f"at {job.schedule} ({job.timezone})"
         lines.append(f"cron job {name}: {when}, {_of_job(job)}")
+    for name, cluster in settings.ray.items():
+        lines.append(
+            f"ray      {name}: Ray {cluster.version}, head {cpu_text(cluster.head.cpu)} CPU, "
+            f"{memory_text(cluster.head.memory)} on fixed, tasks up to {format_duration(cluster.longest_task)}"
+        )
+        for key, group in cluster.groups.items():
+            size = f"{cpu_text(group.cpu)} CPU, {memory_text(group.memory)}{_gpus(group.gpu)}"
+            idle = format_duration(group.idle_after)
+            lines.append(
+                f"ray      {name}.{key}: {group.min} to {group.max} on {group.node_group}, {size}, idle for {idle}"
+            )
     lines += [
         f"planned  {o.pool}: {o.workers} workers from {o.at} for {format_duration(o.for_)}" for o in hours.overnight
     ]

@@ -7,6 +7,7 @@ import os
 
 from celery import Celery
 from doing import do
+from keeping import keep
 
 URL = os.environ["TEST_REDIS"]
 app = Celery("ebbtide-test", broker=URL)
@@ -43,3 +44,8 @@ def train(name: str, steps: int, pause: float, store: str) -> None:
             do(f"{name} {step}", pause)
             saved.offer(step + 1)
     do(f"{name} all", 0)
+
+
+@app.task(autoretry_for=(ValueError,), retry_kwargs={"max_retries": 9, "countdown": 0})
+def keeping(name: str, seconds: float) -> None:
+    keep(name, seconds)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from redis import Redis
 from rq import Queue
@@ -83,6 +84,7 @@ class Scene:
         self.framework = framework
         self.client = client
         self.server = server
+        self.said: int | IO[bytes] = subprocess.DEVNULL  # where the workers' lines go
         self.url = f"redis://{server.host}:{server.port}/0"
         self._programs = environment(framework.environment)
         self._undo = ExitStack()
@@ -114,8 +116,8 @@ class Scene:
         process = subprocess.Popen(
             [*wrapper, *self.command()],
             env=self.variables(**variables),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=self.said,
+            stderr=self.said,
             start_new_session=True,
         )
         self._undo.callback(_end, process)

@@ -1,16 +1,18 @@
 """Sends Celery tasks from the framework's own environment: one line `name seconds [countdown]` in, one line out.
 
-With TEST_STORE they are trainings of 12 steps that keep checkpoints there, and `seconds` is a step's.
+With TEST_STORE they are trainings of 12 steps that keep checkpoints there, and `seconds` is a step's. With TEST_KEEP
+they are jobs of `keeping`.
 """
 
 import os
 import sys
 
-from celery_app import job, train
+from celery_app import job, keeping, train
 
 for line in sys.stdin:
     name, seconds, countdown = line.split()
     store = os.environ.get("TEST_STORE")
-    task, given = (train, (name, 12, float(seconds), store)) if store else (job, (name, float(seconds)))
+    short = keeping if "TEST_KEEP" in os.environ else job
+    task, given = (train, (name, 12, float(seconds), store)) if store else (short, (name, float(seconds)))
     task.apply_async(given, countdown=float(countdown) or None)  # pyright: ignore[reportFunctionMemberAccess] - Celery makes tasks of them
     print("sent", flush=True)

@@ -1,5 +1,6 @@
 """A Redis that goes away and comes back under the workers of each framework: a job that runs is run once."""
 
+import json
 import signal
 import time
 from collections.abc import Iterator
@@ -50,6 +51,28 @@ def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once(scene: OutageS
     assert worker.poll() is None
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(20) == 0
+    assert len(scene.stage.turns(1)) == 1
+
+
+@pytest.mark.parametrize("framework", [CELERY_PREFORK, CELERY_SOLO], ids=lambda framework: framework.name)
+def test_a_task_with_a_checkpoint_that_ends_while_redis_is_away_does_not_fail(
+    scene: OutageScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = {"store": str(tmp_path / "store"), "every": 0, "saveWithin": 1, "required": True, "openWithin": 60}
+    monkeypatch.setenv("EBBTIDE_CHECKPOINTS", json.dumps(section))
+    monkeypatch.setenv("TEST_KEEP", "1")
+    log = tmp_path / "worker.log"
+    with log.open("ab") as scene.said:
+        scene.worker()
+    scene.enqueue(("1", 3.0))
+    wait_until(lambda: scene.stage.begun(1), "the job to begin")
+
+    with scene.stage.outage("killed"):
+        wait_until(lambda: scene.stage.ended(1), "the job to end")
+        time.sleep(2)
+
+    wait_until(lambda: scene.stage.asked(lambda _: scene.read().in_flight == 0), "the job to be settled", limit=40)
+    assert "raised unexpected" not in log.read_text()
     assert len(scene.stage.turns(1)) == 1
 
 

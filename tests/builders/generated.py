@@ -47,6 +47,7 @@ QUEUES = (
     "x" * 200,
 )
 JOBS = ("migrate", "e3", "yes", "nightly", "j" + "-x" * 19, "backup")
+RAY = ("flow", "on", "r" * 24, "e6")
 SCHEDULES = ("30 2 * * *", "*/20 8-17 * * mon-fri", "0 0 1 * *", "15,45 */6 1-15/2 * 0", "5 4 29 2 *")
 IMAGES = (
     "registry.example.com/ml/train:1.4.2",
@@ -60,7 +61,7 @@ ASSUMPTIONS = ("on-demand", "compute-1y-no-upfront", "compute-3y-no-upfront", "e
 
 def stack_text(seed: int) -> str:
     """The same file for the same seed."""
-    draft = _Draft(Random(seed), more=Random(f"{seed} pods"))
+    draft = _Draft(Random(seed), more=Random(f"{seed} pods"), ray=Random(f"{seed} ray"))
     config = draft.config()
     flow: bool | None = draft.one_of((None, False))
     dumped = yaml.dump(
@@ -93,6 +94,7 @@ class _Draft:
     kinds: dict[str, list[str]] = field(default_factory=dict[str, list[str]])  # of node group, to the groups' names
     shapes: dict[str, tuple[int, int, int]] = field(default_factory=dict[str, tuple[int, int, int]])
     gpus: bool = False
+    ray: Random = field(default_factory=Random)
     more: Random = field(default_factory=Random)  # what pods have besides a size: drawn apart, the rest stays as it was
 
     def config(self) -> dict[str, Any]:
@@ -101,8 +103,12 @@ class _Draft:
         workers = {name: self._pool(queues) for name, queues in self._queues().items()}
         workloads = {name: self._workload() for name in self.some(SERVICES, most=6)}
         fixed = sum(each.get("replicas", 1) for each in workloads.values() if each["category"] == "fixed")
+        ray = self._ray_clusters()
         for name in self.kinds["fixed"]:
-            self.groups[name]["max"] = len(zones) + fixed  # room for each on a node of its own
+            self.groups[name]["max"] = len(zones) + fixed + len(ray)  # room for each on a node of its own
+        for pool in workers.values():
+            if ray and self.ray.random() < 0.5:
+                pool["ray"] = self.ray.choice(list(ray))
         for pod in workers.values():
             self._fill(pod, serves=False)
         for pod in workloads.values():
@@ -116,6 +122,7 @@ class _Draft:
             "ebbtide:workers": workers,
             **({"ebbtide:workloads": workloads} if workloads else {}),
             **self._jobs(workers),
+            **({"ebbtide:ray": ray} if ray else {}),
             **self.maybe(**{"ebbtide:redisPassword": {"secure": "AAABBB"}}),
             **self.maybe(**{"ebbtide:redis": self._redis()}),
             **self.maybe(**{"ebbtide:controller": self._controller()}),
@@ -262,6 +269,41 @@ class _Draft:
             **({"ebbtide:jobs": once} if once else {}),
             **({"ebbtide:cronJobs": by_clock} if by_clock else {}),
         }
+
+    def _ray_clusters(self) -> dict[str, Any]:
+        """In one file of three."""
+        names = self.ray.sample(RAY, self.ray.choice((0, 0, 1, 2)) if self.ray.random() < 0.5 else 0)
+        return {name: self._ray_cluster() for name in names}
+
+    def _ray_cluster(self) -> dict[str, Any]:
+        groups = self.ray.sample(("cpu", "e5", "g" * 24), self.ray.randint(1, 3))
+        sleep = {"when": self.ray.choice(("never", "idle", "outsideBusinessHours")), "after": "90m", "wake": ["queue"]}
+        return {
+            "version": "2.60.0",
+            "image": self.ray.choice(("registry.example.com/ml/ray:2.60.0-py311", "ray", "localhost:5000/r:latest")),
+            "head": self._ray_pod({"cpu": 1, "memory": "1Gi"}),
+            "groups": {name: self._ray_group() for name in groups},
+            "longestTask": self.ray.choice(("90s", "30m", "12h")),
+            **({"sleep": sleep} if self.ray.random() < 0.5 else {}),
+        }
+
+    def _ray_group(self) -> dict[str, Any]:
+        kind = self.ray.choice([kind for kind in ("flexible", "gpu") if kind == "flexible" or self.gpus])
+        group = self.ray.choice(self.kinds.get(kind) or [""])
+        cores, memory, gpus = self.shapes.get(group, (4, 16, 0))
+        most = self.ray.randint(1, 40)
+        size = {"cpu": self.ray.randint(1, max(1, cores // 2)), "memory": f"{self.ray.randint(1, memory // 2)}Gi"}
+        named = {"nodeGroup": group} if group and self.ray.random() < 0.5 else {}
+        gpu = {"gpu": self.ray.randint(1, gpus)} if gpus else {}
+        idle = {"idleAfter": "5m", "min": self.ray.randint(0, most)} if self.ray.random() < 0.3 else {}
+        return self._ray_pod({"max": most, **size, **gpu, **named, **idle})
+
+    def _ray_pod(self, pod: dict[str, Any]) -> dict[str, Any]:
+        if self.ray.random() < 0.3:
+            section = fitted(sound_section(self.ray.randrange(10**6)), serves=False)
+            kept = ("env", "envFrom", "labels", "annotations", "user", "aws", "volumes", "writableRoot")
+            pod.update({key: section[key] for key in kept if key in section})
+        return pod
 
     def _job(self) -> dict[str, Any]:
         kind = "gpu" if self.gpus and self.chance(0.2) else "flexible"

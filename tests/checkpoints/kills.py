@@ -78,7 +78,7 @@ class Fleet:
         if kind == SOFT:
             worker.send_signal(signal.SIGTERM)
         elif kind == MACHINE:
-            _cut_power(worker)
+            cut_power(worker)
         elif children := _children(worker.pid):
             _kill(children[0])
         else:
@@ -87,7 +87,7 @@ class Fleet:
 
     def end(self) -> None:
         for worker in self._workers:
-            _cut_power(worker)
+            cut_power(worker)
 
 
 def kill_at_random(
@@ -177,7 +177,7 @@ def _away(store: Path) -> Generator[None]:
         aside.rename(store)
 
 
-def _cut_power(worker: Worker) -> None:
+def cut_power(worker: Worker) -> None:
     if worker.poll() is None:
         worker.send_signal(signal.SIGSTOP)  # it makes no further process meanwhile
     _kill(worker.pid, *_children(worker.pid))

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +34,7 @@ from tests.builders.authority import AUTHORITY
 from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
 from tests.builders.settings import loaded, shortest
+from tests.control_plane.support.applying import followed
 
 pytestmark = pytest.mark.control_plane
 
@@ -94,18 +94,6 @@ def stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     )
     control_plane.kubectl("delete", "--wait=false", "-f", files)
     eventually(lambda: not namespaces_of(control_plane.api), what="the stack's namespaces to be gone")
-
-
-def followed(plane: ControlPlane, folder: Path) -> str:
-    """The steps of APPLY.md, as they stand there; what the last apply accepted."""
-    accepted = ""
-    for line in (folder / "APPLY.md").read_text(encoding="utf-8").splitlines():
-        if line.startswith("kubectl "):
-            words = shlex.split(line.replace("…", "x").replace("-f kubernetes/", f"-f {folder}/kubernetes/"))[1:]
-            applies = words[0] == "apply"
-            told = plane.kubectl(*words, *(("--validate=strict", "--output=name") if applies else ()))
-            accepted = told if applies else accepted
-    return accepted
 
 
 def namespaces_of(api: KubeApi) -> set[str]:

@@ -1,17 +1,18 @@
 """Build the control plane's programs into the cache: `python tools/control-plane/build.py`. Needs Go, once.
 
 With `--nodes` also what real nodes need: kubelet, kube-proxy and images. Where nodes cannot run, one line says why.
+With `--ray` also KubeRay's operator.
 """
 
 import sys
 
-from control_plane.plane.binaries import PACKAGES, WITH_NODES, binaries, build
+from control_plane.plane.binaries import OF_RAY, PACKAGES, WITH_NODES, binaries, build
 from control_plane.plane.errors import ControlPlaneError
 
 
 def main(arguments: list[str]) -> int:
     with_nodes = "--nodes" in arguments
-    programs = tuple(WITH_NODES if with_nodes else PACKAGES)
+    programs = (*(WITH_NODES if with_nodes else PACKAGES), *(OF_RAY if "--ray" in arguments else ()))
     try:
         if with_nodes and (why := _why_no_nodes()):
             print(why)  # the tests say so too, and skip

@@ -2,14 +2,16 @@
 
     token      the newest attempt's number; it rises with each attempt and each time that a job goes back to its queue,
                so an attempt whose number it no longer is has nothing to say any more
-    deaths     hard ends of attempts since the last checkpoint, as workers saw them
-    begun      attempts since the last checkpoint, where workers do not see each other's ends
+    deaths     hard ends of attempts since the last checkpoint
+    running    the attempt that has begun and not ended in order, where workers do not see each other's ends: if it is
+               still there when the next one begins, it has ended hard
     step, saved, problem   the last checkpoint, for people
 
 If Redis forgets it, the numbers start again above the greatest in the checkpoints' store.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,8 +27,9 @@ LIFE = 90 * 24 * 3600  # seconds without news until a job is forgotten
 MOST_DEATHS = 3
 
 # KEYS: the job's hash; the key in which a running job stands. ARGV: the number to exceed, LIFE, how it stands in that
-# key, and how many attempts may begin without a new checkpoint (0: the worker counts hard ends itself). Reply: the new
-# number; 0 if the job does not stand there any more, as it was given to another worker; -1 if too many have begun.
+# key, how many hard ends without a new checkpoint are too many (0: the worker counts them itself), and the number that
+# this attempt has by an earlier try ('' for none). Reply: the new number; 0 if the job does not stand there any more,
+# as it was given to another worker; -1 if it has ended hard too often (its deaths are cleared).
 _CLAIM = """
 local kind = redis.call('TYPE', KEYS[2]).ok
 local held = false
@@ -35,15 +38,33 @@ elseif kind == 'list' then held = redis.call('LPOS', KEYS[2], ARGV[3])
 elseif kind == 'hash' then held = redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 end
 if not held then return 0 end
 local most = tonumber(ARGV[4])
-if most > 0 and redis.call('HINCRBY', KEYS[1], 'begun', 1) > most then
-  redis.call('HSET', KEYS[1], 'begun', 0)
-  return -1
+if most > 0 then
+  local before = redis.call('HGET', KEYS[1], 'running')
+  if before and before ~= ARGV[5] and redis.call('HINCRBY', KEYS[1], 'deaths', 1) >= most then
+    redis.call('HDEL', KEYS[1], 'running', 'deaths')
+    return -1
+  end
 end
 local token = math.max(tonumber(redis.call('HGET', KEYS[1], 'token') or 0), tonumber(ARGV[1])) + 1
 redis.call('HSET', KEYS[1], 'token', token)
+if most > 0 then redis.call('HSET', KEYS[1], 'running', token) end
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 return token
 """
+
+# KEYS: the job's hash. ARGV: how many hard ends are too many, LIFE. Reply: whether it has not had so many yet.
+_DIED = """
+redis.call('HDEL', KEYS[1], 'running')
+if redis.call('HINCRBY', KEYS[1], 'deaths', 1) >= tonumber(ARGV[1]) then
+  redis.call('HDEL', KEYS[1], 'deaths')
+  return 0
+end
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return 1
+"""
+
+# KEYS: the job's hash. ARGV: the attempt.
+_END = "if redis.call('HGET', KEYS[1], 'running') == ARGV[1] then redis.call('HDEL', KEYS[1], 'running') end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +79,11 @@ def attempt_key(job: str) -> str:
     return f"ebbtide:attempt:{job}"
 
 
-def claim(connection: Redis, job: str, at_least: int, hold: Hold, most: int = 0) -> int:
-    """The number of this attempt. Raises `Superseded` if the worker has lost the job, `CheckpointError` if `most`
-    attempts have begun since the last checkpoint."""
-    reply = connection.eval(_CLAIM, 2, attempt_key(job), hold.key, at_least, LIFE, hold.member, most)  # pyright: ignore[reportArgumentType] - bytes are sent as they are
+def claim(connection: Redis, job: str, at_least: int, hold: Hold, most: int = 0, already: int | None = None) -> int:
+    """The number of this attempt. `already`: by an earlier try of the same attempt. Raises `Superseded` if the worker
+    has lost the job, `CheckpointError` if `most` attempts have ended hard since the last checkpoint."""
+    given = (at_least, LIFE, hold.member, most, already or "")
+    reply = connection.eval(_CLAIM, 2, attempt_key(job), hold.key, *given)  # pyright: ignore[reportArgumentType] - bytes are sent as they are
     token = cast("int", reply)
     if token == 0:
         raise Superseded(f"job {job} was given to another worker")
@@ -84,11 +106,22 @@ def note(connection: Redis, job: str, progress: Mapping[str, str | int]) -> None
     """A checkpoint clears the deaths: the job makes progress."""
     fields: dict[Any, Any] = dict(progress)
     if progress.get("saved"):
-        fields |= {"deaths": 0, "begun": 0}
+        fields |= {"deaths": 0}
     try:
         connection.hset(attempt_key(job), mapping=fields)
     except (RedisError, OSError):
         return  # the next save says it again
+
+
+def end_in_order(connection: Redis, job: str, token: int) -> None:
+    """This attempt was not killed, whatever it ended with. Where Redis cannot be told it counts as one that was."""
+    with suppress(RedisError, OSError):
+        connection.eval(_END, 1, attempt_key(job), token)  # pyright: ignore[reportArgumentType] - numbers are sent as text
+
+
+def may_begin_again(connection: Redis, job: str, most: int) -> bool:
+    """After a hard end that a worker saw, whether or not the job had opened its checkpoint."""
+    return bool(connection.eval(_DIED, 1, attempt_key(job), most, LIFE))  # pyright: ignore[reportArgumentType] - numbers are sent as text
 
 
 def impatient(connection: Redis, timeout: float = 2.0) -> Redis:

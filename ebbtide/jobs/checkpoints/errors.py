@@ -2,7 +2,8 @@
 
 LeaveJob            the job ends here without a result; the worker decides where it goes (never caught by a job)
 ├── Paused          told to stop, and the state is saved: back to the head of the queue
-└── Superseded      another attempt of the same job is newer: this one leaves everything to it
+├── Superseded      another attempt of the same job is newer: this one leaves everything to it
+└── NeverOpened     it has opened no checkpoint in time, and its pool requires one: it fails with this one line
 CheckpointError     the job fails with this one line
 ├── CannotSave      the state itself cannot be written; it would fail again
 ├── CannotLoad      there are checkpoints, and none of them can be used
@@ -19,6 +20,10 @@ class Paused(LeaveJob):
 
 
 class Superseded(LeaveJob):
+    pass
+
+
+class NeverOpened(LeaveJob):
     pass
 
 

@@ -128,12 +128,10 @@ def _checkpoint(document: Document, now: datetime) -> list[str]:
     saved = at(kept, "saved")
     what = f"step {at(kept, 'step')}, saved{_since(saved, now)}" if saved else "opened, nothing saved yet"
     lines = [f"Its checkpoint: {what}. Attempt {at(kept, 'token') or '?'}: each return to the queue counts as one too."]
-    deaths, begun = (int(at(kept, name) or 0) for name in ("deaths", "begun"))
+    deaths = int(at(kept, "deaths") or 0)
     after = "since that save" if saved else "so far"
     if deaths:
         lines.append(f"It ended hard {deaths} time{'s' if deaths > 1 else ''} {after}; the third time fails it.")
-    if begun > 1:
-        lines.append(f"{begun} attempts have begun {after}; a fourth would not.")
     if at(kept, "problem"):
         lines.append(f"The last problem: {at(kept, 'problem')}.")
     return lines

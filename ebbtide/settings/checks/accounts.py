@@ -6,11 +6,12 @@ namespace, and the pods of all others hang on it.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.settings.file.pod_entries import RAY, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, value_at
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
+from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.vocabulary.labels import NAMESPACE
 
 _WORKLOADS = "ebbtide:workloads"
@@ -39,21 +40,23 @@ def accounts_draft(config: Mapping[str, object]) -> tuple[AccountDraft, ...]:
 
 
 def _drafts(config: Mapping[str, object]) -> Iterator[AccountDraft]:
-    for section, namespace in {_WORKLOADS: NAMESPACE, **dict.fromkeys(_OF_WORKERS, WORKER_NAMESPACE)}.items():
-        given = config.get(section)
-        if not isinstance(given, Mapping):
-            continue
-        for name, raw in ((str(name), raw) for name, raw in cast("Mapping[object, object]", given).items()):
-            kubernetes = section == _WORKLOADS and value_at(raw, ("kubernetes",)) is not None
-            named = value_at(raw, ("serviceAccount",))
-            yield AccountDraft(
-                at=(section, name),
-                name=name,
-                namespace=own_namespace(name) if kubernetes else namespace,
-                aws=value_at(raw, ("aws",)) is not None,
-                kubernetes=kubernetes,
-                named=named if isinstance(named, str) else None,
-            )
+    for pod in raw_pods(config, (_WORKLOADS, *_OF_WORKERS, RAY)):
+        kubernetes = pod.at[0] == _WORKLOADS and value_at(pod.raw, ("kubernetes",)) is not None
+        named = value_at(pod.raw, ("serviceAccount",))
+        yield AccountDraft(
+            at=pod.at,
+            name=pod.name,
+            namespace=own_namespace(pod.name) if kubernetes else _namespace(pod.at),
+            aws=value_at(pod.raw, ("aws",)) is not None,
+            kubernetes=kubernetes,
+            named=named if isinstance(named, str) else None,
+        )
+
+
+def _namespace(at: Location) -> str:
+    if at[0] == RAY:
+        return namespace_of_ray(str(at[1]))
+    return NAMESPACE if at[0] == _WORKLOADS else WORKER_NAMESPACE
 
 
 def account_findings(drafts: tuple[AccountDraft, ...], *, existing: bool) -> Iterator[Finding]:

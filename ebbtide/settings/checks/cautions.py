@@ -141,6 +141,7 @@ def _about_images(settings: StackSettings) -> Iterator[Caution]:
         "workers": settings.workers,
         "jobs": settings.jobs,
         "cronJobs": settings.cron_jobs,
+        "ray": settings.ray,
     }
     for section, named in sections.items():
         for name, entry in named.items():

@@ -33,6 +33,7 @@ from ebbtide.settings.checks.image_names import IMAGES
 from ebbtide.settings.checks.secrets import wrong_keys_of_redis, wrong_references
 from ebbtide.settings.checks.snapshots import snapshot_findings
 from ebbtide.settings.defaults import SPOT_TYPES
+from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
@@ -40,6 +41,7 @@ from ebbtide.settings.fragment.values import is_mapping
 from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import fits, gpu_memory, home_kind, room_on_disk, room_text, smallest_node
 from ebbtide.settings.sections.existing import unknown_nodes
+from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
 from ebbtide.settings.sections.types import ZONE_LETTERS
 from ebbtide.settings.sections.workers import WORKER_CONTAINER
@@ -164,8 +166,27 @@ def _workers_fit(draft: Draft) -> Iterator[Finding]:
 
 
 def _jobs_fit(draft: Draft) -> Iterator[Finding]:
-    for job in draft.jobs:
-        yield from _fits_its_group(draft, (job.section, job.name), job)
+    for job in (*draft.jobs, *draft.ray_groups):
+        yield from _fits_its_group(draft, job.at, job)
+
+
+def _ray_heads_fit(draft: Draft) -> Iterator[Finding]:
+    for name, head in draft.ray_heads.items():
+        yield from _must_fit(draft, (RAY, name, "head"), head, (NodeKind.FIXED,))
+
+
+def _drivers_have_a_cluster(draft: Draft) -> Iterator[Finding]:
+    for pool, cluster in draft.drivers.items():
+        if cluster not in draft.ray_heads:
+            known = tuple(draft.ray_heads)
+            yield Finding(
+                code="ray.unknown-cluster",
+                at=(WORKERS, pool, "ray"),
+                wanted="the name of a Ray cluster of this file",
+                found=repr(cluster),
+                example=known[0] if known else f"{RAY}: {{ {cluster}: {{ … }} }}",
+                hint=did_you_mean(cluster, known),
+            )
 
 
 def _fits_its_group(draft: Draft, at: Location, pool: PoolDraft | JobDraft) -> Iterator[Finding]:
@@ -198,7 +219,9 @@ def _unsuitable(draft: Draft, at: Location, pool: PoolDraft | JobDraft, group: G
 
 
 def _why_not_fixed(pool: PoolDraft | JobDraft) -> str:
-    return "a job ends" if isinstance(pool, JobDraft) else "workers scale to zero"
+    if isinstance(pool, JobDraft):
+        return "a job ends" if pool.group is None else "Ray's workers come and go"
+    return "workers scale to zero"
 
 
 def _pool_kinds(pool: PoolDraft | JobDraft) -> Kinds:
@@ -288,7 +311,7 @@ def _gpu_pods(draft: Draft) -> Iterator[tuple[Location, PodDraft, Mapping[str, G
         if workload.pod.gpu:
             yield (WORKLOADS, name), workload.pod, of_kind
     named: dict[Location, PoolDraft | JobDraft] = {(WORKERS, name): pool for name, pool in draft.workers.items()}
-    named |= {(job.section, job.name): job for job in draft.jobs}
+    named |= {job.at: job for job in (*draft.jobs, *draft.ray_groups)}
     for at, pool in named.items():
         if pool.pod.gpu:
             own = of_kind.get(pool.node_group or "")
@@ -339,6 +362,7 @@ def _fixed_workloads_fit_together(draft: Draft) -> Iterator[Finding]:
         for workload in draft.workloads.values()
         if workload.pod.whole and workload.replicas and workload.category is Category.FIXED and not workload.pod.gpu
     ]
+    pods += [(head.least, 1) for head in draft.ray_heads.values() if head.whole]
     for name, needed in nodes_needed(pods, nodes).items():
         if needed > nodes[name].most:
             yield Finding(
@@ -531,6 +555,8 @@ def _brought(draft: Draft) -> Iterator[str]:
     """The keys of the images that Ebbtide brings to this stack, or may: what could not be read is given the doubt."""
     if draft.redis.kind in (None, RedisKind.IN_CLUSTER):
         yield "redis"
+    if draft.ray_heads:
+        yield "rayOperator"
     if not draft.existing:
         yield "autoscaler"
         if any(group.kind in (None, NodeKind.GPU) for group in draft.groups.values()):
@@ -557,7 +583,11 @@ def _all_pods(draft: Draft) -> Iterator[tuple[Location, str, Category | None, Po
     for name, pool in draft.workers.items():
         yield (WORKERS, name), WORKER_CONTAINER, Category.WORKER, pool.pod
     for job in draft.jobs:
-        yield (job.section, job.name), job.name, Category.WORKER, job.pod
+        yield job.at, job.name, Category.WORKER, job.pod
+    for name, head in draft.ray_heads.items():
+        yield (RAY, name, "head"), RAY_CONTAINER, Category.FIXED, head
+    for group in draft.ray_groups:
+        yield group.at, RAY_CONTAINER, Category.WORKER, group.pod
 
 
 def _unknown_name(draft: Draft, section: str, at: Location, name: str) -> Iterator[Finding]:
@@ -577,6 +607,8 @@ RULES: tuple[Rule, ...] = (
     _workloads_fit,
     _workers_fit,
     _jobs_fit,
+    _ray_heads_fit,
+    _drivers_have_a_cluster,
     _gpus_have_the_memory,
     _gpus_are_offered,
     _disks_hold_the_pods,
@@ -606,6 +638,7 @@ _OF_NODE_GROUPS: frozenset[Rule] = frozenset(
         _workloads_fit,
         _workers_fit,
         _jobs_fit,
+        _ray_heads_fit,
         _gpus_have_the_memory,
         _gpus_are_offered,
         _disks_hold_the_pods,

@@ -6,7 +6,7 @@ favourable, so that whatever a check says of a draft holds for every way of putt
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeAlias, cast
 
@@ -17,6 +17,7 @@ from ebbtide.settings.checks.checkpoints import CheckpointsDraft, checkpoints_dr
 from ebbtide.settings.checks.entrances import EntrancesDraft, entrances_draft
 from ebbtide.settings.checks.image_names import IMAGES, ImagesDraft, images_draft
 from ebbtide.settings.checks.snapshots import snapshots_draft
+from ebbtide.settings.file.pod_entries import RAY, named_entries, raw_pods
 from ebbtide.settings.file.problems import Location, Secret, value_at
 from ebbtide.settings.placement import PodSize, offered, smallest_node, whole_size
 from ebbtide.settings.sections.business_hours import Overnight
@@ -29,6 +30,7 @@ from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings, secrets_named, secrets_of_fragment
 from ebbtide.settings.sections.pods.volumes import SHM
+from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, RayGroup, RayHead
 from ebbtide.settings.sections.redis import CPU, MEMORY, RedisKind, RedisSettings
 from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS, SecretReference, secrets_of
 from ebbtide.settings.sections.workers import Source, WorkerSettings
@@ -52,6 +54,7 @@ _POD_SECTIONS: Mapping[str, type[PodSettings]] = {
     WORKERS: WorkerSettings,
     JOBS: JobSettings,
     CRON_JOBS: CronJobSettings,
+    RAY: RayGroup,  # whose keys for Secrets a head has too
 }
 _FEWEST_ZONES = 2  # no cluster has fewer
 
@@ -113,11 +116,16 @@ class PoolDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDraft:
-    section: str  # that of jobs, or that of cron jobs
+    section: str  # that of jobs, that of cron jobs, or that of Ray clusters
     name: str
+    group: str | None = None  # of a Ray cluster
     pod: PodDraft
     longest_run: timedelta | None
     node_group: str | None  # "" leaves the choice to Ebbtide
+
+    @property
+    def at(self) -> Location:
+        return (self.section, self.name, *(("groups", self.group) if self.group is not None else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +157,9 @@ class Draft:
     workloads: Mapping[str, WorkloadDraft]
     workers: Mapping[str, PoolDraft]
     jobs: tuple[JobDraft, ...]  # of both sections
+    ray_heads: Mapping[str, PodDraft]  # by cluster
+    ray_groups: tuple[JobDraft, ...]
+    drivers: Mapping[str, str]  # the Ray cluster that a pool's workers drive, by pool
     redis: RedisDraft
     images: ImagesDraft
     secrets: Mapping[str, tuple[str, ...]]  # keys by name
@@ -180,6 +191,9 @@ def draft_of(config: Config, groups: Config) -> Draft:
         workloads={name: _workload(raw) for name, raw in entries(config, WORKLOADS).items()},
         workers={name: _pool(raw) for name, raw in entries(config, WORKERS).items()},
         jobs=tuple(_jobs(config)),
+        ray_heads={name: _ray_head(raw) for name, raw in entries(config, RAY).items()},
+        ray_groups=tuple(_ray_groups(config)),
+        drivers=_drivers(config),
         redis=_redis(config),
         images=images_draft(config),
         secrets=secrets_of(config),
@@ -200,17 +214,14 @@ def _names(value: object) -> tuple[str, ...] | None:
 
 def entries(config: Config, key: str) -> dict[str, object]:
     """The named entries of a section; none where it is no mapping."""
-    value = config.get(key)
-    if not isinstance(value, Mapping):
-        return {}
-    return {str(name): entry for name, entry in cast("Mapping[object, object]", value).items()}
+    return dict(named_entries(config.get(key)))
 
 
 def gpus_wanted(config: Config) -> bool:
     """Whether a pod asks for GPUs, or may."""
     drafts = [_workload(raw).pod for raw in entries(config, WORKLOADS).values()]
     drafts += [_pool(raw).pod for raw in entries(config, WORKERS).values()]
-    drafts += [job.pod for job in _jobs(config)]
+    drafts += [job.pod for job in (*_jobs(config), *_ray_groups(config))]
     return any(pod.gpu != 0 for pod in drafts)
 
 
@@ -283,6 +294,36 @@ def _jobs(config: Config) -> Iterator[JobDraft]:
             )
 
 
+def _ray_head(raw: object) -> PodDraft:
+    """With the container of Ray's autoscaler, which the operator puts beside it."""
+    head = value_at(raw, ("head",))
+    pod = _pod(readable(RayHead, head), head)
+    return replace(
+        pod,
+        cpu=None if pod.cpu is None else pod.cpu + AUTOSCALER_CPU,
+        memory=None if pod.memory is None else pod.memory + AUTOSCALER_MEMORY,
+    )
+
+
+def _ray_groups(config: Config) -> Iterator[JobDraft]:
+    for name, raw in entries(config, RAY).items():
+        for group, inner in named_entries(value_at(raw, ("groups",))):
+            read = readable(RayGroup, inner)
+            yield JobDraft(
+                section=RAY,
+                name=name,
+                group=group,
+                pod=_pod(read, inner),
+                longest_run=None,
+                node_group=read.get("node_group"),
+            )
+
+
+def _drivers(config: Config) -> Mapping[str, str]:
+    named = {pool: value_at(raw, ("ray",)) for pool, raw in entries(config, WORKERS).items()}
+    return {pool: cluster for pool, cluster in named.items() if isinstance(cluster, str)}
+
+
 def _redis(config: Config) -> RedisDraft:
     read = readable(RedisSettings, config.get(REDIS, {}))
     password = config.get(REDIS_PASSWORD)
@@ -303,13 +344,12 @@ def _references(config: Config) -> Iterator[SecretReference]:
 
 
 def _references_of_pods(config: Config) -> Iterator[SecretReference]:
-    for section, model in _POD_SECTIONS.items():
-        for name, raw in entries(config, section).items():
-            read = readable(model, raw)
-            named = secrets_named(read.get("env", {}), read.get("env_from", ()), read.get("volumes", {}))
-            fragment = secrets_of_fragment(value_at(raw, ("pod",)))
-            for at, secret, key in (*named, *((("pod", *at), secret, key) for at, secret, key in fragment)):
-                yield SecretReference((section, name, *at), secret, () if key is None else (key,))
+    for pod in raw_pods(config, tuple(_POD_SECTIONS)):
+        read = readable(_POD_SECTIONS[str(pod.at[0])], pod.raw)
+        named = secrets_named(read.get("env", {}), read.get("env_from", ()), read.get("volumes", {}))
+        fragment = secrets_of_fragment(value_at(pod.raw, ("pod",)))
+        for at, secret, key in (*named, *((("pod", *at), secret, key) for at, secret, key in fragment)):
+            yield SecretReference((*pod.at, *at), secret, () if key is None else (key,))
 
 
 def _plan(raw: object) -> PlanDraft:

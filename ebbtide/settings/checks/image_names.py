@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from pydantic import BaseModel
 
+from ebbtide.settings.file.pod_entries import RAY, named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, value_at
 from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.sections.checked import readable
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE, ControllerSettings
 from ebbtide.settings.sections.images import DIGEST, ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
+from ebbtide.settings.sections.ray import RaySettings
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 
@@ -22,9 +23,10 @@ _NAMING: Mapping[str, type[BaseModel]] = {
     "ebbtide:workers": WorkerSettings,
     "ebbtide:jobs": JobSettings,
     "ebbtide:cronJobs": CronJobSettings,
+    RAY: RaySettings,
 }
 
-BROUGHT = {"redis": "redis", "autoscaler": "autoscaler", "device_plugin": "devicePlugin"}
+BROUGHT = {"redis": "redis", "autoscaler": "autoscaler", "device_plugin": "devicePlugin", "ray_operator": "rayOperator"}
 """What Ebbtide brings, by field and by key. The controller's image has its key in the controller's section."""
 
 
@@ -62,15 +64,14 @@ def _named(config: Mapping[str, object]) -> Iterator[tuple[Location, str]]:
     if "image" in controller:
         yield (_CONTROLLER, "image"), controller["image"]
     for section, model in _NAMING.items():
-        entries = config.get(section)
-        for name, entry in cast("Mapping[object, object]", entries if isinstance(entries, Mapping) else {}).items():
+        for name, entry in named_entries(config.get(section)):
             image = readable(model, entry).get("image")
             if image is not None:
-                yield (section, str(name), "image"), image
-            fragment = value_at(entry, ("pod",))
-            for at, container in containers(fragment):
-                if isinstance(further := container.get("image"), str):
-                    yield (section, str(name), "pod", *at, "image"), further
+                yield (section, name, "image"), image
+    for pod in raw_pods(config, tuple(_NAMING)):
+        for at, container in containers(value_at(pod.raw, ("pod",))):
+            if isinstance(further := container.get("image"), str):
+                yield (*pod.at, "pod", *at, "image"), further
 
 
 def _finding(at: Location, found: str, image: str) -> Finding:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias, cast
 
 from ebbtide.files import read_file
+from ebbtide.settings.file.pod_entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 
 MOST_BYTES = 2**20
@@ -73,18 +74,12 @@ def with_files(
 
 def _named(config: Mapping[str, object], sections: tuple[str, ...]) -> Iterator[tuple[Location, str]]:
     """Where a file is named, and its path."""
-    for section in sections:
-        for name, entry in _entries(config.get(section)):
-            for volume, given in _entries(value_at(entry, ("volumes",))):
-                for file, value in _entries(value_at(given, ("files",))):
-                    path = value_at(value, ("file",))
-                    if isinstance(path, str) and list(cast("Mapping[str, object]", value)) == ["file"]:
-                        yield (section, name, "volumes", volume, "files", file), path
-
-
-def _entries(value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, Mapping):
-        yield from ((str(key), inner) for key, inner in cast("Mapping[object, object]", value).items())
+    for pod in raw_pods(config, sections):
+        for volume, given in named_entries(value_at(pod.raw, ("volumes",))):
+            for file, value in named_entries(value_at(given, ("files",))):
+                path = value_at(value, ("file",))
+                if isinstance(path, str) and list(cast("Mapping[str, object]", value)) == ["file"]:
+                    yield (*pod.at, "volumes", volume, "files", file), path
 
 
 def _text(read: Beside, path: str) -> "str | _Fault":

@@ -76,6 +76,11 @@ class ImageSettings(Settings):
         description="the image of the cluster autoscaler, of the cluster's minor version; default: the release for it",
         examples=["registry.example.com/autoscaling/cluster-autoscaler:v1.35.2"],
     )
+    ray_operator: Image | None = Field(
+        default=None,
+        description="the image of KubeRay's operator, where the stack has Ray clusters; default: the release's",
+        examples=["registry.example.com/kuberay/operator:v1.6.2"],
+    )
     device_plugin: Image | None = Field(
         default=None,
         description="the image of NVIDIA's device plugin; default: this release's",

@@ -16,7 +16,17 @@ from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import Volume, no_claims
-from ebbtide.settings.sections.types import Count, Duration, Positive, PositiveDuration, Queue, Word, acted_on
+from ebbtide.settings.sections.ray import RAY_ENV, RAY_TOKEN_VARIABLES
+from ebbtide.settings.sections.types import (
+    Count,
+    Duration,
+    Positive,
+    PositiveDuration,
+    Queue,
+    ShortName,
+    Word,
+    acted_on,
+)
 from ebbtide.units.durations import format_duration
 
 STOP_MARGIN = timedelta(minutes=2)
@@ -106,13 +116,22 @@ def _morning_within_max(morning: Morning | None, most: int) -> None:
 REDIS_ENV = {SourceKind.RQ: "RQ_REDIS_URL", SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.LIST: "REDIS_URL"}
 """Where each framework looks for its Redis by itself."""
 
-_OURS = ("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PASSWORD", "REDIS_CA_FILE", CHECKPOINTS_ENV)
+_OURS = (
+    "REDIS_HOST",
+    "REDIS_PORT",
+    "REDIS_DB",
+    "REDIS_PASSWORD",
+    "REDIS_CA_FILE",
+    CHECKPOINTS_ENV,
+    RAY_ENV,
+    *RAY_TOKEN_VARIABLES,
+)
 
 
 def _env_beside_ours(source: Source, env: Mapping[str, EnvVariable]) -> None:
     for name in (*_OURS, REDIS_ENV[source.kind]):
         if name in env:
-            what = "a name that Ebbtide does not set: it tells each worker where its queues and checkpoints are"
+            what = "a name that Ebbtide does not set: it tells each worker where its queues, checkpoints and Ray are"
             raise wanted("env.ours", what, example="JOB_REDIS_URL", at=("env", name))
 
 
@@ -210,6 +229,11 @@ class WorkerSettings(PodSettings):
         default=None,
         description="where its jobs store their state, so that an interrupted one goes on where it was",
         examples=["{ store: s3://acme-checkpoints, every: 5m, saveWithin: 90s }"],
+    )
+    ray: ShortName | None = Field(
+        default=None,
+        description="the Ray cluster that its jobs drive: each worker is told its address, its token and its version",
+        examples=["flow"],
     )
     drain_within: PositiveDuration | None = Field(
         default=None,

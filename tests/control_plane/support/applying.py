@@ -5,6 +5,7 @@ Raw requests, since kubectl takes a second for what the server does in a few mil
 
 import hashlib
 import json
+import shlex
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -86,6 +87,18 @@ class Applying:
                     if error.status != 404:
                         raise
         self.paths = []
+
+
+def followed(plane: ControlPlane, folder: Path) -> str:
+    """The steps of APPLY.md, as they stand there; what the last apply accepted."""
+    accepted = ""
+    for line in (folder / "APPLY.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("kubectl "):
+            words = shlex.split(line.replace("…", "x").replace("-f kubernetes/", f"-f {folder}/kubernetes/"))[1:]
+            applies = words[0] == "apply"
+            told = plane.kubectl(*words, *(("--validate=strict", "--output=name") if applies else ()))
+            accepted = told if applies else accepted
+    return accepted
 
 
 def objects_in(folder: Path) -> list[Json]:

@@ -4,7 +4,7 @@ import pytest
 from redis import Redis
 
 from ebbtide.jobs.checkpoints import CheckpointError, Superseded
-from ebbtide.jobs.checkpoints.attempts import Hold, attempt_key, claim, note
+from ebbtide.jobs.checkpoints.attempts import Hold, attempt_key, claim, end_in_order, note
 
 pytestmark = pytest.mark.redis
 
@@ -41,21 +41,52 @@ def test_who_does_not_have_the_job_gets_no_number(client: Redis, kind: str) -> N
     assert client.exists(attempt_key("a")) == 0
 
 
-def test_so_many_attempts_without_a_checkpoint_and_no_more(client: Redis) -> None:
+def test_so_many_hard_ends_without_a_checkpoint_and_no_more(client: Redis) -> None:
     client.zadd("started", {"a:1": 1})
-    for _ in range(2):
-        claim(client, "a", 0, HOLD, most=2)
+    for _ in range(3):
+        claim(client, "a", 0, HOLD, most=3)
 
     with pytest.raises(CheckpointError, match="ended hard 3 times without a new checkpoint"):
-        claim(client, "a", 0, HOLD, most=2)
+        claim(client, "a", 0, HOLD, most=3)
 
-    assert claim(client, "a", 0, HOLD, most=2) == 3  # enqueued again by a person
+    assert claim(client, "a", 0, HOLD, most=3) == 4  # enqueued again by a person
+    assert client.hget(attempt_key("a"), "deaths") is None
+
+
+def test_attempts_that_end_in_order_are_no_hard_ends(client: Redis) -> None:
+    client.zadd("started", {"a:1": 1})
+
+    for _ in range(5):
+        end_in_order(client, "a", claim(client, "a", 0, HOLD, most=3))
+
+    assert client.hget(attempt_key("a"), "deaths") is None
+
+
+def test_the_end_of_an_attempt_that_was_replaced_hides_no_hard_end_of_the_newer_one(client: Redis) -> None:
+    client.zadd("started", {"a:1": 1})
+    replaced = claim(client, "a", 0, HOLD, most=3)
+    claim(client, "a", 0, HOLD, most=3)
+
+    end_in_order(client, "a", replaced)
+
+    claim(client, "a", 0, HOLD, most=3)
+    assert client.hget(attempt_key("a"), "deaths") == b"2"
+
+
+def test_an_attempt_may_ask_for_its_number_as_often_as_its_store_is_away(client: Redis) -> None:
+    client.zadd("started", {"a:1": 1})
+    token = None
+
+    for _ in range(5):
+        token = claim(client, "a", 0, HOLD, most=3, already=token)
+
+    assert (token, client.hget(attempt_key("a"), "deaths")) == (5, None)
 
 
 def test_a_checkpoint_clears_the_count_and_a_problem_does_not(client: Redis) -> None:
-    client.hset(attempt_key("a"), mapping={"begun": 2, "deaths": 2})
+    client.hset(attempt_key("a"), "deaths", 2)
 
     note(client, "a", {"problem": "the bucket is away"})
-    assert client.hmget(attempt_key("a"), "begun", "deaths") == [b"2", b"2"]
+    assert client.hget(attempt_key("a"), "deaths") == b"2"
     note(client, "a", {"step": 3, "saved": "2026-01-01T00:00:00+00:00"})
-    assert client.hmget(attempt_key("a"), "begun", "deaths") == [b"0", b"0"]
+    assert client.hget(attempt_key("a"), "deaths") == b"0"

@@ -89,8 +89,8 @@ def test_a_payload_that_was_given_to_another_worker_begins_nothing(client: Redis
     assert client.exists(attempt_key("a")) == 0
 
 
-def test_three_attempts_without_a_new_checkpoint_are_the_last(client: Redis, tmp_path: Path) -> None:
-    client.hset(attempt_key("a"), "begun", 3)
+def test_three_hard_ends_without_a_new_checkpoint_are_the_last(client: Redis, tmp_path: Path) -> None:
+    client.hset(attempt_key("a"), mapping={"deaths": 2, "running": 7})
     client.rpush("train", PAYLOAD)
     training = Training(client, tmp_path, lambda _step, _saved: None)
     handle, errors = training.worker._handle, list[str]()
@@ -111,13 +111,14 @@ def test_three_attempts_without_a_new_checkpoint_are_the_last(client: Redis, tmp
 
 
 def test_a_checkpoint_clears_the_count(client: Redis, tmp_path: Path) -> None:
-    client.hset(attempt_key("a"), "begun", 2)
+    client.hset(attempt_key("a"), "deaths", 2)
     client.rpush("train", PAYLOAD)
 
     trained(client, tmp_path)
 
     told: dict[Any, Any] = client.hgetall(attempt_key("a"))
-    assert (told[b"begun"], told[b"step"], told[b"problem"]) == (b"0", b"6", b"")
+    assert (told[b"deaths"], told[b"step"], told[b"problem"]) == (b"0", b"6", b"")
+    assert b"running" not in told
 
 
 def test_no_payload_is_taken_while_the_store_cannot_be_used(

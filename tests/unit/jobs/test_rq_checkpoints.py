@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.builders.jobs import job as plain_job
 from tests.builders.redis import wait_until
 from tests.checkpoints.training import (
     OPENED,
+    QuickSafeWorker,
     dies_before_it_saves,
     never_opens,
     returns_its_attempt,
@@ -167,6 +169,31 @@ def test_a_job_whose_machine_is_gone_goes_on_at_the_next_worker(
     assert job.return_value() == weights_after(30)
     job.refresh()
     assert job.retries_left == 1
+
+
+def test_a_job_whose_deadline_passes_while_a_worker_looks_is_left_for_its_next_look(
+    server: EmbeddedRedis, client: Redis, queue: Queue, store: str, start_worker: StartWorker
+) -> None:
+    class Slow(QuickSafeWorker):
+        last_chance = 0
+
+        def _return_popped(self, queue: Queue) -> None:
+            """Between our look at the deadlines and RQ's own, which fails jobs."""
+            wait_until(lambda: not client.zrangebyscore("rq:wip:train", time.time(), "+inf"), "the deadline to pass")
+            super()._return_popped(queue)
+
+    first = start_worker()
+    job = queue.enqueue(train, 30, 0.05, store)
+    until_step(client, job, 5)
+    kill_all_of(first)
+    worker = Slow([queue], connection=Redis(host=server.host, port=server.port))
+
+    worker.clean_registries()
+    seen_late = job.get_status(refresh=True)
+    worker.clean_registries()
+
+    assert (seen_late, job.get_status(refresh=True)) == (JobStatus.STARTED, JobStatus.QUEUED)
+    assert queue.job_ids == [job.id]
 
 
 def test_three_hard_ends_without_a_new_checkpoint_fail_the_job_with_one_line(

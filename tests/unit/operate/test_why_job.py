@@ -199,14 +199,14 @@ def test_a_job_whose_worker_is_gone_says_so(
 
 def test_of_a_job_that_rq_does_not_know_the_checkpoint_is_told(why: Why, client: Redis) -> None:
     note(client, "4f1c", {"step": 7, "saved": "2026-11-20T15:00:00+00:00", "token": 1})
-    client.hset(attempt_key("4f1c"), "begun", 2)
+    client.hset(attempt_key("4f1c"), "deaths", 2)
 
     code, said = why("4f1c")
 
     assert code == 0
     assert said.startswith("Job 4f1c is not one of RQ, or RQ has forgotten it: ")
     assert "(2026-11-20T15:00:00Z)" in said
-    assert "2 attempts have begun since that save" in said
+    assert "It ended hard 2 times since that save" in said
 
 
 def test_an_unknown_job_is_one_line(why: Why) -> None:

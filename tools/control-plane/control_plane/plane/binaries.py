@@ -38,6 +38,11 @@ ON_NODES: Mapping[str, tuple[str, str]] = {  # of real nodes alone: nobody else 
     "kube-proxy": ("kubernetes", "k8s.io/kubernetes/cmd/kube-proxy"),
 }
 WITH_NODES = {**PACKAGES, **ON_NODES}
+RAY_OPERATOR = "ray-operator-v1.6.2"  # it tells no version, so its name does
+OF_RAY: Mapping[str, tuple[str, str]] = {  # of the tests with Ray alone
+    RAY_OPERATOR: ("../ray", "github.com/ray-project/kuberay/ray-operator"),
+}
+_ALL = {**WITH_NODES, **OF_RAY}
 _PINNED = {"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes", "kwok": "sigs.k8s.io/kwok"}
 # Kubernetes learns its version from its build alone, and would call itself v0.0.0.
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -71,7 +76,16 @@ def cache_root() -> Path:
 
 def find(program: str) -> Path | None:
     """Where the program is, or None if it has to be built."""
+    if program in OF_RAY:
+        return _built(program)
     return next((found.path for found in _candidates(program) if _fits(program, found.version)), None)
+
+
+def _built(program: str) -> Path | None:
+    with suppress(MissingBinaries):
+        path = cache_directory() / program
+        return path if path.is_file() else None
+    return None
 
 
 def missing(programs: Iterable[str] = PACKAGES) -> list[str]:
@@ -138,12 +152,16 @@ def _fits(program: str, version: Version) -> bool:
 
 def _wanted(program: str) -> str:
     """Such as v1.35.4; the same minor version will do."""
-    module, _ = WITH_NODES[program]
+    module, _ = _ALL[program]
+    if program in OF_RAY:
+        return program.rpartition("-")[2]
     return required(MODULES / module / "go.mod", _PINNED[module])
 
 
 def _passed_over(program: str) -> list[str]:
     """Of a program for which nothing fits: what there is instead."""
+    if program in OF_RAY:
+        return []
     return [
         f"{found.path} (from {found.source}) {'is ' if found.version.minor else ''}{found.version.said}"
         for found in _candidates(program)
@@ -181,7 +199,7 @@ def _go_number(rest: str) -> int:
 
 def _build(program: str, folder: Path) -> None:
     """Under another name first: a build that is cut off leaves nothing that looks finished."""
-    module, package = WITH_NODES[program]
+    module, package = _ALL[program]
     for left in folder.glob(f".{program}.*"):  # of a build that was killed; the lock is ours
         left.unlink(missing_ok=True)
     unfinished = folder / f".{program}.{os.getpid()}"
@@ -200,7 +218,7 @@ def _build(program: str, folder: Path) -> None:
 
 
 def _link_flags(program: str) -> str:
-    module, _ = WITH_NODES[program]
+    module, _ = _ALL[program]
     if module != "kubernetes":
         return _FLAGS
     version = _wanted(program)

@@ -1,0 +1,187 @@
+"""The workload controller: the second process of the controller's image, for what is neither replicas nor budgets.
+
+It writes the spec of Ray clusters, so that no `up` has to, and sends them to sleep (docs/adr/0027). It has an account,
+a Lease and rights of its own: what it may write the other process may not, and the other way round. It asks the head
+of each cluster what runs there, with the cluster's token.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import Deployment
+from pulumi_kubernetes.coordination.v1 import Lease
+from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
+from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
+
+from components.admission_policy import enforce, on
+from components.controller.admission import unchanged, user_of
+from components.controller.rights import events, named, rule
+from components.images import UPSTREAM, ImageSource
+from components.pods.budget import closed_budget
+from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
+from ebbtide.labels import NodeKind
+from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.workloads import ASLEEP_FOR, WORKLOADS, WorkloadsConfig, dump
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, ProbeArgsDict, VolumeArgsDict, VolumeMountArgsDict
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+NAME = WORKLOADS
+PORT = 8080
+_CONFIG_DIRECTORY, _CONFIG_FILE = "/etc/ebbtide", "workloads.json"
+_TOKENS = "/etc/ebbtide-ray"
+
+_READ = ["get", "list", "watch"]
+_BINDINGS = ("metadata.labels", "metadata.finalizers", "metadata.ownerReferences")
+_OWN = f"'{ASLEEP_FOR}'"
+RAY_RULES = {
+    **{unchanged(field): f"{field} must stay as it is" for field in _BINDINGS},
+    f"variables.now.all(k, k == {_OWN} || (k in variables.before && variables.now[k] == variables.before[k]))": (
+        f"only {ASLEEP_FOR} may be annotated"
+    ),
+    f"variables.before.all(k, k == {_OWN} || k in variables.now)": f"only {ASLEEP_FOR} may be removed",
+}
+
+
+def token_file(cluster: str, key: str) -> str:
+    """Where the process finds the token of a Ray cluster."""
+    return f"{_TOKENS}/{cluster}/{key}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadControllerArgs:
+    config: WorkloadsConfig
+    customer: str
+    image: str
+    namespace: pulumi.Input[str]
+    worker_namespace: pulumi.Input[str]
+    ray_namespaces: Mapping[str, pulumi.Input[str]]  # by cluster
+    tokens: Mapping[str, str]  # the Secrets of their tokens, by cluster
+    images: ImageSource = UPSTREAM
+
+
+class WorkloadController(pulumi.ComponentResource):
+    def __init__(self, name: str, args: WorkloadControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:WorkloadController", name, None, opts)
+        child, here = pulumi.ResourceOptions(parent=self), args.namespace
+        self._home = here
+        metadata: ObjectMetaArgsDict = {"name": NAME, "namespace": here}
+        pools = sorted({pool for cluster in args.config.ray for pool in cluster.pools})
+        granted: dict[str, tuple[pulumi.Input[str], list[PolicyRuleArgsDict]]] = {
+            "system": (here, [*named("coordination.k8s.io", "leases", ["get", "update"], [NAME]), events()]),
+            **({"workers": (args.worker_namespace, [rule("apps", "deployments", _READ)])} if pools else {}),
+            **{f"ray-{cluster}": (space, _ray_rules(cluster)) for cluster, space in args.ray_namespaces.items()},
+        }
+        before: list[pulumi.Resource] = [
+            ServiceAccount(f"{name}-account", metadata=metadata, opts=child),
+            Lease(f"{name}-lease", metadata=metadata, opts=child),
+            ConfigMap(f"{name}-config", metadata=metadata, data={_CONFIG_FILE: dump(args.config)}, opts=child),
+            *(role for part, (space, rules) in granted.items() for role in self._grant(f"{name}-{part}", space, rules)),
+        ]
+        self._limit(name, args)
+        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.customer)
+        closed_budget(f"{name}-budget", identity, here, parent=self)
+        Deployment(
+            f"{name}-deployment",
+            metadata={**metadata, "labels": identity.labels},
+            spec={
+                "replicas": 1,
+                "selector": {"match_labels": identity.selector},
+                "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
+                "revision_history_limit": 3,
+                "template": {"metadata": {"labels": identity.labels}, "spec": args.images.pulled(_pod(args, identity))},
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+        )
+        self.register_outputs({})
+
+    def _grant(
+        self, resource_name: str, where: pulumi.Input[str], rules: "Sequence[PolicyRuleArgsDict]"
+    ) -> Sequence[pulumi.Resource]:
+        opts = pulumi.ResourceOptions(parent=self)
+        metadata: ObjectMetaArgsDict = {"name": NAME, "namespace": where}
+        return [
+            Role(f"{resource_name}-role", metadata=metadata, rules=rules, opts=opts),
+            RoleBinding(
+                f"{resource_name}-binding",
+                metadata=metadata,
+                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+                subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": self._home}],
+                opts=opts,
+            ),
+        ]
+
+    def _limit(self, name: str, args: WorkloadControllerArgs) -> None:
+        """Rights stop at the object: of a RayCluster nothing but the spec and one annotation is its to write."""
+        ours = pulumi.Output.concat("request.userInfo.username == ", user_of(args.namespace, NAME))
+        annotations = {
+            "now": "has(object.metadata.annotations) ? object.metadata.annotations : {}",
+            "before": "has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}",
+        }
+        enforce(
+            (f"{name}-rayclusters", f"{name}-rayclusters-binding"),
+            "ebbtide-rayclusters",
+            on("ray.io", "rayclusters", ["UPDATE"]),
+            [
+                {"expression": expression, "message": f"Ebbtide's workload controller: {message}"}
+                for expression, message in RAY_RULES.items()
+            ],
+            conditions=[{"name": "written-by-ebbtide", "expression": ours}],
+            variables=[{"name": key, "expression": expression} for key, expression in annotations.items()],
+            parent=self,
+        )
+
+
+def _ray_rules(cluster: str) -> "list[PolicyRuleArgsDict]":
+    """Writing by name; reading is of the namespace, which holds this cluster alone."""
+    return [rule("ray.io", "rayclusters", _READ), *named("ray.io", "rayclusters", ["patch"], [cluster]), events()]
+
+
+def _pod(args: WorkloadControllerArgs, identity: PodIdentity) -> "PodSpecArgsDict":
+    mounts: list[VolumeMountArgsDict] = [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}]
+    volumes: list[VolumeArgsDict] = [{"name": "config", "config_map": {"name": NAME}}]
+    for cluster, secret in args.tokens.items():
+        mounts.append({"name": f"token-{cluster}", "mount_path": f"{_TOKENS}/{cluster}", "read_only": True})
+        volumes.append({"name": f"token-{cluster}", "secret": {"secret_name": secret}})
+    return {
+        "service_account_name": NAME,
+        "affinity": affinity(Category.FIXED),
+        "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
+        **home(NodeKind.FIXED),
+        "termination_grace_period_seconds": 30,
+        "security_context": pod_security(),
+        "containers": [
+            {
+                "name": "workloads",
+                "image": args.image,
+                "command": [
+                    *("python", "-m", "controllers.workloads"),
+                    *("--config", f"{_CONFIG_DIRECTORY}/{_CONFIG_FILE}"),
+                ],
+                "env": [
+                    {"name": "POD_NAME", "value_from": {"field_ref": {"field_path": "metadata.name"}}},
+                    {"name": "POD_NAMESPACE", "value_from": {"field_ref": {"field_path": "metadata.namespace"}}},
+                ],
+                "ports": [{"name": "http", "container_port": PORT}],
+                "liveness_probe": _probe("/healthz", failures=6),
+                "readiness_probe": _probe("/readyz", failures=3),
+                "resources": resources(cpu=50, memory=128),
+                "security_context": container_security(read_only=True),
+                "volume_mounts": mounts,
+            }
+        ],
+        "volumes": volumes,
+    }
+
+
+def _probe(path: str, *, failures: int) -> "ProbeArgsDict":
+    return {
+        "http_get": {"path": path, "port": PORT},
+        "period_seconds": 5,
+        "timeout_seconds": 3,
+        "failure_threshold": failures,
+    }

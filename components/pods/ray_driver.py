@@ -1,0 +1,58 @@
+"""What makes the workers of a queue pool drivers of a Ray cluster: its address, its version, its token, and room.
+
+Each runs a raylet without CPUs beside its job (docs/adr/0026), so it needs shared memory for what the driver itself
+puts and gets. The token is a file: what is in the environment, every child process inherits.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from components.pods.container import Volumes
+from ebbtide.settings.sections.ray import HOME, RAY_ENV, RAY_TOKEN_VARIABLES, TOKEN_KEY, RaySettings, token_secret
+from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.workloads_document import head_service
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pulumi_kubernetes.core.v1 import ContainerArgsDict, EnvVarArgsDict, VolumeArgsDict, VolumeMountArgsDict
+
+_VOLUME, _DIRECTORY = "ebbtide-ray-token", "/etc/ebbtide-ray"
+_SHARED_MIB = 320
+"""The object store of 200 MiB that the library gives a driver, and what its processes share besides."""
+_PORT = 6379
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrivenCluster:
+    name: str
+    settings: RaySettings
+
+    def variables(self, image: str) -> "list[EnvVarArgsDict]":
+        """`image` is the driver's own, for the record that each job keeps of its run."""
+        told = {
+            "cluster": self.name,
+            "address": f"{head_service(self.name)}:{_PORT}",
+            "version": self.settings.version,
+            "image": image,
+        }
+        mode, path = RAY_TOKEN_VARIABLES
+        return [
+            {"name": RAY_ENV, "value": json.dumps(told)},
+            {"name": mode, "value": "token"},
+            {"name": path, "value": f"{_DIRECTORY}/{TOKEN_KEY}"},
+            {"name": "HOME", "value": HOME},
+        ]
+
+    def reached_by(self, container: "ContainerArgsDict", volumes: Volumes) -> "tuple[ContainerArgsDict, Volumes]":
+        """With the token mounted."""
+        volume: VolumeArgsDict = {"name": _VOLUME, "secret": {"secret_name": token_secret(self.name)}}
+        mount: VolumeMountArgsDict = {"name": _VOLUME, "mount_path": _DIRECTORY, "read_only": True}
+        mounts = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
+        mounted: ContainerArgsDict = {**container, "volume_mounts": [*mounts, mount]}
+        return mounted, {"volumes": [*volumes.get("volumes", ()), volume]}
+
+    def with_room(self, settings: WorkerSettings) -> WorkerSettings:
+        """With shared memory, where the file says nothing of it."""
+        return settings if settings.shm is not None else settings.model_copy(update={"shm": _SHARED_MIB})

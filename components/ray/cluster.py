@@ -1,0 +1,143 @@
+"""One Ray cluster: its rights, its token, its budgets, and the RayCluster, whose spec others write.
+
+**Pulumi owns no field of the spec.** The whole of it stands in an annotation, and the workload controller writes it as
+far as that interrupts nothing: see docs/adr/0027. So no `up`, at whatever moment, stops a pod of Ray or resets a number
+of its autoscaler.
+
+**The token is made here, once**, and is the same in three namespaces: of Ray, of the queue workers that drive it, and
+of the workload controller that asks the head what runs. Pulumi keeps it encrypted in the state. To have another one,
+delete the Secret of the Ray namespace from the state and the cluster, while the cluster sleeps.
+"""
+
+import secrets
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.core.v1 import Secret
+from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
+
+from components.pods.account import own_account
+from components.pods.budget import budget_without_scale, open_budget_without_scale
+from components.pods.container import file_maps
+from components.pods.workload import SKIP_AWAIT
+from components.ray.spec import Surroundings, group_identity, head_identity, wanted_spec
+from ebbtide.labels import CUSTOMER, SECRET_KEYS
+from ebbtide.settings.sections.ray import TOKEN_KEY, RaySettings, SleepSettings, token_secret
+from ebbtide.vocabulary.workloads import SLEEP, SPEC, Sleep, Wake, When, dump_sleep
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+API = "ray.io/v1"
+KIND = "RayCluster"
+
+AUTOSCALER_RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
+    {"api_groups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
+]
+"""Of the head's account. Source: KubeRay, `BuildRole`; without `pods/resize`, which a fixed size has no use for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayClusterArgs:
+    name: str
+    namespace: pulumi.Input[str]
+    settings: RaySettings
+    around: Surroundings
+    readers: Mapping[str, pulumi.Input[str]]  # further namespaces that the token is in
+
+
+class RayCluster(pulumi.ComponentResource):
+    def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:RayCluster", name, None, opts)
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        before = [*self._token(), *self._pods(), *self._rights()]
+        spec = wanted_spec(args.name, args.settings, args.around)
+        CustomResource(
+            f"{name}-cluster",
+            api_version=API,
+            kind=KIND,
+            metadata={
+                "name": args.name,
+                "namespace": args.namespace,
+                "labels": {CUSTOMER: args.around.customer},
+                "annotations": {
+                    SPEC: pulumi.Output.json_dumps(spec, sort_keys=True),
+                    SLEEP: sleep_policy(args.settings.sleep),
+                    SKIP_AWAIT: "true",  # its pods come with work
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+        )
+        self.register_outputs({})
+
+    def _token(self) -> list[pulumi.Resource]:
+        """Without a state, as in a rendering, the value is empty and never applied."""
+        made = b64encode(secrets.token_hex(32).encode()).decode() if self._args.around.secrets.known else ""
+        name = token_secret(self._args.name)
+        metadata: ObjectMetaArgsDict = {"name": name, "annotations": {SECRET_KEYS: TOKEN_KEY}}
+        first = Secret(
+            f"{self._name}-token",
+            metadata={**metadata, "namespace": self._args.namespace},
+            type="Opaque",
+            data={TOKEN_KEY: pulumi.Output.secret(made)},
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["data"]),
+        )
+        copies = [
+            Secret(
+                f"{self._name}-token-{reader}",
+                metadata={**metadata, "namespace": namespace},
+                type="Opaque",
+                data=pulumi.Output.secret(first.data),
+                opts=self._child,
+            )
+            for reader, namespace in self._args.readers.items()
+        ]
+        return [first, *copies]
+
+    def _pods(self) -> list[pulumi.Resource]:
+        """What the pods need before they start, and their budgets."""
+        args, customer, here = self._args, self._args.around.customer, self._args.namespace
+        head = head_identity(args.name, customer)
+        made: list[pulumi.Resource] = [
+            budget_without_scale(f"{head.name}.ray-budget", head, here, parent=self),
+            *file_maps(args.settings.head, head, here, parent=self),
+            *own_account(f"{head.name}.ray-account", head, args.settings.head, here, parent=self, calls_api=True),
+        ]
+        for key, group in args.settings.groups.items():
+            identity = group_identity(args.name, key, customer)
+            budget = open_budget_without_scale if group.spot else budget_without_scale
+            made += [
+                budget(f"{identity.name}.ray-budget", identity, here, parent=self),
+                *file_maps(group, identity, here, parent=self),
+                *own_account(f"{identity.name}.ray-account", identity, group, here, parent=self),
+            ]
+        return made
+
+    def _rights(self) -> list[pulumi.Resource]:
+        """Named as the operator looks for them; it would make them, had it the right to."""
+        name = self._args.name
+        account = self._args.settings.head.service_account or head_identity(name, self._args.around.customer).name
+        metadata: ObjectMetaArgsDict = {"name": name, "namespace": self._args.namespace}
+        return [
+            Role(f"{self._name}-role", metadata=metadata, rules=AUTOSCALER_RULES, opts=self._child),
+            RoleBinding(
+                f"{self._name}-binding",
+                metadata=metadata,
+                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+                subjects=[{"kind": "ServiceAccount", "name": account, "namespace": self._args.namespace}],
+                opts=self._child,
+            ),
+        ]
+
+
+def sleep_policy(sleep: SleepSettings) -> str:
+    """As the workload controller reads it."""
+    wake = frozenset(Wake(reason.value) for reason in sleep.wake)
+    return dump_sleep(Sleep(when=When(sleep.when.value), after=sleep.after, wake=wake))

@@ -1,0 +1,162 @@
+"""KubeRay's operator and its namespaces: it makes pods and Services from RayClusters, there and nowhere else.
+
+**Each Ray cluster has a namespace of its own.** Its autoscaler may patch pods and RayClusters where its head lives;
+elsewhere it could take a pod out of its budget.
+
+Its own manifest grants it the whole cluster: every pod, every Secret, Roles of its making. Here it has a Role in each
+namespace that a Ray cluster lives in, and what else it would make, the account of the head and the Role of Ray's
+autoscaler, is there before it: so it needs no right to make accounts, Roles or Secrets. It watches RayJobs, RayServices
+and the Secrets of those namespaces too, and does not start without.
+
+One replica, on a fixed node. While it is away pods that Ray asks for come later, and nothing that runs stops.
+
+Source: `config/rbac/role.yaml` and `config/manager/manager.yaml` of the release that `data/README.md` names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
+from pulumi_kubernetes.apps.v1 import Deployment
+from pulumi_kubernetes.core.v1 import ServiceAccount
+from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
+
+from components.cluster.namespaces import restricted_namespace
+from components.images import UPSTREAM, ImageSource
+from components.pods.budget import closed_budget
+from components.pods.egress import OPEN, Egress, ca_bundle
+from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
+from components.ray.crds import crds, version
+from ebbtide.labels import NodeKind
+from ebbtide.settings.sections.ray import RAY_OPERATOR, namespace_of_ray
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, ProbeArgsDict
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+NAME = RAY_OPERATOR
+IMAGE = f"quay.io/kuberay/operator:{version()}"
+
+_READ = ["get", "list", "watch"]
+_WRITE = [*_READ, "create", "delete", "patch", "update"]
+
+RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": ["ray.io"], "resources": ["rayclusters"], "verbs": [*_READ, "patch", "update"]},
+    {"api_groups": ["ray.io"], "resources": ["rayclusters/status"], "verbs": ["get", "patch", "update"]},
+    {"api_groups": ["ray.io"], "resources": ["rayclusters/finalizers"], "verbs": ["update"]},
+    {"api_groups": ["ray.io"], "resources": ["rayjobs", "rayservices"], "verbs": _READ},
+    {"api_groups": [""], "resources": ["pods"], "verbs": [*_WRITE, "deletecollection"]},
+    {"api_groups": [""], "resources": ["services"], "verbs": _WRITE},
+    {"api_groups": [""], "resources": ["secrets", "serviceaccounts"], "verbs": _READ},
+    {"api_groups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": _READ},
+    {"api_groups": ["batch"], "resources": ["jobs"], "verbs": _READ},
+    {"api_groups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": _READ},
+    {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorArgs:
+    namespace: pulumi.Input[str]
+    clusters: Sequence[str]
+    customer: str
+    image: str
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
+
+
+class RayOperator(pulumi.ComponentResource):
+    namespaces: Mapping[str, pulumi.Output[str]]  # by cluster
+
+    def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:RayOperator", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.customer)
+        spaces = {
+            cluster: restricted_namespace(f"{name}-of-{cluster}", namespace_of_ray(cluster), args.customer, parent=self)
+            for cluster in args.clusters
+        }
+        self.namespaces = {cluster: space.metadata.name for cluster, space in spaces.items()}
+        for cluster, namespace in self.namespaces.items():
+            ca_bundle(f"{name}-of-{cluster}-ca-bundle", args.egress, namespace, parent=self)
+        kinds = [
+            CustomResourceDefinition(
+                f"{name}-{crd.name}",
+                metadata={"name": crd.name, "annotations": crd.annotations},
+                spec=crd.spec,  # pyright: ignore[reportArgumentType] - as the release has it
+                opts=child,
+            )
+            for crd in crds()
+        ]
+        meta: ObjectMetaArgsDict = {"name": NAME, "namespace": args.namespace, "labels": identity.labels}
+        account = ServiceAccount(f"{name}-account", metadata=meta, automount_service_account_token=False, opts=child)
+        grants = [
+            grant
+            for cluster, namespace in self.namespaces.items()
+            for grant in self._grant(f"{name}-{cluster}", namespace, args.namespace)
+        ]
+        closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
+        Deployment(
+            f"{name}-deployment",
+            metadata=meta,
+            spec={
+                "replicas": 1,
+                "revision_history_limit": 3,
+                "strategy": {"type": "Recreate"},  # two at once would make pods twice
+                "selector": {"match_labels": identity.selector},
+                "template": {
+                    "metadata": {"labels": identity.labels},
+                    "spec": args.images.pulled(_pod(args, identity, self.namespaces)),
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*kinds, account, *grants]),
+        )
+        self.register_outputs({})
+
+    def _grant(
+        self, resource_name: str, where: pulumi.Input[str], home_of_account: pulumi.Input[str]
+    ) -> Sequence[pulumi.Resource]:
+        opts = pulumi.ResourceOptions(parent=self)
+        return [
+            Role(f"{resource_name}-role", metadata={"name": NAME, "namespace": where}, rules=RULES, opts=opts),
+            RoleBinding(
+                f"{resource_name}-binding",
+                metadata={"name": NAME, "namespace": where},
+                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+                subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": home_of_account}],
+                opts=opts,
+            ),
+        ]
+
+
+def _pod(args: OperatorArgs, identity: PodIdentity, namespaces: Mapping[str, pulumi.Output[str]]) -> "PodSpecArgsDict":
+    watched = pulumi.Output.all(*namespaces.values()).apply(lambda names: "--watch-namespace=" + ",".join(names))
+    return {
+        "service_account_name": NAME,
+        "automount_service_account_token": True,
+        "affinity": affinity(Category.FIXED),
+        "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
+        **home(NodeKind.FIXED),
+        "security_context": pod_security(),
+        "containers": [
+            {
+                "name": "operator",
+                "image": args.image,
+                "command": ["/manager"],
+                "args": [watched, "--enable-leader-election=false"],
+                "ports": [{"name": "http", "container_port": 8080}],
+                "liveness_probe": _probe("/healthz"),
+                "readiness_probe": _probe("/readyz"),
+                "resources": resources(cpu=100, memory=512),  # as its release asks for, enough for 500 pods of Ray
+                "security_context": container_security(read_only=True),
+            }
+        ],
+    }
+
+
+def _probe(path: str) -> "ProbeArgsDict":
+    return {"http_get": {"path": path, "port": 8082}, "period_seconds": 10, "failure_threshold": 5}

@@ -1,0 +1,198 @@
+"""What a Ray cluster is to be: a RayCluster's spec from its section of the stack file. Pure, but for outputs in it.
+
+Nobody applies it as it stands. It goes into an annotation of the RayCluster, and the workload controller writes it into
+`spec`, as far as that interrupts nothing (docs/adr/0027). So numbers that Ray's autoscaler writes, `replicas` and
+`scaleStrategy`, are never in it, and neither is `suspend`.
+
+Decisions that would otherwise be asked about:
+
+- **The head has no CPUs.** No task ever runs beside what all of them need.
+- **Told to stop, a worker drains.** Ray ends what runs, moves objects away and takes nothing new. The drain is given a
+  minute less than the pod, so that Ray gives up before the kubelet does.
+- **The home folder is `/tmp`**, a volume of its own: an image's own home may belong to another user, and Ray writes its
+  session there.
+- **Shared memory holds objects**, three tenths of the pod's memory as Ray itself would take; what does not fit is
+  spilled to a volume on the node's disk. Neither keeps the autoscaler of the cluster from taking the node.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from components.cluster.existing import NodeSelectors, translated
+from components.images import UPSTREAM, ImageSource
+from components.pods.account import account_fields
+from components.pods.container import main_container, pod_template, pod_volumes
+from components.pods.egress import OPEN, Egress
+from components.pods.fragment import merged, wire_form
+from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.rules import (
+    PodIdentity,
+    affinity,
+    container_security,
+    home,
+    nodes_of_group,
+    pod_security,
+    resources,
+    spread,
+    tolerations,
+)
+from components.pods.secrets import NO_SECRETS, SecretsSource
+from ebbtide.labels import NodeKind
+from ebbtide.settings.sections.pods.volumes import Volume
+from ebbtide.settings.sections.ray import (
+    AUTOSCALER_CPU,
+    AUTOSCALER_MEMORY,
+    HOME,
+    RAY_CONTAINER,
+    RayGroup,
+    RayPod,
+    RaySettings,
+    group_name,
+    head_name,
+    token_secret,
+)
+from ebbtide.units.quantities import memory_quantity
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict
+
+SPILL = "/var/lib/ray-spill"
+_TMP_MIB = 10 * 1024  # sessions and their logs, which Ray rotates
+_OBJECTS = 0.3
+"""Of the memory, for objects: Ray's own default (ray-project/ray, DEFAULT_OBJECT_STORE_MEMORY_PROPORTION)."""
+_GIVES_UP_BEFORE_S = 60
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What all pods of a stack share."""
+
+    customer: str
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
+    secrets: SecretsSource = NO_SECRETS
+    node_sets: NodeSelectors | None = None  # of a cluster that is there already
+    gpu_nodes: Mapping[str, NodeRequirement] | None = None  # that the GPUs of a group ask for
+
+
+def wanted_spec(name: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
+    """The spec of the RayCluster `name`, as the API takes it. Labels and annotations may hold outputs."""
+    return {
+        "rayVersion": settings.version,
+        "authOptions": {"mode": "token", "secretName": token_secret(name)},
+        "enableInTreeAutoscaling": True,
+        "autoscalerOptions": {
+            "version": "v2",
+            "idleTimeoutSeconds": int(min(it.idle_after for it in settings.groups.values()).total_seconds()),
+            "securityContext": _wire_security(),
+            "resources": resources(cpu=AUTOSCALER_CPU, memory=AUTOSCALER_MEMORY),
+            "env": [{"name": "HOME", "value": HOME}],
+        },
+        "headGroupSpec": {
+            "rayStartParams": {"num-cpus": "0", **_objects(settings.head)},
+            "template": _head_template(name, settings, around),
+        },
+        "workerGroupSpecs": [
+            {
+                "groupName": key,
+                "minReplicas": group.min,
+                "maxReplicas": group.max,
+                "idleTimeoutSeconds": int(group.idle_after.total_seconds()),
+                "rayStartParams": {"num-cpus": str(group.cpu // 1000), **_objects(group)},
+                "template": _group_template(name, key, settings, around),
+            }
+            for key, group in settings.groups.items()
+        ],
+    }
+
+
+def head_identity(cluster: str, customer: str) -> PodIdentity:
+    return PodIdentity(name=head_name(cluster), category=Category.FIXED, customer=customer)
+
+
+def group_identity(cluster: str, group: str, customer: str) -> PodIdentity:
+    """No pool of the stack file: the label of pools is for queue workers."""
+    return PodIdentity(name=group_name(cluster, group), category=Category.WORKER, customer=customer, ends=True)
+
+
+def _head_template(name: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
+    identity = head_identity(name, around.customer)
+    # The autoscaler beside the head calls the API server, with the account of the pod.
+    account = account_fields(identity.name, settings.head, calls_api=True)
+    pod = {**home(NodeKind.FIXED), **account}
+    return _template(settings.head, identity, pod, [], around)
+
+
+def _group_template(cluster: str, key: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
+    group: RayGroup = settings.groups[key]
+    identity = group_identity(cluster, key, around.customer)
+    grace = int(settings.grace.total_seconds())
+    pod = {
+        "node_selector": nodes_of_group(group.node_group),
+        "tolerations": tolerations(group.gpu),
+        "termination_grace_period_seconds": grace,
+        **account_fields(identity.name, group),
+    }
+    drain: EnvVarArgsDict = {
+        "name": "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S",
+        "value": str(grace - _GIVES_UP_BEFORE_S),
+    }
+    return _template(group, identity, pod, [drain], around, (around.gpu_nodes or {}).get(key))
+
+
+def _template(
+    given: RayPod,
+    identity: PodIdentity,
+    own: Mapping[str, Any],
+    env: "list[EnvVarArgsDict]",
+    around: Surroundings,
+    nodes: NodeRequirement | None = None,
+) -> dict[str, Any]:
+    settings = _with_room(given)
+    always: list[EnvVarArgsDict] = [
+        {"name": "HOME", "value": HOME},
+        {"name": "RAY_USAGE_STATS_ENABLED", "value": "0"},
+        *env,
+    ]
+    common: PodSpecArgsDict = {
+        "affinity": affinity(identity.category),
+        "topology_spread_constraints": spread(identity, revision_label="ray.io/group"),
+        "security_context": pod_security(settings.user),
+        "containers": [main_container(settings, RAY_CONTAINER, env=always)],
+        **pod_volumes(settings, identity.name),
+    }
+    pod = cast("PodSpecArgsDict", {**common, **own})
+    whole = around.images.pulled(around.egress.through(required(merged(pod, settings.pod, main=RAY_CONTAINER), nodes)))
+    placed = whole if around.node_sets is None else cast("PodSpecArgsDict", translated(whole, around.node_sets))
+    metadata = pod_template(settings, identity, whole, around.secrets).get("metadata")
+    return {"metadata": metadata, "spec": wire_form(placed)}
+
+
+def _with_room(pod: RayPod) -> RayPod:
+    """With the volumes that Ray writes to. Scratch volumes, which keep no autoscaler from taking the node."""
+    rooms = {
+        "ray-tmp": Volume.model_validate({"scratch": memory_quantity(_TMP_MIB), "at": HOME}),
+        "ray-spill": Volume.model_validate({"scratch": memory_quantity(pod.spill), "at": SPILL}),
+    }
+    return pod.model_copy(update={"volumes": {**pod.volumes, **rooms}, "shm": _shared_memory(pod)})
+
+
+def _shared_memory(pod: RayPod) -> int:
+    """MiB for objects."""
+    return pod.shm if pod.shm is not None else int(pod.memory * _OBJECTS)
+
+
+def _objects(pod: RayPod) -> dict[str, str]:
+    return {
+        "object-store-memory": str(_shared_memory(pod) * _MEBIBYTE),
+        "object-spilling-directory": SPILL,
+    }
+
+
+def _wire_security() -> dict[str, Any]:
+    return wire_form({"containers": [{"name": "", "security_context": container_security()}]})["containers"][0][
+        "securityContext"
+    ]

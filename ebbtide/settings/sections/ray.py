@@ -1,0 +1,287 @@
+"""The section of Ray clusters: a fixed head, and groups of workers that come and go with Ray's own demand.
+
+A head and a group are pods like all others, with the same keys. What is left out of them is what KubeRay's operator
+writes itself: command, ports and probes. The image is the cluster's, since head and workers must run the same Ray.
+
+**Drivers** are the workers of a queue pool (`workers.X.ray`), so the queue's depth bounds them; Ray's demand brings the
+pods. No group has a number of its own but a least and a most.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
+from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
+from ebbtide.settings.sections.pods.probes import Probes
+from ebbtide.settings.sections.pods.volumes import no_claims
+from ebbtide.settings.sections.types import Count, Image, Mebibytes, Positive, PositiveDuration, ShortName, acted_on
+from ebbtide.units.durations import format_duration
+
+STOP_MARGIN = timedelta(minutes=2)
+"""Past the longest task: to hand objects over, tell the head and exit."""
+
+KNOWN_VERSIONS = ("2.60",)
+"""Minor versions of Ray that were tried with the pinned operator: autoscaler v2, tokens, and a drain at SIGTERM, which
+Ray has from 2.60 on (ray-project/ray, pull request 64454)."""
+
+NAMESPACE_PREFIX = "ebbtide-ray-"
+
+RAY_OPERATOR = "kuberay-operator"
+"""The workload that is KubeRay's operator, in the namespace of the controller."""
+
+RAY_ENV = "EBBTIDE_RAY"
+"""Tells the library of jobs which Ray cluster a pool's workers drive, as JSON."""
+RAY_TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")
+"""As Ray itself reads them."""
+
+TOKEN_KEY = "auth_token"
+"""The key of the Secret that holds a cluster's token, as KubeRay wants it."""
+
+HOME = "/tmp"
+"""Of Ray's processes: a volume of the pod's own, since an image's home may belong to another user."""
+
+HEAD = "head"
+RAY_CONTAINER = "ray"
+"""What the container of head and workers is called."""
+
+AUTOSCALER_CPU, AUTOSCALER_MEMORY = 200, 512
+"""Millicores and MiB of the autoscaler's container, beside the head's own."""
+
+_VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
+_TAG = re.compile(r":v?([0-9]+\.[0-9]+\.[0-9]+)(?![0-9])[^/@]*(?:@|$)")
+_OPERATOR_WRITES = "KubeRay's operator writes it, from Ray's own settings"
+
+
+def _version(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_VERSION, value) is None:
+        hint = "quote it" if isinstance(value, int | float) else ""
+        raise wanted("ray.version-form", "Ray's version, in three numbers", example='"2.60.0"', hint=hint)
+    if value.rpartition(".")[0] not in KNOWN_VERSIONS:
+        what = f"a version of Ray that Ebbtide was tried with: {', '.join(KNOWN_VERSIONS)}"
+        hint = "before 2.60 a worker that is told to stop kills its tasks"
+        raise wanted("ray.version-unknown", what, found=value, example=f'"{KNOWN_VERSIONS[-1]}.0"', hint=hint)
+    return value
+
+
+RayVersion: TypeAlias = Annotated[
+    str, BeforeValidator(_version), WithJsonSchema({"type": "string", "pattern": _VERSION})
+]
+
+
+def _no_gpu(gpu: Gpu) -> None:
+    if gpu.count:
+        raise wanted("ray.head-gpu", "no GPU for the head: it runs no tasks", found=str(gpu.count), at="gpu")
+
+
+def _whole_cores(cpu: int) -> None:
+    if cpu % 1000:
+        what = "whole cores: Ray hands them out to tasks, one by one as a rule"
+        raise wanted("ray.cores", what, found=f"{cpu}m", example=str(max(1, cpu // 1000)), at="cpu")
+
+
+def _image_of_version(version: str, image: str) -> None:
+    tagged = _TAG.search(image)
+    if tagged and tagged[1] != version:
+        what = f"an image of Ray {version}, which version says"
+        raise wanted("ray.image-version", what, found=image, example=image.replace(tagged[1], version), at="image")
+
+
+_LEFT_OUT: Mapping[str, str] = {
+    "image": "head and workers run the same Ray: the image is the cluster's, one level up",
+    **dict.fromkeys(("command", "args", "ports", "probes"), _OPERATOR_WRITES),
+    "priority": "Ray's tasks have no priorities, so its pods have none",
+}
+
+
+def _left_out(key: str) -> Check:
+    """For a key that other pods have."""
+
+    def check(given: object) -> None:
+        if given not in ("", (), {}, None, Probes()):
+            raise wanted("ray.not-its-own", "the key left out", hint=_LEFT_OUT[key], at=key)
+
+    return Check((key,), check)
+
+
+_OF_RAY_PODS = (*PodSettings.checks, *map(_left_out, _LEFT_OUT))
+
+
+class RayPod(PodSettings):
+    """What head and groups have in common. The image is filled in from the cluster's."""
+
+    instead_of: ClassVar[dict[str, str]] = {
+        "replicas": "Ray's autoscaler writes it; a group has min and max",
+        "category": "the head is fixed and groups are workers, always",
+    }
+
+    image: Image = Field(default="", exclude=True, description="the cluster's")
+    spill: Mebibytes = Field(
+        default=20 * 1024,
+        description="room on the node's disk for objects that do not fit into shared memory",
+        examples=["20Gi"],
+    )
+
+
+class FaultTolerance(StrEnum):
+    NONE = "none"
+
+
+_PLANNED = {
+    "redis": "a head that comes back from Redis is planned and not acted on yet; with its head a cluster loses its "
+    "tasks, and the queue brings the drivers back"
+}
+
+
+class RayHead(RayPod):
+    """The head: fixed, alone, and without tasks."""
+
+    checks: ClassVar[tuple[Check, ...]] = (*_OF_RAY_PODS, Check(("gpu",), _no_gpu))
+    instead_of: ClassVar[dict[str, str]] = {
+        **RayPod.instead_of,
+        "nodeGroup": "the head is fixed: its nodes are those of the fixed group",
+    }
+
+    fault_tolerance: Annotated[FaultTolerance, *acted_on(*FaultTolerance, planned=_PLANNED)] = Field(
+        default=FaultTolerance.NONE, description="what a new head knows of the one before", examples=["none"]
+    )
+
+
+class RayGroup(RayPod):
+    """Workers of one size."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        *_OF_RAY_PODS,
+        MIN_WITHIN_MAX,
+        Check(("cpu",), _whole_cores),
+        Check(("volumes",), no_claims),
+    )
+
+    min: Count = Field(default=0, description="workers at least; above 0 nodes stay all night", examples=["0"])
+    max: Positive = Field(description="workers at most", examples=["20"])
+    idle_after: PositiveDuration = Field(
+        default=timedelta(minutes=2),
+        alias="idleAfter",
+        description="a worker without tasks, and without objects that others need, goes after this time",
+        examples=["2m"],
+    )
+    node_group: str = Field(
+        default="", description="the group its pods run on; default: the cheapest that fits", examples=["gpu"]
+    )
+    spot: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="its tasks may run again: its pods may be evicted together, as a spot node's two minutes ask for",
+        examples=["true"],
+    )
+
+
+class SleepWhen(StrEnum):
+    NEVER = "never"
+    IDLE = "idle"
+    OUTSIDE_HOURS = "outsideBusinessHours"
+
+
+class Wake(StrEnum):
+    BUSINESS_HOURS = "businessHours"
+    QUEUE = "queue"
+    MANUAL = "manual"
+
+
+class SleepSettings(Settings):
+    """When all of it is sent away, the head included, and what brings it back. Unknown means awake."""
+
+    when: Annotated[SleepWhen, *acted_on(*SleepWhen, planned={})] = Field(
+        default=SleepWhen.NEVER,
+        description="never; idle: whenever nothing runs; outsideBusinessHours: when nothing runs then",
+        examples=["outsideBusinessHours"],
+    )
+    after: PositiveDuration = Field(
+        default=timedelta(hours=2), description="how long nothing must have run", examples=["2h"]
+    )
+    wake: Annotated[tuple[Annotated[Wake, *acted_on(*Wake, planned={})], ...], each_once("reason", "[queue]")] = Field(
+        default=(Wake.BUSINESS_HOURS, Wake.QUEUE, Wake.MANUAL),
+        description="what wakes it: the opening, a job in the queue of a driver pool, an operator",
+        examples=["[businessHours, queue, manual]"],
+    )
+
+
+def _short_stop(longest_task: timedelta, groups: Mapping[str, RayGroup]) -> None:
+    for name, group in groups.items():
+        if group.spot and longest_task > timedelta(minutes=2) - timedelta(seconds=20):
+            what = "at most 100s beside spot: a spot node goes two minutes after its notice"
+            hint = "a task that is cut off runs again elsewhere; say spot only of tasks that take it"
+            found = f"{format_duration(longest_task)} with groups.{name}.spot"
+            raise wanted("ray.spot-too-long", what, found=found, example="90s", hint=hint, at="longestTask")
+
+
+class RaySettings(Settings):
+    """One Ray cluster."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("version", "image"), _image_of_version),
+        Check(("longest_task", "groups"), _short_stop),
+    )
+    instead_of: ClassVar[dict[str, str]] = {
+        "autoscaler": "Ray's own, version 2, always: version 1 does not know which worker is idle",
+        "loginShell": "a login shell keeps the signal that tells a worker to stop, so tasks would be lost",
+        "workers": "the key is groups",
+        "suspend": "the key is sleep: it says when, and what wakes it",
+    }
+
+    version: RayVersion = Field(description="of Ray in the image", examples=['"2.60.0"'])
+    image: Image = Field(description="of head and workers", examples=["registry.example.com/ml/ray:2.60.0"])
+    head: RayHead = Field(description="the head's pod", examples=["{ cpu: 2, memory: 8Gi }"])
+    groups: Annotated[dict[ShortName, RayGroup], Field(min_length=1)] = Field(
+        description="groups of workers by name, each of one size",
+        examples=["{ cpu: { max: 20, cpu: 15, memory: 55Gi } }"],
+    )
+    longest_task: PositiveDuration = Field(
+        description="no task runs longer: a worker told to stop ends what it runs, within this", examples=["30m"]
+    )
+    sleep: SleepSettings = Field(
+        default=SleepSettings(),
+        description="when the whole cluster goes, the head included",
+        examples=["{ when: outsideBusinessHours, after: 2h }"],
+    )
+
+    def pods(self, name: str) -> Mapping[str, PodSettings]:
+        """Head and groups by the name of their pods."""
+        return {head_name(name): self.head, **{group_name(name, key): group for key, group in self.groups.items()}}
+
+    @property
+    def grace(self) -> timedelta:
+        """What a worker is given to end its tasks."""
+        return self.longest_task + STOP_MARGIN
+
+
+def namespace_of_ray(name: str) -> str:
+    return NAMESPACE_PREFIX + name
+
+
+def token_secret(cluster: str) -> str:
+    """Of the same name in each namespace that needs it."""
+    return f"{cluster}-ray-token"
+
+
+def head_name(cluster: str) -> str:
+    return f"{cluster}-{HEAD}"
+
+
+def group_name(cluster: str, group: str) -> str:
+    return f"{cluster}-{group}"
+
+
+def with_image(settings: RaySettings) -> RaySettings:
+    """The same cluster with its image at each of its pods."""
+    image = {"image": settings.image}
+    return settings.model_copy(
+        update={
+            "head": settings.head.model_copy(update=image),
+            "groups": {name: group.model_copy(update=image) for name, group in settings.groups.items()},
+        }
+    )

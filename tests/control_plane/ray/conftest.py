@@ -1,0 +1,128 @@
+"""A stack with a Ray cluster on the control plane, and KubeRay's real operator with exactly the rendered rights."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from control_plane.plane.binaries import OF_RAY, RAY_OPERATOR, find, how_to_get
+from control_plane.plane.driver import ControlPlane
+
+from controllers.adapters.kube_api import APPLY, Json, KubeApi
+from ebbtide.files import write_directory
+from ebbtide.recording.output import output_files
+from ebbtide.recording.record import record
+from ebbtide.settings.sections.ray import RAY_OPERATOR as ACCOUNT
+from ebbtide.vocabulary.labels import NAMESPACE
+from ebbtide.vocabulary.workloads import SPEC
+from tests.builders.control_plane import eventually
+from tests.builders.settings import loaded
+from tests.control_plane.support.applying import followed
+
+RAY = "ebbtide-ray-flow"
+CLUSTER = f"/apis/ray.io/v1/namespaces/{RAY}/rayclusters/flow"
+PODS = f"/api/v1/namespaces/{RAY}/pods"
+BUDGETS = f"/apis/policy/v1/namespaces/{RAY}/poddisruptionbudgets"
+WRITER = "ebbtide-workloads"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayStack:
+    plane: ControlPlane
+    folder: Path
+
+    @property
+    def api(self) -> KubeApi:
+        return self.plane.api
+
+    @property
+    def wanted(self) -> Json:
+        return json.loads(self.api.get(CLUSTER)["metadata"]["annotations"][SPEC])
+
+    def write_spec(self, spec: Mapping[str, Any]) -> Json:
+        """As the workload controller writes it."""
+        body = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "flow"}, "spec": spec}
+        return self.api.patch(CLUSTER, body, APPLY, fieldManager=WRITER, fieldValidation="Strict", force="true")
+
+    def scale(self, group: int, replicas: int) -> None:
+        """As Ray's autoscaler writes: by the index of the group."""
+        self._patch([{"op": "replace", "path": f"/spec/workerGroupSpecs/{group}/replicas", "value": replicas}])
+
+    def remove(self, group: int, replicas: int, pod: str) -> None:
+        """As Ray's autoscaler takes an idle worker away."""
+        at = f"/spec/workerGroupSpecs/{group}"
+        named = {"op": "replace", "path": f"{at}/scaleStrategy", "value": {"workersToDelete": [pod]}}
+        self._patch([named, {"op": "replace", "path": f"{at}/replicas", "value": replicas}])
+
+    def _patch(self, operations: Any) -> None:
+        """As the account of the head, beside which the autoscaler runs."""
+        as_head = self.plane.api_as(RAY, "flow-head")
+        as_head._answer("PATCH", CLUSTER, {}, operations, "application/json-patch+json")
+
+    def pods(self, group: str) -> list[Json]:
+        found = self.api.get(PODS, labelSelector=f"ray.io/group={group}")["items"]
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def apply(self) -> None:
+        """All files again, as a later `kubectl apply`."""
+        self.plane.kubectl("apply", "--server-side", "-f", str(self.folder / "kubernetes"))
+
+
+_STACK = """\
+config:
+  aws:region: us-east-1
+  ebbtide:customer: acme
+  ebbtide:businessHours: { timezone: America/New_York, week: { mon-fri: "08:00-19:00" } }
+  ebbtide:workers:
+    preprocess:
+      source: { queues: [preprocess] }
+      image: registry.example.com/ml/ray:2.60.0
+      max: 3
+      cpu: 1
+      memory: 2Gi
+      longestJob: 12h
+      ray: flow
+  ebbtide:ray:
+    flow:
+      version: "2.60.0"
+      image: registry.example.com/ml/ray:2.60.0
+      head: { cpu: 2, memory: 6Gi }
+      groups:
+        cpu: { max: 20, cpu: 7, memory: 24Gi }
+        gpu: { max: 8, cpu: 7, memory: 24Gi, gpu: 1 }
+      longestTask: 30m
+"""
+
+
+@pytest.fixture(scope="module")
+def ray_stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayStack]:
+    operator = find(RAY_OPERATOR)
+    if operator is None:
+        pytest.skip(how_to_get(OF_RAY))
+    settings = loaded(_STACK, tmp_path_factory.mktemp("stack"))
+    folder = tmp_path_factory.mktemp("ray")
+    write_directory(folder, output_files(record(settings)))
+    followed(control_plane, folder)
+    for kind in ("fixed", "flexible", "gpu"):
+        labels = {"ebbtide.dev/node-kind": kind, "ebbtide.dev/node-group": kind}
+        control_plane.add_node(f"ray-{kind}", labels=labels, gpu=4 if kind == "gpu" else 0, cpu=64, memory="256Gi")
+    kubeconfig = control_plane.kubeconfig_as(NAMESPACE, ACCOUNT)
+    stack = RayStack(plane=control_plane, folder=folder)
+    quiet = ["--metrics-addr=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]
+    arguments = [f"--kubeconfig={kubeconfig}", f"--watch-namespace={RAY}", "--enable-leader-election=false", *quiet]
+    control_plane.processes.start("kuberay", [str(operator), *arguments])
+    yield stack
+    control_plane.processes.stop("kuberay")
+    control_plane.api.delete(CLUSTER)  # before its kind
+    for file in sorted((folder / "kubernetes").iterdir(), reverse=True):
+        control_plane.kubectl("delete", "--wait=false", "--ignore-not-found", "-f", str(file))
+    eventually(lambda: _gone(control_plane.api), what="the stack's namespaces to be gone")
+    for kind in ("fixed", "flexible", "gpu"):
+        control_plane.api.delete(f"/api/v1/nodes/ray-{kind}")
+
+
+def _gone(api: KubeApi) -> bool:
+    names = {namespace["metadata"]["name"] for namespace in api.get("/api/v1/namespaces")["items"]}
+    return not any(name.startswith(NAMESPACE) for name in names)
