@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pytest
 from control_plane.plane.driver import ControlPlane
 
+from components.ray.crds import crds
 from controllers.adapters.kube_api import ApiError
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SPEC, WORKLOADS, RayPolicy, WorkloadsConfig, dump
@@ -187,19 +187,21 @@ def make_ray_scene(plane: ControlPlane, fresh: Fresh, folder: Path) -> Generator
 
 def _define(plane: ControlPlane) -> None:
     """KubeRay's definition of a RayCluster; stays, for it is the same for all tests."""
-    crds = pytest.importorskip("components.ray.crds")
+    (crd,) = [it for it in crds() if it.name == "rayclusters.ray.io"]
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.name}"
+    metadata = {"name": crd.name, "annotations": crd.annotations}
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
 
     def served() -> bool:
+        """An apply makes it anew, too, once another test's has gone; the whole is sent only where it is not there."""
         try:
-            return "items" in plane.api.get("/apis/ray.io/v1/rayclusters")
+            found = plane.api.get(path)
         except ApiError:
+            plane.api.apply(path, {**kind, "metadata": metadata, "spec": crd.spec}, manager="kuberay")
             return False
+        return "deletionTimestamp" not in found["metadata"] and "items" in plane.api.get("/apis/ray.io/v1/rayclusters")
 
-    if not served():
-        (crd,) = [it for it in crds.load_crds() if it["metadata"]["name"] == "rayclusters.ray.io"]
-        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rayclusters.ray.io"
-        plane.api.apply(path, crd, manager="kuberay")
-        eventually(served, what="the definition")
+    eventually(served, what="the definition")
 
 
 def _grant(plane: ControlPlane, namespace: str, home: str, rules: Sequence[dict[str, Any]]) -> None:
