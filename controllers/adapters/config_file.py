@@ -6,14 +6,15 @@ one, and while it lies there the last good one is obeyed and distrusted.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from ebbtide.vocabulary.controller_config import ControllerConfig
+T = TypeVar("T")
 
 
-class ConfigFile:
+class ConfigFile(Generic[T]):
     """`config` is the last good one. `read` raises ValueError or OSError for a bad one, and so does the start on it."""
 
-    def __init__(self, path: Path, read: Callable[[str], ControllerConfig]) -> None:
+    def __init__(self, path: Path, read: Callable[[str], T]) -> None:
         self._path, self._read = path, read
         self._text = path.read_text(encoding="utf-8")
         self.config = self._read(self._text)

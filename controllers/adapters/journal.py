@@ -8,7 +8,7 @@ import json
 import queue
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, TextIO, TypeAlias
@@ -17,11 +17,11 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.metrics import Meter
 from controllers.ports import NO_LONGER, Action, Mark, Outcome, ReconcileReport, Scale
 from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
-from ebbtide.vocabulary.labels import CONTROLLER, FIELD_MANAGER
+from ebbtide.vocabulary.labels import CONTROLLER
 
 PAUSE = 5.0  # seconds
 _MOST_WAITING = 1000
-_Object: TypeAlias = tuple[str, str, str, str]  # API version, kind, namespace, name
+Object: TypeAlias = tuple[str, str, str, str]  # API version, kind, namespace, name
 _TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # of an Event; other outcomes make none
 
 
@@ -50,15 +50,19 @@ def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> No
     print(line, file=stream, flush=True)
 
 
+def objects_of(config: ControllerConfig) -> dict[str, Object]:
+    pools = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
+    return pools | {
+        f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets
+    }
+
+
 class Events:
-    def __init__(self, api: KubeApi, config: ControllerConfig) -> None:
-        self._api = api
-        pools = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
-        budgets = {
-            f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets
-        }
-        self._about = pools | budgets
-        self._waiting: queue.SimpleQueue[tuple[_Object, dict[str, Any]] | None] = queue.SimpleQueue()
+    """On the objects `about`, by the subject that they are told under; `source` tells and writes."""
+
+    def __init__(self, api: KubeApi, about: Mapping[str, Object], source: str = CONTROLLER) -> None:
+        self._api, self._about, self._source = api, about, source
+        self._waiting: queue.SimpleQueue[tuple[Object, dict[str, Any]] | None] = queue.SimpleQueue()
         self._counts: Counter[str] = Counter()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
@@ -72,15 +76,15 @@ class Events:
         else:
             subject, change = f"budget {action.budget}", f"maxUnavailable {action.max_unavailable}"
         message = f"{change}: {action.reason}{'' if outcome is Outcome.DONE else ', refused by the cluster'}"
-        self._put(at, subject, _TYPES[outcome], action.reason.title().replace("-", ""), message)
+        self.put(at, subject, _TYPES[outcome], action.reason.title().replace("-", ""), message)
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
         over = message.startswith(NO_LONGER)
-        self._put(at, subject, "Normal" if over else "Warning", "ConditionOver" if over else "Condition", message)
+        self.put(at, subject, "Normal" if over else "Warning", "ConditionOver" if over else "Condition", message)
 
-    def _put(self, at: datetime, subject: str, kind: str, reason: str, message: str) -> None:
+    def put(self, at: datetime, subject: str, kind: str, reason: str, message: str) -> None:
         if subject in self._about and self._waiting.qsize() < _MOST_WAITING:
-            stamp, source = at.isoformat(timespec="seconds"), {"component": CONTROLLER}
+            stamp, source = at.isoformat(timespec="seconds"), {"component": self._source}
             event = {"type": kind, "reason": reason, "message": message, "lastTimestamp": stamp, "source": source}
             self._waiting.put((self._about[subject], event))
 
@@ -92,7 +96,7 @@ class Events:
 
     def _run(self) -> None:
         while not self._closing.is_set() or not self._waiting.empty():
-            batch: dict[str, tuple[_Object, dict[str, Any]]] = {}
+            batch: dict[str, tuple[Object, dict[str, Any]]] = {}
             news = self._waiting.get()
             while news is not None:
                 key = f"{news[0][-1]}.{news[1]['reason']}.{news[1]['type']}".lower()
@@ -104,11 +108,11 @@ class Events:
                     self._write(key, about, {**event, "count": self._counts[key]})
             self._closing.wait(PAUSE)
 
-    def _write(self, key: str, about: _Object, event: dict[str, Any]) -> None:
+    def _write(self, key: str, about: Object, event: dict[str, Any]) -> None:
         api, kind, namespace, name = about
         objects = f"/apis/{api}/namespaces/{namespace}/{kind.lower()}s"
         found = self._api.get(objects, fieldSelector=f"metadata.name={name}")["items"]
         uid = found[0]["metadata"]["uid"] if found else ""
         regarding = {"apiVersion": api, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
         event |= {"apiVersion": "v1", "kind": "Event", "metadata": {"name": key}, "involvedObject": regarding}
-        self._api.apply(f"/api/v1/namespaces/{namespace}/events/{key}", event, manager=FIELD_MANAGER)
+        self._api.apply(f"/api/v1/namespaces/{namespace}/events/{key}", event, manager=self._source)

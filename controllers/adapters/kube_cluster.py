@@ -123,9 +123,7 @@ class KubeCluster:
             self.last_error = str(error)
             if error.status == 409 and isinstance(action, Scale):  # what it was decided on is old
                 self._catch_up(self._pools[action.pool].namespace)
-            if error.status in _PASSING or error.status >= 500:
-                return Outcome.FAILED
-            return Outcome.STALE if error.status == 409 else Outcome.REFUSED
+            return outcome_of(error)
         return Outcome.DONE
 
     def _look(self) -> ObservedCluster:
@@ -186,6 +184,12 @@ class KubeCluster:
         if action.version:
             metadata["resourceVersion"] = action.version
         self._api.apply(path, {**body, "metadata": metadata, "spec": spec}, manager=FIELD_MANAGER)
+
+
+def outcome_of(error: ApiError) -> Outcome:
+    if error.status in _PASSING or error.status >= 500:
+        return Outcome.FAILED
+    return Outcome.STALE if error.status == 409 else Outcome.REFUSED
 
 
 def _pool(seen: ObservedPool, sets: list[Stored[int]], pods: list[Stored[ObservedPod]]) -> ObservedPool:

@@ -10,19 +10,22 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event, Thread
 from time import monotonic
+from typing import TypeAlias
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
 from ebbtide.vocabulary.labels import CONTROLLER
+
+Now: TypeAlias = Callable[[], float]  # seconds
 
 
 class Lease:
     """`duration` is in seconds; `holder` has it, as last seen (empty: nobody); `why` it cannot be had or seen now."""
 
     def __init__(
-        self, api: KubeApi, namespace: str, identity: str, *, duration: int = 15, clock: Callable[[], float] = monotonic
+        self, api: KubeApi, namespace: str, me: str, name: str = CONTROLLER, duration: int = 15, clock: Now = monotonic
     ) -> None:
-        self._api, self._path = api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}"
-        self._identity, self._clock, self._duration, self.holder, self.why = identity, clock, duration, "", ""
+        self._api, self._path = api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+        self._identity, self._clock, self._duration, self.holder, self.why = me, clock, duration, "", ""
         self._renew, self._retry = duration / 3, duration / 7.5
         self._margin = duration / 5  # a write that `held` allowed may take a while to arrive
         self._deadline = float("-inf")

@@ -17,7 +17,7 @@ from time import monotonic
 
 from controllers.adapters.clock import ClockCheck, SystemClock
 from controllers.adapters.config_file import ConfigFile
-from controllers.adapters.journal import Events, LineJournal, write_line
+from controllers.adapters.journal import Events, LineJournal, objects_of, write_line
 from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.lease import Lease
@@ -80,7 +80,7 @@ class Term:
         self.p99 = self.cluster.measures.p99
         self.demand = demand_sources(config, connection, on_time=partial(process.clocks.compare, "Redis"))
         self.listener = TrackingListener(connection, prefixes_to_watch(config), notify)
-        self.events = Events(api, config)
+        self.events = Events(api, objects_of(config))
         self.journal = LineJournal(sys.stdout, process.meter, self.events, lambda: self.cluster.last_error)
         ports = Ports(
             demand=self.demand, cluster=self.cluster, clock=clock, waker=waker, journal=self.journal, doubt=doubt
@@ -114,7 +114,7 @@ class Term:
 
 
 class Process:
-    def __init__(self, file: ConfigFile, kubeconfig: str | None) -> None:
+    def __init__(self, file: ConfigFile[ControllerConfig], kubeconfig: str | None) -> None:
         self._file, self.clock, self.waker, self.meter = file, SystemClock(), EventWaker(), Meter()
         self.clocks = ClockCheck(self.clock.now)
         self._api = KubeApi(from_pod_or(kubeconfig), partial(self.clocks.compare, "the API server"))

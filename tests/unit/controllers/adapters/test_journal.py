@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from controllers.adapters import journal
-from controllers.adapters.journal import Events, LineJournal
+from controllers.adapters.journal import Events, LineJournal, objects_of
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.metrics import Meter
 from controllers.ports import Action, Mark, Outcome, Scale, SetBudget
@@ -44,7 +44,7 @@ class Scene:
     def __init__(self) -> None:
         self.api = RecordingApi()
         settings = config(pool_policy(), budgets=budgets("api"))
-        self.events = Events(cast("KubeApi", self.api), settings)
+        self.events = Events(cast("KubeApi", self.api), objects_of(settings))
 
     def act(self, action: Action, outcome: Outcome = Outcome.DONE) -> None:
         self.events.acted(NOON, action, outcome)

@@ -1,0 +1,8 @@
+"""`python -m controllers.workloads --config FILE` runs the workload controller."""
+
+import sys
+
+from controllers.workloads.main import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Ray clusters of KubeRay: `spec` decides what is written of the spec, `sleep` what of `spec.suspend`."""

@@ -1,0 +1,110 @@
+"""The workload controller beside KubeRay's real operator, each with the rights that are rendered for it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from control_plane.plane.driver import ControlPlane
+
+from controllers.adapters.kube_api import Json
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.vocabulary.labels import NAMESPACE
+from ebbtide.vocabulary.workloads import SLEEP, SPEC, WORKLOADS, Sleep, Wake, When, dump, dump_sleep, load
+from tests.builders.control_plane import eventually
+from tests.builders.workloads.process import TOKEN, RayProcess, RecordedHead
+from tests.control_plane.ray.conftest import CLUSTER, PODS, RayStack
+
+pytestmark = pytest.mark.control_plane
+
+AT_ONCE = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE})))
+POOL = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments/preprocess"
+NEW = "registry.example.com/ml/ray:2.60.0-next"
+
+
+@dataclass(frozen=True)
+class Home:
+    """What a process needs of a scene."""
+
+    plane: ControlPlane
+    folder: Path
+    apps: str = NAMESPACE
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "workloads.json"
+
+
+@pytest.fixture
+def head() -> Iterator[RecordedHead]:
+    head = RecordedHead()
+    yield head
+    head.shutdown()
+    head.server_close()
+
+
+@pytest.fixture
+def process(ray_stack: RayStack, head: RecordedHead, tmp_path: Path) -> Iterator[RayProcess]:
+    """With the rendered document, but for where the head is and its token."""
+    home, token = Home(ray_stack.plane, tmp_path), tmp_path / "token"
+    token.write_text(TOKEN)
+    rendered = ray_stack.api.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{WORKLOADS}")["data"]["workloads.json"]
+    config = load(rendered)
+    (flow,) = config.ray
+    home.file.write_text(dump(replace(config, ray=(replace(flow, head=head.url, token_file=str(token)),))))
+    account = ray_stack.plane.kubeconfig_as(NAMESPACE, WORKLOADS)
+    process = RayProcess("one", home, kubeconfig=account, module="controllers.workloads")  # pyright: ignore[reportArgumentType] - all that it takes of a scene
+    yield process
+    process.kill()
+    print(process.log.read_text())
+
+
+def images(stack: RayStack, group: str) -> list[str]:
+    """Of the pods of a group that run."""
+    return [it["spec"]["containers"][0]["image"] for it in stack.pods(group) if it["status"].get("phase") == "Running"]
+
+
+def annotate(stack: RayStack, **annotations: str) -> None:
+    stack.api.patch(CLUSTER, {"metadata": {"annotations": annotations}}, fieldManager="kubectl")
+
+
+def with_image(spec: Json, image: str) -> str:
+    text = json.dumps(spec)
+    old = spec["headGroupSpec"]["template"]["spec"]["containers"][0]["image"]
+    return text.replace(json.dumps(old), json.dumps(image))
+
+
+def test_a_new_image_waits_for_sleep_and_drivers_wake_the_cluster_with_it(
+    ray_stack: RayStack, process: RayProcess, head: RecordedHead
+) -> None:
+    stack, head.state = ray_stack, "a driver"
+    stack.api.patch(POOL, {"spec": {"replicas": 0}})  # files for kubectl leave the number out, which makes it 1
+    eventually(lambda: images(stack, "headgroup"), what="the head's pod")
+    stack.scale(0, 2)
+    eventually(lambda: len(images(stack, "cpu")) == 2, what="two workers")
+    assert NEW not in images(stack, "cpu")
+    busy = {it["metadata"]["uid"] for it in stack.api.get(PODS)["items"]}
+
+    annotate(stack, **{SPEC: with_image(stack.wanted, NEW), SLEEP: AT_ONCE})
+    eventually(lambda: process.workload().get("spec") == "old-image", what="the pending image")
+    eventually(lambda: process.workload()["why"] == "not-known-idle", what="a reading of the head")
+    assert {it["metadata"]["uid"] for it in stack.api.get(PODS)["items"]} == busy
+
+    head.state = "the job has ended"
+    eventually(lambda: stack.api.get(CLUSTER)["spec"].get("suspend"), what="sleep")
+    eventually(lambda: not stack.api.get(PODS)["items"], what="all pods to be gone")
+    eventually(lambda: process.workload()["state"] == "asleep", what="the status")
+    eventually(lambda: process.workload()["spec"] == "applied", what="the new image")
+    assert [it["replicas"] for it in stack.api.get(CLUSTER)["spec"]["workerGroupSpecs"]] == [0, 0]
+
+    stack.api.patch(POOL, {"spec": {"replicas": 1}})
+    eventually(lambda: images(stack, "headgroup") == [NEW], what="a head with the new image")
+    stack.scale(0, 1)
+    eventually(lambda: images(stack, "cpu") == [NEW], what="a worker with the new image")
+
+    told = [json.loads(line) for line in process.log.read_text().splitlines()]
+    done = [line["reason"] for line in told if line["event"] == "acted" and line["outcome"] == "done"]
+    assert done[:4] == ["spec-first", "idle-for-long", "spec-whole", "drivers-wanted"]
+    assert {line["outcome"] for line in told if line["event"] == "acted"} <= {"done", "stale"}

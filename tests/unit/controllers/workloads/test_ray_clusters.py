@@ -1,0 +1,280 @@
+"""What a Ray cluster's keeper asks, writes and remembers, between two looks at the world."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.adapters.kube_cache import KubeCache
+from controllers.ports import Outcome
+from controllers.workloads.ray.clusters import Observed, RayCluster, observed
+from controllers.workloads.ray.documents import Json
+from controllers.workloads.words import Write
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
+from ebbtide.vocabulary.workloads import (
+    APPLY_UNTIL,
+    ASLEEP_FOR,
+    SLEEP,
+    SPEC,
+    WAKE_UNTIL,
+    RayPolicy,
+    Sleep,
+    Wake,
+    When,
+    WorkloadsConfig,
+    dump_sleep,
+)
+from tests.builders.operation import ALWAYS_NIGHT
+from tests.builders.workloads.process import TOKEN, RecordedHead
+from tests.builders.workloads.specs import group, spec
+
+NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+SOON = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE, Wake.MANUAL})))
+
+
+class Cache:
+    def __init__(self, **kept: Any) -> None:
+        self.kept, self.why, self.reconnects = kept, "", 0
+
+    def snapshot(self) -> dict[str, Any]:
+        return self.kept
+
+    def trouble(self) -> str:
+        return self.why
+
+    def reconnect(self) -> None:
+        self.reconnects += 1
+
+
+class Api:
+    """Answers a dry run with the whole spec, and a question about a pool of drivers with `drivers`."""
+
+    def __init__(self) -> None:
+        self.dry_runs, self.drivers, self.refuses = 0, 0, None
+
+    refuses: ApiError | None
+    whole: Json
+
+    def patch(self, path: str, body: Json, kind: str, **query: str) -> Json:  # noqa: ARG002 - as KubeApi has it
+        assert query["dryRun"] == "All", "a write is the frame's"
+        self.dry_runs += 1
+        if self.refuses:
+            raise self.refuses
+        return {"spec": self.whole}
+
+    def get(self, path: str) -> Json:
+        assert path == "/apis/apps/v1/namespaces/workers/deployments/preprocess"
+        return {"spec": {"replicas": self.drivers}}
+
+
+class Scene:
+    """A cluster `flow` that is as wanted and has sat idle; time goes on by ten seconds from look to look."""
+
+    def __init__(self, folder: Path) -> None:
+        token = folder / "token"
+        token.write_text(TOKEN)
+        self.head, self.api, self.pools, self.cache = RecordedHead(), Api(), Cache(preprocess=0), Cache()
+        policy = RayPolicy(
+            name="flow", namespace="ray", head=self.head.url, token_file=str(token), pools=("preprocess",)
+        )
+        config = WorkloadsConfig(namespace="ebbtide", hours=ALWAYS_NIGHT, ray=(policy,), pool_namespace="workers")
+        caches = (cast("KubeCache[Observed]", self.cache), cast("KubeCache[int]", self.pools))
+        self.keeper = RayCluster(cast("KubeApi", self.api), config, policy, *caches)
+        self.now, self.version = NOON, 1
+        self.api.whole = spec(group("a", replicas=0))
+        self.is_now(spec(group("a", replicas=0)))
+
+    def is_now(
+        self, live: Json, wanted: Json | None = None, *, gone: bool = False, marks: Mapping[str, str] | None = None
+    ) -> None:
+        self.version += 1
+        text = json.dumps(wanted or spec(group("a")))
+        annotations = {SPEC: text, SLEEP: SOON, "other": "x", **(marks or {})}
+        metadata = {"name": "flow", "resourceVersion": str(self.version), "annotations": annotations}
+        conditions = [{"type": "RayClusterSuspended", "status": str(gone)}]
+        item = {"metadata": metadata, "spec": live, "status": {"conditions": conditions}}
+        self.cache.kept = {"flow": observed(item)}
+
+    def look(self, doubt: str = "") -> tuple[Write | None, dict[str, Any]]:
+        self.now += timedelta(seconds=10)
+        verdict = self.keeper.reconcile(self.now, doubt)
+        assert self.now < verdict.due <= self.now + timedelta(seconds=10)
+        return verdict.write, {**verdict.report}
+
+    def why(self) -> str:
+        write, report = self.look()
+        assert write is None
+        return report["why"]
+
+    def wrote(self) -> Write:
+        write, _ = self.look()
+        assert write is not None
+        return write
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(tmp_path)
+    yield scene
+    scene.head.shutdown()
+    scene.head.server_close()
+
+
+def test_it_suspends_an_idle_cluster_with_the_version_and_the_purpose_in_one_write(scene: Scene) -> None:
+    write = scene.wrote()
+
+    assert write.body == {
+        "metadata": {"resourceVersion": "2", "annotations": {ASLEEP_FOR: "rest"}},
+        "spec": {"suspend": True},
+    }
+    assert write.path == "/apis/ray.io/v1/namespaces/ray/rayclusters/flow"
+
+
+def test_drivers_that_no_watch_has_told_of_keep_it_awake(scene: Scene) -> None:
+    scene.api.drivers = 1
+    assert scene.why() == "drivers-wanted"
+    scene.api.drivers = 0
+    assert scene.wrote().change == "spec.suspend true"
+
+
+@pytest.mark.parametrize("lost", ["its deployments", "its watch"])
+def test_pools_that_are_not_known_keep_it_awake(scene: Scene, lost: str) -> None:
+    scene.pools.kept = {} if lost == "its deployments" else {"preprocess": 0}
+    scene.pools.why = "the watch broke" if lost == "its watch" else ""
+
+    write, report = scene.look()
+    assert (write, report["why"]) == (None, "drivers-unknown")
+    assert ("no such Deployment: preprocess" if lost == "its deployments" else "the watch broke") in report["note"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "why"),
+    [
+        ({KEEP_UNTIL: "2026-11-23T13:00:00Z"}, "kept-awake"),
+        ({KEEP_UNTIL: "late"}, "kept-awake"),
+        ({WAKE_UNTIL: "2026-11-23T13:00:00Z"}, "wake-asked"),
+        ({WAKE_UNTIL: "late"}, "wake-asked"),
+        ({PAUSED: ""}, "paused"),
+        ({SLEEP: "at night"}, "never-sleeps"),
+    ],
+)
+def test_what_people_ask_for_keeps_it_awake(scene: Scene, annotation: dict[str, str], why: str) -> None:
+    scene.is_now(spec(group("a", replicas=0)), marks=annotation)
+
+    assert scene.why() == why
+
+
+def test_an_instant_that_has_passed_keeps_nothing_awake(scene: Scene) -> None:
+    scene.is_now(
+        spec(group("a", replicas=0)), marks={KEEP_UNTIL: "2026-11-23T11:00:00Z", WAKE_UNTIL: "2026-11-23T11:00:00Z"}
+    )
+
+    assert scene.wrote().change == "spec.suspend true"
+
+
+def test_an_instant_for_a_pending_spec_that_cannot_be_read_does_not_count(scene: Scene) -> None:
+    scene.head.state, scene.api.whole = "a driver", spec(group("a", replicas=0), image="ray:2")
+    scene.is_now(spec(group("a", replicas=2)), marks={APPLY_UNTIL: "tonight"})
+    write, report = scene.look()
+    assert (write, report["why"], report["spec"]) == (None, "not-known-idle", "old-image")
+    assert report["note"].startswith(f"{APPLY_UNTIL} does not count: ")
+
+    scene.is_now(spec(group("a", replicas=2)), marks={APPLY_UNTIL: "2026-11-23T13:00:00Z"})
+    assert scene.wrote().reason == "spec-pending-in-maintenance"
+
+
+def test_a_pending_spec_waits_for_a_minute_of_idleness(scene: Scene) -> None:
+    scene.api.whole = spec(group("a", replicas=0), image="ray:2")
+    scene.is_now(spec(group("a", replicas=0)), marks={SLEEP: dump_sleep(Sleep())})
+
+    assert [scene.why() for _ in range(6)] == ["never-sleeps"] * 6
+    assert scene.wrote().body["metadata"]["annotations"] == {ASLEEP_FOR: "spec"}
+
+
+def test_while_pods_go_nothing_of_the_spec_is_written(scene: Scene) -> None:
+    scene.api.whole = spec(group("a", 9, replicas=0), image="ray:2")
+    asleep = {**spec(group("a", replicas=0)), "suspend": True}
+    scene.is_now(asleep, marks={ASLEEP_FOR: "spec"})
+    assert scene.why() == "spec-pending"
+
+    scene.is_now(asleep, gone=True, marks={ASLEEP_FOR: "spec"})
+    write = scene.wrote()
+    assert write.reason == "spec-whole"
+    assert "suspend" not in write.body["spec"]
+    scene.is_now({**scene.api.whole, "suspend": True}, gone=True, marks={ASLEEP_FOR: "spec"})
+    write = scene.wrote()
+    assert (write.reason, write.body["metadata"]["annotations"]) == ("spec-done", {ASLEEP_FOR: None})
+
+
+def test_a_write_is_not_repeated_before_the_watch_shows_it(scene: Scene) -> None:
+    write = scene.wrote()
+    scene.keeper.wrote(write, Outcome.DONE, "")
+    assert scene.why() == "write-not-seen-yet"
+
+    scene.is_now({**spec(group("a", replicas=0)), "suspend": True}, gone=True, marks={ASLEEP_FOR: "rest"})
+    assert scene.why() == "asleep"
+
+
+def test_a_write_that_was_overwritten_unseen_is_decided_anew(scene: Scene) -> None:
+    scene.keeper.wrote(scene.wrote(), Outcome.DONE, "")
+    assert [scene.why() for _ in range(2)] == ["write-not-seen-yet"] * 2
+
+    assert scene.wrote().change == "spec.suspend true"
+
+
+def test_a_stale_write_asks_the_watch_for_news(scene: Scene) -> None:
+    scene.keeper.wrote(scene.wrote(), Outcome.STALE, "modified")
+
+    assert scene.cache.reconnects == 1
+
+
+def test_a_refused_spec_does_not_keep_a_sleeping_cluster_from_waking(scene: Scene) -> None:
+    scene.api.whole = spec(group("a", 9, replicas=0))
+    scene.is_now({**spec(group("a", replicas=0)), "suspend": True}, gone=True)
+    scene.pools.kept = {"preprocess": 1}
+    write = scene.wrote()
+    assert write.reason == "spec-whole"
+
+    scene.keeper.wrote(write, Outcome.REFUSED, "denied by a policy")
+    write, report = scene.look()
+    assert write is not None
+    assert (write.change, write.reason) == ("spec.suspend false", "drivers-wanted")
+    assert report["note"] == "the wanted spec was refused: denied by a policy"
+
+
+def test_the_api_is_asked_once_for_each_wanted_spec_but_again_where_it_did_not_answer(scene: Scene) -> None:
+    scene.pools.kept = {"preprocess": 1}
+    for _ in range(3):
+        scene.look()
+    assert scene.api.dry_runs == 1
+
+    scene.api.refuses = ApiError(503, "away")
+    scene.is_now(spec(group("a", replicas=0)), spec(group("a", 6)))
+    assert [scene.look()[1]["note"] for _ in range(2)] == ["the wanted spec was refused: away"] * 2
+    assert scene.api.dry_runs == 3
+    scene.api.refuses = ApiError(422, "invalid")
+    assert [scene.look()[1]["spec"] for _ in range(3)] == ["not-decided"] * 3
+    assert scene.api.dry_runs == 4
+
+
+def test_a_cluster_that_is_not_seen_is_held_and_idle_time_begins_anew(scene: Scene) -> None:
+    long = dump_sleep(Sleep(when=When.IDLE, after=timedelta(seconds=15)))
+    scene.is_now(spec(group("a", replicas=0)), marks={SLEEP: long})
+    assert scene.why() == "idle-but-recent"
+    scene.cache.why = "the watch broke"
+    assert scene.why() == "cluster-unknown"
+    scene.cache.why = ""
+    assert [scene.why() for _ in range(2)] == ["idle-but-recent"] * 2
+    assert scene.wrote().change == "spec.suspend true"
+    scene.cache.kept = {}
+    assert scene.why() == "no-such-raycluster"
+
+
+def test_nothing_is_suspended_in_doubt(scene: Scene) -> None:
+    write, report = scene.look("clock skew")
+
+    assert (write, report["why"]) == (None, "in-doubt")
