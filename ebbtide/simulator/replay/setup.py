@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import day_ends
@@ -119,9 +118,7 @@ def _config(settings: StackSettings, start: datetime | None) -> ControllerConfig
     redis = RedisEndpoint(host="replayed")
     config = controller_config(settings, redis, [year - 1, year, year + 1])
     targets = any(pool.drain_within is not None for pool in config.pools)
-    # No strategy evicts workers: what an interrupted job loses is not modelled, so their budgets stay closed.
-    budgets = tuple(budget for budget in config.budgets if budget.namespace != WORKER_NAMESPACE)
-    return replace(config, budgets=budgets, resync=RESYNC_FOR_DRAIN_TARGETS if targets else RESYNC)
+    return replace(config, resync=RESYNC_FOR_DRAIN_TARGETS if targets else RESYNC)
 
 
 def _local(start: datetime, config: ControllerConfig) -> datetime:

@@ -32,6 +32,7 @@ from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.simulator.billing import Rates
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
+from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import every_job, workload_of
 from ebbtide.simulator.world.world import ClusterPlan
 from ebbtide.vocabulary.labels import Category
@@ -115,7 +116,11 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
             (_workload(name, spec, homes, _with_its_gpus(settings, spec), gathers=strategy.gathers), spec.replicas)
             for name, spec in sorted(settings.workloads.items())
         ),
-        workers={name: _worker(name, spec, homes, strategy) for name, spec in sorted(settings.workers.items())},
+        workers={
+            name: _worker(name, spec, homes, strategy, together=settings.told_together(spec))
+            for name, spec in sorted(settings.workers.items())
+        },
+        saves=saves_of(settings.workers) if strategy.stops_safely else {},
         jobs=tuple(_job(name, spec, homes, strategy) for name, spec in sorted(every_job(settings).items())),
     )
 
@@ -294,9 +299,14 @@ def _workload(
     )
 
 
-def _worker(name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:
-    grace_s = float(grace_seconds(spec)) if strategy.stops_safely else KUBERNETES_GRACE_S
-    return _of_category_worker(name, spec, spec.node_group, homes, strategy, grace_s)
+def _worker(
+    name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy, *, together: bool
+) -> WorkloadModel:
+    """`together`: its budget is open to all at once, and the autoscaler kept away (docs/adr/0025)."""
+    if not strategy.stops_safely:
+        return _of_category_worker(name, spec, spec.node_group, homes, strategy, KUBERNETES_GRACE_S)
+    model = _of_category_worker(name, spec, spec.node_group, homes, strategy, float(grace_seconds(spec)))
+    return replace(model, pdb_max_unavailable=spec.max, safe_to_evict=False) if together else model
 
 
 def _job(name: str, spec: JobSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:
