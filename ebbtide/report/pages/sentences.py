@@ -165,6 +165,26 @@ def jobs_line(replay: Replay, strategy: str) -> str:
     )
 
 
+def saves_lines(replay: Replay) -> list[str]:
+    """What interruptions and saves cost, of the strategies that had any."""
+    return [
+        f"{name}: {several(its.jobs_interrupted, 'interruption')}, {several(its.resumes, 'resume')} from a checkpoint; "
+        f"{duration(its.lost_work_s)} of work lost ({small_share(its.lost_work_share)}), {duration(its.saving_s)} spent "
+        f"saving; 95 % of the jobs complete within {duration(its.completion_p95_s)} of their submission."
+        for name, its in interrupted_or_saved(replay).items()
+    ]
+
+
+def interrupted_or_saved(replay: Replay) -> dict[str, StrategyResult]:
+    results = {name: replay.strategies[name] for name in strategy_inks(replay.strategies)}
+    return {name: its for name, its in results.items() if its.jobs_interrupted or its.saving_s}
+
+
+def small_share(share: float) -> str:
+    """Two digits, however small."""
+    return f"{100 * share:.2g} %"
+
+
 def waits_line(replay: Replay, strategy: str) -> str:
     """What stands out in the waits."""
     result, fleet = replay.strategies[strategy], replay.strategies.get(FLEET)

@@ -1,6 +1,7 @@
 """The strategies that a replay sets side by side, as plans for the modelled cluster.
 
-`fixed-flexible` is the product. Two are its own first steps: the same workers and the same autoscaler, but one mixed
+`fixed-flexible` is the product, and `fixed-flexible-spot` the product on another stack, with the workers on spot nodes
+and checkpoints (`on_spot`): that is played only when it is named. Two are its own first steps: the same workers and the same autoscaler, but one mixed
 group instead of fixed and flexible ones (`cluster-autoscaling`), and then budgets that never open as well
 (`worker-autoscaling`). `keda-defaults` is that last one under KEDA and an autoscaler with its own defaults.
 `fixed-fleet` and `peak-fleet` scale nothing, and `zero-wait-bound` is calculated, not run: no strategy that keeps the
@@ -67,6 +68,7 @@ class Strategy(StrEnum):
     """In the order of their results."""
 
     FIXED_FLEXIBLE = "fixed-flexible"
+    FIXED_FLEXIBLE_SPOT = "fixed-flexible-spot"
     CLUSTER_AUTOSCALING = "cluster-autoscaling"
     WORKER_AUTOSCALING = "worker-autoscaling"
     FIXED_FLEET = "fixed-fleet"
@@ -81,7 +83,7 @@ class Strategy(StrEnum):
 
     @property
     def opens_budgets(self) -> bool:
-        return self in (Strategy.FIXED_FLEXIBLE, Strategy.CLUSTER_AUTOSCALING)
+        return self in (Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEXIBLE_SPOT, Strategy.CLUSTER_AUTOSCALING)
 
     @property
     def stops_safely(self) -> bool:
@@ -99,8 +101,8 @@ class Strategy(StrEnum):
         return AutoscalerFlags() if self is Strategy.KEDA_DEFAULTS else FLAGS
 
 
-DEFAULT_STRATEGIES = tuple(Strategy)
-"""What is shown when nobody chooses. The fleets and the bound take next to no time."""
+DEFAULT_STRATEGIES = tuple(strategy for strategy in Strategy if strategy is not Strategy.FIXED_FLEXIBLE_SPOT)
+"""What is shown when nobody chooses: ways to run the stack as it is. The fleets and the bound take next to no time."""
 
 
 def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
@@ -205,7 +207,7 @@ def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> Group
         max_pods=room.pods,
         priority=group.growth_priority,
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
-        taints=(_GPU_TAINT,) if group.kind is NodeKind.GPU else (),
+        taints=(_GPU_TAINT,) if room.gpu else (),
         boot_s=NODE_BOOT_S,
         initial=group.min,
         scale_down_unneeded_s=UNNEEDED_S.get(group.kind),
