@@ -169,8 +169,8 @@ def saves_lines(replay: Replay) -> list[str]:
     """What interruptions and saves cost, of the strategies that had any."""
     return [
         f"{name}: {several(its.jobs_interrupted, 'interruption')}, {several(its.resumes, 'resume')} from a checkpoint; "
-        f"{duration(its.lost_work_s)} of work lost ({small_share(its.lost_work_share)}), {duration(its.saving_s)} spent "
-        f"saving; 95 % of the jobs complete within {duration(its.completion_p95_s)} of their submission."
+        f"{duration(its.lost_work_s)} of work lost ({small_share(its.lost_work_share)}), {duration(its.saving_s)} "
+        f"spent saving; 95 % of the jobs complete within {duration(its.completion_p95_s)} of their submission."
         for name, its in interrupted_or_saved(replay).items()
     ]
 

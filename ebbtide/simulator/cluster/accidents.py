@@ -4,8 +4,9 @@ Chance is drawn for each launch from a generator of its own, so a replay without
 
 A spot node is told two minutes ahead. From then on it takes no pods, and its pods are evicted as far as their budgets
 allow: one that is refused is asked for again until the machine goes, and what is left then is killed with it. Some
-notices do not come at all (`missed_notices`). Its group still wants as many machines, so it launches another one then. (EKS may launch it earlier, when EC2 sees the risk rising before the notice: that is not
-assumed.) A node that the autoscaler is removing is left to it, and asked again later if it stays.
+notices do not come at all (`missed_notices`). Its group still wants as many machines, so it launches another one then.
+(EKS may launch it earlier, when EC2 sees the risk rising before the notice: that is not assumed.) A node that the
+autoscaler is removing is left to it, and asked again later if it stays.
 
 Sources: Amazon EC2 User Guide, "Spot Instance interruption notices"; awsdocs/amazon-eks-user-guide,
 nodes/managed-node-groups.adoc (EKS drains a spot node at the notice, on a best-effort basis);

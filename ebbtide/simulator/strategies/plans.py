@@ -1,11 +1,12 @@
 """The strategies that a replay sets side by side, as plans for the modelled cluster.
 
 `fixed-flexible` is the product, and `fixed-flexible-spot` the product on another stack, with the workers on spot nodes
-and checkpoints (`on_spot`): that is played only when it is named. Two are its own first steps: the same workers and the same autoscaler, but one mixed
-group instead of fixed and flexible ones (`cluster-autoscaling`), and then budgets that never open as well
-(`worker-autoscaling`). `keda-defaults` is that last one under KEDA and an autoscaler with its own defaults.
-`fixed-fleet` and `peak-fleet` scale nothing, and `zero-wait-bound` is calculated, not run: no strategy that keeps the
-stack's groups can cost less without queueing. GPU groups stay apart in all of them: no one runs them mixed.
+and checkpoints (`on_spot`): that is played only when it is named. Two are the product's own first steps: the same
+workers and the same autoscaler, but one mixed group instead of fixed and flexible ones (`cluster-autoscaling`), and
+then budgets that never open as well (`worker-autoscaling`). `keda-defaults` is that last one under KEDA and an
+autoscaler with its own defaults. `fixed-fleet` and `peak-fleet` scale nothing, and `zero-wait-bound` is calculated, not
+run: no strategy that keeps the stack's groups can cost less without queueing. GPU groups stay apart in all of them: no
+one runs them mixed.
 """
 
 from collections.abc import Mapping
@@ -301,9 +302,7 @@ def _workload(
     )
 
 
-def _worker(
-    name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy, *, together: bool
-) -> WorkloadModel:
+def _worker(name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy, *, together: bool) -> WorkloadModel:
     """`together`: its budget is open to all at once, and the autoscaler kept away (docs/adr/0025)."""
     if not strategy.stops_safely:
         return _of_category_worker(name, spec, spec.node_group, homes, strategy, KUBERNETES_GRACE_S)

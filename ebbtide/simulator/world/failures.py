@@ -88,7 +88,7 @@ def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator
         yield (
             f"A node of {name} is interrupted after {hours:,.0f} hours on average: {failures.spot_interruptions:g} "
             f"times the rate at which {share:.1%} of {kind} would be interrupted within "
-            f"a month (band: {band or 'unknown'}); its pods get {NOTICE_S:g} s notice if their budget lets them be evicted."
+            f"a month (band: {band or 'unknown'}); its pods get {NOTICE_S:g} s notice if their budget lets them go."
         )
     if spot and failures.spot_interruptions and failures.missed_notices:
         yield f"{failures.missed_notices:.0%} of the interruptions come without notice, at once."

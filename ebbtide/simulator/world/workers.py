@@ -6,8 +6,8 @@ skipped. SIGTERM to a safe worker only sets a flag: the job it holds, in transit
 (`safe_stop=False`) drops a job that is in transit. A job that loses its worker is *interrupted*, and its queue gets it
 back, to start from zero.
 
-In a pool with checkpoints (`saves`) SIGTERM interrupts the job at once: it saves, goes back to the head of the queue and
-goes on from there. A worker that is killed costs the work since the last save, and its job goes to the head as well.
+In a pool with checkpoints (`saves`) SIGTERM interrupts the job at once: it saves, goes back to the head of the queue
+and goes on from there. A worker that is killed costs the work since the last save, and its job goes to the head, too.
 
 A job over several workers (a gang) is as many entries of one instant. A worker that popped one waits in the job for the
 others: it is running as far as anybody can see. All members start when the last one has its worker, and end together.

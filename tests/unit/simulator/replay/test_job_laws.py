@@ -6,7 +6,6 @@ once.
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -53,7 +52,6 @@ class Played:
 EVERY = 240.0
 
 
-@cache
 def stack(saver: CheckpointSettings | None = None) -> StackSettings:
     """`saver`: of both pools, one on spot nodes."""
     pools = {
@@ -68,9 +66,7 @@ def stack(saver: CheckpointSettings | None = None) -> StackSettings:
     return plain.model_copy(update={"node_groups": {**plain.node_groups, **groups}})
 
 
-def played(
-    jobs: list[Job], accidents: Accidents, seed: int = 0, saver: CheckpointSettings | None = None
-) -> Played:
+def played(jobs: list[Job], accidents: Accidents, seed: int = 0, saver: CheckpointSettings | None = None) -> Played:
     """Two days, with jobs in the first hours: time enough for all of them."""
     strategy, its_stack = Strategy.FIXED_FLEXIBLE, stack(saver)
     trace = a_trace([*jobs, a_job(25 * HOUR, 1.0)])

@@ -144,7 +144,9 @@ def test_the_fixed_fleet_waits_no_longer_and_costs_more() -> None:
     assert day().strategies["peak-fleet"].wait_p99_s == 0
 
 
-@pytest.mark.parametrize("strategy", [strategy for strategy in DEFAULT_STRATEGIES if strategy is not Strategy.ZERO_WAIT_BOUND])
+@pytest.mark.parametrize(
+    "strategy", [strategy for strategy in DEFAULT_STRATEGIES if strategy is not Strategy.ZERO_WAIT_BOUND]
+)
 def test_node_hours_are_the_integral_of_the_nodes_shown(strategy: Strategy) -> None:
     """Two accounts of one thing: the cluster's meter, and the samples that the dollars are reckoned from."""
     result = day().strategies[strategy]

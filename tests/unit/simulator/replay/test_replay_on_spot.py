@@ -114,7 +114,7 @@ def test_it_is_said_what_no_stack_file_can_do_yet_and_how_jobs_save() -> None:
 
 
 @pytest.mark.parametrize(("required", "lost"), [(True, False), (False, True)])
-def test_only_where_checkpoints_are_required_workers_on_spot_nodes_are_told(required: bool, lost: bool) -> None:  # noqa: FBT001 - the case
+def test_only_where_checkpoints_are_required_workers_on_spot_nodes_are_told(required: bool, lost: bool) -> None:
     moved = moved_to_spot(plain())
     pool = moved.workers["train"].model_copy(update={"checkpoints": a_saver(required=required)})
     stack = moved.model_copy(update={"workers": {"train": pool}})
