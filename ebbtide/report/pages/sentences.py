@@ -166,7 +166,6 @@ def jobs_line(replay: Replay, strategy: str) -> str:
 
 
 def saves_lines(replay: Replay) -> list[str]:
-    """What interruptions and saves cost, of the strategies that had any."""
     return [
         f"{name}: {several(its.jobs_interrupted, 'interruption')}, {several(its.resumes, 'resume')} from a checkpoint; "
         f"{duration(its.lost_work_s)} of work lost ({small_share(its.lost_work_share)}), {duration(its.saving_s)} "
@@ -176,7 +175,12 @@ def saves_lines(replay: Replay) -> list[str]:
 
 
 def interrupted_or_saved(replay: Replay) -> dict[str, StrategyResult]:
+    """The strategies in which jobs were interrupted or saved, of a replay that is about either: checkpoints, or spot
+    nodes that are taken back.
+    """
     results = {name: replay.strategies[name] for name in strategy_inks(replay.strategies)}
+    if "spot_interruptions" not in replay.failures and not any(its.saving_s or its.resumes for its in results.values()):
+        return {}
     return {name: its for name, its in results.items() if its.jobs_interrupted or its.saving_s}
 
 

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.simulator.timeline import Timeline
@@ -18,21 +18,28 @@ BEGIN = POP + WINDOW
 
 
 class Pool:
-    """A queue of jobs that save, whose pop and window last a known time."""
+    """A queue of jobs that save, whose pop and window last a known time. `seen_s`: worker-seconds that it showed."""
 
     def __init__(self, *pods: str) -> None:
         self.timeline = Timeline()
         self.exited: list[str] = []
+        self.seen_s = 0.0
+        self._seen = (0.0, 0)
         self.queue = PoolQueue(
             self.timeline,
             Random(1),
-            PoolEdges(changed=lambda: None, exited=self.left),
+            PoolEdges(changed=self.look, exited=self.left),
             times=WorkerTimes(pop_s=POP, window_s=(WINDOW, WINDOW), idle_exit_s=EXIT),
             saves=SAVES,
         )
         for pod in pods:
             self.queue.started(pod)
         self.timeline.run_until(0.0)
+
+    def look(self) -> None:
+        at, running = self._seen
+        self.seen_s += running * (self.timeline.now - at)
+        self._seen = (self.timeline.now, self.queue.running)
 
     def left(self, pod: str) -> None:
         self.exited.append(pod)
@@ -178,15 +185,19 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS)
-def test_no_work_is_lost_beyond_an_interval_and_none_is_done_twice(steps: list[tuple[str, int]]) -> None:
+@settings(max_examples=300)
+@given(STEPS, st.booleans())
+def test_no_work_is_lost_beyond_an_interval_and_what_workers_run_adds_up(
+    steps: list[tuple[str, int]],
+    gangs: bool,
+) -> None:
     pool, jobs = Pool(), list[JobRun]()
     began: list[str] = []
     killed = 0
     for number, (step, pause) in enumerate(steps):
         alive = [pod for pod in began if pod not in pool.exited]
         if step in ("one", "gang"):
-            jobs.append(pool.submit(100.0 + 37 * number, members=3 if step == "gang" else 1))
+            jobs.append(pool.submit(100.0 + 137 * number, members=3 if step == "gang" and gangs else 1))
         elif step == "start":
             began.append(f"pod-{number}")
             pool.queue.started(began[-1])
@@ -207,3 +218,8 @@ def test_no_work_is_lost_beyond_an_interval_and_none_is_done_twice(steps: list[t
         assert job.lost_s <= job.interruptions * EVERY * job.members + 1e-6
         assert job.kept_s < job.duration_s
     assert killed > 0 or sum(job.lost_s for job in jobs) == 0
+    ran = sum(job.members * job.duration_s + job.lost_s + job.saving_s for job in jobs)
+    if all(job.members == 1 for job in jobs):
+        assert pool.seen_s == pytest.approx(ran)
+    else:  # members wait for each other
+        assert pool.seen_s >= ran * (1 - 1e-9)
