@@ -226,6 +226,16 @@ def test_a_refused_eviction_is_asked_for_again_every_five_seconds() -> None:
     assert [at for at, _ in watched.stopped] == [notice, pytest.approx(notice + 25)]
 
 
+def test_pods_that_went_with_their_node_count_for_no_budget_any_more() -> None:
+    """Else the next drain would take more of their successors than the budget says."""
+    model, watched = taken_back(budget=0)
+    model.set_budget("train", 1)
+    while not watched.stopped:
+        watched.timeline.run_until(watched.timeline.now + 1)
+
+    assert len(watched.stopped) == 1
+
+
 def test_of_a_missed_notice_nobody_is_told_and_the_node_goes_at_once() -> None:
     notice = taken_back(budget=None)[1].stopped[0][0]
     model, watched = taken_back(budget=None, missed=1.0)
