@@ -37,7 +37,7 @@ class StrategyResult:
     wait_p99_s: float = 0.0
     lost_work_s: float = 0.0  # worker-seconds of work that interrupted jobs have to do again
     lost_work_share: float = 0.0  # of the worker-seconds in which workers held a job
-    saving_s: float = 0.0  # worker-seconds in which jobs saved instead of working, of attempts that ended
+    saving_s: float = 0.0  # worker-seconds in which jobs saved instead of working
     resumes: int = 0  # attempts that went on from a save
     completion_p95_s: float = 0.0  # from submission to the end; of an unfinished job, to the end of the replay
     survivors: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -129,6 +129,7 @@ def play_run(setup: ReplaySetup, run: StrategyRun, progress: Progress) -> Strate
     categories = {pod.name: pod.category for pod in plan.pods if pod.name not in plan.saves}
     survivors = Survivors(world, config.window, categories)
     run.control(config, world, tally)
+    world.settle()
     evictions = count_evictions(world.cluster.evictions, config.window, setup.start)
     series = world.recorder.series()
     node_hours = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}

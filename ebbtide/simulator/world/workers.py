@@ -146,6 +146,13 @@ class PoolQueue:
             self._interrupt(worker)
         self.edges.changed()
 
+    def settle(self) -> None:
+        """The replay is over: count the time that attempts under way have spent saving."""
+        crews = dict.fromkeys(worker.crew for worker in self._workers.values())
+        for crew in crews:
+            if self.saves is not None and crew is not None and crew.began is not None:
+                crew.job.saving_s += crew.job.members * _saving_s(crew, self.saves, self.timeline.now)
+
     def reading(self) -> Known:
         """One atomic snapshot, as the real queue would show it now: a worker with a job in transit says "idle"."""
         return Known(
@@ -280,12 +287,11 @@ class PoolQueue:
     def _account(self, crew: _Crew, saves: Saves, *, saved: bool) -> None:
         """What its attempt leaves of a job that is interrupted."""
         job, now = crew.job, self.timeline.now
-        told_at = now if crew.told_at is None else crew.told_at
-        stood = saves.standing(_ran_s(crew, told_at))
+        stood = saves.standing(_ran_s(crew, now if crew.told_at is None else crew.told_at))
+        job.saving_s += job.members * _saving_s(crew, saves, now)
         kept_s = stood.done_s if saved else stood.kept_s
         job.kept_s += kept_s
         job.lost_s += job.members * (stood.done_s - kept_s)
-        job.saving_s += job.members * (stood.saving_s + now - told_at)
 
     def _disband(self, crew: _Crew) -> None:
         for worker in crew.arrived:
@@ -321,6 +327,12 @@ class PoolQueue:
 def _ran_s(crew: _Crew, until: float) -> float:
     """How long the attempt ran."""
     return until - (until if crew.began is None else crew.began)
+
+
+def _saving_s(crew: _Crew, saves: Saves, now: float) -> float:
+    """How much of the attempt each member spent saving, the last save included if it has begun."""
+    told_at = now if crew.told_at is None else crew.told_at
+    return saves.standing(_ran_s(crew, told_at)).saving_s + now - told_at
 
 
 def _held(worker: _Worker) -> _Crew:

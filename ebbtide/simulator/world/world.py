@@ -153,6 +153,11 @@ class World:
             self.read_queues()
         return self.views.demand
 
+    def settle(self) -> None:
+        """The replay is over: what runs is counted as far as it came."""
+        for queue in self._queues.values():
+            queue.settle()
+
     def version(self, name: str) -> str:
         """The resourceVersion of a pool's Deployment, as the API server has it now."""
         return str(self._versions.get(name, 0))

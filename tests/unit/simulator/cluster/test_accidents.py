@@ -58,6 +58,12 @@ class Recorded:
     def close(self, node: Node) -> None:
         self.calls.append(f"close {node.name}")
 
+    def evict(self, pod: Pod, grace_s: float, why: StopReason) -> bool:
+        raise AssertionError(f"{pod.name}: evicted with {grace_s} s, {why}")
+
+    def cut(self, pod: Pod) -> None:
+        raise AssertionError(f"{pod.name}: cut off")
+
     def terminate(self, node: Node) -> None:
         self.calls.append(f"terminate {node.name}")
 

@@ -154,6 +154,22 @@ def test_a_gang_saves_for_all_its_members_and_goes_behind_one_that_is_incomplete
     assert pool.queue.waiting == 2
 
 
+@pytest.mark.parametrize(("told_after", "saving"), [(None, 3 * TAKES), (920, 2 * TAKES + 5)])
+def test_at_the_end_of_a_replay_the_saves_of_what_still_runs_are_counted(
+    told_after: float | None, saving: float
+) -> None:
+    pool = Pool("pod-1", "pod-2")
+    gang = pool.submit(5000, members=2)
+    if told_after is not None:
+        pool.timeline.run_until(BEGIN + told_after)
+        pool.queue.stop("pod-1")
+    pool.timeline.run_until(BEGIN + (935 if told_after is None else 925))
+    pool.queue.settle()
+
+    assert gang.saving_s == pytest.approx(2 * saving)
+    assert gang.lost_s == 0
+
+
 def test_only_pools_with_checkpoints_save_and_no_longer_than_they_may() -> None:
     saved = a_pool(checkpoints=a_saver(every=60, within=4))
 
