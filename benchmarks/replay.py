@@ -34,10 +34,9 @@ PLAYED = (
 ALL_STRATEGIES = f"""
 from benchmarks.replay import suggested
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.strategies.plans import Strategy
 from ebbtide.simulator.trace.traces import find_trace
 trace = find_trace({BUSY!r})
-replay(suggested(trace), trace, ReplayOptions(strategies=tuple(Strategy)))
+replay(suggested(trace), trace, ReplayOptions())
 """
 
 

@@ -29,7 +29,7 @@ from ebbtide.settings.load import stack_of_text, stack_path
 from ebbtide.simulator.replay import ReplayOptions, replay
 from ebbtide.simulator.replay.setup import replay_setup_of
 from ebbtide.simulator.results import Series, as_json
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy
 from ebbtide.simulator.trace.alignment import shifted_starts
 from ebbtide.simulator.trace.traces import Trace, bundled, find_trace
 from ebbtide.simulator.world.pools import PooledJob
@@ -173,7 +173,8 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=1, help="how many, from 0")
     parser.add_argument("--days", type=int, help="of each trace at most; default: all")
     every = [strategy.value for strategy in Strategy]
-    parser.add_argument("--strategies", nargs="+", choices=every, default=every)
+    usual = [strategy.value for strategy in DEFAULT_STRATEGIES]
+    parser.add_argument("--strategies", nargs="+", choices=every, default=usual)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/study"))
     parser.add_argument("--page", type=Path, help="write this Markdown page, and its JSON to --out")

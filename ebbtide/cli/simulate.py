@@ -60,7 +60,7 @@ def simulate(
     ] = None,
     days: Days = None,
     max_job: MaxJob = None,
-    strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all.")] = None,
+    strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.")] = 0,
     report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML page.")] = None,
     no_rollouts: Annotated[
@@ -76,6 +76,9 @@ def simulate(
     ] = 0.0,
     slow_boots: Annotated[
         float, typer.Option(metavar="SPREAD", help="Spread of boot times; 0.5: one in 20 takes 2.3 times as long.")
+    ] = 0.0,
+    missed_notices: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of spot interruptions of which nobody is told.")
     ] = 0.0,
     image_pull: Annotated[
         timedelta | None,
@@ -105,7 +108,7 @@ def simulate(
         strategies=tuple(strategy or DEFAULT_STRATEGIES),
         seed=seed,
         rollouts=not no_rollouts,
-        failures=_failures(spot_interruptions, failed_boots, slow_boots, image_pull),
+        failures=_failures(spot_interruptions, missed_notices, failed_boots, slow_boots, image_pull),
     )
     settings, jobs = _read(names, str(trace))
     if len(settings) > 1 or shift:
@@ -118,10 +121,11 @@ def simulate(
     finish(json_file, as_json(found), strategy_table(found))
 
 
-def _failures(spot: float, failed: float, slow: float, pull: timedelta | None) -> Failures:
+def _failures(spot: float, missed: float, failed: float, slow: float, pull: timedelta | None) -> Failures:
     try:
         return Failures(
             spot_interruptions=spot,
+            missed_notices=missed,
             failed_boots=failed,
             slow_boots=slow,
             image_pull_s=0.0 if pull is None else pull.total_seconds(),

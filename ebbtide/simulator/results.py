@@ -35,7 +35,11 @@ class StrategyResult:
     usd_on_demand: float = 0.0  # the same nodes without any commitment
     usd_with_spot: float | None = None  # flexible nodes above min at typical spot prices; None: a price is missing
     wait_p99_s: float = 0.0
-    lost_work_s: float = 0.0  # what interrupted jobs had run when their worker went
+    lost_work_s: float = 0.0  # worker-seconds of work that interrupted jobs have to do again
+    lost_work_share: float = 0.0  # of the worker-seconds in which workers held a job
+    saving_s: float = 0.0  # worker-seconds in which jobs saved instead of working
+    resumes: int = 0  # attempts that went on from a save
+    completion_p95_s: float = 0.0  # from submission to the end; of an unfinished job, to the end of the replay
     survivors: Mapping[str, float] = field(default_factory=dict[str, float])
     """Node-hours of nodes that were kept in the disruption window, by the reason that kept them."""
     wait_quantiles_s: tuple[float, ...] = ()
@@ -122,6 +126,10 @@ def _strategy(result: StrategyResult) -> dict[str, Any]:
         "wait_p95_s": result.wait_p95_s,
         "wait_p99_s": result.wait_p99_s,
         "lost_work_s": result.lost_work_s,
+        "lost_work_share": result.lost_work_share,
+        "saving_s": result.saving_s,
+        "resumes": result.resumes,
+        "completion_p95_s": result.completion_p95_s,
         "evictions_in_window": result.evictions_in_window,
         "evictions_in_business_hours": result.evictions_in_business_hours,
         "budget_openings": result.budget_openings,

@@ -7,6 +7,7 @@ from typing import Any
 from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.controller import ControllerSettings
 from ebbtide.settings.sections.costs import CostSettings
@@ -32,6 +33,7 @@ def a_pool(
     gpu: int = 0,
     longest: float = 8 * HOUR,
     most: int = 10,
+    checkpoints: CheckpointSettings | None = None,
 ) -> WorkerSettings:
     return WorkerSettings.model_validate(
         {
@@ -43,6 +45,21 @@ def a_pool(
             "gpu": gpu,
             "longest_job": timedelta(seconds=longest),
             "node_group": "gpu" if gpu else "flexible",
+            "checkpoints": checkpoints,
+        }
+    )
+
+
+def a_saver(
+    *, every: float = 300.0, within: float = 90.0, required: bool = False, always: bool = False
+) -> CheckpointSettings:
+    return CheckpointSettings.model_validate(
+        {
+            "store": "s3://states",
+            "every": timedelta(seconds=every),
+            "save_within": timedelta(seconds=within),
+            "required": required,
+            "interruptible": "always" if always else "inWindow",
         }
     )
 

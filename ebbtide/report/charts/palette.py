@@ -38,6 +38,7 @@ LIGHT: Mapping[str, str] = {
     "k5": "#3d8b5f",
     "k6": "#525c6b",
     "k7": "#a8487f",
+    "k8": "#1f7f86",
 }
 DARK: Mapping[str, str] = {
     "paper": "#131a24",
@@ -67,8 +68,8 @@ DARK: Mapping[str, str] = {
     "k5": "#5fb485",
     "k6": "#c3ccd8",
     "k7": "#d987b6",
+    "k8": "#4fb5bd",
 }
-_INKS = 8  # of each family; further names take them again from the start
 _GROUPS = {"fixed": "g0", "flexible": "g1", "gpu": "g2", "gpu-large": "g3", "spot": "g4"}
 _STRATEGIES = {
     "peak-fleet": "k6",
@@ -77,6 +78,7 @@ _STRATEGIES = {
     "worker-autoscaling": "k1",
     "cluster-autoscaling": "k2",
     PRODUCT: "k3",
+    "fixed-flexible-spot": "k8",
     BOUND: "k5",
 }
 
@@ -105,7 +107,7 @@ def _inks(names: Iterable[str], known: Mapping[str, str], family: str) -> dict[s
     """Names that nobody knows take first the inks that are nobody's, then those of known names that are absent."""
     given = list(dict.fromkeys(names))
     inks = {name: ink for name, ink in known.items() if name in given}
-    every = [f"{family}{number}" for number in range(_INKS)]
+    every = [name for name in LIGHT if re.fullmatch(rf"{family}\d", name)]  # further names take them again
     nobodys = [ink for ink in every if ink not in known.values()]
     absent = [ink for ink in reversed(every) if ink in known.values() and ink not in inks.values()]
     spare = cycle([*nobodys, *absent])
@@ -113,7 +115,7 @@ def _inks(names: Iterable[str], known: Mapping[str, str], family: str) -> dict[s
 
 
 def _rules() -> str:
-    families = [f"{family}{number}" for family in "gk" for number in range(_INKS)]
+    families = [name for name in LIGHT if re.fullmatch(r"[gk]\d", name)]
     fills = "".join(f".f-{ink}{{fill:var(--{ink})}}.s-{ink}{{stroke:var(--{ink})}}" for ink in families)
     return fills + (
         "svg text{font-family:Inter,system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;"

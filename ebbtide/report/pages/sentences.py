@@ -165,6 +165,30 @@ def jobs_line(replay: Replay, strategy: str) -> str:
     )
 
 
+def saves_lines(replay: Replay) -> list[str]:
+    return [
+        f"{name}: {several(its.jobs_interrupted, 'interruption')}, {several(its.resumes, 'resume')} from a checkpoint; "
+        f"{duration(its.lost_work_s)} of work lost ({small_share(its.lost_work_share)}), {duration(its.saving_s)} "
+        f"spent saving; 95 % of the jobs complete within {duration(its.completion_p95_s)} of their submission."
+        for name, its in interrupted_or_saved(replay).items()
+    ]
+
+
+def interrupted_or_saved(replay: Replay) -> dict[str, StrategyResult]:
+    """The strategies in which jobs were interrupted or saved, of a replay that is about either: checkpoints, or spot
+    nodes that are taken back.
+    """
+    results = {name: replay.strategies[name] for name in strategy_inks(replay.strategies)}
+    if "spot_interruptions" not in replay.failures and not any(its.saving_s or its.resumes for its in results.values()):
+        return {}
+    return {name: its for name, its in results.items() if its.jobs_interrupted or its.saving_s}
+
+
+def small_share(share: float) -> str:
+    """Two digits, however small."""
+    return f"{100 * share:.2g} %"
+
+
 def waits_line(replay: Replay, strategy: str) -> str:
     """What stands out in the waits."""
     result, fleet = replay.strategies[strategy], replay.strategies.get(FLEET)

@@ -15,9 +15,12 @@ from ebbtide.report.pages.sentences import (
     WORSE_WAIT,
     attainable_line,
     coverage_line,
+    interrupted_or_saved,
     main_strategy,
     reached_of,
+    saves_lines,
     scope_line,
+    small_share,
     waits_worse,
 )
 from ebbtide.report.pages.sheets import Sheet, SheetRow
@@ -88,9 +91,11 @@ def strategy_rows(replay: Replay) -> list[StrategyRow]:
 
 
 def comparison_sheets(replay: Replay) -> list[Sheet]:
-    """The page's two tables: what each strategy costs, and what it does to jobs and services."""
+    """The page's tables: what each strategy costs, what it does to jobs and services, and, where jobs were interrupted
+    or saved, what that cost.
+    """
     rows = strategy_rows(replay)
-    return [
+    sheets = [
         Sheet(
             caption=caption,
             over="strategy",
@@ -99,6 +104,30 @@ def comparison_sheets(replay: Replay) -> list[Sheet]:
         )
         for caption, columns in (("Cost", _MONEY), ("Effect on jobs and services", _HARM))
     ]
+    saves = interrupted_or_saved(replay)
+    return [*sheets, _saves_sheet(saves)] if saves else sheets
+
+
+def _saves_sheet(results: Mapping[str, StrategyResult]) -> Sheet:
+    return Sheet(
+        caption="Interruptions and checkpoints",
+        over="strategy",
+        columns=("interruptions", "resumes", "lost work", "share of work", "spent saving", "p95 completion"),
+        rows=[
+            SheetRow(
+                name,
+                [
+                    count(its.jobs_interrupted),
+                    count(its.resumes),
+                    duration(its.lost_work_s),
+                    small_share(its.lost_work_share),
+                    duration(its.saving_s),
+                    duration(its.completion_p95_s),
+                ],
+            )
+            for name, its in results.items()
+        ],
+    )
 
 
 def _table(given: StrategyTable, columns: Sequence[str]) -> Table:
@@ -175,6 +204,7 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
     if any(waits_worse(replay, name) for name in replay.strategies):
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")
     lines.append("Evictions: in the disruption window / in business hours.")
+    lines += saves_lines(replay)
     attainable = attainable_line(replay)
     if attainable:
         lines.append(f"{attainable[0].upper()}{attainable[1:]} of the fixed fleet's dollars.")

@@ -2,13 +2,15 @@
 
 Chance is drawn for each launch from a generator of its own, so a replay without accidents draws what it always drew.
 
-A spot node is told two minutes ahead. From then on it takes no pods, and its pods are asked to stop, budgets or not:
-the machine goes anyway. What has not ended by then is killed with it. Its group still wants as many machines, so it
-launches another one then. (EKS may launch it earlier, when EC2 sees the risk rising before the notice: that is not
-assumed.) A node that the autoscaler is removing is left to it, and asked again later if it stays.
+A spot node is told two minutes ahead. From then on it takes no pods, and its pods are evicted as far as their budgets
+allow: one that is refused is asked for again until the machine goes, and what is left then is killed with it. Some
+notices do not come at all (`missed_notices`). Its group still wants as many machines, so it launches another one then.
+(EKS may launch it earlier, when EC2 sees the risk rising before the notice: that is not assumed.) A node that the
+autoscaler is removing is left to it, and asked again later if it stays.
 
 Sources: Amazon EC2 User Guide, "Spot Instance interruption notices"; awsdocs/amazon-eks-user-guide,
-nodes/managed-node-groups.adoc (EKS drains a spot node at the notice, on a best-effort basis).
+nodes/managed-node-groups.adoc (EKS drains a spot node at the notice, on a best-effort basis);
+aws/aws-node-termination-handler, issues 433 and 448 (how often a refused eviction is tried again).
 """
 
 import math
@@ -20,6 +22,7 @@ from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 from ebbtide.simulator.timeline import Timeline
 
 NOTICE_S = 120.0
+ASK_AGAIN_S = 5.0
 
 
 class Machinery(Protocol):
@@ -32,8 +35,10 @@ class Machinery(Protocol):
     def terminate(self, node: Node) -> None: ...
 
 
-class Stopper(Protocol):
-    def stop(self, pod: Pod, why: StopReason, grace_s: float) -> None: ...
+class Evictor(Protocol):
+    def evict(self, pod: Pod, grace_s: float, why: StopReason) -> bool: ...
+
+    def cut(self, pod: Pod) -> None: ...
 
 
 class Boots:
@@ -58,9 +63,10 @@ class Interruptions:
         self._timeline = timeline
         self._state = state
         self._rates = accidents.interruptions_per_hour
+        self._missed = accidents.missed_notices
         self._rng = rng
         self.machines: Machinery | None = None
-        self.pods: Stopper | None = None
+        self.pods: Evictor | None = None
         self.count = 0
 
     def launched(self, node: Node) -> None:
@@ -76,11 +82,26 @@ class Interruptions:
             return
         self.count += 1
         self.machines.close(node)
-        for pod in list(node.pods.values()):
-            self.pods.stop(pod, StopReason.INTERRUPTED, min(pod.spec.grace_s, NOTICE_S))
+        if self._missed and self._rng.random() < self._missed:
+            self._take_back(node)
+            return
+        self._drain(node, self.pods, list(node.pods.values()), self._timeline.now + NOTICE_S)
         self._timeline.after(NOTICE_S, lambda: self._take_back(node))
 
+    def _drain(self, node: Node, evictor: Evictor, pods: list[Pod], until: float) -> None:
+        now = self._timeline.now
+        refused = [
+            pod
+            for pod in pods
+            if pod.name in node.pods
+            and not evictor.evict(pod, min(pod.spec.grace_s, until - now), StopReason.INTERRUPTED)
+        ]
+        if refused and now + ASK_AGAIN_S < until:
+            self._timeline.after(ASK_AGAIN_S, lambda: self._drain(node, evictor, refused, until))
+
     def _take_back(self, node: Node) -> None:
-        if self.machines is not None and node.name in self._state.nodes:
+        if self.machines is not None and self.pods is not None and node.name in self._state.nodes:
+            for pod in list(node.pods.values()):
+                self.pods.cut(pod)
             self.machines.terminate(node)
             self.machines.launch(node.shape, zone=node.zone)

@@ -99,12 +99,21 @@ class Lifecycle:
         deployment.staying -= 1
         self._gone(pod, killed=False)
 
-    def evict(self, pod: Pod, grace_s: float) -> bool:
+    def cut(self, pod: Pod) -> None:
+        """Its machine is gone: killed where it stood, told or not."""
+        deployment = self._state.deployments[pod.workload]
+        if not pod.stopping:
+            deployment.healthy -= pod.running_since is not None
+            deployment.staying -= 1
+        self._gone(pod, killed=True)
+        self._tell.lacking(deployment)
+
+    def evict(self, pod: Pod, grace_s: float, why: StopReason = StopReason.EVICTED) -> bool:
         """As the Eviction API: only a healthy pod needs its budget's leave."""
         allowed = self._state.deployments[pod.workload].disruptions_allowed
         if pod.healthy and allowed is not None and allowed < 1:
             return False
-        self.stop(pod, StopReason.EVICTED, grace_s)
+        self.stop(pod, why, grace_s)
         return True
 
     def _shorten(self, pod: Pod, grace_s: float) -> None:

@@ -95,6 +95,7 @@ class Accidents:
     slow_boots: float = 0.0  # standard deviation of the logarithm of a boot time, whose median is the group's
     image_pull_s: float = 0.0  # what a workload's first pod on a node takes longer to start than the next ones
     interruptions_per_hour: Mapping[str, float] = field(default_factory=dict[str, float])  # by group, of each node
+    missed_notices: float = 0.0  # the share of interruptions that come without a notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,15 +18,23 @@ from ebbtide.simulator.strategies.plans import (
     without_spot_price,
 )
 from ebbtide.simulator.world.rollouts import USED_SHARE
+from ebbtide.simulator.world.saves import Saves
 
 
 def assumptions_of(
-    settings: StackSettings, *, aligned: bool, left_out: int, resync: timedelta, rollouts: bool
+    settings: StackSettings,
+    *,
+    aligned: bool,
+    left_out: int,
+    resync: timedelta,
+    rollouts: bool,
+    saves: Mapping[str, Saves],
 ) -> tuple[str, ...]:
     return (
         *_of_jobs(left_out, aligned=aligned),
         _of_rollouts(rollouts=rollouts),
         *_of_cluster(resync),
+        *_of_checkpoints(saves),
         *_of_disks(settings),
         *_of_money(settings),
     )
@@ -48,7 +56,10 @@ def _of_jobs(left_out: int, *, aligned: bool) -> Iterator[str]:
         "Node-hours are counted from second 0 to the end of the last day, for jobs submitted in that time; jobs that "
         "have not ended by then are unfinished, and one that never started counts with its wait so far."
     )
-    yield "A job that is interrupted is queued again and starts from zero; its wait counts until its first start."
+    yield (
+        "A job that is interrupted is queued again and starts from zero, unless its pool has checkpoints; its wait "
+        "counts until its first start."
+    )
 
 
 def _of_rollouts(*, rollouts: bool) -> str:
@@ -108,6 +119,21 @@ def _of_cluster(resync: timedelta) -> Iterator[str]:
         "of the stack's groups, billed by the second, with no boot time; services and each group's minimum are "
         "included. Attainable is its saving relative to fixed-fleet."
     )
+
+
+def _of_checkpoints(saves: Mapping[str, Saves]) -> Iterator[str]:
+    """`saves`: by pool, in any strategy."""
+    for pools, its in _alike(saves):
+        yield (
+            f"Each job of {pools} opens a checkpoint, saves after every {its.every_s:g} s of work, which takes it "
+            f"{its.takes_s:g} s, and when its worker is told to stop; it then goes on from there, from the head of its "
+            "queue, and to load takes no time. keda-defaults has no checkpoints."
+        )
+
+
+def _alike(saves: Mapping[str, Saves]) -> Iterator[tuple[str, Saves]]:
+    for its in dict.fromkeys(saves.values()):
+        yield ", ".join(name for name, other in saves.items() if other == its), its
 
 
 def _of_disks(settings: StackSettings) -> Iterator[str]:

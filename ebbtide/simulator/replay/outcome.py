@@ -38,12 +38,24 @@ def waits_of(jobs: Sequence[JobRun], end_s: float) -> list[float]:
     return [(end_s if job.started_at is None else job.started_at) - job.submitted_at for job in jobs]
 
 
+def completions_of(jobs: Sequence[JobRun], end_s: float) -> list[float]:
+    """Seconds from submission to the end; of a job that has not ended, to the end of the replay."""
+    return [(end_s if job.done_at is None else min(job.done_at, end_s)) - job.submitted_at for job in jobs]
+
+
+def busy_s(series: Series, end_s: float) -> float:
+    """Worker-seconds in which workers held a job."""
+    ends = (*series.at[1:], end_s)
+    return sum(running * (end - at) for running, at, end in zip(series.running, series.at, ends, strict=True))
+
+
 def strategy_result(
     jobs: Sequence[JobRun], bill: Bill, series: Series, counts: tuple[EvictionCounts, Tally], end_s: float
 ) -> StrategyResult:
     """The figures of one strategy; the saving is filled in once the fixed fleet is known."""
     waits = waits_of(jobs, end_s)
     evictions, tally = counts
+    lost = sum(job.lost_s for job in jobs)
     done = sum(job.done_at is not None and job.done_at <= end_s for job in jobs)
     return StrategyResult(
         node_hours=sum(bill.node_hours.values()),
@@ -55,7 +67,11 @@ def strategy_result(
         saving_vs_fixed_fleet=None,
         jobs_done=done,
         jobs_interrupted=sum(job.interruptions for job in jobs),
-        lost_work_s=sum(job.lost_s for job in jobs),
+        lost_work_s=lost,
+        lost_work_share=lost / busy_s(series, end_s) if lost else 0.0,
+        saving_s=sum(job.saving_s for job in jobs),
+        resumes=sum(job.resumes for job in jobs),
+        completion_p95_s=percentile(completions_of(jobs, end_s), 0.95),
         jobs_unfinished=len(jobs) - done,
         wait_p50_s=percentile(waits, 0.5),
         wait_p95_s=percentile(waits, 0.95),
@@ -85,6 +101,7 @@ def bound_result(bound: ZeroWait, jobs: Sequence[PooledJob], end_s: float) -> St
         jobs_unfinished=len(jobs) - done,
         wait_p50_s=0.0,
         wait_p95_s=0.0,
+        completion_p95_s=percentile([min(job.duration_s, end_s - job.submitted_at) for job in jobs], 0.95),
         evictions_in_window=0,
         evictions_in_business_hours=0,
         budget_openings=0,

@@ -5,7 +5,7 @@ then is unfinished. Equal inputs and seed give an equal `Replay`, except for `re
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from controllers.scaler.loop import run
@@ -13,18 +13,20 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import billed, open_spans
 from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates
 from ebbtide.simulator.replay.outcome import EvictionCounts, bound_result, count_evictions, strategy_result
-from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_config, replay_setup_of
 from ebbtide.simulator.replay.survivors import Survivors
 from ebbtide.simulator.results import Replay, StrategyResult
 from ebbtide.simulator.strategies.bound import discounts_of, zero_wait
 from ebbtide.simulator.strategies.constant import fleet_bill, fleet_groups, fleet_pools, fleet_runs, fleet_series
 from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool, peak_fleet, smallest_fleet
 from ebbtide.simulator.strategies.keda import keda_controlled
+from ebbtide.simulator.strategies.on_spot import moved_to_spot, rated, spot_assumptions
 from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.simulator.world.edges import Tally, ports_of
-from ebbtide.simulator.world.failures import failure_assumptions
+from ebbtide.simulator.world.failures import accidents_of, failure_assumptions
 from ebbtide.simulator.world.pools import gang_assumptions
+from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import job_assumptions
 from ebbtide.simulator.world.workers import runs_of
 from ebbtide.simulator.world.world import AFTER_THE_MODEL, ClusterPlan, World, WorldSetup
@@ -42,6 +44,8 @@ def replay(
 ) -> Replay:
     """Play `trace` on every strategy. Raises `ReplayError`, and `ebbtide.prices.NoPrice` for an unpriced node."""
     began = time.perf_counter()
+    if Strategy.FIXED_FLEXIBLE_SPOT in options.strategies:
+        options = replace(options, failures=rated(options.failures))
     setup = replay_setup_of(settings, trace, options)
     product = _play(setup, Strategy.FIXED_FLEXIBLE, progress)  # the fixed fleet is measured by its waits
     fleet = _fixed_fleet(setup, product.wait_p95_s)
@@ -55,7 +59,8 @@ def replay(
     results: dict[str, StrategyResult] = {}
     for strategy in Strategy:
         if strategy in options.strategies:
-            result = known[strategy] if strategy in known else _play(setup, strategy, progress)
+            played = _on_spot(setup, options) if strategy is Strategy.FIXED_FLEXIBLE_SPOT else setup
+            result = known[strategy] if strategy in known else _play(played, strategy, progress)
             progress(strategy, 1.0)
             saving = None if strategy is Strategy.FIXED_FLEET else 1 - result.usd / fleet.usd
             results[strategy.value] = replace(result, saving_vs_fixed_fleet=saving)
@@ -74,10 +79,12 @@ def replay(
                 left_out=setup.left_out,
                 resync=setup.config.resync,
                 rollouts=options.rollouts,
+                saves=saves_of(_saving(settings, options).workers),
             ),
             *gang_assumptions(setup.assignment),
             *job_assumptions(settings),
-            *failure_assumptions(options.failures, settings),
+            *_of_spot(settings, options),
+            *failure_assumptions(options.failures, _saving(settings, options)),
         ),
         coverage=setup.assignment.coverage,
         jobs_unfit=setup.assignment.unfit,
@@ -118,8 +125,11 @@ def play_run(setup: ReplaySetup, run: StrategyRun, progress: Progress) -> Strate
     world, tally = World(plan, jobs, run.world), Tally()
     _report_days(world, setup, strategy, progress)
     config = setup.config if strategy.opens_budgets else replace(setup.config, budgets=())
-    survivors = Survivors(world, config.window, {pod.name: pod.category for pod in plan.pods})
+    # Workers that may pause are moved as others are; only the rest are said never to be.
+    categories = {pod.name: pod.category for pod in plan.pods if pod.name not in plan.saves}
+    survivors = Survivors(world, config.window, categories)
     run.control(config, world, tally)
+    world.settle()
     evictions = count_evictions(world.cluster.evictions, config.window, setup.start)
     series = world.recorder.series()
     node_hours = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}
@@ -149,6 +159,27 @@ def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
 def _play(setup: ReplaySetup, strategy: Strategy, progress: Progress) -> StrategyResult:
     control = keda_controlled if strategy is Strategy.KEDA_DEFAULTS else controlled
     return play_world(setup, strategy, control, progress, world_setup_of(setup, strategy))
+
+
+def _on_spot(setup: ReplaySetup, options: ReplayOptions) -> ReplaySetup:
+    """The same jobs, on another stack."""
+    settings = moved_to_spot(setup.settings)
+    return replace(
+        setup,
+        settings=settings,
+        config=replay_config(settings, options.start),
+        accidents=accidents_of(options.failures, settings),
+    )
+
+
+def _saving(settings: StackSettings, options: ReplayOptions) -> StackSettings:
+    """The stack with all the checkpoints that any strategy of the replay has."""
+    return moved_to_spot(settings) if Strategy.FIXED_FLEXIBLE_SPOT in options.strategies else settings
+
+
+def _of_spot(settings: StackSettings, options: ReplayOptions) -> Iterator[str]:
+    if Strategy.FIXED_FLEXIBLE_SPOT in options.strategies:
+        yield from spot_assumptions(settings)
 
 
 def _report_days(world: World, setup: ReplaySetup, strategy: Strategy, progress: Progress) -> None:

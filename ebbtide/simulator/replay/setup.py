@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import day_ends
 from ebbtide.simulator.cluster.model import Accidents
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy
 from ebbtide.simulator.trace.alignment import REFERENCE_MONDAY, aligned_start
 from ebbtide.simulator.trace.traces import Job, Trace
 from ebbtide.simulator.world.failures import Failures, accidents_of
@@ -41,7 +40,7 @@ class ReplayOptions:
     days: int | None = None
     start: datetime | None = None
     max_job_s: float | None = None
-    strategies: tuple[Strategy, ...] = tuple(Strategy)
+    strategies: tuple[Strategy, ...] = DEFAULT_STRATEGIES
     seed: int = 0
     rollouts: bool = True
     failures: Failures = field(default_factory=Failures)
@@ -85,7 +84,7 @@ def require_node_groups(settings: StackSettings) -> None:
 def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> ReplaySetup:
     """Put the trace on the stack and in its customer's week. Raises `ReplayError`."""
     require_node_groups(settings)
-    config = _config(settings, options.start)
+    config = replay_config(settings, options.start)
     days = trace.days if options.days is None else options.days
     if not 1 <= days <= trace.days:
         raise ReplayError(f"trace {trace.name}: wanted 1 to {trace.days} days, found {days} (for example {trace.days})")
@@ -113,15 +112,13 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
     )
 
 
-def _config(settings: StackSettings, start: datetime | None) -> ControllerConfig:
+def replay_config(settings: StackSettings, start: datetime | None) -> ControllerConfig:
     """What production would be told, with the holidays of the replayed years: never those of the day it runs on."""
     year = (REFERENCE_MONDAY if start is None else start).year
     redis = RedisEndpoint(host="replayed")
     config = controller_config(settings, redis, [year - 1, year, year + 1])
     targets = any(pool.drain_within is not None for pool in config.pools)
-    # No strategy evicts workers: what an interrupted job loses is not modelled, so their budgets stay closed.
-    budgets = tuple(budget for budget in config.budgets if budget.namespace != WORKER_NAMESPACE)
-    return replace(config, budgets=budgets, resync=RESYNC_FOR_DRAIN_TARGETS if targets else RESYNC)
+    return replace(config, resync=RESYNC_FOR_DRAIN_TARGETS if targets else RESYNC)
 
 
 def _local(start: datetime, config: ControllerConfig) -> datetime:

@@ -1,10 +1,12 @@
 """The strategies that a replay sets side by side, as plans for the modelled cluster.
 
-`fixed-flexible` is the product. Two are its own first steps: the same workers and the same autoscaler, but one mixed
-group instead of fixed and flexible ones (`cluster-autoscaling`), and then budgets that never open as well
-(`worker-autoscaling`). `keda-defaults` is that last one under KEDA and an autoscaler with its own defaults.
-`fixed-fleet` and `peak-fleet` scale nothing, and `zero-wait-bound` is calculated, not run: no strategy that keeps the
-stack's groups can cost less without queueing. GPU groups stay apart in all of them: no one runs them mixed.
+`fixed-flexible` is the product, and `fixed-flexible-spot` the product on another stack, with the workers on spot nodes
+and checkpoints (`on_spot`): that is played only when it is named. Two are the product's own first steps: the same
+workers and the same autoscaler, but one mixed group instead of fixed and flexible ones (`cluster-autoscaling`), and
+then budgets that never open as well (`worker-autoscaling`). `keda-defaults` is that last one under KEDA and an
+autoscaler with its own defaults. `fixed-fleet` and `peak-fleet` scale nothing, and `zero-wait-bound` is calculated, not
+run: no strategy that keeps the stack's groups can cost less without queueing. GPU groups stay apart in all of them: no
+one runs them mixed.
 """
 
 from collections.abc import Mapping
@@ -32,6 +34,7 @@ from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.simulator.billing import Rates
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
+from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import every_job, workload_of
 from ebbtide.simulator.world.world import ClusterPlan
 from ebbtide.vocabulary.labels import Category
@@ -66,6 +69,7 @@ class Strategy(StrEnum):
     """In the order of their results."""
 
     FIXED_FLEXIBLE = "fixed-flexible"
+    FIXED_FLEXIBLE_SPOT = "fixed-flexible-spot"
     CLUSTER_AUTOSCALING = "cluster-autoscaling"
     WORKER_AUTOSCALING = "worker-autoscaling"
     FIXED_FLEET = "fixed-fleet"
@@ -80,7 +84,7 @@ class Strategy(StrEnum):
 
     @property
     def opens_budgets(self) -> bool:
-        return self in (Strategy.FIXED_FLEXIBLE, Strategy.CLUSTER_AUTOSCALING)
+        return self in (Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEXIBLE_SPOT, Strategy.CLUSTER_AUTOSCALING)
 
     @property
     def stops_safely(self) -> bool:
@@ -98,8 +102,8 @@ class Strategy(StrEnum):
         return AutoscalerFlags() if self is Strategy.KEDA_DEFAULTS else FLAGS
 
 
-DEFAULT_STRATEGIES = tuple(Strategy)
-"""What is shown when nobody chooses. The fleets and the bound take next to no time."""
+DEFAULT_STRATEGIES = tuple(strategy for strategy in Strategy if strategy is not Strategy.FIXED_FLEXIBLE_SPOT)
+"""What is shown when nobody chooses: ways to run the stack as it is. The fleets and the bound take next to no time."""
 
 
 def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
@@ -115,7 +119,11 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
             (_workload(name, spec, homes, _with_its_gpus(settings, spec), gathers=strategy.gathers), spec.replicas)
             for name, spec in sorted(settings.workloads.items())
         ),
-        workers={name: _worker(name, spec, homes, strategy) for name, spec in sorted(settings.workers.items())},
+        workers={
+            name: _worker(name, spec, homes, strategy, together=settings.told_together(spec))
+            for name, spec in sorted(settings.workers.items())
+        },
+        saves=saves_of(settings.workers) if strategy.stops_safely else {},
         jobs=tuple(_job(name, spec, homes, strategy) for name, spec in sorted(every_job(settings).items())),
     )
 
@@ -200,7 +208,7 @@ def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> Group
         max_pods=room.pods,
         priority=group.growth_priority,
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
-        taints=(_GPU_TAINT,) if group.kind is NodeKind.GPU else (),
+        taints=(_GPU_TAINT,) if room.gpu else (),
         boot_s=NODE_BOOT_S,
         initial=group.min,
         scale_down_unneeded_s=UNNEEDED_S.get(group.kind),
@@ -294,9 +302,12 @@ def _workload(
     )
 
 
-def _worker(name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:
-    grace_s = float(grace_seconds(spec)) if strategy.stops_safely else KUBERNETES_GRACE_S
-    return _of_category_worker(name, spec, spec.node_group, homes, strategy, grace_s)
+def _worker(name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy, *, together: bool) -> WorkloadModel:
+    """`together`: its budget is open to all at once, and the autoscaler kept away (docs/adr/0025)."""
+    if not strategy.stops_safely:
+        return _of_category_worker(name, spec, spec.node_group, homes, strategy, KUBERNETES_GRACE_S)
+    model = _of_category_worker(name, spec, spec.node_group, homes, strategy, float(grace_seconds(spec)))
+    return replace(model, pdb_max_unavailable=spec.max, safe_to_evict=False) if together else model
 
 
 def _job(name: str, spec: JobSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:

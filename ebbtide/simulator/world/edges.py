@@ -78,7 +78,7 @@ class SimulatedCluster:
         before = self._world.views.budgets.get(action.budget)
         if before is None:
             return Outcome.REFUSED
-        if action.version not in (None, self._world.version(action.budget)):
+        if action.version not in (None, self._world.budget_version(action.budget)):
             return Outcome.STALE
         if action.max_unavailable > self._world.budget(action.budget):
             self._tally.budget_openings += 1

@@ -31,14 +31,14 @@ class Failures:
     spot_interruptions: float = 0.0  # times the rate of the type's band; 0: spot nodes are never taken back
     failed_boots: float = 0.0  # the share of launches that never become a node, below 1
     slow_boots: float = 0.0  # standard deviation of a boot time's logarithm; 0.5: one in 20 takes 2.3 times as long
+    missed_notices: float = 0.0  # the share of spot interruptions of which nobody is told
     image_pull_s: float = 0.0  # what a workload's first pod on a node takes longer to start than the next ones
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            most = _MOST.get(field.name, math.inf)
-            if not (0 <= value < most):
-                limit = f", below {most:g}" if math.isfinite(most) else ""
+            below, limit = _LIMITS.get(field.name, (math.inf, ""))
+            if not (0 <= value < below):
                 raise ValueError(f"{field.name}: wanted a finite number, 0 or more{limit}, found {value!r}")
 
     @property
@@ -46,7 +46,11 @@ class Failures:
         return self != Failures()
 
 
-_MOST = {"failed_boots": 1.0, "slow_boots": 3.0}
+_LIMITS = {
+    "failed_boots": (1.0, ", below 1"),
+    "slow_boots": (3.0, ", below 3"),
+    "missed_notices": (math.nextafter(1.0, 2.0), ", at most 1"),
+}
 
 
 def accidents_of(failures: Failures, settings: StackSettings) -> Accidents | None:
@@ -57,6 +61,7 @@ def accidents_of(failures: Failures, settings: StackSettings) -> Accidents | Non
         failed_boots=failures.failed_boots,
         slow_boots=failures.slow_boots,
         image_pull_s=failures.image_pull_s,
+        missed_notices=failures.missed_notices,
         interruptions_per_hour={
             name: failures.spot_interruptions * rate_per_hour(interruption_band(settings.region, kind))
             for name, kind in _spot_types(settings)
@@ -83,8 +88,10 @@ def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator
         yield (
             f"A node of {name} is interrupted after {hours:,.0f} hours on average: {failures.spot_interruptions:g} "
             f"times the rate at which {share:.1%} of {kind} would be interrupted within "
-            f"a month (band: {band or 'unknown'}); its pods get {NOTICE_S:g} s notice."
+            f"a month (band: {band or 'unknown'}); its pods get {NOTICE_S:g} s notice if their budget lets them go."
         )
+    if spot and failures.spot_interruptions and failures.missed_notices:
+        yield f"{failures.missed_notices:.0%} of the interruptions come without notice, at once."
     if failures.failed_boots:
         yield (
             f"{failures.failed_boots:.1%} of launches never become a node: they are billed, given up after 15 "

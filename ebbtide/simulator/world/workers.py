@@ -6,6 +6,9 @@ skipped. SIGTERM to a safe worker only sets a flag: the job it holds, in transit
 (`safe_stop=False`) drops a job that is in transit. A job that loses its worker is *interrupted*, and its queue gets it
 back, to start from zero.
 
+In a pool with checkpoints (`saves`) SIGTERM interrupts the job at once: it saves, goes back to the head of the queue
+and goes on from there. A worker that is killed costs the work since the last save, and its job goes to the head, too.
+
 A job over several workers (a gang) is as many entries of one instant. A worker that popped one waits in the job for the
 others: it is running as far as anybody can see. All members start when the last one has its worker, and end together.
 A member that loses its worker before that goes back to the *head* of the queue, so that never two gangs are incomplete
@@ -22,6 +25,7 @@ from random import Random
 from controllers.ports import Known
 from ebbtide.simulator.timeline import Handle, Timeline
 from ebbtide.simulator.world.pools import PooledJob
+from ebbtide.simulator.world.saves import Saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +48,10 @@ class JobRun:
     done_at: float | None = None
     interruptions: int = 0
     members: int = 1  # workers that it needs at once
-    lost_s: float = 0.0  # what it had run when it was interrupted, added up over its members
+    lost_s: float = 0.0  # work that it has to do again, added up over its members and interruptions
+    kept_s: float = 0.0  # of its duration what is done and saved: where it goes on
+    saving_s: float = 0.0  # in which it saved instead of working, added up over its members
+    resumes: int = 0  # attempts that went on from a save
 
 
 def runs_of(jobs: Iterable[PooledJob]) -> list[JobRun]:
@@ -65,7 +72,8 @@ class _Crew:
     job: JobRun
     arrived: "list[_Worker]" = field(default_factory=list["_Worker"])
     began: float | None = None
-    ending: Handle | None = None
+    told_at: float | None = None  # when it began its last save, since a worker of it was told to stop
+    ending: Handle | None = None  # of the job, or of that save
 
 
 @dataclass(slots=True, eq=False)
@@ -94,6 +102,7 @@ class PoolQueue:
     edges: PoolEdges
     safe_stop: bool = True
     times: WorkerTimes = WorkerTimes()
+    saves: Saves | None = None  # None: a pool without checkpoints
     _waiting: deque[JobRun] = field(default_factory=deque[JobRun])  # one entry per member
     _workers: dict[str, _Worker] = field(default_factory=dict[str, _Worker])
     _free: dict[str, _Worker] = field(default_factory=dict[str, _Worker])  # blocked in their pop, longest first
@@ -122,6 +131,8 @@ class PoolQueue:
         self._free.pop(pod, None)
         if worker.state is _State.IN_TRANSIT and not self.safe_stop:
             self._interrupt(worker)
+        elif worker.crew is not None and worker.crew.began is not None and self.saves is not None:
+            self._pause(worker.crew, self.saves)
         return self.times.idle_exit_s if worker.crew is None else None
 
     def gone(self, pod: str) -> None:
@@ -134,6 +145,13 @@ class PoolQueue:
         if worker.crew is not None:
             self._interrupt(worker)
         self.edges.changed()
+
+    def settle(self) -> None:
+        """The replay is over: count the time that attempts under way have spent saving."""
+        crews = dict.fromkeys(worker.crew for worker in self._workers.values())
+        for crew in crews:
+            if self.saves is not None and crew is not None and crew.began is not None:
+                crew.job.saving_s += crew.job.members * _saving_s(crew, self.saves, self.timeline.now)
 
     def reading(self) -> Known:
         """One atomic snapshot, as the real queue would show it now: a worker with a job in transit says "idle"."""
@@ -189,13 +207,20 @@ class PoolQueue:
 
     def _begin(self, crew: _Crew) -> None:
         self._gathering.pop(crew.job, None)
+        job, saves = crew.job, self.saves
         crew.began = self.timeline.now
-        if crew.job.started_at is None:
-            crew.job.started_at = self.timeline.now
-        crew.ending = self.timeline.after(crew.job.duration_s, lambda: self._finish(crew))
+        if job.started_at is None:
+            job.started_at = self.timeline.now
+        job.resumes += job.kept_s > 0
+        work = job.duration_s - job.kept_s
+        lasts = work if saves is None else saves.lasts(work)
+        crew.ending = self.timeline.after(lasts, lambda: self._finish(crew, saving_s=lasts - work))
+        if saves is not None and any(worker.stopping for worker in crew.arrived):
+            self._pause(crew, saves)
 
-    def _finish(self, crew: _Crew) -> None:
+    def _finish(self, crew: _Crew, saving_s: float) -> None:
         crew.job.done_at = self.timeline.now
+        crew.job.saving_s += crew.job.members * saving_s
         for worker in crew.arrived:
             self._release(worker)
         self.edges.changed()
@@ -231,18 +256,63 @@ class PoolQueue:
             self._waiting.appendleft(job)
             self._pop_soon()
         else:
-            self.enqueue(job)
+            self._put_back(job)
+        self.edges.changed()
+
+    def _pause(self, crew: _Crew, saves: Saves) -> None:
+        """A worker of the job was told to stop: the job saves once more, and all its workers are free then."""
+        if crew.told_at is not None:
+            return
+        crew.told_at = self.timeline.now
+        if crew.ending is not None:
+            self.timeline.cancel(crew.ending)
+        crew.ending = self.timeline.after(saves.rest_s(_ran_s(crew, crew.told_at)), lambda: self._paused(crew, saves))
+
+    def _paused(self, crew: _Crew, saves: Saves) -> None:
+        crew.job.interruptions += 1
+        self._account(crew, saves, saved=True)
+        self._disband(crew)
         self.edges.changed()
 
     def _break_up(self, crew: _Crew, lost: _Worker) -> None:
         if crew.ending is not None:
             self.timeline.cancel(crew.ending)
-        began = self.timeline.now if crew.began is None else crew.began
-        crew.job.lost_s += crew.job.members * (self.timeline.now - began)
+        if self.saves is None:
+            crew.job.lost_s += crew.job.members * _ran_s(crew, self.timeline.now)
+        else:
+            self._account(crew, self.saves, saved=False)
+        crew.arrived.remove(lost)
+        self._disband(crew)
+
+    def _account(self, crew: _Crew, saves: Saves, *, saved: bool) -> None:
+        """What its attempt leaves of a job that is interrupted."""
+        job, now = crew.job, self.timeline.now
+        stood = saves.standing(_ran_s(crew, now if crew.told_at is None else crew.told_at))
+        job.saving_s += job.members * _saving_s(crew, saves, now)
+        kept_s = stood.done_s if saved else stood.kept_s
+        job.kept_s += kept_s
+        job.lost_s += job.members * (stood.done_s - kept_s)
+
+    def _disband(self, crew: _Crew) -> None:
         for worker in crew.arrived:
-            if worker is not lost:
-                self._release(worker)
-        self.enqueue(crew.job)
+            self._release(worker)
+        self._put_back(crew.job)
+
+    def _put_back(self, job: JobRun) -> None:
+        """To the end of the queue, or to its head where jobs save: behind the rest of a gang that is incomplete, or
+        two gangs could hold each other's workers for ever.
+        """
+        if self.saves is None:
+            self.enqueue(job)
+            return
+        ahead: list[JobRun] = []
+        while self._waiting and self._waiting[0] in self._gathering:
+            ahead.append(self._waiting.popleft())
+        for entry in (*[job] * job.members, *reversed(ahead)):
+            self._waiting.appendleft(entry)
+        for _ in range(job.members):
+            self._pop_soon()
+        self.edges.changed()
 
     def _becomes(self, worker: _Worker, state: _State) -> None:
         self._in_transit += (state is _State.IN_TRANSIT) - (worker.state is _State.IN_TRANSIT)
@@ -252,6 +322,17 @@ class PoolQueue:
         elif worker.pod in self._workers:
             self._says_idle.add(worker.pod)
         worker.state = state
+
+
+def _ran_s(crew: _Crew, until: float) -> float:
+    """How long the attempt ran."""
+    return until - (until if crew.began is None else crew.began)
+
+
+def _saving_s(crew: _Crew, saves: Saves, now: float) -> float:
+    """How much of the attempt each member spent saving, the last save included if it has begun."""
+    told_at = now if crew.told_at is None else crew.told_at
+    return saves.standing(_ran_s(crew, told_at)).saving_s + now - told_at
 
 
 def _held(worker: _Worker) -> _Crew:

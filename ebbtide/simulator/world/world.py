@@ -11,6 +11,7 @@ it would be otherwise.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,6 +28,7 @@ from ebbtide.simulator.results import SeriesRecorder
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.world.rollouts import Rollout, Rollouts
 from ebbtide.simulator.world.runs import Runs
+from ebbtide.simulator.world.saves import Saves
 from ebbtide.simulator.world.schedules import JobPlan
 from ebbtide.simulator.world.workers import JobRun, PoolEdges, PoolQueue, WorkerTimes
 
@@ -49,6 +51,7 @@ class ClusterPlan:
     workloads: tuple[tuple[WorkloadModel, int], ...]
     workers: Mapping[str, WorkloadModel]
     jobs: tuple[WorkloadModel, ...] = ()  # what runs to its end, no queue's
+    saves: Mapping[str, Saves] = field(default_factory=dict[str, Saves])  # of pools whose workers can pause
 
     @property
     def pods(self) -> tuple[WorkloadModel, ...]:
@@ -101,9 +104,10 @@ class World:
         self._to_come = sorted(jobs, key=lambda job: job.submitted_at)[::-1]  # the next one last
         self.recorder = SeriesRecorder(tuple(group.name for group in plan.groups))
         self._versions: dict[str, int] = {}
-        self._budgets = {workload.name: 0 for workload, _ in plan.workloads}
+        self._budget_versions: Counter[str] = Counter()
+        self._budgets = dict.fromkeys((*(workload.name for workload, _ in plan.workloads), *plan.saves), 0)
         self._rng = Random(setup.seed)
-        self._queues = {name: self._queue(name) for name in plan.workers}
+        self._queues = {name: self._queue(name, plan.saves.get(name)) for name in plan.workers}
         self._unread = dict.fromkeys(self._queues)  # a set that keeps its order
         self._read_holds_until = -math.inf
         self._pods_seen = {name: dict[str, ObservedPod]() for name in plan.workers}
@@ -121,10 +125,11 @@ class World:
         self._rollouts = Rollouts(self.timeline, self.cluster, setup.rollouts, cost_lag_s=setup.cluster_lag_s)
         for workload, replicas in plan.workloads:
             self.cluster.deploy(workload, replicas)
-            self.views.budgets[workload.name] = ObservedBudget(max_unavailable=0, version=self.version(workload.name))
         for name, worker in plan.workers.items():
             self.cluster.deploy(worker, 0)
             self.views.pools[name] = self._observed_pool(name)
+        for name in self._budgets:
+            self.views.budgets[name] = ObservedBudget(max_unavailable=0, version=self.budget_version(name))
         for job in plan.jobs:
             self.cluster.deploy(job, 0)
         self.runs = Runs(self.timeline, self.cluster, setup.jobs)
@@ -148,9 +153,17 @@ class World:
             self.read_queues()
         return self.views.demand
 
+    def settle(self) -> None:
+        """The replay is over: what runs is counted as far as it came."""
+        for queue in self._queues.values():
+            queue.settle()
+
     def version(self, name: str) -> str:
-        """The resourceVersion of a pool's Deployment or of a budget, as the API server has it now."""
+        """The resourceVersion of a pool's Deployment, as the API server has it now."""
         return str(self._versions.get(name, 0))
+
+    def budget_version(self, name: str) -> str:
+        return str(self._budget_versions[name])
 
     def scale(self, pool: str, replicas: int) -> None:
         self.cluster.scale(pool, replicas)
@@ -166,7 +179,8 @@ class World:
     def set_budget(self, name: str, max_unavailable: int) -> None:
         self._budgets[name] = max_unavailable
         self.cluster.set_budget(name, max_unavailable)
-        version = self._bump(name)
+        self._budget_versions[name] += 1
+        version = self.budget_version(name)
         lag, status = self.setup.cluster_lag_s, self.setup.budget_lag_s
         written = ObservedBudget(max_unavailable=max_unavailable, settled=False, version=version)
         self._publish(lag, self.views.budgets, name, written)
@@ -192,6 +206,8 @@ class World:
         return self._queues[pod.workload].stop(pod.name)
 
     def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: ARG002, FBT001 - the job a pod still holds tells as much
+        if pod.workload in self.runs:
+            self.runs.pod_stopping(pod)  # of one whose machine was cut off: nobody asked it
         if pod.workload in self._queues:
             self._queues[pod.workload].gone(pod.name)
             self._changed(pod.workload)
@@ -201,13 +217,14 @@ class World:
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
-    def _queue(self, name: str) -> PoolQueue:
+    def _queue(self, name: str, saves: Saves | None) -> PoolQueue:
         return PoolQueue(
             self.timeline,
             Random(self._rng.random()),
             PoolEdges(changed=lambda: self._demand_changed(name), exited=lambda pod: self._exited(name, pod)),
             self.setup.safe_stop,
             self.setup.times,
+            saves,
         )
 
     def _await_jobs(self) -> None:
@@ -238,12 +255,8 @@ class World:
 
     def _changed(self, pool: str) -> None:
         """The Deployment or its pods changed, and with them its resourceVersion."""
-        self._bump(pool)
+        self._versions[pool] = self._versions.get(pool, 0) + 1
         self._look_soon(pool)
-
-    def _bump(self, name: str) -> str:
-        self._versions[name] = self._versions.get(name, 0) + 1
-        return self.version(name)
 
     def _look_soon(self, pool: str) -> None:
         if pool not in self._looking:

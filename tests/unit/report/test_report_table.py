@@ -5,7 +5,7 @@ from rich.console import Console
 
 from ebbtide.report import strategy_table
 from ebbtide.report.pages.sentences import command
-from ebbtide.report.pages.table import HEADINGS, SAVING, StrategyRow, strategy_rows
+from ebbtide.report.pages.table import HEADINGS, SAVING, StrategyRow, comparison_sheets, strategy_rows
 from ebbtide.report.words import short
 from ebbtide.simulator.results import Replay
 from tests.builders.replay import a_replay
@@ -193,3 +193,29 @@ def test_the_saving_is_not_said_to_be_at_an_equal_wait() -> None:
 def test_a_replay_without_rollouts_is_repeated_without_them() -> None:
     assert "--no-rollouts" in command(replace(REPLAY, rollouts=False))
     assert "--no-rollouts" not in command(REPLAY)
+
+
+def test_interruptions_and_saves_are_told_only_of_replays_that_are_about_them() -> None:
+    fleet, product = REPLAY.strategies["fixed-fleet"], REPLAY.strategies["fixed-flexible"]
+    killed = replace(product, jobs_interrupted=7, lost_work_s=60.0)
+    saved = replace(
+        product,
+        jobs_interrupted=3,
+        resumes=2,
+        lost_work_s=540.0,
+        lost_work_share=0.00123,
+        saving_s=7200.0,
+        completion_p95_s=5400.0,
+    )
+    plain = replace(REPLAY, strategies={"fixed-fleet": fleet, "keda-defaults": killed})
+    spot = replace(REPLAY, strategies={"fixed-fleet": fleet, "keda-defaults": killed, "fixed-flexible-spot": saved})
+
+    assert "interruptions" not in printed(plain)
+    assert [sheet.caption for sheet in comparison_sheets(plain)] == ["Cost", "Effect on jobs and services"]
+    assert (
+        "fixed-flexible-spot: 3 interruptions, 2 resumes from a checkpoint; 9 min 00 s of work lost (0.12 %), "
+        "2 h 00 min spent saving; 95 % of the jobs complete within 1 h 30 min of their submission."
+    ) in " ".join(printed(spot).split())
+    (sheet,) = [sheet for sheet in comparison_sheets(spot) if sheet.caption == "Interruptions and checkpoints"]
+    assert [row.name for row in sheet.rows] == ["keda-defaults", "fixed-flexible-spot"]
+    assert sheet.rows[1].cells == ["3", "2", "9 min 00 s", "0.12 %", "2 h 00 min", "1 h 30 min"]

@@ -58,6 +58,12 @@ class Recorded:
     def close(self, node: Node) -> None:
         self.calls.append(f"close {node.name}")
 
+    def evict(self, pod: Pod, grace_s: float, why: StopReason) -> bool:
+        raise AssertionError(f"{pod.name}: evicted with {grace_s} s, {why}")
+
+    def cut(self, pod: Pod) -> None:
+        raise AssertionError(f"{pod.name}: cut off")
+
     def terminate(self, node: Node) -> None:
         self.calls.append(f"terminate {node.name}")
 
@@ -183,6 +189,68 @@ def test_what_has_not_ended_after_two_minutes_is_killed_whatever_its_grace() -> 
     watched.timeline.run_until(notice + NOTICE_S + 1)
 
     assert watched.killed == [pytest.approx(notice + NOTICE_S)]
+
+
+def taken_back(budget: int | None, missed: float = 0.0) -> tuple[ClusterModel, Watched]:
+    """Two workers with a budget on one spot node, until its first pod is told or killed."""
+    watched = Watched(stop_s=7.0)
+    accidents = Accidents(interruptions_per_hour={"spot": 6.0}, missed_notices=missed)
+    model = ClusterModel(watched.timeline, [GROUP], AutoscalerFlags(), seed=4, listener=watched, accidents=accidents)
+    model.deploy(replace(WORKER, cpu_m=2000, pdb_max_unavailable=budget), 2)
+    while not watched.stopped and not watched.killed:
+        watched.timeline.run_until(watched.timeline.now + 1)
+    return model, watched
+
+
+def test_pods_whose_budget_is_closed_are_not_told_and_go_with_their_node() -> None:
+    told, untold = taken_back(budget=None)[1], taken_back(budget=0)[1]
+
+    assert len(told.stopped) == 2
+    assert untold.stopped == []
+    assert untold.killed == [pytest.approx(told.stopped[0][0] + NOTICE_S)] * 2
+
+
+def test_a_budget_of_one_lets_the_second_pod_go_when_the_first_has_its_successor() -> None:
+    _, watched = taken_back(budget=1)
+    notice, _ = watched.stopped[0]
+    watched.timeline.run_until(notice + NOTICE_S + 1)
+
+    (_, _), (later, why) = watched.stopped
+    successor = watched.started[2]
+    assert why is StopReason.INTERRUPTED
+    assert notice + 60 < successor < later <= successor + 5  # its node boots for a minute
+    assert watched.killed == []
+
+
+def test_a_refused_eviction_is_asked_for_again_every_five_seconds() -> None:
+    model, watched = taken_back(budget=1)
+    notice, _ = watched.stopped[0]
+    watched.timeline.run_until(notice + 21)
+    model.set_budget("train", 2)
+    watched.timeline.run_until(notice + 26)
+
+    assert [at for at, _ in watched.stopped] == [notice, pytest.approx(notice + 25)]
+
+
+def test_pods_that_went_with_their_node_count_for_no_budget_any_more() -> None:
+    """Else the next drain would take more of their successors than the budget says."""
+    model, watched = taken_back(budget=0)
+    model.set_budget("train", 1)
+    while not watched.stopped:
+        watched.timeline.run_until(watched.timeline.now + 1)
+
+    assert len(watched.stopped) == 1
+
+
+def test_of_a_missed_notice_nobody_is_told_and_the_node_goes_at_once() -> None:
+    notice = taken_back(budget=None)[1].stopped[0][0]
+    model, watched = taken_back(budget=None, missed=1.0)
+
+    assert watched.stopped == []
+    assert watched.killed == [pytest.approx(notice)] * 2
+    watched.timeline.run_until(notice + 150)
+    assert len(watched.started) == 4  # both run again
+    assert all(pod.healthy for pod in model.pods("train"))
 
 
 def test_a_node_without_pods_is_taken_back_and_replaced_as_well() -> None:

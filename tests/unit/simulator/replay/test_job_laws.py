@@ -4,9 +4,8 @@ What workers are seen to run, over time, has to be what jobs took and lost: so n
 once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.cluster.model import Accidents
 from ebbtide.simulator.replay.run import controlled, replay
@@ -24,7 +24,7 @@ from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.workers import JobRun, runs_of
 from ebbtide.simulator.world.world import World, WorldSetup
-from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace
+from tests.builders.simulator import HOUR, a_job, a_pool, a_saver, a_stack, a_trace
 from tests.counts import count
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
@@ -45,15 +45,18 @@ class Played:
 
     @property
     def work_s(self) -> float:
-        """Worker-seconds that jobs took, those that were lost included."""
-        return sum(run.members * run.duration_s + run.lost_s for run in self.runs)
+        """Worker-seconds that jobs took, with what was lost and the time in which they saved."""
+        return sum(run.members * run.duration_s + run.lost_s + run.saving_s for run in self.runs)
 
 
-@cache
-def stack() -> StackSettings:
+EVERY = 240.0
+
+
+def stack(saver: CheckpointSettings | None = None) -> StackSettings:
+    """`saver`: of both pools, one on spot nodes."""
     pools = {
-        "train": a_pool(most=6).model_copy(update={"node_group": "cheap"}),
-        "large": a_pool("large", cpu="12", memory="64Gi", gpu=4, most=5),
+        "train": a_pool(most=6, checkpoints=saver).model_copy(update={"node_group": "cheap"}),
+        "large": a_pool("large", cpu="12", memory="64Gi", gpu=4, most=5, checkpoints=saver),
     }
     groups = {
         "cheap": NodeGroupSettings(kind=NodeKind.SPOT, instance_types=("m7i.2xlarge",), max=6),
@@ -63,15 +66,14 @@ def stack() -> StackSettings:
     return plain.model_copy(update={"node_groups": {**plain.node_groups, **groups}})
 
 
-def played(
-    jobs: list[Job], accidents: Accidents, seed: int = 0, strategy: Strategy = Strategy.FIXED_FLEXIBLE
-) -> Played:
+def played(jobs: list[Job], accidents: Accidents, seed: int = 0, saver: CheckpointSettings | None = None) -> Played:
     """Two days, with jobs in the first hours: time enough for all of them."""
+    strategy, its_stack = Strategy.FIXED_FLEXIBLE, stack(saver)
     trace = a_trace([*jobs, a_job(25 * HOUR, 1.0)])
-    setup = replay_setup_of(stack(), trace, ReplayOptions(start=START, rollouts=False))
+    setup = replay_setup_of(its_stack, trace, ReplayOptions(start=START, rollouts=False))
     runs = runs_of(setup.jobs)
     world_setup = WorldSetup(start=setup.start, end_s=setup.end_s, seed=seed, flags=strategy.flags, accidents=accidents)
-    world = World(cluster_plan(stack(), strategy), runs, world_setup)
+    world = World(cluster_plan(its_stack, strategy), runs, world_setup)
     controlled(setup.config, world, Tally())
     return Played(runs, world.recorder.series(), setup.end_s)
 
@@ -133,6 +135,36 @@ def test_workers_run_for_as_long_as_jobs_took_and_lost_and_members_wait_besides(
     workers_run_what_jobs_took(jobs, accidents, seed)
 
 
+SAVERS = st.builds(a_saver, every=st.just(EVERY), required=st.booleans(), always=st.booleans())
+MISSED = st.sampled_from([0.0, 0.0, 0.5, 1.0])
+WITH_SAVES = given(JOBS, ACCIDENTS, MISSED, SAVERS, st.integers(0, 9999))
+
+
+def no_more_than_an_interval_is_lost(
+    jobs: list[Job], accidents: Accidents, missed: float, saver: CheckpointSettings, seed: int
+) -> None:
+    accidents = replace(accidents, missed_notices=missed)
+    found = played(jobs, accidents, seed, saver)
+
+    for run in found.runs:
+        assert run.done_at is not None
+        assert run.lost_s <= run.interruptions * EVERY * run.members + 1e-6
+        told = not accidents.interruptions_per_hour or (saver.required and not missed and run.pool == "train")
+        assert not told or run.lost_s == 0
+    if all(run.members == 1 for run in found.runs):
+        assert found.seen_s == pytest.approx(found.work_s)
+    else:
+        assert found.seen_s >= found.work_s * (1 - 1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@WITH_SAVES
+def test_a_job_with_checkpoints_loses_an_interval_at_most_and_nothing_when_it_is_told(
+    jobs: list[Job], accidents: Accidents, missed: float, saver: CheckpointSettings, seed: int
+) -> None:
+    no_more_than_an_interval_is_lost(jobs, accidents, missed, saver, seed)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @settings(max_examples=count(3000, 300), deadline=None)
@@ -140,6 +172,16 @@ def test_workers_run_for_as_long_as_jobs_took_and_lost_and_members_wait_besides(
 def test_both_laws_hold_in_very_many_worlds(jobs: list[Job], accidents: Accidents, seed: int) -> None:
     every_job_ends_once(jobs, accidents, seed)
     workers_run_what_jobs_took(jobs, accidents, seed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@settings(max_examples=count(3000, 300), deadline=None)
+@WITH_SAVES
+def test_the_law_of_lost_work_holds_in_very_many_worlds(
+    jobs: list[Job], accidents: Accidents, missed: float, saver: CheckpointSettings, seed: int
+) -> None:
+    no_more_than_an_interval_is_lost(jobs, accidents, missed, saver, seed)
 
 
 def test_a_gang_on_the_stack_waits_for_all_its_nodes_and_runs_on_them_together() -> None:

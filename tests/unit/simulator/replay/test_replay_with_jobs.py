@@ -8,14 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import Concurrency
-from ebbtide.simulator.replay.run import replay
-from ebbtide.simulator.replay.setup import ReplayOptions
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.simulator.cluster.model import Accidents
+from ebbtide.simulator.replay.run import controlled, replay
+from ebbtide.simulator.replay.setup import ReplayOptions, replay_setup_of
 from ebbtide.simulator.results import Replay, Series
 from ebbtide.simulator.strategies.constant import fleet_groups
-from ebbtide.simulator.strategies.plans import MIXED, Strategy, cluster_plan
+from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, MIXED, Strategy, cluster_plan
+from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.schedules import Busy
+from ebbtide.simulator.world.workers import runs_of
+from ebbtide.simulator.world.world import World, WorldSetup
 from ebbtide.vocabulary.labels import Category
 from tests.builders.simulator import HOUR, a_cron_job, a_job, a_one_off, a_pool, a_stack, a_trace, a_workload, with_jobs
 
@@ -51,7 +57,7 @@ def test_a_node_is_there_while_a_cron_job_runs_and_at_no_other_time() -> None:
     assert [flexible_at(quiet().strategies["fixed-flexible"].series, hour) for hour in (1.9, 2.1, 3.9)] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("strategy", [strategy for strategy in Strategy if strategy is not Strategy.ZERO_WAIT_BOUND])
+@pytest.mark.parametrize("strategy", [each for each in DEFAULT_STRATEGIES if each is not Strategy.ZERO_WAIT_BOUND])
 def test_no_strategy_gets_by_on_fewer_nodes_than_without_the_job(strategy: Strategy) -> None:
     assert nightly().strategies[strategy].node_hours >= quiet().strategies[strategy].node_hours
 
@@ -145,3 +151,22 @@ def test_whatever_the_cron_job_no_job_is_interrupted_and_no_fleet_is_smaller(
     assert (product.jobs_interrupted, product.evictions_in_window, product.evictions_in_business_hours) == (0, 0, 0)
     for strategy in few:
         assert found.strategies[strategy].usd_on_demand >= quiet().strategies[strategy].usd_on_demand - 1e-9
+
+
+def test_a_job_whose_spot_node_goes_is_not_told_and_its_run_has_failed() -> None:
+    """Nobody moves its pod, so nobody tells it; what is left of the run must not end on a node that is gone."""
+    cheap = NodeGroupSettings(kind=NodeKind.SPOT, instance_types=("m7i.4xlarge",), max=3)
+    report = a_cron_job("0 * * * *", cpu="12", takes=0.75 * HOUR, longest=HOUR).model_copy(
+        update={"node_group": "cheap"}
+    )
+    stack = plain().model_copy(update={"node_groups": {**plain().node_groups, "cheap": cheap}})
+    setup = replay_setup_of(with_jobs(stack, {}, {"report": report}), TRACE, OPTIONS)
+    accidents = Accidents(interruptions_per_hour={"cheap": 1.0})
+    at = WorldSetup(start=setup.start, end_s=setup.end_s, jobs=setup.runs, accidents=accidents)
+    world = World(cluster_plan(setup.settings, Strategy.FIXED_FLEXIBLE), runs_of(setup.jobs), at)
+    controlled(setup.config, world, Tally())
+    counts = world.runs.counts
+
+    assert counts.failed > 0
+    assert counts.succeeded > 0
+    assert 0 <= counts.begun - counts.succeeded - counts.stopped - counts.failed <= 1

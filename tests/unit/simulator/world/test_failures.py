@@ -73,6 +73,7 @@ def test_a_stack_with_spot_nodes_says_that_they_stay() -> None:
         ({"failed_boots": -0.1}, "failed_boots: wanted a finite number, 0 or more, below 1, found -0.1"),
         ({"slow_boots": 3.0}, "slow_boots: wanted a finite number, 0 or more, below 3, found 3.0"),
         ({"spot_interruptions": math.nan}, "spot_interruptions: wanted a finite number, 0 or more, found nan"),
+        ({"missed_notices": 1.01}, "missed_notices: wanted a finite number, 0 or more, at most 1, found 1.01"),
         ({"image_pull_s": math.inf}, "image_pull_s: wanted a finite number, 0 or more, found inf"),
     ],
 )
@@ -82,12 +83,13 @@ def test_what_cannot_be_played_is_refused(given: dict[str, float], said: str) ->
 
 
 def test_each_failure_is_said_with_its_figures() -> None:
-    failures = Failures(spot_interruptions=3, failed_boots=0.02, slow_boots=0.5, image_pull_s=90)
+    failures = Failures(spot_interruptions=3, missed_notices=1.0, failed_boots=0.02, slow_boots=0.5, image_pull_s=90)
 
-    spot, boots, slow, pull, fleets = failure_assumptions(failures, on_spot())
+    spot, missed, boots, slow, pull, fleets = failure_assumptions(failures, on_spot())
 
     rate = 3 * rate_per_hour(interruption_band("us-east-1", "m7i.4xlarge"))
     assert spot.startswith(f"A node of cheap is interrupted after {1 / rate:,.0f} hours on average: 3 times the rate")
+    assert missed == "100% of the interruptions come without notice, at once."
     assert boots.startswith("2.0% of launches never become a node")
     assert "of 0.5: one in 20 takes 2.3 times as long" in slow.replace("logarithm of 0.5", "of 0.5")
     assert pull.startswith("The first pod of a workload on a node starts 90 s later")

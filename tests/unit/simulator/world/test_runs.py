@@ -55,6 +55,7 @@ class Nights:
     def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: ARG002 - the listener's signature
         if pod.workload in self.runs:
             self.ended.append(self.timeline.now)
+            self.runs.pod_stopping(pod)  # as a world does it: of one whose machine was cut off
 
     def nodes_changed(self) -> None:
         there = {node.name for node in self.cluster.nodes()} if hasattr(self, "runs") else set[str]()

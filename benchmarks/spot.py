@@ -1,0 +1,282 @@
+"""`python -m benchmarks.spot`: what spot nodes with checkpoints would save on the bundled traces of jobs.
+
+Each trace is replayed on the stack that Ebbtide suggests for it: as it is, and with all workers on spot nodes, with
+checkpoints and without, at the published rates of interruption and above them. `--page` writes
+docs/reference/results-on-spot.md. A case that is done is a file of its own, as in `benchmarks.study`.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.study import digest, stack_for
+from ebbtide.files import write_file
+from ebbtide.prices import price_date
+from ebbtide.settings import StackSettings
+from ebbtide.simulator.replay import ReplayOptions, replay
+from ebbtide.simulator.replay.outcome import busy_s
+from ebbtide.simulator.results import StrategyResult
+from ebbtide.simulator.strategies.on_spot import moved_to_spot
+from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.trace.traces import find_trace
+from ebbtide.simulator.world.failures import Failures
+from ebbtide.simulator.world.saves import SAVE_S
+from ebbtide.units.durations import DAY_S
+
+TRACES = ("openb2023-a", "surf2022-july", "itp2021-a")
+MOST_DOLLARS, MOST_COMPLETION, MOST_LOST = 0.6, 1.1, 0.01
+"""The goal: dollars and p95 completion as parts of today's, lost work as a part of all work."""
+TODAY, SPOT = Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEXIBLE_SPOT
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotCase:
+    trace: str
+    rate: float  # times the published one
+    missed: float = 0.0
+    checkpoints: bool = True
+    days: int | None = None
+
+    @property
+    def name(self) -> str:
+        saves = "saves" if self.checkpoints else "plain"
+        return f"{self.trace}_x{self.rate:g}_missed{self.missed:g}_{saves}_{self.days or 'all'}d"
+
+
+def cases_of(traces: Sequence[str], days: int | None) -> list[SpotCase]:
+    return [
+        SpotCase(trace=trace, rate=rate, missed=missed, checkpoints=checkpoints, days=days)
+        for trace in traces
+        for rate, missed, checkpoints in (
+            (1, 0.0, True),
+            (20, 0.0, True),
+            (20, 1.0, True),
+            (1, 0.0, False),
+            (20, 0.0, False),
+        )
+    ]
+
+
+def played(case: SpotCase) -> dict[str, Any]:
+    trace = find_trace(case.trace)
+    stack = stack_for(trace, None)
+    moved = moved_to_spot(stack)
+    failures = Failures(spot_interruptions=case.rate, missed_notices=case.missed)
+    days = None if case.days is None else min(case.days, trace.days)
+    if case.checkpoints:
+        found = replay(stack, trace, ReplayOptions(days=days, strategies=(TODAY, SPOT), failures=failures))
+        today, spot = found.strategies[TODAY], found.strategies[SPOT]
+    else:
+        options = ReplayOptions(days=days, strategies=(TODAY,), failures=failures)
+        found = replay(_without_checkpoints(moved), trace, options)
+        today, spot = None, found.strategies[TODAY]
+    return {
+        "case": asdict(case),
+        "price_date": price_date(stack.region).spot.isoformat(),
+        "jobs": found.jobs,
+        "days": found.days,
+        "today": None if today is None else _figures(today, found.days * DAY_S),
+        "spot": _figures(spot, found.days * DAY_S),
+        "usd_without_gpu_pools": None if today is None else _without_gpus(stack, moved, today, spot),
+        "rates": {name: _usd(moved, name) / _usd(stack, home) for name, home in _twins(stack, moved).items()},
+    }
+
+
+def _figures(result: StrategyResult, end_s: float) -> dict[str, float]:
+    busy = busy_s(result.series, end_s)
+    return {
+        "usd": result.usd,
+        "node_hours": result.node_hours,
+        "completion_p95_s": result.completion_p95_s,
+        "interrupted": result.jobs_interrupted,
+        "lost_share": result.lost_work_share,
+        "saving_share": result.saving_s / busy,
+        "done": result.jobs_done,
+    }
+
+
+def _without_checkpoints(stack: StackSettings) -> StackSettings:
+    """What `check` refuses for jobs of more than an hour, as measured here."""
+    pools = {name: pool.model_copy(update={"checkpoints": None}) for name, pool in stack.workers.items()}
+    return stack.model_copy(update={"workers": pools})
+
+
+def _twins(stack: StackSettings, moved: StackSettings) -> dict[str, str]:
+    """The spot group of each pool, and the group that it came from."""
+    return {moved.workers[name].node_group: pool.node_group for name, pool in stack.workers.items()}
+
+
+def _usd(stack: StackSettings, group: str) -> float:
+    """An hour of a node above the group's minimum."""
+    return cluster_plan(stack, TODAY).rates[group].above_usd
+
+
+def _without_gpus(stack: StackSettings, moved: StackSettings, today: StrategyResult, spot: StrategyResult) -> float:
+    """Dollars if only pools without GPUs move: groups share no node, so each counts by itself. None has a minimum."""
+    usd = today.usd
+    gpus = {pool.node_group for pool in stack.workers.values() if pool.gpu.count}
+    for twin, home in _twins(stack, moved).items():
+        if home not in gpus:
+            usd -= (today.node_hours_by_group[home] - spot.node_hours_by_group[home]) * _usd(stack, home)
+            usd += spot.node_hours_by_group[twin] * _usd(moved, twin)
+    return usd
+
+
+def page(rows: Sequence[Row], command: str) -> str:
+    return "\n".join([*_head(rows, command), *_with(rows), *_verdicts(rows), *_without(rows)]) + "\n"
+
+
+def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
+    dates = " and ".join(sorted({row["price_date"] for row in rows}))
+    yield "# What spot nodes with checkpoints would save"
+    yield ""
+    yield f"Written by `{command}`; typical spot prices and bands of {dates}."
+    yield ""
+    yield (
+        "Each trace is replayed on the stack that `ebbtide simulate --describe TRACE --suggest FILE` suggests for it: "
+        "as it is (*today*, `fixed-flexible`), and with the workers of all pools on spot nodes of the same type, with "
+        "required checkpoints every 5 minutes (`fixed-flexible-spot`). "
+        f"**That a save takes {SAVE_S:g} s is an assumption**, and so is that every job can save. "
+        "For one stack: `ebbtide simulate STACK --trace TRACE --strategy fixed-flexible --strategy "
+        "fixed-flexible-spot`. What is modelled, and what not: [the simulator](../explanation/simulator.md)."
+    )
+    yield ""
+
+
+def _with(rows: Sequence[Row]) -> Iterator[str]:
+    yield "## With checkpoints"
+    yield ""
+    yield (
+        "*Rate*: times the published one. *Notices*: whether workers are told two minutes ahead. *GPU pools stay*: "
+        "dollars if only the pools without GPUs move, which is all that a stack file can say today. *Lost*, *saving*: "
+        "of the time in which workers held a job."
+    )
+    yield ""
+    yield (
+        "| trace | rate | notices | $ today | $ on spot | of today's | GPU pools stay | p95 completion today | on spot "
+        "| of today's | interruptions | lost | saving |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+    for row in _of(rows, checkpoints=True):
+        case, today, spot = row["case"], row["today"], row["spot"]
+        cells = (
+            case["trace"],
+            f"{case['rate']:g}",
+            "none" if case["missed"] else "all",
+            f"{today['usd']:,.0f}",
+            f"{spot['usd']:,.0f}",
+            f"{spot['usd'] / today['usd']:.2f}",
+            f"{row['usd_without_gpu_pools'] / today['usd']:.2f}",
+            f"{today['completion_p95_s'] / 3600:.2f} h",
+            f"{spot['completion_p95_s'] / 3600:.2f} h",
+            f"{spot['completion_p95_s'] / today['completion_p95_s']:.3f}",
+            f"{spot['interrupted']:,}",
+            _share(spot["lost_share"]),
+            _share(spot["saving_share"]),
+        )
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _verdicts(rows: Sequence[Row]) -> Iterator[str]:
+    yield "## Goals"
+    yield ""
+    yield (
+        f"Wanted: dollars at most {MOST_DOLLARS:g} times today's, p95 completion at most {MOST_COMPLETION:g} times, "
+        f"lost work at most {_share(MOST_LOST)}."
+    )
+    yield ""
+    for row in _of(rows, checkpoints=True):
+        case = row["case"]
+        told = "without notices" if case["missed"] else "with notices"
+        yield f"- **{case['trace']}, {case['rate']:g} times the rate, {told}**: {verdict(row)}"
+    yield ""
+
+
+def verdict(row: Row) -> str:
+    """What is missed, by how much, and why."""
+    today, spot = row["today"], row["spot"]
+    missed: list[str] = []
+    dollars = spot["usd"] / today["usd"]
+    if dollars > MOST_DOLLARS:
+        missed.append(f"{dollars:.2f} times the dollars")
+    completion = spot["completion_p95_s"] / today["completion_p95_s"]
+    if completion > MOST_COMPLETION:
+        missed.append(f"{completion:.2f} times the p95 completion")
+    if spot["lost_share"] > MOST_LOST:
+        missed.append(f"{_share(spot['lost_share'])} of the work lost")
+    least, most = min(row["rates"].values()), max(row["rates"].values())
+    prices = f"a spot node of its groups costs {least:.2f} to {most:.2f} times one on demand"
+    staying = row["usd_without_gpu_pools"] / today["usd"]
+    now = (
+        ""
+        if staying <= MOST_DOLLARS
+        else f" By what a stack file can say today it is missed: {staying:.2f} times the dollars, since check refuses "
+        "pods with GPUs on spot groups."
+    )
+    return f"{'missed: ' + '; '.join(missed) if missed else 'all reached'}; {prices}.{now}"
+
+
+def _without(rows: Sequence[Row]) -> Iterator[str]:
+    today = {row["case"]["trace"]: row["today"] for row in _of(rows, checkpoints=True)}
+    yield "## Without checkpoints"
+    yield ""
+    yield (
+        "The same spot nodes, but an interrupted job starts from zero at the end of its queue, and no worker is told. "
+        "`check` refuses this for jobs of more than an hour; here is why."
+    )
+    yield ""
+    yield "| trace | rate | $ on spot, of today's | p95 completion, of today's | interruptions | lost | jobs done |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in _of(rows, checkpoints=False):
+        case, spot = row["case"], row["spot"]
+        before = today[case["trace"]]
+        cells = (
+            case["trace"],
+            f"{case['rate']:g}",
+            f"{spot['usd'] / before['usd']:.2f}",
+            f"{spot['completion_p95_s'] / before['completion_p95_s']:.3f}",
+            f"{spot['interrupted']:,}",
+            _share(spot["lost_share"]),
+            f"{spot['done'] - before['done']:+,}",
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _of(rows: Sequence[Row], *, checkpoints: bool) -> list[Row]:
+    return [row for row in rows if row["case"]["checkpoints"] == checkpoints]
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spot", description=__doc__)
+    parser.add_argument("--traces", nargs="+", choices=TRACES, default=list(TRACES))
+    parser.add_argument("--days", type=int, help="of each trace at most; default: all")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("out/spot"))
+    parser.add_argument("--page", type=Path, help="write this Markdown page")
+    chosen = parser.parse_args(arguments)
+    place = chosen.out / digest()
+    place.mkdir(parents=True, exist_ok=True)
+    cases = cases_of(chosen.traces, chosen.days)
+    missing = [case for case in cases if not (place / f"{case.name}.json").exists()]
+    with ProcessPoolExecutor(max_workers=chosen.processes) as pool:
+        for case, found in zip(missing, pool.map(played, missing), strict=True):
+            write_file(place / f"{case.name}.json", json.dumps(found, indent=1) + "\n")
+            print(case.name, flush=True)
+    if chosen.page is not None:
+        rows = [json.loads((place / f"{case.name}.json").read_text()) for case in cases]
+        write_file(chosen.page, page(rows, " ".join(["python -m benchmarks.spot", *arguments])))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

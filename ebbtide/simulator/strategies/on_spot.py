@@ -1,0 +1,72 @@
+"""What if the workers ran on spot nodes, with checkpoints? The same stack, with each pool moved to a spot twin of its
+node group.
+
+It is a change of the stack, made before production code sees it: prices, rates, budgets and configuration follow from
+it as they would from a file. Some of it no file may say yet; `spot_assumptions` names that.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ebbtide.labels import NodeKind
+from ebbtide.settings.checks.checkpoints import LONGEST_SPOT_SAVE
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.checkpoints import CheckpointSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.simulator.world.failures import Failures
+from ebbtide.units.durations import format_duration
+
+_STORE = "s3://checkpoints"
+"""Of pools that have none; nothing is ever written to it."""
+
+
+def moved_to_spot(settings: StackSettings) -> StackSettings:
+    """Every pool whose workers can pause, on spot nodes and with checkpoints that are required; services stay."""
+    groups, workers = dict(settings.node_groups), dict(settings.workers)
+    for name, pool in settings.workers.items():
+        if pool.safe_stop:
+            home = pool.node_group if settings.on_spot(pool) else _twin(pool.node_group, settings)
+            groups[home] = _on_spot(settings.node_groups[pool.node_group])
+            workers[name] = pool.model_copy(update={"node_group": home, "checkpoints": _required(pool)})
+    return settings.model_copy(update={"node_groups": groups, "workers": workers})
+
+
+def rated(failures: Failures) -> Failures:
+    """The failures that were asked for, with spot interruptions at the published rate if nobody said how many."""
+    return replace(failures, spot_interruptions=failures.spot_interruptions or 1.0)
+
+
+def spot_assumptions(settings: StackSettings) -> Iterator[str]:
+    moved = moved_to_spot(settings)
+    gpus = [name for name, pool in settings.workers.items() if pool.gpu.count and pool.safe_stop]
+    stay = [name for name, pool in settings.workers.items() if not pool.safe_stop]
+    intervals = sorted({pool.checkpoints.every for pool in moved.workers.values() if pool.checkpoints})
+    every = " or ".join(format_duration(interval) for interval in intervals)
+    yield (
+        "fixed-flexible-spot is fixed-flexible with each pool on spot nodes of its group's first type (groups of the "
+        f"name GROUP-spot), at the typical spot price of a month, with required checkpoints every {every}; services "
+        "and the groups' minimum stay on demand."
+    )
+    if gpus:
+        yield (
+            f"fixed-flexible-spot shows what the GPU pools ({', '.join(gpus)}) would cost on spot nodes; a stack file "
+            "cannot put them there yet: check refuses pods with GPUs on a spot group."
+        )
+    if stay:
+        yield f"fixed-flexible-spot leaves {', '.join(stay)} where they are: without a safe stop no job can pause."
+
+
+def _twin(group: str, settings: StackSettings) -> str:
+    name = f"{group}-spot"
+    return _twin(name, settings) if name in settings.node_groups else name
+
+
+def _on_spot(group: NodeGroupSettings) -> NodeGroupSettings:
+    return group if group.kind is NodeKind.SPOT else group.model_copy(update={"kind": NodeKind.SPOT, "min": 0})
+
+
+def _required(pool: WorkerSettings) -> CheckpointSettings:
+    given = pool.checkpoints or CheckpointSettings(store=_STORE)
+    within = min(given.save_within, LONGEST_SPOT_SAVE)
+    return given.model_copy(update={"required": True, "save_within": within})

@@ -1,0 +1,66 @@
+"""What the page of spot nodes says of a case: a goal that is missed is called missed, with the reason."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import spot
+from benchmarks.spot import cases_of, page, verdict
+
+
+def figures(usd: float, completion: float = 3600.0, lost: float = 0.0) -> dict[str, float]:
+    return {
+        "usd": usd,
+        "node_hours": 10.0,
+        "completion_p95_s": completion,
+        "interrupted": 4,
+        "lost_share": lost,
+        "saving_share": 0.03,
+        "done": 90,
+    }
+
+
+def a_row(
+    usd: float = 50.0, *, completion: float = 3600.0, lost: float = 0.0, staying: float = 50.0, **case: Any
+) -> dict[str, Any]:
+    saves = case.get("checkpoints", True)
+    return {
+        "case": {"trace": "t", "rate": 1, "missed": 0.0, "checkpoints": True, "days": None} | case,
+        "price_date": "2025-06-28",
+        "today": figures(100.0) if saves else None,
+        "spot": figures(usd, completion, lost),
+        "usd_without_gpu_pools": staying if saves else None,
+        "rates": {"flexible-spot": 0.4, "gpu-spot": 0.62},
+    }
+
+
+def test_all_is_reached_or_each_part_that_is_missed_is_named() -> None:
+    assert verdict(a_row()) == "all reached; a spot node of its groups costs 0.40 to 0.62 times one on demand."
+    assert verdict(a_row(61.0, completion=4000.0, lost=0.02)).startswith(
+        "missed: 0.61 times the dollars; 1.11 times the p95 completion; 2 % of the work lost; a spot node"
+    )
+
+
+def test_what_no_stack_file_can_say_yet_is_not_called_reached() -> None:
+    assert "By what a stack file can say today it is missed: 0.96 times the dollars" in verdict(a_row(staying=96.0))
+
+
+def test_the_page_sets_spot_without_checkpoints_beside_today() -> None:
+    text = page([a_row(), a_row(42.0, completion=7200.0, lost=0.2, checkpoints=False)], "command")
+
+    assert "| t | 1 | all | 100 | 50 | 0.50 | 0.50 | 1.00 h | 1.00 h | 1.000 | 4 | 0 % | 3 % |" in text
+    assert "| t | 1 | 0.42 | 2.000 | 4 | 20 % | +0 |" in text
+
+
+def test_cases_that_have_a_file_are_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spot, "digest", lambda: "of-this-tree")
+    (tmp_path / "of-this-tree").mkdir()
+    for case in cases_of(["itp2021-a"], None):
+        row = a_row(rate=case.rate, missed=case.missed, checkpoints=case.checkpoints)
+        (tmp_path / "of-this-tree" / f"{case.name}.json").write_text(json.dumps(row))
+
+    spot.main(["--traces", "itp2021-a", "--out", str(tmp_path), "--page", str(tmp_path / "page.md")])
+
+    assert (tmp_path / "page.md").read_text().count("| t | ") == 5
