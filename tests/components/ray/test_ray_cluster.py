@@ -17,8 +17,8 @@ from ebbtide.settings.sections.ray import RAY_ENV
 from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, WORKLOAD
 from ebbtide.vocabulary.workloads import SLEEP, SPEC
 from tests.builders.components import pod_of
-from tests.builders.ray import IMAGE, NAMESPACE, ray_settings, ray_stack
 from tests.builders.stack import Recorded
+from tests.components.ray.stack import IMAGE, NAMESPACE, ray_settings, ray_stack
 
 TODAY = date(2026, 11, 23)
 
