@@ -49,7 +49,7 @@ test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by Ha
 	@$(BIN)/python -m pytest -rs -m "aws and not long"
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
-	@$(BIN)/python tools/control-plane/build.py
+	@$(BIN)/python tools/control-plane/build.py --ray
 	@$(PYTEST) -m "control_plane and not long"
 
 test-node: setup ## the stack on real nodes of this machine: needs root, Go and Debian's container packages, or skips
@@ -65,8 +65,6 @@ test-long: setup .venvs/aws/.installed ## the big counts of the tiers without a 
 	@$(BIN)/python -m pytest -rs -m "aws and long"
 
 test-long-control-plane: setup ## the big counts on the real control plane (EBBTIDE_LONG=part: those that CI runs)
-	@$(BIN)/python tools/control-plane/build.py
-	@$(PYTEST) -m "long and control_plane"
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "long and control_plane"
 

@@ -18,6 +18,7 @@ from ebbtide.settings.sections.entrance import Expose
 from tests.builders.components import demo_stack, recorded, workload_settings
 from tests.builders.rights import hub_stack
 from tests.builders.stack import stack_settings
+from tests.components.ray.stack import ray_settings, ray_stack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,3 +292,28 @@ def test_what_starts_pods_reaches_the_api_server_and_what_it_started_only_what_i
     assert found.allow(hub, notebook, 8888)
     assert not found.allow(INTERNET, notebook, 8888)
     assert not found.allow(notebook, Pod(namespace="ebbtide-workers", labels={"ebbtide.dev/workload": "train"}), 80)
+
+
+def test_a_ray_cluster_is_reached_by_its_drivers_and_by_who_asks_its_head() -> None:
+    found = Policies(ray_stack().all)
+    head, worker = (
+        Pod(namespace="ebbtide-ray-flow", labels={"ebbtide.dev/workload": f"flow-{part}"}) for part in ("head", "cpu")
+    )
+    driver, other = (
+        Pod(namespace="ebbtide-workers", labels={"ebbtide.dev/workload": name}) for name in ("drive", "train")
+    )
+    asks = Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": "ebbtide-workloads"})
+    operator = Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": "kuberay-operator"})
+
+    for one, another in ((head, worker), (driver, worker), (driver, head)):
+        assert found.allow(one, another, 6379)
+        assert found.allow(another, one, 20001)
+    assert found.allow(asks, head, 8265)
+    assert not found.allow(asks, head, 6379)
+    assert not found.allow(other, head, 6379)
+    assert not found.allow(worker, other, 20001)
+    assert not found.allow(operator, head, 8265)
+    assert not found.allow(Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": "api"}), head, 10001)
+    for one, reaches in ((head, True), (operator, True), (asks, True), (worker, False)):
+        closed = Policies(record(ray_settings(egress={"allow": ["203.0.113.0/24"]})))
+        assert closed.allow(one, API_SERVER, 6443) is reaches
