@@ -16,7 +16,7 @@ from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources
-from controllers.adapters.wakers import EventWaker
+from controllers.adapters.waker import EventWaker
 from controllers.ports import Ports
 from controllers.scaler.loop import Loop
 from ebbtide.vocabulary.controller_config import ControllerConfig

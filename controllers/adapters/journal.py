@@ -52,9 +52,8 @@ def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> No
 
 def objects_of(config: ControllerConfig) -> dict[str, Object]:
     pools = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
-    return pools | {
-        f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets
-    }
+    budgets = {f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets}
+    return pools | budgets
 
 
 class Events:

@@ -1,4 +1,4 @@
-"""Waking soon after something changed: events from any thread, and Redis itself telling which keys were written.
+"""Redis itself tells which keys were written, so that a queue is read soon after it changed.
 
 An event is a reason to read sooner, never a fact: a lost one costs a resync's time, one too many costs a reading. RESP3
 carries answers and news on one connection, so that there is no second one whose end silences the news unnoticed.
@@ -8,48 +8,16 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from datetime import timedelta
-from queue import Empty, SimpleQueue
 from typing import cast
 
 from redis import Redis
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError, TimeoutError  # noqa: A004 - the library's own name
 
-LEAST_GAP, MOST_GAP = 0.005, 1.0  # seconds between the end of a reconcile and the next one that an event begins
 LOOK = 0.2  # seconds in which a closed listener notices
 SILENCE = 5.0  # seconds, then a ping; as many more without an answer and the connection is dead
 POLL, RETRY = 0.075, 60.0  # seconds between events while Redis tells nothing, and until it is asked to tell again
 MOST_PREFIXES = 100  # the server compares each written key with each of them
-
-
-class EventWaker:
-    """Lives as long as the process. Rests three times as long as a reconcile took: a storm of events cannot spin it."""
-
-    def __init__(self) -> None:
-        self._events: SimpleQueue[None] = SimpleQueue()  # its put is safe in a signal handler, an Event's set is not
-        self._began = time.monotonic()
-        self._stopped = False
-
-    def notify(self) -> None:
-        self._events.put(None)
-
-    def stop(self) -> None:
-        """From a signal handler too."""
-        self._stopped = True
-        self.notify()
-
-    def wait(self, timeout: timedelta) -> bool:
-        ended, seconds = time.monotonic(), timeout.total_seconds()
-        rest = min(seconds, MOST_GAP, max(LEAST_GAP, 3 * (ended - self._began)))
-        with suppress(Empty):
-            self._events.get(timeout=0 if self._stopped else seconds)
-            if not self._stopped:
-                time.sleep(max(0.0, ended + rest - time.monotonic()))
-            self._events = SimpleQueue()  # all that came so far is one event
-        self._began = time.monotonic()
-        return not self._stopped
 
 
 class TrackingListener:

@@ -26,7 +26,8 @@ from controllers.adapters.probe import probe
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
 from controllers.adapters.server import Server, document, verdict
-from controllers.adapters.wakers import EventWaker, TrackingListener
+from controllers.adapters.waker import EventWaker
+from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Ports
 from controllers.scaler.loop import Loop
 from ebbtide.vocabulary.controller_config import ControllerConfig, encoded, load

@@ -21,7 +21,7 @@ from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
 from controllers.adapters.lease import Lease
 from controllers.adapters.metrics import FORMAT, family
 from controllers.adapters.server import Server, document, verdict
-from controllers.adapters.wakers import EventWaker
+from controllers.adapters.waker import EventWaker
 from controllers.workloads.frame import Loop, Tally, metrics, status
 from controllers.workloads.ray.clusters import RayClusters
 from controllers.workloads.words import Kind

@@ -21,7 +21,8 @@ from rq import Queue
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
-from controllers.adapters.wakers import EventWaker, TrackingListener
+from controllers.adapters.waker import EventWaker
+from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Action, Outcome, PodName, PoolName, Ports, ReconcileReport, Scale, Unknown
 from controllers.scaler.loop import run
 from ebbtide.demo.embedded_redis import EmbeddedRedis

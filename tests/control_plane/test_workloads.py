@@ -93,6 +93,7 @@ class Autoscaler:
             self.written += 1
 
 
+@pytest.mark.timeout(300)
 def test_no_number_of_the_autoscaler_is_lost_between_two_hundred_writes_of_the_spec(scene: RayScene) -> None:
     scene.up(spec(group("a", 20), group("b", 20)))
     with scene.leader() as process:

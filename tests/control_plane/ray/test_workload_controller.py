@@ -17,7 +17,7 @@ from tests.builders.control_plane import eventually
 from tests.builders.workloads.process import TOKEN, RayProcess, RecordedHead
 from tests.control_plane.ray.conftest import CLUSTER, PODS, RayStack
 
-pytestmark = pytest.mark.control_plane
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
 
 AT_ONCE = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE})))
 POOL = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments/preprocess"

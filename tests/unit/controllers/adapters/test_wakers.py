@@ -15,7 +15,8 @@ from redis import Redis
 
 from controllers.adapters import wakers
 from controllers.adapters.redis_connection import connect
-from controllers.adapters.wakers import MOST_GAP, EventWaker, TrackingListener, _covering
+from controllers.adapters.waker import MOST_GAP, EventWaker
+from controllers.adapters.wakers import TrackingListener, _covering
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.builders.redis import endpoint, wait_until

@@ -18,7 +18,7 @@ from controllers import closer
 from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.kube_api import KubeApi, NoCluster, from_kubeconfig
 from controllers.adapters.server import Server
-from controllers.adapters.wakers import EventWaker
+from controllers.adapters.waker import EventWaker
 from controllers.scaler.main import Process, read
 from ebbtide.vocabulary.controller_config import load
 
