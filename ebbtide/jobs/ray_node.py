@@ -45,7 +45,10 @@ class HeadAway(Exception):
 
 
 def ask(settings: RaySettings) -> None:
-    """Raises `HeadAway`, or `RayError` for a token that the head refuses."""
+    """Raises `HeadAway`, or `RayError` for a token that is missing or that the head refuses."""
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if path is not None and not (Path(path).is_file() and Path(path).stat().st_size):
+        raise _refused(settings)
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
     try:
         done = subprocess.run(
@@ -118,17 +121,22 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 def _why(settings: RaySettings, said: str) -> Exception:
     """Ray says it in a traceback."""
-    of_cluster = f"Ray cluster {settings.cluster} at {settings.address}"
     if "AuthenticationError" in said:
-        mode, path = (os.environ.get(name, "not set") for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"))
-        hint = "wanted RAY_AUTH_MODE token and a file with the cluster's token"
-        return RayError(f"{of_cluster} refuses the token: found RAY_AUTH_MODE {mode}, RAY_AUTH_TOKEN_PATH {path}; {hint}")
+        return _refused(settings)
     versions = re.findall(r"Ray: (\S+)\s+Python: (\S+)", said.partition("Version mismatch")[2])
     if len(versions) == 2:
         (ray, python), (own_ray, own_python) = versions
         return RayError(
-            f"{of_cluster} runs Ray {ray} on Python {python}, and this image has Ray {own_ray} on Python {own_python}: "
-            "both must be equal"
+            f"Ray cluster {settings.cluster} at {settings.address} runs Ray {ray} on Python {python}, "
+            f"and this image has Ray {own_ray} on Python {own_python}: both must be equal"
         )
     last = next((line for line in reversed(said.splitlines()) if line.strip()), "it says nothing")
     return HeadAway(last.strip()[:300])
+
+
+def _refused(settings: RaySettings) -> RayError:
+    mode, path = (os.environ.get(name, "not set") for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"))
+    return RayError(
+        f"Ray cluster {settings.cluster} at {settings.address} refuses the token: found RAY_AUTH_MODE {mode}, "
+        f"RAY_AUTH_TOKEN_PATH {path}; wanted RAY_AUTH_MODE token and a file with the cluster's token"
+    )

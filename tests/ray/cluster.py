@@ -16,7 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,15 @@ STORE = 100_000_000  # bytes: little above the least that Ray takes
 READY = "Ray runtime started"
 STARTS_WITHIN = 90.0  # seconds
 TRIES = 3  # a raylet gives up on its agents after 15 s, which a busy machine may need
+
+_HEAD = 51 * "f" + 5 * "0"
+_AUTOSCALING = {
+    "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+    "RAY_CLOUD_INSTANCE_ID": _HEAD,
+    "RAY_FAKE_CLUSTER": "1",
+    "RAY_OVERRIDE_NODE_ID_FOR_TESTING": _HEAD,
+    "RAY_enable_autoscaler_v2": "1",
+}
 
 _subnets = itertools.count(os.getpid())
 
@@ -59,15 +68,19 @@ class Node:
 
     def megabytes(self) -> float:
         """MiB of its processes; what they share counts once (PSS)."""
-        return sum(map(_pss, _group(self.process.pid)))
+        return sum(_rollup(pid, "Pss:") for pid in _group(self.process.pid))
 
 
 @dataclass
 class RayCluster:
-    """A head without CPUs, and workers that are started by hand."""
+    """A head without CPUs, and workers that are started by hand, or in `groups` by Ray's autoscaler v2.
+
+    `groups`: of each the resources of a node, at most three nodes. Ray's own provider for tests starts them as processes
+    of the head's group.
+    """
 
     dashboard: bool = False
-    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     nodes: list[Node] = field(default_factory=list[Node])
 
     def __post_init__(self) -> None:
@@ -81,7 +94,7 @@ class RayCluster:
 
     def __enter__(self) -> Self:
         try:
-            self.head = self._started(self._head_options(), {})
+            self.head = self._started(self._head_options(), _AUTOSCALING if self.groups else {})
         except BaseException:
             self.__exit__()
             raise
@@ -105,7 +118,6 @@ class RayCluster:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(self.token),
             "RAY_USAGE_STATS_ENABLED": "0",
-            **self.variables,
             **more,
         }
 
@@ -138,7 +150,32 @@ class RayCluster:
         return [
             *("--head", "--num-cpus", "0", "--port", str(self.port), "--ray-client-server-port", str(self.client_port)),
             *("--include-dashboard", str(self.dashboard).lower(), "--dashboard-host", ip),
+            *(("--autoscaling-config", str(self._autoscaling(ip))) if self.groups else ()),
         ]
+
+    def _autoscaling(self, ip: str) -> Path:
+        groups = {name: (3, resources) for name, resources in self.groups.items()} | {"ray.head.default": (0, {})}
+        config = {
+            "cluster_name": "flow",
+            "max_workers": 8,
+            "provider": {
+                "type": "external",
+                "module": "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider",
+                "launch_multiple": True,
+                "head_node_id": _HEAD,
+                "gcs_address": f"{ip}:{self.port}",
+            },
+            "available_node_types": {
+                name: {"node_config": {}, "max_workers": most, "resources": resources}
+                for name, (most, resources) in groups.items()
+            },
+            "head_node_type": "ray.head.default",
+            "idle_timeout_minutes": 0.1,
+            **{key: [] for key in ("cluster_synced_files", "setup_commands", "head_setup_commands", "worker_setup_commands")},
+        }
+        file = self.home / "autoscaling.json"
+        file.write_text(json.dumps(config))
+        return file
 
     def _started(self, options: Sequence[str], variables: Mapping[str, str]) -> Node:
         for left in reversed(range(TRIES)):
@@ -196,8 +233,13 @@ def _group(leader: int) -> list[int]:
     return [int(pid) for pid in found.stdout.split()]
 
 
-def _pss(pid: int) -> float:
+def anonymous_megabytes(pids: Iterable[int]) -> float:
+    """MiB that no file backs."""
+    return sum(_rollup(pid, "Pss_Anon:") for pid in pids)
+
+
+def _rollup(pid: int, what: str) -> float:
     with suppress(OSError, StopIteration):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) / 1024
+        return int(next(line for line in lines if line.startswith(what)).split()[1]) / 1024
     return 0.0

@@ -27,13 +27,13 @@ class Pool:
         self.client = client
         self.queue = Queue(QUEUE, connection=client)
         self.url = f"redis://{server.host}:{server.port}/0"
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self._workers:
+        for worker in self.workers:
             self.kill(worker)
 
     def worker(self, **variables: str) -> "subprocess.Popen[bytes]":
@@ -49,7 +49,7 @@ class Pool:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._workers.append(worker)
+        self.workers.append(worker)
         return worker
 
     @property
@@ -67,20 +67,23 @@ class Pool:
 
     def kill(self, worker: "subprocess.Popen[bytes]") -> None:
         """As if its pod were gone: the worker, its job and the raylet beside it."""
-        for pid in _session(worker.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.end(tree_of(worker.pid))
         worker.wait()
 
+    def end(self, pids: list[int]) -> None:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
-def _session(leader: int) -> list[int]:
+
+def tree_of(root: int) -> list[int]:
     """It and everything below it, whatever its group."""
     found = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     children: dict[int, list[int]] = {}
     for line in found.splitlines():
         pid, parent = map(int, line.split())
         children.setdefault(parent, []).append(pid)
-    tree = [leader]
+    tree = [root]
     for pid in tree:
         tree += children.get(pid, [])
     return tree

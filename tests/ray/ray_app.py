@@ -33,17 +33,21 @@ def steps(count: int, folder: str) -> list[int]:
         return state["done"]
 
 
-def forever(folder: str) -> None:
-    """Its task never ends by itself."""
-    with checkpoint(every=0) as saved, ray_cluster() as ray:
-        state = saved.load(default={"attempts": 0})
-        if state["attempts"]:
-            return
-        running = ray.remote(num_cpus=1)(_grow).remote(str(Path(folder, "task")), 3600.0)
-        state["attempts"] += 1
-        while not ray.wait([running], timeout=0.2)[0]:
-            if saved.stopping:
-                saved.offer(state)
+def gpu_nodes() -> list[list[str]]:
+    """What the cluster's nodes with CPUs are while a GPU is used, once it is idle again, and when it is used anew."""
+    with ray_cluster() as ray:
+        task, seen = ray.remote(num_gpus=1, num_cpus=0)(_square), []
+        for _ in range(2):
+            ray.get(task.remote(2, 0))
+            seen.append(_groups(ray))
+            while _groups(ray):
+                time.sleep(0.2)
+        return seen
+
+
+def _groups(ray: Any) -> list[str]:
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return ["gpu" if "GPU" in has else "cpu" for has in alive if "CPU" in has]
 
 
 def _square(number: int, pause: float) -> int:

@@ -17,19 +17,13 @@ from tests.ray.drivers import Pool
 pytestmark = pytest.mark.ray
 
 OLDER = """
-import sys
+import importlib.metadata, sys, types
 
-class Older:
-    def find_spec(self, name, path=None, target=None):
-        if name == "ray":
-            sys.meta_path.remove(self)
-            import importlib.metadata, ray
-            ray.__version__ = "2.59.0"
-            sys.modules["ray"] = ray
-            return ray.__spec__
-
-found = __import__("importlib.metadata").metadata.version
-__import__("importlib.metadata").metadata.version = lambda name: "2.59.0" if name == "ray" else found(name)
+ours = types.ModuleType("ray._version")
+ours.version, ours.commit = "2.59.0", ""
+sys.modules["ray._version"] = ours
+found = importlib.metadata.version
+importlib.metadata.version = lambda name: ours.version if name == "ray" else found(name)
 """
 
 def ended(job: Job) -> bool:
