@@ -20,7 +20,7 @@ from tests.ray.drivers import Pool, tree_of
 
 WAYS = ("by_raylet", "by_client", "by_job")
 DRIVERS = (1, 3, 8)
-ROUNDS = 2
+ROUNDS = 1
 WATCH = 75.0  # seconds after a driver's end
 
 
@@ -43,6 +43,7 @@ def main(ways: Sequence[str]) -> None:
 
 def _measure(cluster: RayCluster, server: EmbeddedRedis, way: str, drivers: int) -> None:
     with tempfile.TemporaryDirectory() as name, server.client() as client:
+        client.flushall()
         folder = Path(name)
         with Pool(cluster, server, client, folder) as pool:
             for _ in range(drivers):
@@ -77,6 +78,7 @@ def _lose(
     cluster: RayCluster, server: EmbeddedRedis, way: str, what: str, victims: Callable[[int, Pool], list[int]]
 ) -> None:
     with tempfile.TemporaryDirectory() as name, server.client() as client:
+        client.flushall()
         folder = Path(name)
         with Pool(cluster, server, client, folder) as pool:
             pool.worker()

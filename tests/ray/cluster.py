@@ -28,6 +28,7 @@ from tests.paths import ROOT
 PROGRAMS = ROOT / ".venvs" / "ray" / "bin"
 HOW = "needs Ray in .venvs/ray: `make test-ray`"
 VERSION = "2.60.0"
+IMAGE = (ROOT / "tests" / "ray", ROOT / "examples" / "ray-dataset")  # where jobs' functions are
 STORE = 100_000_000  # bytes: little above the least that Ray takes
 READY = "Ray runtime started"
 STARTS_WITHIN = 90.0  # seconds
@@ -114,7 +115,7 @@ class RayCluster:
         return {
             **{name: text for name, text in os.environ.items() if not name.startswith("RAY_")},
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'ray'}",
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *IMAGE))),
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(self.token),
             "RAY_USAGE_STATS_ENABLED": "0",

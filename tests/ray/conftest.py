@@ -25,13 +25,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def shared_cluster() -> Iterator[RayCluster]:
     with RayCluster() as cluster:
-        cluster.worker(cpus=4)
+        cluster.worker(cpus=4, gpus=1)
         yield cluster
 
 
 @pytest.fixture
 def cluster(shared_cluster: RayCluster) -> RayCluster:
-    """With one worker of four CPUs."""
+    """With one worker of four CPUs and a GPU."""
     return shared_cluster
 
 
