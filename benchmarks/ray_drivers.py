@@ -34,7 +34,9 @@ def main(ways: Sequence[str]) -> None:
             with RayCluster(dashboard=True) as cluster, EmbeddedRedis() as server:
                 worker = cluster.worker(cpus=32)
                 time.sleep(5)
-                print(f"{way}: nodes idle: head {cluster.head.megabytes():.0f} MiB PSS, worker {worker.megabytes():.0f}")
+                print(
+                    f"{way}: nodes idle: head {cluster.head.megabytes():.0f} MiB PSS, worker {worker.megabytes():.0f}"
+                )
                 for drivers in DRIVERS:
                     _measure(cluster, server, way, drivers)
                 _lose(cluster, server, way, "the job's process", lambda pid, _pool: [pid])
@@ -62,14 +64,16 @@ def _measure(cluster: RayCluster, server: EmbeddedRedis, way: str, drivers: int)
                 print(f"{way}: a driver failed: {str(result and result.exc_string).strip().splitlines()[-1]}")
             during = anonymous_megabytes(_head(cluster))
             pods = [anonymous_megabytes(tree_of(worker.pid)) for worker in pool.workers]
-            firsts = sorted(float((folder / f"{number}.first").read_text()) - began for number in range(drivers) if (folder / f"{number}.first").exists())
+            started = [n for n in range(drivers) if (folder / f"{n}.first").exists()]
+            firsts = [float((folder / f"{n}.first").read_text()) - began for n in started]
             (folder / "go").touch()
             time.sleep(10)
             after = anonymous_megabytes(_head(cluster))
+    each = (during - before) / max(1, len(firsts))
     print(
-        f"{way}: {len(firsts)} of {drivers} drivers: head {before:.0f} MiB, {during:.0f} with them ({(during - before) / len(firsts):+.0f} each), "
+        f"{way}: {len(firsts)} of {drivers} drivers: head {before:.0f} MiB, {during:.0f} with them ({each:+.0f} each), "
         f"{after:.0f} after; each pod of a driver {median(pods):.0f} MiB; "
-        f"first task after {firsts[0]:.1f} to {firsts[-1]:.1f} s",
+        f"first task after {min(firsts, default=0):.1f} to {max(firsts, default=0):.1f} s",
         flush=True,
     )
 

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,7 @@ PAUSE = 0.1
 
 
 def by_client(folder: str, name: str, address: str) -> None:
-    import ray  # pyright: ignore[reportMissingImports]
-
-    cluster: Any = ray
+    cluster: Any = import_module("ray")
     cluster.init(f"ray://{address}")
     drive(cluster, Path(folder), name)
     cluster.shutdown()
@@ -26,12 +25,11 @@ def by_raylet(folder: str, name: str, _address: str) -> None:
 
 
 def by_job(folder: str, name: str, address: str) -> None:
-    from ray.job_submission import JobSubmissionClient  # pyright: ignore[reportMissingImports]
     from rq import get_current_job
 
     job = get_current_job()
     assert job is not None
-    client: Any = JobSubmissionClient(f"http://{address}")
+    client: Any = import_module("ray.job_submission").JobSubmissionClient(f"http://{address}")
     client.submit_job(
         entrypoint=f"{sys.executable} -m benchmarks.ray_ways {folder} {name}",
         submission_id=job.id,
@@ -62,8 +60,6 @@ def _grow(path: str, until: str) -> None:
 
 
 if __name__ == "__main__":
-    import ray  # pyright: ignore[reportMissingImports]
-
-    cluster: Any = ray
+    cluster: Any = import_module("ray")
     cluster.init()
     drive(cluster, Path(sys.argv[1]), sys.argv[2])

@@ -5,8 +5,8 @@ def label(day):
         embed = ray.remote(num_gpus=1)(embed_images)
         …
 
-The driver is this process, with a raylet of its own beside it. However it ends, Ray ends its tasks and actors at once and
-frees its objects; a job that is paused starts at its own checkpoint again. Ray has no priorities among drivers.
+The driver is this process, with a raylet of its own beside it. However it ends, Ray ends its tasks and actors at once
+and frees its objects; a job that is paused starts at its own checkpoint again. Ray has no priorities among drivers.
 """
 
 import hashlib
@@ -140,4 +140,3 @@ def _record(settings: RaySettings) -> None:
         current.meta[META] = record
         current.save_meta()
     _log.info("job %s drives Ray cluster %s: %s", job.id if job else "?", settings.cluster, json.dumps(record))
-

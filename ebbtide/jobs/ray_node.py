@@ -36,7 +36,7 @@ from ray.scripts.scripts import main
 sys.argv[0] = "ray"
 main()
 """
-# In a pod that Ray's operator made they name the pod to the autoscaler, which would count this raylet as one of its own.
+# In a pod of Ray's operator they name it to the autoscaler, which would count this raylet as one of its own.
 _NAMES = ("RAY_CLOUD_INSTANCE_ID", "RAY_NODE_TYPE_NAME")
 
 

@@ -2,8 +2,8 @@
 
     queue.enqueue("prepare.prepare", "/data/raw", "/data/prepared")
 
-Each file is one chain of three tasks: two need a CPU, the middle one a GPU, so Ray's demand brings CPU and GPU pods apart.
-A finished file is never done again: the checkpoint says which are, and an interrupted one is written whole or not at all.
+Each file is one chain of three tasks: two need a CPU, the one between them a GPU, so Ray's demand brings CPU and GPU
+pods apart. A finished file is never done again: the checkpoint says which are, and each is written whole or not at all.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Ray's head and workers as processes of this machine, each on a loopback address of its own.
 
-With `--block` a node's processes stay in the group of its `ray start`, which stands for the pod: SIGTERM to that process
-is a pod told to stop, SIGKILL to the group a machine that is gone.
+With `--block` a node's processes stay in the group of its `ray start`, which stands for the pod: SIGTERM to it is a
+pod told to stop, SIGKILL to the group a machine that is gone.
 
 Ray makes the machine's own address out of 127.0.0.1; it leaves others of 127/8 as they are.
 """
@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
-from typing import Self
+from typing import Any, Self
 
 from tests.paths import ROOT
 
@@ -76,8 +76,8 @@ class Node:
 class RayCluster:
     """A head without CPUs, and workers that are started by hand, or in `groups` by Ray's autoscaler v2.
 
-    `groups`: of each the resources of a node, at most three nodes. Ray's own provider for tests starts them as processes
-    of the head's group.
+    `groups`: of each the resources of a node, at most three nodes. Ray's own provider for tests starts them as
+    processes of the head's group.
     """
 
     dashboard: bool = False
@@ -122,10 +122,12 @@ class RayCluster:
             **more,
         }
 
+    def told(self, **other: str) -> str:
+        """What the stack tells a pool's workers."""
+        return json.dumps({"cluster": "flow", "address": self.address, "version": VERSION, **other})
+
     def driver_environment(self, **more: str) -> dict[str, str]:
-        """What the stack gives to a pool's workers."""
-        told = {"cluster": "flow", "address": self.address, "version": VERSION}
-        return self.environment(**{"EBBTIDE_RAY": json.dumps(told), "TMPDIR": str(self.home), **more})
+        return self.environment(**{"EBBTIDE_RAY": self.told(), "TMPDIR": str(self.home), **more})
 
     def next_ip(self) -> str:
         return f"{self._net}.{next(self._ips)}"
@@ -137,15 +139,6 @@ class RayCluster:
             options += ["--resources", json.dumps(resources)]
         return self._started(options, {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain)})
 
-    def run(self, script: str, *arguments: str, limit: float = 60.0) -> str:
-        """What a script of ours prints. It runs beside Ray, and this process has no Ray."""
-        command = [str(PROGRAMS / "python"), "-c", script, *arguments]
-        done = subprocess.run(
-            command, env=self.environment(), capture_output=True, text=True, timeout=limit, check=False
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout
-
     def _head_options(self) -> list[str]:
         ip = self._ip_of_head = self.next_ip()
         return [
@@ -155,8 +148,9 @@ class RayCluster:
         ]
 
     def _autoscaling(self, ip: str) -> Path:
-        groups = {name: (3, resources) for name, resources in self.groups.items()} | {"ray.head.default": (0, {})}
-        config = {
+        groups: dict[str, tuple[int, Mapping[str, int]]] = {"ray.head.default": (0, {})}
+        groups |= {name: (3, resources) for name, resources in self.groups.items()}
+        config: dict[str, Any] = {
             "cluster_name": "flow",
             "max_workers": 8,
             "provider": {
@@ -172,7 +166,10 @@ class RayCluster:
             },
             "head_node_type": "ray.head.default",
             "idle_timeout_minutes": 0.1,
-            **{key: [] for key in ("cluster_synced_files", "setup_commands", "head_setup_commands", "worker_setup_commands")},
+            **{
+                key: []
+                for key in ("cluster_synced_files", "setup_commands", "head_setup_commands", "worker_setup_commands")
+            },
         }
         file = self.home / "autoscaling.json"
         file.write_text(json.dumps(config))

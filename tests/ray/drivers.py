@@ -37,7 +37,13 @@ class Pool:
             self.kill(worker)
 
     def worker(self, **variables: str) -> "subprocess.Popen[bytes]":
-        store = {"store": str(self.folder / "store"), "every": 0, "saveWithin": 90, "required": False, "openWithin": 600}
+        store = {
+            "store": str(self.folder / "store"),
+            "every": 0,
+            "saveWithin": 90,
+            "required": False,
+            "openWithin": 600,
+        }
         options = ("worker", "-w", "ebbtide.jobs.rq_worker.SafeWorker", "--worker-ttl", "60", "-u", self.url, QUEUE)
         given = {"EBBTIDE_CHECKPOINTS": json.dumps(store), **variables}
         with self.log.open("ab") as log:
@@ -62,8 +68,8 @@ class Pool:
     def expire(self, job: Job) -> None:
         """The deadline of a worker that is gone has passed: RQ's is 90 s ahead."""
         registry = job.started_job_registry.key
-        for member in self.client.zrange(registry, 0, -1):  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
-            self.client.zadd(registry, {member: 1})
+        members: Any = self.client.zrange(registry, 0, -1)
+        self.client.zadd(registry, dict.fromkeys(members, 1))
 
     def kill(self, worker: "subprocess.Popen[bytes]") -> None:
         """As if its pod were gone: the worker, its job and the raylet beside it."""

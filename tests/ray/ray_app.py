@@ -36,7 +36,8 @@ def steps(count: int, folder: str) -> list[int]:
 def gpu_nodes() -> list[list[str]]:
     """What the cluster's nodes with CPUs are while a GPU is used, once it is idle again, and when it is used anew."""
     with ray_cluster() as ray:
-        task, seen = ray.remote(num_gpus=1, num_cpus=0)(_square), []
+        task = ray.remote(num_gpus=1, num_cpus=0)(_square)
+        seen: list[list[str]] = []
         for _ in range(2):
             ray.get(task.remote(2, 0))
             seen.append(_groups(ray))

@@ -26,6 +26,7 @@ found = importlib.metadata.version
 importlib.metadata.version = lambda name: ours.version if name == "ray" else found(name)
 """
 
+
 def ended(job: Job) -> bool:
     return job.get_status() in {"finished", "failed"}
 
@@ -54,14 +55,23 @@ def assert_still(path: Path) -> None:
     assert is_still(path), "the task goes on"
 
 
-def test_three_drivers_at_once_all_end_with_their_own_results(pool: Pool) -> None:
+def test_three_drivers_at_once_all_end_and_record_what_repeats_each_run(pool: Pool) -> None:
     for _ in range(3):
-        pool.worker()
+        pool.worker(EBBTIDE_RAY=pool.cluster.told(image="registry/flow@sha256:1f"))
 
-    jobs = [pool.enqueue("squares", count, 0.5) for count in (4, 5, 6)]
+    jobs = [pool.enqueue("squares", count, 0.5) for count in (4, 5, 5)]
 
     wait_until(lambda: all(job.get_status() == "started" for job in jobs), "three drivers at once")
-    assert [result(job) for job in jobs] == [14, 30, 55]
+    assert [result(job) for job in jobs] == [14, 30, 30]
+    records: list[dict[str, str]] = [job.get_meta(refresh=True)["ebbtide:run"] for job in jobs]
+    assert {key: records[0][key] for key in ("image", "function", "ray", "ebbtide-jobs")} == {
+        "image": "registry/flow@sha256:1f",
+        "function": "ray_app.squares",
+        "ray": "2.60.0",
+        "ebbtide-jobs": __version__,
+    }
+    assert records[0] != records[1] == records[2]
+    assert json.dumps(records[0]) in pool.log.read_text()
 
 
 def test_a_paused_driver_cancels_its_task_and_another_goes_on_at_its_checkpoint(pool: Pool, tmp_path: Path) -> None:
@@ -108,45 +118,23 @@ def test_a_driver_that_is_killed_alone_loses_its_task_and_its_worker_begins_it_a
     assert not list(tmp_path.glob("0-[2-9]*")), "the first step was repeated"
 
 
-def test_a_job_records_what_repeats_its_run(pool: Pool) -> None:
-    told = {"cluster": "flow", "address": pool.cluster.address, "version": "2.60.0", "image": "registry/flow@sha256:1f"}
-    pool.worker(EBBTIDE_RAY=json.dumps(told))
-
-    first, same, other = (pool.enqueue("squares", count) for count in (2, 2, 3))
-
-    assert [result(job) for job in (first, same, other)] == [1, 1, 5]
-    records = [job.get_meta(refresh=True)["ebbtide:run"] for job in (first, same, other)]
-    assert {key: records[0][key] for key in ("image", "function", "ray", "ebbtide-jobs")} == {
-        "image": "registry/flow@sha256:1f",
-        "function": "ray_app.squares",
-        "ray": "2.60.0",
-        "ebbtide-jobs": __version__,
-    }
-    assert records[0] == records[1] != records[2]
-    assert json.dumps(records[2]) in pool.log.read_text()
-
-
 def test_a_pool_of_another_version_is_refused_in_one_line(pool: Pool) -> None:
-    told = {"cluster": "flow", "address": pool.cluster.address, "version": "2.59.0"}
-    pool.worker(EBBTIDE_RAY=json.dumps(told))
+    pool.worker(EBBTIDE_RAY=pool.cluster.told(version="2.59.0"))
 
     said = why(pool.enqueue("squares", 1))
 
     assert said == (
-        "ebbtide.jobs.ray_settings.RayError: EBBTIDE_RAY: this image has Ray 2.60.0 and the Ray cluster flow has 2.59.0: "
-        "both must be equal"
+        "ebbtide.jobs.ray_settings.RayError: EBBTIDE_RAY: this image has Ray 2.60.0 "
+        "and the Ray cluster flow has 2.59.0: both must be equal"
     )
 
 
-def test_a_head_of_another_version_than_it_was_said_to_have_is_refused_in_one_line(
-    pool: Pool, tmp_path: Path
-) -> None:
+def test_a_head_of_another_version_than_it_was_said_to_have_is_refused_in_one_line(pool: Pool, tmp_path: Path) -> None:
     """An older image under the same tag: here the installed one says that it is older."""
     (tmp_path / "image").mkdir()
     (tmp_path / "image" / "sitecustomize.py").write_text(OLDER)
-    told = {"cluster": "flow", "address": pool.cluster.address, "version": "2.59.0"}
     found = os.pathsep.join([str(tmp_path / "image"), pool.cluster.environment()["PYTHONPATH"]])
-    pool.worker(EBBTIDE_RAY=json.dumps(told), PYTHONPATH=found)
+    pool.worker(EBBTIDE_RAY=pool.cluster.told(version="2.59.0"), PYTHONPATH=found)
 
     said = why(pool.enqueue("squares", 1))
 
@@ -173,8 +161,7 @@ def test_a_wrong_token_is_refused_in_one_line(pool: Pool, tmp_path: Path, token:
 
 
 def test_a_job_waits_for_a_head_that_sleeps_and_goes_back_when_its_worker_is_told_to_stop(pool: Pool) -> None:
-    told = {"cluster": "flow", "address": f"{pool.cluster.head.ip}:1", "version": "2.60.0"}
-    worker = pool.worker(EBBTIDE_RAY=json.dumps(told))
+    worker = pool.worker(EBBTIDE_RAY=pool.cluster.told(address=f"{pool.cluster.head.ip}:1"))
     job = pool.enqueue("squares", 3)
     wait_until(lambda: "waiting for Ray cluster flow" in pool.log.read_text(), "the job to wait")
 

@@ -77,11 +77,13 @@ def demanding(server: EmbeddedRedis, client: Redis, tmp_path: Path) -> Iterator[
 def test_a_task_with_a_gpu_brings_one_node_of_its_group_and_nothing_else_and_an_idle_node_leaves(
     demanding: Pool,
 ) -> None:
-    demanding.worker()
+    demanding.worker(RAY_CLOUD_INSTANCE_ID="flow-driver", RAY_NODE_TYPE_NAME="cpu")  # as in a pod of Ray's operator
 
     job = demanding.enqueue("gpu_nodes")
 
-    wait_until(lambda: job.get_status() in {"finished", "failed"}, "both tasks to end, and their nodes to leave", limit=100)
+    wait_until(
+        lambda: job.get_status() in {"finished", "failed"}, "both tasks to end, and their nodes to leave", limit=100
+    )
     assert job.return_value() == [["gpu"], ["gpu"]]
 
 
