@@ -36,8 +36,6 @@ from ray.scripts.scripts import main
 sys.argv[0] = "ray"
 main()
 """
-# In a pod of Ray's operator they name it to the autoscaler, which would count this raylet as one of its own.
-_NAMES = ("RAY_CLOUD_INSTANCE_ID", "RAY_NODE_TYPE_NAME")
 
 
 class HeadAway(Exception):
@@ -78,7 +76,6 @@ def _start(settings: RaySettings, object_store: int, folder: Path, log: Path) ->
     with log.open("wb") as out:
         return subprocess.Popen(
             [sys.executable, "-c", _ENDS_WITH_ITS_PARENT, str(os.getpid()), *ray],
-            env={name: value for name, value in os.environ.items() if name not in _NAMES},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

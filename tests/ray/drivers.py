@@ -44,7 +44,7 @@ class Pool:
             "required": False,
             "openWithin": 600,
         }
-        options = ("worker", "-w", "ebbtide.jobs.rq_worker.SafeWorker", "--worker-ttl", "60", "-u", self.url, QUEUE)
+        options = ("worker", "-w", "ray_app.Worker", "--worker-ttl", "60", "-u", self.url, QUEUE)
         given = {"EBBTIDE_CHECKPOINTS": json.dumps(store), **variables}
         with self.log.open("ab") as log:
             worker = subprocess.Popen(

@@ -7,6 +7,11 @@ from typing import Any
 
 from ebbtide.jobs import checkpoint
 from ebbtide.jobs.ray_driver import ray_cluster
+from ebbtide.jobs.rq_worker import SafeWorker
+
+
+class Worker(SafeWorker):
+    last_chance = 1  # a test that ends a worker's machine knows that it is gone
 
 
 def squares(count: int, pause: float = 0.0) -> int:

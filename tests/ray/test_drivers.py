@@ -14,7 +14,7 @@ from ebbtide.jobs import __version__
 from tests.builders.redis import wait_until
 from tests.ray.drivers import Pool
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 OLDER = """
 import importlib.metadata, sys, types

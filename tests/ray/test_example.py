@@ -8,7 +8,7 @@ import pytest
 from tests.builders.redis import wait_until
 from tests.ray.drivers import Pool
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 TEXTS = (
     "a short one",

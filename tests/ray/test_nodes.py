@@ -13,7 +13,7 @@ from tests.builders.redis import wait_until
 from tests.ray.cluster import PROGRAMS, RayCluster
 from tests.ray.drivers import Pool
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 DRIVER = """
 import sys, time
@@ -77,7 +77,7 @@ def demanding(server: EmbeddedRedis, client: Redis, tmp_path: Path) -> Iterator[
 def test_a_task_with_a_gpu_brings_one_node_of_its_group_and_nothing_else_and_an_idle_node_leaves(
     demanding: Pool,
 ) -> None:
-    demanding.worker(RAY_CLOUD_INSTANCE_ID="flow-driver", RAY_NODE_TYPE_NAME="cpu")  # as in a pod of Ray's operator
+    demanding.worker()
 
     job = demanding.enqueue("gpu_nodes")
 
