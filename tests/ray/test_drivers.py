@@ -12,7 +12,8 @@ from rq.job import Job
 
 from ebbtide.jobs import __version__
 from tests.builders.redis import wait_until
-from tests.ray.drivers import Pool
+from tests.processes import lives
+from tests.ray.drivers import Pool, tree_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -104,17 +105,21 @@ def test_a_driver_whose_machine_is_gone_loses_its_task_and_its_job_begins_again_
     assert not list(tmp_path.glob("0-[2-9]*")), "the first step was repeated"
 
 
-def test_a_driver_that_is_killed_alone_loses_its_task_and_its_worker_begins_it_again(
+def test_a_driver_that_is_killed_alone_loses_its_task_and_raylet_and_its_worker_begins_it_again(
     pool: Pool, tmp_path: Path
 ) -> None:
     pool.worker()
     job = pool.enqueue("steps", 2, str(tmp_path))
     wait_until((tmp_path / "1-1").exists, "the second step to run")
 
-    os.kill(int((tmp_path / "driver").read_text()), signal.SIGKILL)
+    driver, *beside = tree_of(int((tmp_path / "driver").read_text()))
+
+    os.kill(driver, signal.SIGKILL)
 
     assert result(job) == [0, 1]
     assert_still(tmp_path / "1-1")
+    assert len(beside) > 1
+    wait_until(lambda: not any(map(lives, beside)), "the raylet beside it to be gone")
     assert not list(tmp_path.glob("0-[2-9]*")), "the first step was repeated"
 
 
