@@ -14,7 +14,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 # For tests that mostly wait for programs of their own.
 WAITING := $(BIN)/python -m pytest -n 4 --dist worksteal
-FAST := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node
+FAST := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node and not ray
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*## .*/\1/p' Makefile)
 
@@ -41,6 +41,9 @@ test-redis: setup ## TLS, Sentinel and failover: needs Debian's redis-server and
 test-backends: setup ## each job framework's real workers, in an environment of its own
 	@$(BIN)/python -m tests.backends.environments >/dev/null
 	@$(WAITING) -m "backends and not long"
+
+test-ray: setup .venvs/ray/.installed ## real Ray 2.60: a queue's workers drive it, its workers drain, and its demand brings nodes
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m "ray and not long"
 
 test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for AWS: needs a `pulumi` CLI, skips without
 	@$(BIN)/python -m pytest -rs -m "engine and not long"
@@ -123,7 +126,7 @@ lock: ## pin the dependencies anew, with hashes and without addresses; LOCK=--up
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" $$([ "$$backend" = list ] || echo "--extra $$backend") ebbtide/jobs/pyproject.toml \
 			--output-file "tools/locks/backend-$$backend.txt"; done
-	for set in docs uv aws; do \
+	for set in docs uv aws ray; do \
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" "tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
 

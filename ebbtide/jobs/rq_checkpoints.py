@@ -162,9 +162,9 @@ class CheckpointWorker(Worker):
 
     def tell_of_checkpoints(self) -> None:
         """Their lines go where the worker's go: RQ gives handlers to its own logger alone."""
-        of_checkpoints = logging.getLogger("ebbtide.checkpoints")
-        if not of_checkpoints.hasHandlers():
-            of_checkpoints.handlers, of_checkpoints.level = _log.handlers, _log.level
+        ours = logging.getLogger("ebbtide")
+        if not ours.hasHandlers():
+            ours.handlers, ours.level = _log.handlers, _log.level
 
     # --- in the job's process -------------------------------------------------------------------------------------
 

@@ -153,6 +153,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "make test VENV=.venv-highest",
         "make test-redis",
         "make test-backends",
+        "make test-ray",
         "make test-engine",
         "python tools/control-plane/build.py",
         "make test-control-plane",

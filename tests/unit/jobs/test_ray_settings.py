@@ -1,0 +1,41 @@
+"""What a worker reads of its Ray cluster, and what it says when it cannot be read."""
+
+import json
+
+import pytest
+
+from ebbtide.jobs.ray_settings import VARIABLE, RayError, RaySettings, ray_settings
+
+FLOW = {"cluster": "flow", "address": "flow-head:6379", "version": "2.60.0"}
+
+
+def test_the_variable_names_cluster_address_and_version() -> None:
+    read = ray_settings({VARIABLE: json.dumps(FLOW | {"image": "registry/flow@sha256:1f", "more": 1})})
+
+    assert read == RaySettings(
+        cluster="flow", address="flow-head:6379", version="2.60.0", image="registry/flow@sha256:1f"
+    )
+    assert read.host_and_port == ("flow-head", 6379)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("flow", "cluster, address, version"),
+        ("[]", "cluster, address, version"),
+        (json.dumps({"cluster": "flow", "address": "flow-head:6379"}), "version"),
+        (json.dumps(FLOW | {"version": 2.6}), "version"),
+        (json.dumps(FLOW | {"address": "flow-head"}), "address as host:port"),
+    ],
+)
+def test_a_variable_that_cannot_be_read_is_one_line_with_what_is_wanted(text: str, wanted: str) -> None:
+    with pytest.raises(RayError) as error:
+        ray_settings({VARIABLE: text})
+
+    example = '{"cluster": "flow", "address": "flow-head.ebbtide-ray:6379", "version": "2.60.0"}'
+    assert str(error.value) == f"EBBTIDE_RAY: found {text!r}, wanted {wanted}, for example {example}"
+
+
+def test_a_pool_without_ray_is_told_which_key_is_missing() -> None:
+    with pytest.raises(RayError, match=r"^no EBBTIDE_RAY: the pool's section of the stack file says no ray "):
+        ray_settings({})
