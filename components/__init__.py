@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.pods.workload import Workload, WorkloadArgs
     from components.ray.cluster import RayCluster, RayClusterArgs
     from components.ray.operator import OperatorArgs, RayOperator
+    from components.ray.spaces import RaySpaces, RaySpacesArgs
     from components.redis.queues import Redis, RedisArgs
 
 _MODULES = {
@@ -60,6 +61,7 @@ _MODULES = {
     "pods.workload": ("Workload", "WorkloadArgs"),
     "ray.cluster": ("RayCluster", "RayClusterArgs"),
     "ray.operator": ("OperatorArgs", "RayOperator"),
+    "ray.spaces": ("RaySpaces", "RaySpacesArgs"),
     "redis.queues": ("Redis", "RedisArgs"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -32,6 +32,8 @@ from components import (
     RayCluster,
     RayClusterArgs,
     RayOperator,
+    RaySpaces,
+    RaySpacesArgs,
     Redis,
     RedisArgs,
     Secrets,
@@ -119,7 +121,8 @@ class _Half:
         spaces = Namespaces("namespaces", parts, self._after())
         system, workers = spaces.system.metadata.name, spaces.workers.metadata.name
         starters = self._starters()
-        held = self._secrets(starters, self._after(spaces))
+        ray = self._ray_spaces()
+        held = self._secrets([*starters.values(), *([ray] if ray else [])], self._after(spaces))
         redis = Redis(
             "redis",
             RedisArgs(
@@ -135,8 +138,7 @@ class _Half:
             ),
             self._after(spaces, *held),
         )
-        operator = self._ray_operator(system, self._after(spaces))
-        policies = self._policies(spaces, starters, operator, redis.endpoint.port)
+        policies = self._policies(spaces, starters, ray, redis.endpoint.port)
         graces = {name: grace_seconds(pool) for name, pool in settings.workers.items()}
         evictions = Evictions("evictions", EvictionsArgs(namespace=workers, graces=graces), self._after(spaces))
         priorities = self._priorities()
@@ -146,7 +148,8 @@ class _Half:
             ),
             *self._pools(workers, redis, self._after(spaces, *held, redis, policies, evictions, *priorities)),
         ]
-        self._ray(operator, spaces, self._after(spaces, *held, policies))
+        if ray is not None:
+            self._ray(ray, spaces, self._after(spaces, *held, policies))
         self._snapshots()
         self._jobs(workers, self._after(spaces, *held, redis, policies, *priorities))
         return Controller(
@@ -173,12 +176,12 @@ class _Half:
             transformations=[*self.on.transformations],
         )
 
-    def _secrets(self, starters: Mapping[str, OwnNamespace], options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    def _secrets(self, further: list[pulumi.Resource], options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         """None for a stack without any, so that nothing is added to it."""
         if not self.settings.secrets:
             return []
         wanted = wanted_secrets(self.settings)
-        after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[*starters.values()]))
+        after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=further))
         return [Secrets("secrets", SecretsArgs(source=self._source, wanted=wanted), after)]
 
     def _starters(self) -> Mapping[str, OwnNamespace]:
@@ -231,7 +234,7 @@ class _Half:
         self,
         spaces: Namespaces,
         starters: Mapping[str, OwnNamespace],
-        operator: RayOperator | None,
+        ray: RaySpaces | None,
         redis_port: int,
     ) -> NetworkPolicies:
         settings, way_out = self.settings, self._egress
@@ -243,31 +246,31 @@ class _Half:
             allow=settings.egress.allow,
             proxies=[address for address in (way_out.http_proxy, way_out.https_proxy) if address is not None],
             starters={name: own.namespace.metadata.name for name, own in starters.items()},
-            ray={} if operator is None else operator.namespaces,
+            ray={} if ray is None else ray.names,
             drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
         )
-        after = [spaces, *starters.values(), *([] if operator is None else [operator])]
+        after = [spaces, *starters.values(), *([] if ray is None else [ray])]
         return NetworkPolicies("network-policies", args, self._after(*after))
 
-    def _ray_operator(self, system: pulumi.Input[str], options: pulumi.ResourceOptions) -> RayOperator | None:
-        if not self.settings.ray:
+    def _ray_spaces(self) -> RaySpaces | None:
+        settings = self.settings
+        if not settings.ray:
             return None
-        args = OperatorArgs(
-            namespace=system,
-            clusters=list(self.settings.ray),
-            customer=self.settings.customer,
-            image=self._images.chosen(self.settings.images.ray_operator, RAY_OPERATOR_IMAGE),
-            images=self._images,
-            egress=self._egress,
-        )
-        return RayOperator("ray-operator", args, options)
+        args = RaySpacesArgs(clusters=list(settings.ray), customer=settings.customer, egress=self._egress)
+        return RaySpaces("ray-spaces", args, self._after())
 
-    def _ray(self, operator: RayOperator | None, spaces: Namespaces, options: pulumi.ResourceOptions) -> None:
-        """After the operator and its kinds, so that a destroy takes each cluster first."""
-        if operator is None:
-            return
+    def _ray(self, ray: RaySpaces, spaces: Namespaces, options: pulumi.ResourceOptions) -> None:
+        """The operator and its kinds first, so that a destroy takes each cluster before them."""
         settings = self.settings
         readers = {"workers": spaces.workers.metadata.name, "system": spaces.system.metadata.name}
+        manages = OperatorArgs(
+            namespace=spaces.system.metadata.name,
+            watched=ray.names,
+            customer=settings.customer,
+            image=self._images.chosen(settings.images.ray_operator, RAY_OPERATOR_IMAGE),
+            images=self._images,
+        )
+        operator = RayOperator("ray-operator", manages, options)
         after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
         made: list[pulumi.Resource] = []
         for name, cluster in settings.ray.items():
@@ -283,13 +286,13 @@ class _Half:
             for pods, pod in cluster.pods(name).items():
                 own = self._with_role("ray", pods, pod, namespace_of_ray(name), own)
             args = RayClusterArgs(
-                name=name, namespace=operator.namespaces[name], settings=cluster, around=around, readers=readers
+                name=name, namespace=ray.names[name], settings=cluster, around=around, readers=readers
             )
             grace = int(cluster.grace.total_seconds())
             graces = {group_name(name, key): grace for key in cluster.groups}
             Evictions(
                 f"evictions-of-ray-{name}",
-                EvictionsArgs(namespace=operator.namespaces[name], graces=graces, ray=name),
+                EvictionsArgs(namespace=ray.names[name], graces=graces, ray=name),
                 after,
             )
             made.append(RayCluster(f"ray-{name}", args, own))
@@ -299,7 +302,7 @@ class _Half:
             image=self._controller_image(),
             namespace=spaces.system.metadata.name,
             worker_namespace=spaces.workers.metadata.name,
-            ray_namespaces=operator.namespaces,
+            ray_namespaces=ray.names,
             tokens={name: token_secret(name) for name in settings.ray},
             images=self._images,
         )

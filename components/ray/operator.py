@@ -1,7 +1,4 @@
-"""KubeRay's operator and its namespaces: it makes pods and Services from RayClusters, there and nowhere else.
-
-**Each Ray cluster has a namespace of its own.** Its autoscaler may patch pods and RayClusters where its head lives;
-elsewhere it could take a pod out of its budget.
+"""KubeRay's operator: it makes pods and Services from RayClusters, in the namespaces of Ray and nowhere else.
 
 Its own manifest grants it the whole cluster: every pod, every Secret, Roles of its making. Here it has a Role in each
 namespace that a Ray cluster lives in, and what else it would make, the account of the head and the Role of Ray's
@@ -23,14 +20,12 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ServiceAccount
 from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
-from components.cluster.namespaces import restricted_namespace
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
-from components.pods.egress import OPEN, Egress, ca_bundle
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
 from components.ray.crds import crds, version
 from ebbtide.labels import NodeKind
-from ebbtide.settings.sections.ray import RAY_OPERATOR, namespace_of_ray
+from ebbtide.settings.sections.ray import RAY_OPERATOR
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
@@ -62,27 +57,17 @@ RULES: "list[PolicyRuleArgsDict]" = [
 @dataclass(frozen=True, kw_only=True)
 class OperatorArgs:
     namespace: pulumi.Input[str]
-    clusters: Sequence[str]
+    watched: Mapping[str, pulumi.Output[str]]  # the namespaces of Ray, by cluster
     customer: str
     image: str
     images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
 
 
 class RayOperator(pulumi.ComponentResource):
-    namespaces: Mapping[str, pulumi.Output[str]]  # by cluster
-
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:RayOperator", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.customer)
-        spaces = {
-            cluster: restricted_namespace(f"{name}-of-{cluster}", namespace_of_ray(cluster), args.customer, parent=self)
-            for cluster in args.clusters
-        }
-        self.namespaces = {cluster: space.metadata.name for cluster, space in spaces.items()}
-        for cluster, namespace in self.namespaces.items():
-            ca_bundle(f"{name}-of-{cluster}-ca-bundle", args.egress, namespace, parent=self)
         kinds = [
             CustomResourceDefinition(
                 f"{name}-{crd.name}",
@@ -96,7 +81,7 @@ class RayOperator(pulumi.ComponentResource):
         account = ServiceAccount(f"{name}-account", metadata=meta, automount_service_account_token=False, opts=child)
         grants = [
             grant
-            for cluster, namespace in self.namespaces.items()
+            for cluster, namespace in args.watched.items()
             for grant in self._grant(f"{name}-{cluster}", namespace, args.namespace)
         ]
         closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
@@ -110,7 +95,7 @@ class RayOperator(pulumi.ComponentResource):
                 "selector": {"match_labels": identity.selector},
                 "template": {
                     "metadata": {"labels": identity.labels},
-                    "spec": args.images.pulled(_pod(args, identity, self.namespaces)),
+                    "spec": args.images.pulled(_pod(args, identity)),
                 },
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*kinds, account, *grants]),
@@ -133,8 +118,8 @@ class RayOperator(pulumi.ComponentResource):
         ]
 
 
-def _pod(args: OperatorArgs, identity: PodIdentity, namespaces: Mapping[str, pulumi.Output[str]]) -> "PodSpecArgsDict":
-    watched = pulumi.Output.all(*namespaces.values()).apply(lambda names: "--watch-namespace=" + ",".join(names))
+def _pod(args: OperatorArgs, identity: PodIdentity) -> "PodSpecArgsDict":
+    watched = pulumi.Output.all(*args.watched.values()).apply(lambda names: "--watch-namespace=" + ",".join(names))
     return {
         "service_account_name": NAME,
         "automount_service_account_token": True,

@@ -171,7 +171,11 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         ("workflows", ["make check-workflows"]),
         (
             "control-plane",
-            ["make setup PYTHON=/bin/python3.11", "python tools/control-plane/build.py --ray", "make test-control-plane"],
+            [
+                "make setup PYTHON=/bin/python3.11",
+                "python tools/control-plane/build.py --ray",
+                "make test-control-plane",
+            ],
         ),
     ],
 )

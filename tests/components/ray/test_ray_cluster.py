@@ -182,3 +182,13 @@ def test_its_pods_are_seen_as_pods_of_the_stack(stack: Recorded) -> None:
         ("flow-cpu", NAMESPACE, 15000, False),
         ("flow-gpu", NAMESPACE, 7000, False),
     ]
+
+
+def test_a_secret_of_the_stack_comes_after_the_namespace_that_it_is_taken_in_and_before_the_operator() -> None:
+    head = {"cpu": 2, "memory": "6Gi", "env": {"HUB": {"secret": "hub", "key": "TOKEN"}}}
+    secrets = {"secrets": {"hub": {"TOKEN": {"secure": "v1:x"}}}, "digestKey": {"secure": "v1:y"}}
+    stack = Recorded(record(ray_settings(cluster={"head": head}, **secrets)))
+    secret = stack.named(f"{NAMESPACE}.hub")
+
+    assert "ray-spaces-flow" in stack.before(secret)
+    assert f"{NAMESPACE}.hub" in stack.before(stack.named("ray-operator-deployment"))

@@ -92,7 +92,9 @@ def is_made_as_wanted(api: KubeApi, cluster: Json) -> None:
     parts = {"headgroup": (wanted["headGroupSpec"], 1)}
     parts |= {group["groupName"]: (group, group["replicas"]) for group in wanted["workerGroupSpecs"]}
     for part, (spec, number) in parts.items():
-        pods = eventually(partial(pods_of, api, space, name, part, number), what=f"{number} pods of {name}.{part}", patience=40)
+        pods = eventually(
+            partial(pods_of, api, space, name, part, number), what=f"{number} pods of {name}.{part}", patience=40
+        )
         for pod in pods:
             assert_keeps(spec["template"], pod)
     services = {it["metadata"]["name"] for it in api.get(f"/api/v1/namespaces/{space}/services")["items"]}

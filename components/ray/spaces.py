@@ -1,0 +1,36 @@
+"""The namespaces of Ray clusters, one for each: Ray's autoscaler may patch pods and RayClusters where its head lives,
+and elsewhere it could take a pod out of its budget.
+
+They are made before the Secrets that pods take there, which come before any pod, the operator's included.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from components.cluster.namespaces import restricted_namespace
+from components.pods.egress import OPEN, Egress, ca_bundle
+from ebbtide.settings.sections.ray import namespace_of_ray
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaySpacesArgs:
+    clusters: Sequence[str]
+    customer: str
+    egress: Egress = OPEN
+
+
+class RaySpaces(pulumi.ComponentResource):
+    names: Mapping[str, pulumi.Output[str]]  # by cluster
+
+    def __init__(self, name: str, args: RaySpacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:RaySpaces", name, None, opts)
+        spaces = {
+            cluster: restricted_namespace(f"{name}-{cluster}", namespace_of_ray(cluster), args.customer, parent=self)
+            for cluster in args.clusters
+        }
+        self.names = {cluster: space.metadata.name for cluster, space in spaces.items()}
+        for cluster, namespace in self.names.items():
+            ca_bundle(f"{name}-{cluster}-ca-bundle", args.egress, namespace, parent=self)
+        self.register_outputs({})
