@@ -73,6 +73,7 @@ class DangerCode(StrEnum):
     JOBS_INTERRUPTIBLE = "jobs-interruptible"
     BUDGET_LEFT_OPEN = "budget-left-open"
     POOL_ON_SPOT = "pool-on-spot"
+    RAY_CHANGE_WAITS = "ray-change-waits"
     POOL_MINIMUM_RAISED = "pool-minimum-raised"
     BUSINESS_HOURS_CHANGED = "business-hours-changed"
     ENTRANCE_OPENED = "entrance-opened"

@@ -7,6 +7,7 @@ from itertools import chain
 from ebbtide.preview.changes import identity
 from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, workers_of
 from ebbtide.preview.dangers.compared import Compared, listed
+from ebbtide.preview.dangers.ray import ray_dangers
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
 from ebbtide.recording.pods import Pods
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
@@ -34,6 +35,7 @@ def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from _unprotected(compared)
     yield from _shorter_jobs(compared)
     yield from checkpoint_dangers(compared)
+    yield from ray_dangers(compared)
     yield from _higher_minimum(compared)
     yield from _opened(compared)
     yield from _fewer_hours(compared.before.settings.business_hours, compared.after.settings.business_hours)

@@ -376,3 +376,43 @@ def test_a_pool_that_loses_its_checkpoints_may_keep_an_open_budget() -> None:
 
     assert coded([left]) == [(WARNING, DangerCode.BUDGET_LEFT_OPEN, ("prep",))]
     assert "1 budget that opens at night" in left.impact
+
+
+GROUPS = {"cpu": {"max": 20, "cpu": 15, "memory": "50Gi"}, "gpu": {"max": 4, "cpu": 7, "memory": "24Gi", "gpu": 1}}
+
+
+@cache
+def with_ray(version: str = "2.60.0", longest: str = "30m", most: int = 20, cores: int = 15, *groups: str) -> Side:
+    sized = {"cpu": {**GROUPS["cpu"], "max": most, "cpu": cores}, **{name: GROUPS[name] for name in groups}}
+    flow: dict[str, object] = {
+        "version": version,
+        "image": f"registry.example.com/ml/ray:{version}",
+        "head": {"cpu": 2, "memory": "6Gi"},
+        "groups": sized,
+        "longestTask": longest,
+    }
+    return demo(whole("ray", flow=flow))
+
+
+def of_ray(before: Side, after: Side) -> list[Danger]:
+    return [danger for danger in dangers(before, after) if danger.code is DangerCode.RAY_CHANGE_WAITS]
+
+
+def test_a_changed_image_of_a_ray_cluster_waits_until_nothing_runs_there() -> None:
+    (told,) = of_ray(with_ray(), with_ray("2.60.1"))
+
+    assert coded([told]) == [(WARNING, DangerCode.RAY_CHANGE_WAITS, ("flow",))]
+    assert "version, image of Ray cluster flow" in told.what
+    assert "(21 pods at most); 2 closed budgets" in told.impact
+
+
+def test_a_changed_size_of_a_group_waits_and_is_named() -> None:
+    (told,) = of_ray(with_ray(), with_ray("2.60.0", "30m", 20, 14))
+
+    assert "groups.cpu of Ray cluster flow" in told.what
+
+
+def test_a_maximum_and_a_further_group_of_ray_wait_for_nothing() -> None:
+    assert of_ray(with_ray(), with_ray("2.60.0", "30m", 25)) == []
+    assert of_ray(with_ray(), with_ray("2.60.0", "30m", 20, 15, "gpu")) == []
+    assert of_ray(demo_now(), with_ray()) == []
