@@ -6,6 +6,7 @@ import gc
 gc.disable()  # the SDKs are half a million objects that stay: looking for garbage among them takes a fifth of the run
 
 from pathlib import Path
+from secrets import token_hex
 
 import pulumi
 
@@ -19,7 +20,7 @@ name = pulumi.get_stack()
 try:
     beside = files_in(Path(__file__).parents[1] / STACKS)
     settings = parse_stack(stack_config(), stack=name, file=f"Pulumi.{name}.yaml", beside=beside)
-    stack = compose(settings, redis_password=redis_password(), secrets=stack_secrets())
+    stack = compose(settings, redis_password=redis_password(), secrets=stack_secrets(), new_token=lambda: token_hex(32))
 except StackInvalid as error:
     # Pulumi prints this error alone, without a traceback.
     raise pulumi.RunError(str(error)) from None

@@ -4,7 +4,7 @@ Nothing here knows who made the cluster. Workloads come after their namespaces a
 sizes them; a destroy runs the same graph backwards.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -75,6 +75,7 @@ from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
 
 Password: TypeAlias = pulumi.Input[str] | None
+NewToken: TypeAlias = Callable[[], str]
 _AnyJob = TypeVar("_AnyJob", JobSettings, CronJobSettings)
 
 
@@ -84,9 +85,10 @@ def customer_half(
     ownership: OwnershipTable,
     password: Password,
     secrets: StackSecrets | None,
+    new_token: NewToken,
 ) -> pulumi.Output[str]:
     """Build the customer's half; what the controller was told about it."""
-    return _Half(settings, on, ownership, secrets).build(password)
+    return _Half(settings, on, ownership, secrets, new_token).build(password)
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class _Half:
     on: Foundation
     ownership: OwnershipTable
     secrets: StackSecrets | None  # None where nobody has the values, as in a rendering
+    new_token: NewToken
 
     @property
     def _images(self) -> ImageSource:
@@ -286,7 +289,12 @@ class _Half:
             for pods, pod in cluster.pods(name).items():
                 own = self._with_role("ray", pods, pod, namespace_of_ray(name), own)
             args = RayClusterArgs(
-                name=name, namespace=ray.names[name], settings=cluster, around=around, readers=readers
+                name=name,
+                namespace=ray.names[name],
+                settings=cluster,
+                around=around,
+                token=self.new_token(),
+                readers=readers,
             )
             grace = int(cluster.grace.total_seconds())
             graces = {group_name(name, key): grace for key in cluster.groups}

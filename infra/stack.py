@@ -13,7 +13,7 @@ from components.aws.savings import cost_tags
 from components.cluster.existing import placement
 from components.pods.secrets import StackSecrets
 from ebbtide.settings.model import StackSettings
-from infra.customer import Password, customer_half
+from infra.customer import NewToken, Password, customer_half
 from infra.foundation import Foundation
 
 
@@ -26,11 +26,17 @@ class Stack:
     controller_document: pulumi.Output[str]
 
 
-def compose(settings: StackSettings, *, redis_password: Password = None, secrets: StackSecrets | None = None) -> Stack:
-    """Build the whole stack of one customer."""
+def compose(
+    settings: StackSettings,
+    *,
+    redis_password: Password = None,
+    secrets: StackSecrets | None = None,
+    new_token: NewToken = lambda: "",
+) -> Stack:
+    """Build the whole stack of one customer. `new_token` makes one that nobody guesses; a rendering has none."""
     ownership = OwnershipTable()
     on = _foundation(settings, ownership, redis_password)
-    document = customer_half(settings, on, ownership, redis_password, secrets)
+    document = customer_half(settings, on, ownership, redis_password, secrets, new_token)
     return Stack(cluster_name=on.cluster_name, ownership=ownership, controller_document=document)
 
 

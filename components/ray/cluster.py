@@ -9,7 +9,6 @@ of the workload controller that asks the head what runs. Pulumi keeps it encrypt
 delete the Secret of the Ray namespace from the state and the cluster, while the cluster sleeps.
 """
 
-import secrets
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,6 +48,7 @@ class RayClusterArgs:
     namespace: pulumi.Input[str]
     settings: RaySettings
     around: Surroundings
+    token: str  # of this run: the first one is kept; empty in a rendering
     readers: Mapping[str, pulumi.Input[str]]  # further namespaces that the token is in
 
 
@@ -78,8 +78,8 @@ class RayCluster(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _token(self) -> list[pulumi.Resource]:
-        """Without a state, as in a rendering, the value is empty and never applied."""
-        made = b64encode(secrets.token_hex(32).encode()).decode() if self._args.around.secrets.known else ""
+        """Each run of the program brings another one, which is ignored once there is one."""
+        made = b64encode(self._args.token.encode()).decode()
         name = token_secret(self._args.name)
         metadata: ObjectMetaArgsDict = {"name": name, "annotations": {SECRET_KEYS: TOKEN_KEY}}
         first = Secret(
