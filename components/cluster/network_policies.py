@@ -39,6 +39,7 @@ from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from ebbtide.settings.sections.egress import METADATA
 from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
+from ebbtide.settings.workloads_document import DASHBOARD_PORT
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
 from ebbtide.vocabulary.workloads import WORKLOADS
@@ -58,8 +59,6 @@ _DNS_PORT, _IDENTITY_PORT = 53, 80
 _API_PORTS = (443, 6443)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-DASHBOARD_PORT = 8265
-"""Of a head of Ray: its API of jobs."""
 RAY_METRICS_PORT = 8080
 
 SERVICES = "ebbtide-workloads"

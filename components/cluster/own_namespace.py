@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
-from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
 from components.cluster.namespaces import restricted_namespace
 from components.cluster.started_pods import StartedPods, StartedPodsArgs
+from components.granting import grant
 from components.pods.budget import budget_without_scale
 from components.pods.egress import OPEN, Egress, ca_bundle
 from components.pods.rules import PodIdentity
@@ -43,19 +43,7 @@ class OwnNamespace(pulumi.ComponentResource):
         self.namespace = restricted_namespace(f"{name}-namespace", own_namespace(workload), args.customer, parent=self)
         here = self.namespace.metadata.name
         ca_bundle(f"{name}-ca-bundle", args.egress, here, parent=self)
-        Role(
-            f"{name}-role",
-            metadata={"name": workload, "namespace": here},
-            rules=policy_rules(args.rights),
-            opts=child,
-        )
-        RoleBinding(
-            f"{name}-binding",
-            metadata={"name": workload, "namespace": here},
-            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": workload},
-            subjects=[{"kind": "ServiceAccount", "name": workload, "namespace": here}],
-            opts=child,
-        )
+        grant(name, workload, here, policy_rules(args.rights), parent=self)
         StartedPods(f"{name}-started", StartedPodsArgs(workload=workload, namespace=here, nodes=args.nodes), child)
         budget_without_scale(f"{name}-budget", started_identity(workload, args.customer), here, parent=self)
         self.register_outputs({})

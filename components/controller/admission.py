@@ -20,9 +20,7 @@ from ebbtide.vocabulary.labels import CLOSED_MINIMUM, DELETION_COST
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pulumi_kubernetes.admissionregistration.v1 import ValidationArgsDict
-
-_COST = f"'{DELETION_COST}'"
+    from pulumi_kubernetes.admissionregistration.v1 import ValidationArgsDict, VariableArgsDict
 
 
 def unchanged(field: str) -> str:
@@ -33,27 +31,38 @@ def unchanged(field: str) -> str:
 
 _BINDINGS = ("metadata.labels", "metadata.finalizers", "metadata.ownerReferences")
 
-POD_VARIABLES = {
-    "now": "has(object.metadata.annotations) ? object.metadata.annotations : {}",
-    "before": "has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}",
-}
+BINDINGS_STAY = {unchanged(field): f"{field} must stay as it is" for field in _BINDINGS}
+
+ANNOTATIONS: "list[VariableArgsDict]" = [
+    {"name": "now", "expression": "has(object.metadata.annotations) ? object.metadata.annotations : {}"},
+    {"name": "before", "expression": "has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}"},
+]
+
+
+def annotating_only(key: str, what: str) -> dict[str, str]:
+    """Rules over `ANNOTATIONS`: that one comes, changes and goes, and all others stay. `what` it is in a message."""
+    own = f"k == '{key}'"
+    stays = f"variables.now.all(k, {own} || (k in variables.before && variables.now[k] == variables.before[k]))"
+    return {
+        stays: f"only {what} may be annotated",
+        f"variables.before.all(k, {own} || k in variables.now)": f"only {what} may be removed",
+    }
+
+
 POD_RULES = {
-    **{unchanged(field): f"{field} must stay as it is" for field in _BINDINGS},
+    **BINDINGS_STAY,
     "object.spec == oldObject.spec": "spec must stay as it is",
-    f"variables.now.all(k, k == {_COST} || (k in variables.before && variables.now[k] == variables.before[k]))": (
-        "only the deletion cost may be annotated"
-    ),
-    f"variables.before.all(k, k == {_COST} || k in variables.now)": "only the deletion cost may be removed",
+    **annotating_only(DELETION_COST, "the deletion cost"),
 }
 _MOST, _LEAST = "spec.maxUnavailable", "spec.minAvailable"
 _SHUT = f"has(object.{_LEAST}) && has(oldObject.{_LEAST}) && object.{_LEAST} == {CLOSED_MINIMUM}"
 """Of pods that have no scale, the budget is closed by `minAvailable`: docs/adr/0024."""
 
 BUDGET_RULES = {
-    **{unchanged(field): f"{field} must stay as it is" for field in (*_BINDINGS, "metadata.annotations")},
+    **BINDINGS_STAY,
     **{
         unchanged(field): f"{field} must stay as it is"
-        for field in ("spec.selector", "spec.unhealthyPodEvictionPolicy")
+        for field in ("metadata.annotations", "spec.selector", "spec.unhealthyPodEvictionPolicy")
     },
     f"({unchanged(_LEAST)}) || ({_SHUT})": f"minAvailable must stay as it is, or be {CLOSED_MINIMUM}",
     f"has(object.{_LEAST}) || (has(object.{_MOST}) && (object.{_MOST} == 0 || object.{_MOST} == 1))": (
@@ -77,7 +86,7 @@ class Admission(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _policy(self, name: str, args: AdmissionArgs, resource: str, group: str, accounts: "Sequence[str]") -> None:
-        variables = POD_VARIABLES if resource == "pods" else {}
+        variables = ANNOTATIONS if resource == "pods" else []
         rules = POD_RULES if resource == "pods" else BUDGET_RULES
         users = [user_of(args.namespace, account) for account in accounts]
         ours = pulumi.Output.all(*users).apply(lambda names: f"request.userInfo.username in [{', '.join(names)}]")
@@ -85,9 +94,9 @@ class Admission(pulumi.ComponentResource):
             (f"{name}-{resource}", f"{name}-{resource}-binding"),
             f"ebbtide-{resource}",
             on(group, resource, ["UPDATE"]),
-            [*_validations(rules), *_only_closes(args, resource)],
+            [*validations("Ebbtide's own accounts", rules), *_only_closes(args, resource)],
             conditions=[{"name": "written-by-ebbtide", "expression": ours}],
-            variables=[{"name": key, "expression": expression} for key, expression in variables.items()],
+            variables=variables,
             parent=self,
         )
 
@@ -105,8 +114,5 @@ def _only_closes(args: AdmissionArgs, resource: str) -> "list[ValidationArgsDict
     return [{"expression": closes, "message": "Ebbtide's closer: maxUnavailable must be 0"}]
 
 
-def _validations(rules: dict[str, str]) -> "list[ValidationArgsDict]":
-    return [
-        {"expression": expression, "message": f"Ebbtide's own accounts: {message}"}
-        for expression, message in rules.items()
-    ]
+def validations(whose: str, rules: dict[str, str]) -> "list[ValidationArgsDict]":
+    return [{"expression": expression, "message": f"{whose}: {message}"} for expression, message in rules.items()]

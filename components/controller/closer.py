@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_kubernetes.batch.v1 import CronJob
 from pulumi_kubernetes.core.v1 import ServiceAccount
-from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
 from components.controller.rights import closer_rules
+from components.granting import grant
 from components.images import UPSTREAM, ImageSource
 from components.pods.rules import container_security, home, pod_security, resources
 from ebbtide.labels import CUSTOMER, NodeKind
@@ -97,28 +97,11 @@ class Closer(pulumi.ComponentResource):
         """One account, and a role in each namespace that holds a budget: a workload that starts pods has its own."""
         opts = pulumi.ResourceOptions(parent=self)
         ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": namespace}, opts=opts)
-        elsewhere = sorted({budget.namespace for budget in budgets} - {NAMESPACE})
-        self._grant(name, namespace, namespace, [it.name for it in budgets if it.namespace == NAMESPACE])
-        for other in elsewhere:
-            self._grant(f"{name}-{other}", other, namespace, [it.name for it in budgets if it.namespace == other])
-
-    def _grant(
-        self, name: str, where: pulumi.Input[str], account_namespace: pulumi.Input[str], budgets: list[str]
-    ) -> None:
-        opts = pulumi.ResourceOptions(parent=self)
-        Role(
-            f"{name}-role",
-            metadata={"name": NAME, "namespace": where},
-            rules=closer_rules(budgets=budgets),
-            opts=opts,
-        )
-        RoleBinding(
-            f"{name}-binding",
-            metadata={"name": NAME, "namespace": where},
-            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
-            opts=opts,
-        )
+        for space in (NAMESPACE, *sorted({budget.namespace for budget in budgets} - {NAMESPACE})):
+            here = space == NAMESPACE
+            rules = closer_rules(budgets=[it.name for it in budgets if it.namespace == space])
+            where = namespace if here else space
+            grant(name if here else f"{name}-{space}", NAME, where, rules, home=namespace, parent=self)
 
     def _job(self, resource_name: str, closing: ClosingTime, args: CloserArgs) -> None:
         CronJob(

@@ -17,12 +17,12 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.coordination.v1 import Lease
 from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
-from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
 from components.controller.admission import Admission, AdmissionArgs
 from components.controller.closer import NAME as CLOSER
 from components.controller.closer import Closer, CloserArgs
 from components.controller.rights import system_rules, worker_rules
+from components.granting import grant
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.egress import OPEN, Egress
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict, PodTemplateSpecArgsDict, ProbeArgsDict
-    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 NAME = CONTROLLER
 CONFIG_FILE = "config.json"
@@ -69,13 +68,13 @@ class Controller(pulumi.ComponentResource):
         here = args.namespace
         budgets = [it.name for it in config.budgets if it.namespace != WORKER_NAMESPACE]
         of_pools = [it.name for it in config.budgets if it.namespace == WORKER_NAMESPACE]
-        pools = [pool.deployment for pool in config.pools]
+        of_workers = worker_rules(pools=[pool.deployment for pool in config.pools], budgets=of_pools)
         # Before the pod, and so after it in a destroy: it closes the budgets on its way out, and needs its rights to.
         rights: list[pulumi.Resource] = [
             ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": here}, opts=child),
             Lease(f"{name}-lease", metadata={"name": NAME, "namespace": here}, opts=child),
-            *self._grant(f"{name}-system", here, here, system_rules(lease=NAME, budgets=budgets)),
-            *self._grant(f"{name}-workers", args.worker_namespace, here, worker_rules(pools=pools, budgets=of_pools)),
+            *grant(f"{name}-system", NAME, here, system_rules(lease=NAME, budgets=budgets), parent=self),
+            *grant(f"{name}-workers", NAME, args.worker_namespace, of_workers, home=here, parent=self),
         ]
         config_map = ConfigMap(
             f"{name}-config",
@@ -89,24 +88,6 @@ class Controller(pulumi.ComponentResource):
         closer = CloserArgs(config=config, namespace=here, image=args.image, images=args.images)
         Closer(f"{name}-closer", closer, child)
         self.register_outputs({})
-
-    def _grant(
-        self,
-        resource_name: str,
-        where: pulumi.Input[str],
-        account_namespace: pulumi.Input[str],
-        rules: "Sequence[PolicyRuleArgsDict]",
-    ) -> "tuple[Role, RoleBinding]":
-        opts = pulumi.ResourceOptions(parent=self)
-        role = Role(f"{resource_name}-role", metadata={"name": NAME, "namespace": where}, rules=rules, opts=opts)
-        binding = RoleBinding(
-            f"{resource_name}-binding",
-            metadata={"name": NAME, "namespace": where},
-            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
-            opts=opts,
-        )
-        return role, binding
 
     def _pod(self, name: str, args: ControllerArgs, after: "Sequence[pulumi.Resource]") -> None:
         identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.config.customer)
@@ -148,8 +129,8 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
                 "command": ["python", "-m", "controllers", "--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"],
                 "env": _environment(args.config),
                 "ports": [{"name": "http", "container_port": PORT}],
-                "liveness_probe": _probe("/healthz", failures=6),
-                "readiness_probe": _probe("/readyz", failures=3),
+                "liveness_probe": http_probe("/healthz", failures=6),
+                "readiness_probe": http_probe("/readyz", failures=3),
                 "resources": resources(cpu=100, memory=128),
                 "security_context": container_security(read_only=True),
                 "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
@@ -164,7 +145,8 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     }
 
 
-def _probe(path: str, *, failures: int) -> "ProbeArgsDict":
+def http_probe(path: str, *, failures: int) -> "ProbeArgsDict":
+    """Of a process of the controller's image."""
     return {
         "http_get": {"path": path, "port": PORT},
         "period_seconds": 5,

@@ -5,7 +5,7 @@ a Lease and rights of its own: what it may write the other process may not, and 
 of each cluster what runs there, with the cluster's token.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,12 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.coordination.v1 import Lease
 from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
-from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
 from components.admission_policy import enforce, on
-from components.controller.admission import unchanged, user_of
+from components.controller.admission import ANNOTATIONS, BINDINGS_STAY, annotating_only, user_of, validations
+from components.controller.controller import http_probe
 from components.controller.rights import events, named, rule
+from components.granting import grant
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
@@ -26,7 +27,7 @@ from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.workloads import ASLEEP_FOR, WORKLOADS, WorkloadsConfig, dump
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, ProbeArgsDict, VolumeArgsDict, VolumeMountArgsDict
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, VolumeArgsDict, VolumeMountArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
@@ -36,15 +37,7 @@ _CONFIG_DIRECTORY, _CONFIG_FILE = "/etc/ebbtide", "workloads.json"
 _TOKENS = "/etc/ebbtide-ray"
 
 _READ = ["get", "list", "watch"]
-_BINDINGS = ("metadata.labels", "metadata.finalizers", "metadata.ownerReferences")
-_OWN = f"'{ASLEEP_FOR}'"
-RAY_RULES = {
-    **{unchanged(field): f"{field} must stay as it is" for field in _BINDINGS},
-    f"variables.now.all(k, k == {_OWN} || (k in variables.before && variables.now[k] == variables.before[k]))": (
-        f"only {ASLEEP_FOR} may be annotated"
-    ),
-    f"variables.before.all(k, k == {_OWN} || k in variables.now)": f"only {ASLEEP_FOR} may be removed",
-}
+RAY_RULES = {**BINDINGS_STAY, **annotating_only(ASLEEP_FOR, ASLEEP_FOR)}
 
 
 def token_file(cluster: str, key: str) -> str:
@@ -68,7 +61,6 @@ class WorkloadController(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkloadControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:WorkloadController", name, None, opts)
         child, here = pulumi.ResourceOptions(parent=self), args.namespace
-        self._home = here
         metadata: ObjectMetaArgsDict = {"name": NAME, "namespace": here}
         pools = sorted({pool for cluster in args.config.ray for pool in cluster.pools})
         granted: dict[str, tuple[pulumi.Input[str], list[PolicyRuleArgsDict]]] = {
@@ -80,7 +72,11 @@ class WorkloadController(pulumi.ComponentResource):
             ServiceAccount(f"{name}-account", metadata=metadata, opts=child),
             Lease(f"{name}-lease", metadata=metadata, opts=child),
             ConfigMap(f"{name}-config", metadata=metadata, data={_CONFIG_FILE: dump(args.config)}, opts=child),
-            *(role for part, (space, rules) in granted.items() for role in self._grant(f"{name}-{part}", space, rules)),
+            *(
+                resource
+                for part, (space, rules) in granted.items()
+                for resource in grant(f"{name}-{part}", NAME, space, rules, home=here, parent=self)
+            ),
         ]
         self._limit(name, args)
         identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.customer)
@@ -99,39 +95,16 @@ class WorkloadController(pulumi.ComponentResource):
         )
         self.register_outputs({})
 
-    def _grant(
-        self, resource_name: str, where: pulumi.Input[str], rules: "Sequence[PolicyRuleArgsDict]"
-    ) -> Sequence[pulumi.Resource]:
-        opts = pulumi.ResourceOptions(parent=self)
-        metadata: ObjectMetaArgsDict = {"name": NAME, "namespace": where}
-        return [
-            Role(f"{resource_name}-role", metadata=metadata, rules=rules, opts=opts),
-            RoleBinding(
-                f"{resource_name}-binding",
-                metadata=metadata,
-                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-                subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": self._home}],
-                opts=opts,
-            ),
-        ]
-
     def _limit(self, name: str, args: WorkloadControllerArgs) -> None:
         """Rights stop at the object: of a RayCluster nothing but the spec and one annotation is its to write."""
         ours = pulumi.Output.concat("request.userInfo.username == ", user_of(args.namespace, NAME))
-        annotations = {
-            "now": "has(object.metadata.annotations) ? object.metadata.annotations : {}",
-            "before": "has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}",
-        }
         enforce(
             (f"{name}-rayclusters", f"{name}-rayclusters-binding"),
             "ebbtide-rayclusters",
             on("ray.io", "rayclusters", ["UPDATE"]),
-            [
-                {"expression": expression, "message": f"Ebbtide's workload controller: {message}"}
-                for expression, message in RAY_RULES.items()
-            ],
+            validations("Ebbtide's workload controller", RAY_RULES),
             conditions=[{"name": "written-by-ebbtide", "expression": ours}],
-            variables=[{"name": key, "expression": expression} for key, expression in annotations.items()],
+            variables=ANNOTATIONS,
             parent=self,
         )
 
@@ -167,21 +140,12 @@ def _pod(args: WorkloadControllerArgs, identity: PodIdentity) -> "PodSpecArgsDic
                     {"name": "POD_NAMESPACE", "value_from": {"field_ref": {"field_path": "metadata.namespace"}}},
                 ],
                 "ports": [{"name": "http", "container_port": PORT}],
-                "liveness_probe": _probe("/healthz", failures=6),
-                "readiness_probe": _probe("/readyz", failures=3),
+                "liveness_probe": http_probe("/healthz", failures=6),
+                "readiness_probe": http_probe("/readyz", failures=3),
                 "resources": resources(cpu=50, memory=128),
                 "security_context": container_security(read_only=True),
                 "volume_mounts": mounts,
             }
         ],
         "volumes": volumes,
-    }
-
-
-def _probe(path: str, *, failures: int) -> "ProbeArgsDict":
-    return {
-        "http_get": {"path": path, "port": PORT},
-        "period_seconds": 5,
-        "timeout_seconds": 3,
-        "failure_threshold": failures,
     }

@@ -44,9 +44,9 @@ def python_name(field: str) -> str:
     return _OF_PYTHON.get(field) or _WORDS.sub("_", field).lower()
 
 
-def wire_form(pod: "PodSpecArgsDict") -> dict[str, Any]:
-    """A pod as Kubernetes spells it, for an object whose schema the provider's SDK does not know."""
-    return cast("dict[str, Any]", _unspelt(pod, Field(type=POD_SPEC)))
+def wire_form(value: Mapping[str, Any], kind: str = POD_SPEC) -> dict[str, Any]:
+    """A pod, or another type of its schema, as Kubernetes spells it: for objects that the SDK does not know."""
+    return cast("dict[str, Any]", _unspelt(value, Field(type=kind)))
 
 
 def _unspelt(value: Any, field: Field) -> Any:
@@ -65,7 +65,7 @@ def _held(container: Mapping[str, Any]) -> Mapping[str, Any]:
     asked = resources.get("requests", {}).get("memory")
     if asked is not None:
         resources["limits"] = {**resources.get("limits", {}), "memory": asked}
-    ours = _unspelt(container_security(), Field(type="SecurityContext"))
+    ours = wire_form(container_security(), "SecurityContext")
     own = container.get("securityContext", {})
     context = {**ours, **own}
     if "capabilities" in own:

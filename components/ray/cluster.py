@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core.v1 import Secret
-from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
+from components.granting import grant
 from components.pods.account import own_account
 from components.pods.budget import budget_without_scale, open_budget_without_scale
 from components.pods.container import file_maps
@@ -124,17 +124,7 @@ class RayCluster(pulumi.ComponentResource):
         """Named as the operator looks for them; it would make them, had it the right to."""
         name = self._args.name
         account = self._args.settings.head.service_account or head_identity(name, self._args.around.customer).name
-        metadata: ObjectMetaArgsDict = {"name": name, "namespace": self._args.namespace}
-        return [
-            Role(f"{self._name}-role", metadata=metadata, rules=AUTOSCALER_RULES, opts=self._child),
-            RoleBinding(
-                f"{self._name}-binding",
-                metadata=metadata,
-                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-                subjects=[{"kind": "ServiceAccount", "name": account, "namespace": self._args.namespace}],
-                opts=self._child,
-            ),
-        ]
+        return [*grant(self._name, name, self._args.namespace, AUTOSCALER_RULES, account=account, parent=self)]
 
 
 def sleep_policy(sleep: SleepSettings) -> str:

@@ -10,7 +10,7 @@ One replica, on a fixed node. While it is away pods that Ray asks for come later
 Source: `config/rbac/role.yaml` and `config/manager/manager.yaml` of the release that `data/README.md` names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ import pulumi
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ServiceAccount
-from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
 
+from components.granting import grant
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
@@ -80,9 +80,9 @@ class RayOperator(pulumi.ComponentResource):
         meta: ObjectMetaArgsDict = {"name": NAME, "namespace": args.namespace, "labels": identity.labels}
         account = ServiceAccount(f"{name}-account", metadata=meta, automount_service_account_token=False, opts=child)
         grants = [
-            grant
+            granted
             for cluster, namespace in args.watched.items()
-            for grant in self._grant(f"{name}-{cluster}", namespace, args.namespace)
+            for granted in grant(f"{name}-{cluster}", NAME, namespace, RULES, home=args.namespace, parent=self)
         ]
         closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
         Deployment(
@@ -101,21 +101,6 @@ class RayOperator(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*kinds, account, *grants]),
         )
         self.register_outputs({})
-
-    def _grant(
-        self, resource_name: str, where: pulumi.Input[str], home_of_account: pulumi.Input[str]
-    ) -> Sequence[pulumi.Resource]:
-        opts = pulumi.ResourceOptions(parent=self)
-        return [
-            Role(f"{resource_name}-role", metadata={"name": NAME, "namespace": where}, rules=RULES, opts=opts),
-            RoleBinding(
-                f"{resource_name}-binding",
-                metadata={"name": NAME, "namespace": where},
-                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-                subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": home_of_account}],
-                opts=opts,
-            ),
-        ]
 
 
 def _pod(args: OperatorArgs, identity: PodIdentity) -> "PodSpecArgsDict":

@@ -87,7 +87,7 @@ def wanted_spec(name: str, settings: RaySettings, around: Surroundings) -> dict[
         "autoscalerOptions": {
             "version": "v2",
             "idleTimeoutSeconds": int(min(it.idle_after for it in settings.groups.values()).total_seconds()),
-            "securityContext": _wire_security(),
+            "securityContext": wire_form(container_security(), "SecurityContext"),
             "resources": resources(cpu=AUTOSCALER_CPU, memory=AUTOSCALER_MEMORY),
             "env": [{"name": "HOME", "value": HOME}],
         },
@@ -192,9 +192,3 @@ def _objects(pod: RayPod) -> dict[str, str]:
         "object-store-memory": str(_shared_memory(pod) * _MEBIBYTE),
         "object-spilling-directory": SPILL,
     }
-
-
-def _wire_security() -> dict[str, Any]:
-    return wire_form({"containers": [{"name": "", "security_context": container_security()}]})["containers"][0][
-        "securityContext"
-    ]

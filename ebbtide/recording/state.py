@@ -89,12 +89,15 @@ class StackState:
         return self.settings.workers.get(pods.labels.get(POOL, ""))
 
     def ray_group_of(self, pods: Pods) -> RayGroup | None:
-        groups = {
+        return self._ray_groups.get((pods.namespace, pods.name))
+
+    @cached_property
+    def _ray_groups(self) -> Mapping[tuple[str, str], RayGroup]:
+        return {
             (namespace_of_ray(cluster), group_name(cluster, key)): group
             for cluster, it in self.settings.ray.items()
             for key, group in it.groups.items()
         }
-        return groups.get((pods.namespace, pods.name))
 
     def saves(self, pods: Pods) -> bool:
         """Whether their jobs have checkpoints, so that the controller may open their budget."""

@@ -9,6 +9,7 @@ from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
 
 DASHBOARD_PORT = 8265
+"""Of a head of Ray: its API of jobs."""
 
 
 def head_service(cluster: str) -> str:

@@ -1,0 +1,35 @@
+"""Rights in one namespace for one account: a Role and its binding, of the same name."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+
+def grant(
+    resource_name: str,
+    name: str,
+    where: pulumi.Input[str],
+    rules: "Sequence[PolicyRuleArgsDict]",
+    *,
+    account: str = "",
+    home: pulumi.Input[str] | None = None,
+    parent: pulumi.Resource,
+) -> tuple[Role, RoleBinding]:
+    """`account`: if it is not called `name` too; `home`: its namespace, if that is not `where`."""
+    opts = pulumi.ResourceOptions(parent=parent)
+    metadata: ObjectMetaArgsDict = {"name": name, "namespace": where}
+    role = Role(f"{resource_name}-role", metadata=metadata, rules=rules, opts=opts)
+    binding = RoleBinding(
+        f"{resource_name}-binding",
+        metadata=metadata,
+        role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        subjects=[{"kind": "ServiceAccount", "name": account or name, "namespace": where if home is None else home}],
+        opts=opts,
+    )
+    return role, binding
