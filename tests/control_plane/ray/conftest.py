@@ -1,7 +1,8 @@
 """A stack with a Ray cluster on the control plane, and KubeRay's real operator with exactly the rendered rights."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,10 +97,24 @@ config:
 """
 
 
+@contextmanager
+def operator(plane: ControlPlane, *spaces: str) -> Generator[None]:
+    """KubeRay's, as its own account, over these namespaces."""
+    program = find(RAY_OPERATOR)
+    if program is None:
+        raise AssertionError(how_to_get(OF_RAY))
+    quiet = ["--metrics-addr=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]
+    where = [f"--kubeconfig={plane.kubeconfig_as(NAMESPACE, ACCOUNT)}", f"--watch-namespace={','.join(spaces)}"]
+    plane.processes.start("kuberay", [str(program), *where, "--enable-leader-election=false", *quiet])
+    try:
+        yield
+    finally:
+        plane.processes.stop("kuberay")
+
+
 @pytest.fixture(scope="module")
 def ray_stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayStack]:
-    operator = find(RAY_OPERATOR)
-    if operator is None:
+    if find(RAY_OPERATOR) is None:
         pytest.skip(how_to_get(OF_RAY))
     settings = loaded(_STACK, tmp_path_factory.mktemp("stack"))
     folder = tmp_path_factory.mktemp("ray")
@@ -108,13 +123,8 @@ def ray_stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFact
     for kind in ("fixed", "flexible", "gpu"):
         labels = {"ebbtide.dev/node-kind": kind, "ebbtide.dev/node-group": kind}
         control_plane.add_node(f"ray-{kind}", labels=labels, gpu=4 if kind == "gpu" else 0, cpu=64, memory="256Gi")
-    kubeconfig = control_plane.kubeconfig_as(NAMESPACE, ACCOUNT)
-    stack = RayStack(plane=control_plane, folder=folder)
-    quiet = ["--metrics-addr=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]
-    arguments = [f"--kubeconfig={kubeconfig}", f"--watch-namespace={RAY}", "--enable-leader-election=false", *quiet]
-    control_plane.processes.start("kuberay", [str(operator), *arguments])
-    yield stack
-    control_plane.processes.stop("kuberay")
+    with operator(control_plane, RAY):
+        yield RayStack(plane=control_plane, folder=folder)
     control_plane.api.delete(CLUSTER)  # before its kind
     for file in sorted((folder / "kubernetes").iterdir(), reverse=True):
         control_plane.kubectl("delete", "--wait=false", "--ignore-not-found", "-f", str(file))

@@ -15,12 +15,11 @@ from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
 from ebbtide.settings.sections.ray import NAMESPACE_PREFIX
-from ebbtide.settings.sections.ray import RAY_OPERATOR as ACCOUNT
-from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.workloads import SPEC, WORKLOADS
 from tests.builders.control_plane import eventually
 from tests.builders.generated import stack_text
 from tests.builders.settings import loaded
+from tests.control_plane.ray.conftest import operator
 from tests.control_plane.support.applying import Applying, objects_in, quiet_plane
 from tests.counts import count
 
@@ -60,20 +59,15 @@ def reconciled(plane: ControlPlane, seed: int, folder: Path) -> None:
     objects = objects_in(out)
     applying = Applying(plane.api)
     applying.apply(objects)
-    spaces = ",".join(NAMESPACE_PREFIX + name for name in settings.ray)
-    kubeconfig = plane.kubeconfig_as(NAMESPACE, ACCOUNT)
-    quiet = ["--metrics-addr=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]
-    arguments = [f"--kubeconfig={kubeconfig}", f"--watch-namespace={spaces}", "--enable-leader-election=false", *quiet]
-    plane.processes.start("kuberay", [str(find(RAY_OPERATOR)), *arguments])
     try:
-        for cluster in (each for each in objects if each["kind"] == "RayCluster"):
-            is_made_as_wanted(plane.api, cluster)
+        with operator(plane, *(NAMESPACE_PREFIX + name for name in settings.ray)):
+            for cluster in (each for each in objects if each["kind"] == "RayCluster"):
+                is_made_as_wanted(plane.api, cluster)
     except AssertionError as late:
         log = plane.processes.log("kuberay").read_text(errors="replace").splitlines()
         said = [line for line in log if '"level":"error"' in line]
         raise AssertionError(f"{late}; the operator: {said[-1][:600] if said else 'no error'}") from late
     finally:
-        plane.processes.stop("kuberay")
         for name in settings.ray:
             left_by_operator = f"/api/v1/namespaces/{NAMESPACE_PREFIX}{name}"  # nobody collects garbage here
             plane.api.delete(f"{left_by_operator}/pods")
