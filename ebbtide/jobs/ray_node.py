@@ -23,6 +23,7 @@ STARTS_WITHIN = 90.0  # seconds
 
 _READY = "Ray runtime started"
 _PAUSE = 0.1  # seconds between two looks
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 # Told to stop when the thread that started it ends, however that ends: its group is not the driver's, so that Ray can
 # sign off although a worker kills the group of its job.
 _ENDS_WITH_ITS_PARENT = """
@@ -87,6 +88,8 @@ def _options(settings: RaySettings, object_store: int, folder: Path) -> Sequence
     return (
         *("start", "--address", settings.address, "--block", "--temp-dir", str(folder), "--disable-usage-stats"),
         *("--num-cpus", "0", "--num-gpus", "0", "--object-store-memory", str(object_store)),
+        # Else Ray takes the head's folder, which this pod has not.
+        *("--object-spilling-directory", str(folder / "spilled")),
         # Any ports, since several drivers may share an address; and nobody works here whose log would be collected.
         *("--min-worker-port", "0", "--max-worker-port", "0", "--dashboard-agent-listen-port", "0"),
         *("--include-log-monitor", "false"),
@@ -127,8 +130,10 @@ def _why(settings: RaySettings, said: str) -> Exception:
             f"Ray cluster {settings.cluster} at {settings.address} runs Ray {ray} on Python {python}, "
             f"and this image has Ray {own_ray} on Python {own_python}: both must be equal"
         )
-    last = next((line for line in reversed(said.splitlines()) if line.strip()), "it says nothing")
-    return HeadAway(last.strip()[:300])
+    lines = [line.strip() for line in reversed(said.splitlines()) if line.strip()]
+    # What Ray writes to its two streams comes in any order.
+    last = next((line for line in lines if _ERROR.match(line)), next(iter(lines), "it says nothing"))
+    return HeadAway(last[:300])
 
 
 def _refused(settings: RaySettings) -> RayError:

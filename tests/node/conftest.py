@@ -13,7 +13,7 @@ import pytest
 from control_plane.nodes.cluster import RealCluster
 from control_plane.nodes.host import missing, one_line
 from control_plane.nodes.images import building, store
-from control_plane.plane.binaries import WITH_NODES, build
+from control_plane.plane.binaries import OF_RAY, WITH_NODES, build
 from control_plane.plane.errors import ControlPlaneError
 
 from tests.node.harbour import Harbour, settle
@@ -31,7 +31,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if missing():
         return
     try:
-        build(_tell, tuple(WITH_NODES))
+        build(_tell, (*WITH_NODES, *OF_RAY))
         building.build(_tell)
         store.prepare(_tell, building.archives())
     except ControlPlaneError as error:

@@ -96,6 +96,7 @@ class RayCluster:
     def __enter__(self) -> Self:
         try:
             self.head = self._started(self._head_options(), _AUTOSCALING if self.groups else {})
+            self._no_folder_of_the_heads()
         except BaseException:
             self.__exit__()
             raise
@@ -108,6 +109,12 @@ class RayCluster:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         rmtree(self.home, ignore_errors=True)
+
+    def _no_folder_of_the_heads(self) -> None:
+        """Where the head spills to is a volume of its pod: Ray tells every node of it, and none but the head has it."""
+        (spilled,) = (self.home / "0").glob("spilled*")
+        spilled.rename(self.home / "spilled-by-head")
+        spilled.touch()
 
     @property
     def address(self) -> str:
@@ -195,6 +202,7 @@ class RayCluster:
         always = [
             *("--block", "--node-ip-address", ip, "--temp-dir", str(self.home / str(number))),
             *("--object-store-memory", str(STORE), "--min-worker-port", "0", "--max-worker-port", "0"),
+            *("--object-spilling-directory", str(self.home / str(number) / "spilled")),
             "--disable-usage-stats",
         ]
         with log.open("wb") as out:

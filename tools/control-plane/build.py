@@ -1,7 +1,7 @@
 """Build the control plane's programs into the cache: `python tools/control-plane/build.py`. Needs Go, once.
 
-With `--nodes` also what real nodes need: kubelet, kube-proxy and images. Where nodes cannot run, one line says why.
-With `--ray` also KubeRay's operator.
+With `--ray` also KubeRay's operator. With `--nodes` all of that and what real nodes need: kubelet, kube-proxy and
+images. Where nodes cannot run, one line says why.
 """
 
 import sys
@@ -12,7 +12,8 @@ from control_plane.plane.errors import ControlPlaneError
 
 def main(arguments: list[str]) -> int:
     with_nodes = "--nodes" in arguments
-    programs = (*(WITH_NODES if with_nodes else PACKAGES), *(OF_RAY if "--ray" in arguments else ()))
+    with_ray = with_nodes or "--ray" in arguments
+    programs = (*(WITH_NODES if with_nodes else PACKAGES), *(OF_RAY if with_ray else ()))
     try:
         if with_nodes and (why := _why_no_nodes()):
             print(why)  # the tests say so too, and skip

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from components.ray.operator import IMAGE as OPERATOR
 from components.redis.queues import IMAGE as QUEUE_SERVER
 from control_plane.nodes.images.recipes import (
     BASE_TAG,
@@ -28,11 +29,12 @@ from control_plane.nodes.images.recipes import (
     SUITE,
     Recipe,
     base_key,
+    kuberay,
     on_base,
     pause,
 )
 from control_plane.nodes.run import Failed, run
-from control_plane.plane.binaries import cache_root
+from control_plane.plane.binaries import OF_RAY, RAY_OPERATOR, binaries, cache_root
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -54,6 +56,7 @@ def archives() -> dict[str, Path]:
     return {
         "python": images / f"python-{base}.tar",
         "pause": images / f"pause-{pause().key('')}.tar",
+        "kuberay": images / f"kuberay-{kuberay(OPERATOR).key('')}.tar",
         **{recipe.name: images / f"{recipe.name}-{recipe.key(base)}.tar" for recipe in recipes()},
     }
 
@@ -69,7 +72,7 @@ def build(tell: Callable[[str], None], wanted: Iterable[str] = ()) -> None:
         return
     (folder() / "images").mkdir(parents=True, exist_ok=True)
     with locked(folder() / "images" / "lock"):
-        if names - {"pause"}:
+        if names - {"pause", "kuberay"}:
             names.add("python")
         for name in lacking():
             if name in names:
@@ -114,6 +117,9 @@ def _make(name: str) -> None:
     elif name == "pause":
         _make_pause(ours)
         _keep(ours, PAUSE_TAG, archive)
+    elif name == "kuberay":
+        _make_operator(ours)
+        _keep(ours, OPERATOR, archive)
     else:
         recipe = next(recipe for recipe in recipes() if recipe.name == name)
         with _context(recipe) as context:
@@ -146,6 +152,12 @@ def _make_pause(ours: str) -> None:
         command = ["go", "build", "-trimpath", "-ldflags", "-s -w", "-o", f"{scratch}/pause", "."]
         run(command, folder=source, environment={"CGO_ENABLED": "0"})
         _from_scratch(Path(scratch) / "pause", ours, ["--entrypoint", '["/pause"]', "--user", "65535:65535"])
+
+
+def _make_operator(ours: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="kuberay-", dir=folder()) as scratch:
+        shutil.copy(binaries(tuple(OF_RAY))[RAY_OPERATOR], Path(scratch) / "manager")
+        _from_scratch(Path(scratch) / "manager", ours, ["--entrypoint", '["/manager"]', "--user", "65532:65532"])
 
 
 def _from_scratch(content: Path, ours: str, settings: list[str]) -> None:

@@ -41,6 +41,7 @@ def base_key() -> str:
 BASE_TAG = "localhost/ebbtide/python:3.13"
 PAUSE_TAG = "localhost/ebbtide/pause:1"
 WORKER_TAG = "localhost/ebbtide/worker:1"
+RAY_TAG = "localhost/ebbtide/ray:2.60.0"
 
 
 def pause() -> Recipe:
@@ -51,6 +52,11 @@ def pause() -> Recipe:
         dockerfile=source / "main.go",
         files=(("go.mod", source / "go.mod"),),
     )
+
+
+def kuberay(tag: str) -> Recipe:
+    """The operator's program alone, which the requirements name by digest."""
+    return Recipe(name="kuberay", tag=tag, dockerfile=ROOT / "tools/ray/go.mod")
 
 
 def on_base(controller_tag: str, valkey_tag: str) -> tuple[Recipe, ...]:
@@ -71,6 +77,12 @@ def on_base(controller_tag: str, valkey_tag: str) -> tuple[Recipe, ...]:
             files=(("backend-rq.txt", ROOT / "tools/locks/backend-rq.txt"), ("jobs", ROOT / "ebbtide/jobs")),
         ),
         Recipe(name="valkey", tag=valkey_tag, dockerfile=HERE / "valkey.Dockerfile"),
+        Recipe(
+            name="ray",
+            tag=RAY_TAG,
+            dockerfile=HERE / "ray.Dockerfile",
+            files=(("ray.txt", ROOT / "tools/locks/ray.txt"), ("jobs", ROOT / "ebbtide/jobs")),
+        ),
     )
 
 
