@@ -3,6 +3,7 @@
 A driver needs one to be itself in this pod. As a client of the head it would be a process there, one for each driver.
 """
 
+import logging
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 
 from ebbtide.jobs.ray_settings import RayError, RaySettings
 
@@ -23,7 +25,10 @@ STARTS_WITHIN = 90.0  # seconds
 
 _READY = "Ray runtime started"
 _PAUSE = 0.1  # seconds between two looks
-_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+_WATCH = 1.0  # seconds between two looks at the raylet of a running driver
+_ERROR = re.compile(r"^[\w.]*(Error|Exception)\b")
+_CHECK = re.compile(r" C \d+ \d+\] ")  # of Ray's own log: what it ended itself for
+_log = logging.getLogger("ebbtide.ray")
 # Told to stop when the thread that started it ends, however that ends: its group is not the driver's, so that Ray can
 # sign off although a worker kills the group of its job.
 _ENDS_WITH_ITS_PARENT = """
@@ -65,11 +70,24 @@ def node_beside(settings: RaySettings, object_store: int) -> Generator[Path]:
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         log = Path(folder, "log")
         process = _start(settings, object_store, Path(folder), log)
+        leaving = Event()
         try:
             _await(settings, process, log)
+            Thread(target=_end_with, args=(process, leaving, settings, log), name="raylet", daemon=True).start()
             yield Path(folder)
         finally:
+            leaving.set()
             _stop(process)
+
+
+def _end_with(process: "subprocess.Popen[bytes]", leaving: Event, settings: RaySettings, log: Path) -> None:
+    """Ends this process with its raylet, as Ray does where it notices: a driver without one waits for its tasks for
+    ever. Seen when a new head stands at the address of one that was lost, and the raylet gives up at once."""
+    while not leaving.wait(_WATCH):
+        if process.poll() is not None:
+            why = _last_of(_text(log), _CHECK)
+            _log.error("Ray cluster %s: the raylet beside this driver has ended: %s", settings.cluster, why)
+            os._exit(1)
 
 
 def _start(settings: RaySettings, object_store: int, folder: Path, log: Path) -> "subprocess.Popen[bytes]":
@@ -130,10 +148,13 @@ def _why(settings: RaySettings, said: str) -> Exception:
             f"Ray cluster {settings.cluster} at {settings.address} runs Ray {ray} on Python {python}, "
             f"and this image has Ray {own_ray} on Python {own_python}: both must be equal"
         )
+    return HeadAway(_last_of(said, _ERROR))
+
+
+def _last_of(said: str, wanted: "re.Pattern[str]") -> str:
+    """The last line of this form, since what Ray writes to its two streams comes in any order; else the last one."""
     lines = [line.strip() for line in reversed(said.splitlines()) if line.strip()]
-    # What Ray writes to its two streams comes in any order.
-    last = next((line for line in lines if _ERROR.match(line)), next(iter(lines), "it says nothing"))
-    return HeadAway(last[:300])
+    return next((line for line in lines if wanted.search(line)), next(iter(lines), "it says nothing"))[:300]
 
 
 def _refused(settings: RaySettings) -> RayError:

@@ -123,6 +123,20 @@ def test_a_driver_that_is_killed_alone_loses_its_task_and_raylet_and_its_worker_
     assert not list(tmp_path.glob("0-[2-9]*")), "the first step was repeated"
 
 
+def test_a_driver_ends_with_the_raylet_beside_it_and_its_worker_begins_it_again(pool: Pool, tmp_path: Path) -> None:
+    """Ray ends the raylet when a new head stands where its own was, and leaves the driver waiting for its tasks:
+    `tests/node/test_ray.py` loses a head."""
+    pool.worker()
+    job = pool.enqueue("steps", 2, str(tmp_path))
+    wait_until((tmp_path / "1-1").exists, "the second step to run")
+
+    pool.end(tree_of(int((tmp_path / "driver").read_text()))[1:])
+
+    assert result(job) == [0, 1]
+    assert "the raylet beside this driver has ended" in pool.log.read_text()
+    assert not list(tmp_path.glob("0-[2-9]*")), "the first step was repeated"
+
+
 def test_a_pool_of_another_version_is_refused_in_one_line(pool: Pool) -> None:
     pool.worker(EBBTIDE_RAY=pool.cluster.told(version="2.59.0"))
 
