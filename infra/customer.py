@@ -63,6 +63,7 @@ from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind, pod_size, takes
+from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -251,6 +252,7 @@ class _Half:
             starters={name: own.namespace.metadata.name for name, own in starters.items()},
             ray={} if ray is None else ray.names,
             drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
+            ray_operator=settings.cluster.ray_operator is RayOperatorSource.BUNDLED,
         )
         after = [spaces, *starters.values(), *([] if ray is None else [ray])]
         return NetworkPolicies("network-policies", args, self._after(*after))
@@ -266,15 +268,7 @@ class _Half:
         """The operator and its kinds first, so that a destroy takes each cluster before them."""
         settings = self.settings
         readers = {"workers": spaces.workers.metadata.name, "system": spaces.system.metadata.name}
-        manages = OperatorArgs(
-            namespace=spaces.system.metadata.name,
-            watched=ray.names,
-            customer=settings.customer,
-            image=self._images.chosen(settings.images.ray_operator, RAY_OPERATOR_IMAGE),
-            images=self._images,
-        )
-        operator = RayOperator("ray-operator", manages, options)
-        after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
+        after = self._ray_operator(ray, spaces, options)
         made: list[pulumi.Resource] = []
         for name, cluster in settings.ray.items():
             around = Surroundings(
@@ -317,6 +311,23 @@ class _Half:
         # It goes first at a destroy: it would write a spec anew that somebody takes away.
         last = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=made))
         WorkloadController("workload-controller", controller, last)
+
+    def _ray_operator(
+        self, ray: RaySpaces, spaces: Namespaces, options: pulumi.ResourceOptions
+    ) -> pulumi.ResourceOptions:
+        """After it and its kinds, unless they are there already."""
+        settings = self.settings
+        if settings.cluster.ray_operator is RayOperatorSource.EXISTING:
+            return options
+        manages = OperatorArgs(
+            namespace=spaces.system.metadata.name,
+            watched=ray.names,
+            customer=settings.customer,
+            image=self._images.chosen(settings.images.ray_operator, RAY_OPERATOR_IMAGE),
+            images=self._images,
+        )
+        operator = RayOperator("ray-operator", manages, options)
+        return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
 
     def _priorities(self) -> list[pulumi.Resource]:
         values = [pod.priority for _, _, pod in every_pod(self.settings) if pod.priority is not None]

@@ -140,6 +140,22 @@ def test_the_operator_has_rights_in_the_namespaces_of_ray_and_nowhere_else(stack
     assert writes == {"pods", "services", "events"}
 
 
+def test_an_operator_that_is_there_already_replaces_ours_and_its_kinds_and_nothing_else() -> None:
+    ours, theirs = (
+        Recorded(record(ray_settings(existing={"rayOperator": source}))) for source in ("bundled", "existing")
+    )
+    left_out = {it.name for it in ours.all} - {it.name for it in theirs.all}
+
+    assert {it.name for it in theirs.all} < {it.name for it in ours.all}
+    assert left_out == {"network-policies-ray-operator", *(it for it in left_out if it.startswith("ray-operator"))}
+    assert {"ray-operator-deployment", "ray-operator-account", "ray-operator-flow-role"} <= left_out
+    assert not any("CustomResourceDefinition" in it.type or "kuberay" in str(it.inputs) for it in theirs.all)
+    assert wanted(theirs) == wanted(ours)
+    assert {"ray-spaces-flow", "flow-head.ray-budget", "ray-flow-token"} <= theirs.before(
+        theirs.named("ray-flow-cluster")
+    )
+
+
 def test_the_token_is_one_secret_in_three_namespaces(stack: Recorded) -> None:
     places = {
         it.inputs["metadata"]["namespace"]

@@ -98,13 +98,13 @@ config:
 
 
 @contextmanager
-def operator(plane: ControlPlane, *spaces: str) -> Generator[None]:
-    """KubeRay's, as its own account, over these namespaces."""
+def operator(plane: ControlPlane, *spaces: str, home: str = NAMESPACE) -> Generator[None]:
+    """KubeRay's, as its account in `home`, over these namespaces; without any, over all there are."""
     program = find(RAY_OPERATOR)
     if program is None:
         raise AssertionError(how_to_get(OF_RAY))
     quiet = ["--metrics-addr=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]
-    where = [f"--kubeconfig={plane.kubeconfig_as(NAMESPACE, ACCOUNT)}", f"--watch-namespace={','.join(spaces)}"]
+    where = [f"--kubeconfig={plane.kubeconfig_as(home, ACCOUNT)}", f"--watch-namespace={','.join(spaces)}"]
     plane.processes.start("kuberay", [str(program), *where, "--enable-leader-election=false", *quiet])
     try:
         yield
