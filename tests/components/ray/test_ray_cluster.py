@@ -172,6 +172,16 @@ def test_a_destroy_takes_the_cluster_before_the_operator_and_its_kinds(stack: Re
     assert {"ray-operator-deployment", "ray-operator-rayclusters.ray.io"} <= after
 
 
+@pytest.mark.parametrize(("longest", "seconds"), [("30m", 42 * 60), ("12h", 12 * 3600 + 720)])
+def test_a_destroy_waits_for_the_cluster_and_its_namespace_as_long_as_a_task_may_take(
+    longest: str, seconds: int
+) -> None:
+    found = Recorded(record(ray_settings(cluster={"longestTask": longest})))
+
+    assert [found.named(name).delete_timeout for name in ("ray-flow-cluster", "ray-spaces-flow")] == [f"{seconds}s"] * 2
+    assert found.named("namespaces-system").delete_timeout == ""
+
+
 def test_workers_of_the_pool_are_told_the_cluster_and_given_its_token(stack: Recorded) -> None:
     pod = pod_of(stack.named("drive-deployment"))
     env = {it["name"]: it.get("value") for it in pod["containers"][0]["env"]}

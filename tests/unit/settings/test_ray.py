@@ -72,8 +72,8 @@ def test_head_and_groups_have_the_image_of_the_cluster_and_a_place(tmp_path: Pat
         (cluster(head="head: { cpu: 2, memory: 6Gi, priority: 5 }"), "ray.not-its-own", "head.priority:"),
         (cluster(head="head: { cpu: 2, memory: 6Gi, nodeGroup: flexible }"), "key.elsewhere", "head.nodeGroup:"),
         (
-            cluster(head="head: { cpu: 2, memory: 6Gi, faultTolerance: redis }"),
-            "choice.planned",
+            cluster(head="head: { cpu: 2, memory: 6Gi, faultTolerance: disk }"),
+            "choice.unknown",
             "head.faultTolerance:",
         ),
         (cluster(head="head: { cpu: 64, memory: 6Gi }"), "pod.too-large", "head:"),
