@@ -140,10 +140,25 @@ class FaultTolerance(StrEnum):
     REDIS = "redis"
 
 
+_OF_REDIS = ("RAY_REDIS_ADDRESS", "REDIS_PASSWORD", "REDIS_USERNAME")
+
+
+def _redis_is_told_once(kept: FaultTolerance, env: Mapping[str, object]) -> None:
+    """KubeRay makes no pod of a head that has both."""
+    for name in _OF_REDIS if kept is FaultTolerance.REDIS else ():
+        if name in env:
+            what = "this variable left out: faultTolerance tells the head of the stack's Redis"
+            raise wanted("ray.head-redis", what, found="the variable", at=f"env.{name}")
+
+
 class RayHead(RayPod):
     """The head: fixed, alone, and without tasks."""
 
-    checks: ClassVar[tuple[Check, ...]] = (*_OF_RAY_PODS, Check(("gpu",), _no_gpu))
+    checks: ClassVar[tuple[Check, ...]] = (
+        *_OF_RAY_PODS,
+        Check(("gpu",), _no_gpu),
+        Check(("fault_tolerance", "env"), _redis_is_told_once),
+    )
     instead_of: ClassVar[dict[str, str]] = {
         **RayPod.instead_of,
         "nodeGroup": "the head is fixed: its nodes are those of the fixed group",

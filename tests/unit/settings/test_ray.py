@@ -76,6 +76,11 @@ def test_head_and_groups_have_the_image_of_the_cluster_and_a_place(tmp_path: Pat
             "choice.unknown",
             "head.faultTolerance:",
         ),
+        (
+            cluster(head="head: { cpu: 2, memory: 6Gi, faultTolerance: redis, env: { REDIS_PASSWORD: x } }"),
+            "ray.head-redis",
+            "head.env.REDIS_PASSWORD:",
+        ),
         (cluster(head="head: { cpu: 64, memory: 6Gi }"), "pod.too-large", "head:"),
         (cluster(more="autoscaler: v1"), "key.elsewhere", "autoscaler:"),
         (cluster(more="loginShell: true"), "key.elsewhere", "loginShell:"),
