@@ -24,7 +24,7 @@ def stack(*, kept: bool) -> Recorded:
 
 def with_redis(**redis: Any) -> dict[str, Any]:
     """The wanted spec."""
-    more = {"redisPassword": "x" * 20} if redis["kind"] == "elasticache" else {}
+    more: dict[str, Any] = {"redisPassword": "x" * 20} if redis["kind"] == "elasticache" else {}
     return wanted(Recorded(record(ray_settings(cluster=KEPT, redis=redis, **more))))
 
 
@@ -69,14 +69,8 @@ def test_the_head_is_told_of_redis_and_takes_the_password_from_the_secret_beside
     assert secrets(found) == {"ebbtide", "ebbtide-workers", NAMESPACE}
 
 
-def empty_lists(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (value == []) + sum(map(empty_lists, inner))
-
-
 def test_the_operators_update_of_the_whole_object_has_no_empty_list_to_drop() -> None:
-    assert empty_lists({"a": [{"b": []}]}) == 1
-    assert empty_lists(wanted(stack(kept=True))) == 0
+    assert "[]" not in json.dumps(wanted(stack(kept=True)))
 
 
 def test_workers_of_the_driving_pool_wait_for_a_new_head_as_long_as_rays_own_pods() -> None:
