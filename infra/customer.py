@@ -55,6 +55,7 @@ from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_g
 from components.pods.ray_driver import DrivenCluster
 from components.pods.rules import nodes_of_kind
 from components.pods.secrets import SecretsSource, StackSecrets
+from components.ray.head_state import HeadState
 from components.ray.operator import IMAGE as RAY_OPERATOR_IMAGE
 from components.ray.spec import Surroundings
 from components.redis.queues import IMAGE as REDIS_IMAGE
@@ -63,6 +64,7 @@ from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind, pod_size, takes
+from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -138,6 +140,7 @@ class _Half:
                 images=self._images,
                 on_ebs=self.on.aws is not None,
                 cache_host=self.on.cache_host,
+                further={} if ray is None else {f"ray-{name}": ray.names[name] for name in self._remembering},
             ),
             self._after(spaces, *held),
         )
@@ -152,7 +155,8 @@ class _Half:
             *self._pools(workers, redis, self._after(spaces, *held, redis, policies, evictions, *priorities)),
         ]
         if ray is not None:
-            self._ray(ray, spaces, self._after(spaces, *held, policies))
+            state = HeadState(endpoint=redis.endpoint, authority=redis.authority, host=self.on.cache_host)
+            self._ray(ray, spaces, state, self._after(spaces, *held, policies, *([redis] if self._remembering else [])))
         self._snapshots()
         self._jobs(workers, self._after(spaces, *held, redis, policies, *priorities))
         return Controller(
@@ -251,6 +255,7 @@ class _Half:
             starters={name: own.namespace.metadata.name for name, own in starters.items()},
             ray={} if ray is None else ray.names,
             drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
+            ray_operator=settings.cluster.ray_operator is RayOperatorSource.BUNDLED,
         )
         after = [spaces, *starters.values(), *([] if ray is None else [ray])]
         return NetworkPolicies("network-policies", args, self._after(*after))
@@ -259,22 +264,19 @@ class _Half:
         settings = self.settings
         if not settings.ray:
             return None
-        args = RaySpacesArgs(clusters=list(settings.ray), customer=settings.customer, egress=self._egress)
+        args = RaySpacesArgs(clusters=settings.ray, customer=settings.customer, egress=self._egress)
         return RaySpaces("ray-spaces", args, self._after())
 
-    def _ray(self, ray: RaySpaces, spaces: Namespaces, options: pulumi.ResourceOptions) -> None:
+    @property
+    def _remembering(self) -> Sequence[str]:
+        """The Ray clusters whose heads keep their state in Redis."""
+        return [name for name, cluster in self.settings.ray.items() if cluster.remembers]
+
+    def _ray(self, ray: RaySpaces, spaces: Namespaces, state: HeadState, options: pulumi.ResourceOptions) -> None:
         """The operator and its kinds first, so that a destroy takes each cluster before them."""
         settings = self.settings
         readers = {"workers": spaces.workers.metadata.name, "system": spaces.system.metadata.name}
-        manages = OperatorArgs(
-            namespace=spaces.system.metadata.name,
-            watched=ray.names,
-            customer=settings.customer,
-            image=self._images.chosen(settings.images.ray_operator, RAY_OPERATOR_IMAGE),
-            images=self._images,
-        )
-        operator = RayOperator("ray-operator", manages, options)
-        after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
+        after = self._ray_operator(ray, spaces, options)
         made: list[pulumi.Resource] = []
         for name, cluster in settings.ray.items():
             around = Surroundings(
@@ -284,6 +286,7 @@ class _Half:
                 secrets=self._source,
                 node_sets=None if self.on.aws is not None else settings.cluster.node_selectors,
                 gpu_nodes={key: it for key, group in cluster.groups.items() if (it := self._nodes_of(group))},
+                state=state if cluster.remembers else None,
             )
             own = after
             for pods, pod in cluster.pods(name).items():
@@ -317,6 +320,24 @@ class _Half:
         # It goes first at a destroy: it would write a spec anew that somebody takes away.
         last = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=made))
         WorkloadController("workload-controller", controller, last)
+
+    def _ray_operator(
+        self, ray: RaySpaces, spaces: Namespaces, options: pulumi.ResourceOptions
+    ) -> pulumi.ResourceOptions:
+        """After it and its kinds, unless they are there already."""
+        settings = self.settings
+        if settings.cluster.ray_operator is RayOperatorSource.EXISTING:
+            return options
+        manages = OperatorArgs(
+            namespace=spaces.system.metadata.name,
+            watched=ray.names,
+            cleans_up=self._remembering,
+            customer=settings.customer,
+            image=self._images.chosen(settings.images.ray_operator, RAY_OPERATOR_IMAGE),
+            images=self._images,
+        )
+        operator = RayOperator("ray-operator", manages, options)
+        return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
 
     def _priorities(self) -> list[pulumi.Resource]:
         values = [pod.priority for _, _, pod in every_pod(self.settings) if pod.priority is not None]
@@ -436,5 +457,8 @@ def wanted_secrets(settings: StackSettings) -> Mapping[str, Collection[str]]:
     for _, space, pod in every_pod(settings):
         named = {secret for _, secret, _ in pod.secret_references()}
         wanted[space] = wanted.get(space, set(settings.images.pull_secrets)) | named
+    if settings.redis.tls is not None:
+        for name in (name for name, cluster in settings.ray.items() if cluster.remembers):
+            wanted.setdefault(namespace_of_ray(name), set()).add(settings.redis.tls.secret)
     wanted[NAMESPACE] |= settings.secrets.keys() - set().union(*wanted.values())
     return {space: names & settings.secrets.keys() for space, names in wanted.items()}

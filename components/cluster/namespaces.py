@@ -37,9 +37,16 @@ class Namespaces(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def restricted_namespace(resource_name: str, namespace: str, customer: str, *, parent: pulumi.Resource) -> Namespace:
+def restricted_namespace(
+    resource_name: str,
+    namespace: str,
+    customer: str,
+    *,
+    parent: pulumi.Resource,
+    timeouts: pulumi.CustomTimeouts | None = None,
+) -> Namespace:
     return Namespace(
         resource_name,
         metadata={"name": namespace, "labels": {CUSTOMER: customer, **_POD_SECURITY}},
-        opts=pulumi.ResourceOptions(parent=parent),
+        opts=pulumi.ResourceOptions(parent=parent, custom_timeouts=timeouts),
     )

@@ -86,6 +86,7 @@ class NetworkPoliciesArgs:
     """The namespaces of Ray clusters, by cluster."""
     drivers: Sequence[str] = ()
     """Pools whose workers drive one: nodes of Ray themselves, they call its pods and are called by them."""
+    ray_operator: bool = True  # ours; one of somebody else lives elsewhere, and calls no pod of Ray
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -96,7 +97,8 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-workers-default", "ebbtide-default-deny", workers, _Rules(pods={}))
         outside = _customer_egress(args)
         callers: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD, *_blocks(_PRIVATE)]}
-        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *((RAY_OPERATOR, WORKLOADS) if args.ray else ())])
+        of_ray = [WORKLOADS, *([RAY_OPERATOR] if args.ray_operator else [])] if args.ray else []
+        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *of_ray])
         services = _Rules(pods=ours, ingress=[callers], egress=outside)
         self._policy(f"{name}-workloads", SERVICES, system, services)
         both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
@@ -127,8 +129,8 @@ class NetworkPolicies(pulumi.ComponentResource):
             head = _Rules(pods=_named(head_name(cluster)), egress=[_API_SERVER])
             self._policy(f"{name}-of-ray-{cluster}-api", head_name(cluster), own, head)
         if args.drivers:
-            of_ray: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own) for own in args.ray.values()]}
-            called = _Rules(pods=_any(args.drivers), ingress=[of_ray])
+            calls_back: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own) for own in args.ray.values()]}
+            called = _Rules(pods=_any(args.drivers), ingress=[calls_back])
             self._policy(f"{name}-ray-drivers", "ebbtide-ray-drivers", workers, called)
         if args.ray:
             heads: NetworkPolicyEgressRuleArgsDict = {
@@ -137,6 +139,7 @@ class NetworkPolicies(pulumi.ComponentResource):
             }
             asks = _Rules(pods=_named(WORKLOADS), ingress=[scraped], egress=[_DNS, _API_SERVER, heads])
             self._policy(f"{name}-workload-controller", "ebbtide-workload-controller", system, asks)
+        if args.ray and args.ray_operator:
             operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])
             self._policy(f"{name}-ray-operator", RAY_OPERATOR, system, operator)
         self.register_outputs({})

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from components.pods.container import Volumes
-from ebbtide.settings.sections.ray import HOME, RAY_ENV, RAY_TOKEN_VARIABLES, TOKEN_KEY, RaySettings, token_secret
+from ebbtide.settings.sections.ray import (
+    HOME,
+    RAY_ENV,
+    RAY_TOKEN_VARIABLES,
+    RECONNECT,
+    TOKEN_KEY,
+    RaySettings,
+    token_secret,
+)
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.workloads_document import head_service
 
@@ -37,12 +45,13 @@ class DrivenCluster:
             "version": self.settings.version,
             "image": image,
         }
-        mode, path = RAY_TOKEN_VARIABLES
+        (mode, path), (patience, seconds) = RAY_TOKEN_VARIABLES, RECONNECT
         return [
             {"name": RAY_ENV, "value": json.dumps(told)},
             {"name": mode, "value": "token"},
             {"name": path, "value": f"{_DIRECTORY}/{TOKEN_KEY}"},
             {"name": "HOME", "value": HOME},
+            *([{"name": patience, "value": seconds}] if self.settings.remembers else []),
         ]
 
     def reached_by(self, container: "ContainerArgsDict", volumes: Volumes) -> "tuple[ContainerArgsDict, Volumes]":

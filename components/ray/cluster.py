@@ -4,6 +4,14 @@
 far as that interrupts nothing: see docs/adr/0027. So no `up`, at whatever moment, stops a pod of Ray or resets a number
 of its autoscaler.
 
+**A deletion waits for the pods.** Pulumi deletes in the foreground: the RayCluster is gone after the last pod that it
+owns, and the operator and its rights go after the RayCluster. `skipAwait` holds for the deletion of some of Kubernetes'
+own kinds alone (pulumi/pulumi-kubernetes, `DeletedCondition` in `provider/pkg/metadata/overrides.go`).
+
+Not so where the head's state outlives it: the operator's finalizer keeps the RayCluster until a Job has removed that
+state, and a deletion in the foreground would delete this Job while a worker still ends its task. After five minutes the
+operator gives up. So there the RayCluster goes before its workers, and the namespace waits for them.
+
 **The token is made here, once**, and is the same in three namespaces: of Ray, of the queue workers that drive it, and
 of the workload controller that asks the head what runs. Pulumi keeps it encrypted in the state. To have another one,
 delete the Secret of the Ray namespace from the state and the cluster, while the cluster sleeps.
@@ -23,6 +31,7 @@ from components.pods.account import own_account
 from components.pods.budget import budget_without_scale, open_budget_without_scale
 from components.pods.container import file_maps
 from components.pods.workload import SKIP_AWAIT
+from components.ray.spaces import deletion_timeout
 from components.ray.spec import Surroundings, group_identity, head_identity, wanted_spec
 from ebbtide.labels import CUSTOMER, SECRET_KEYS
 from ebbtide.settings.sections.ray import TOKEN_KEY, RaySettings, SleepSettings, token_secret
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
+PROPAGATION = "pulumi.com/deletionPropagationPolicy"
 API = "ray.io/v1"
 KIND = "RayCluster"
 
@@ -71,9 +81,12 @@ class RayCluster(pulumi.ComponentResource):
                     SPEC: pulumi.Output.json_dumps(spec, sort_keys=True),
                     SLEEP: sleep_policy(args.settings.sleep),
                     SKIP_AWAIT: "true",  # its pods come with work
+                    **({} if args.around.state is None else {PROPAGATION: "background"}),
                 },
             },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=before, custom_timeouts=deletion_timeout(args.settings)
+            ),
         )
         self.register_outputs({})
 

@@ -10,7 +10,7 @@ One replica, on a fixed node. While it is away pods that Ray asks for come later
 Source: `config/rbac/role.yaml` and `config/manager/manager.yaml` of the release that `data/README.md` names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,11 +53,15 @@ RULES: "list[PolicyRuleArgsDict]" = [
     {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
 
+CLEAN_UP: "PolicyRuleArgsDict" = {"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
+"""A Job that removes what a head kept in Redis, once its RayCluster is deleted."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorArgs:
     namespace: pulumi.Input[str]
     watched: Mapping[str, pulumi.Output[str]]  # the namespaces of Ray, by cluster
+    cleans_up: Collection[str] = ()  # after these clusters: what their heads kept in Redis
     customer: str
     image: str
     images: ImageSource = UPSTREAM
@@ -82,7 +86,14 @@ class RayOperator(pulumi.ComponentResource):
         grants = [
             granted
             for cluster, namespace in args.watched.items()
-            for granted in grant(f"{name}-{cluster}", NAME, namespace, RULES, home=args.namespace, parent=self)
+            for granted in grant(
+                f"{name}-{cluster}",
+                NAME,
+                namespace,
+                [*RULES, *([CLEAN_UP] if cluster in args.cleans_up else [])],
+                home=args.namespace,
+                parent=self,
+            )
         ]
         closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
         Deployment(

@@ -4,19 +4,19 @@ and elsewhere it could take a pod out of its budget.
 They are made before the Secrets that pods take there, which come before any pod, the operator's included.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
 
 from components.cluster.namespaces import restricted_namespace
 from components.pods.egress import OPEN, Egress, ca_bundle
-from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.settings.sections.ray import RaySettings, namespace_of_ray
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaySpacesArgs:
-    clusters: Sequence[str]
+    clusters: Mapping[str, RaySettings]
     customer: str
     egress: Egress = OPEN
 
@@ -27,10 +27,21 @@ class RaySpaces(pulumi.ComponentResource):
     def __init__(self, name: str, args: RaySpacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:RaySpaces", name, None, opts)
         spaces = {
-            cluster: restricted_namespace(f"{name}-{cluster}", namespace_of_ray(cluster), args.customer, parent=self)
-            for cluster in args.clusters
+            cluster: restricted_namespace(
+                f"{name}-{cluster}",
+                namespace_of_ray(cluster),
+                args.customer,
+                parent=self,
+                timeouts=deletion_timeout(settings),
+            )
+            for cluster, settings in args.clusters.items()
         }
         self.names = {cluster: space.metadata.name for cluster, space in spaces.items()}
         for cluster, namespace in self.names.items():
             ca_bundle(f"{name}-{cluster}-ca-bundle", args.egress, namespace, parent=self)
         self.register_outputs({})
+
+
+def deletion_timeout(settings: RaySettings) -> pulumi.CustomTimeouts:
+    """Pods of Ray have as long as their longest task to go, and what holds them goes after them."""
+    return pulumi.CustomTimeouts(delete=f"{settings.deleted_within.total_seconds():.0f}s")

@@ -9,6 +9,8 @@ Decisions that would otherwise be asked about:
 - **The head has no CPUs.** No task ever runs beside what all of them need.
 - **Told to stop, a worker drains.** Ray ends what runs, moves objects away and takes nothing new. The drain is given a
   minute less than the pod, so that Ray gives up before the kubelet does.
+- **No list is empty.** Where a head's state outlives it, KubeRay's operator adds a finalizer by an update of the whole
+  object, and that drops empty lists: the spec would differ from the wanted one until the cluster sleeps.
 - **The home folder is `/tmp`**, a volume of its own: an image's own home may belong to another user, and Ray writes its
   session there.
 - **Shared memory holds objects**, three tenths of the pod's memory as Ray itself would take; what does not fit is
@@ -26,6 +28,7 @@ from components.pods.container import main_container, pod_template, pod_volumes
 from components.pods.egress import OPEN, Egress
 from components.pods.fragment import merged, wire_form
 from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.redis_access import PUBLIC, RedisAuthority
 from components.pods.rules import (
     PodIdentity,
     affinity,
@@ -38,6 +41,7 @@ from components.pods.rules import (
     tolerations,
 )
 from components.pods.secrets import NO_SECRETS, SecretsSource
+from components.ray.head_state import HeadState
 from ebbtide.labels import SAFE_TO_EVICT, NodeKind
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.ray import (
@@ -76,6 +80,7 @@ class Surroundings:
     secrets: SecretsSource = NO_SECRETS
     node_sets: NodeSelectors | None = None  # of a cluster that is there already
     gpu_nodes: Mapping[str, NodeRequirement] | None = None  # that the GPUs of a group ask for
+    state: HeadState | None = None  # for heads whose state outlives them
 
 
 def wanted_spec(name: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
@@ -83,6 +88,7 @@ def wanted_spec(name: str, settings: RaySettings, around: Surroundings) -> dict[
     return {
         "rayVersion": settings.version,
         "authOptions": {"mode": "token", "secretName": token_secret(name)},
+        **({} if around.state is None else {"gcsFaultToleranceOptions": around.state.options()}),
         "enableInTreeAutoscaling": True,
         "autoscalerOptions": {
             "version": "v2",
@@ -123,16 +129,19 @@ def _head_template(name: str, settings: RaySettings, around: Surroundings) -> di
     # The autoscaler beside the head calls the API server, with the account of the pod.
     account = account_fields(identity.name, settings.head, calls_api=True)
     pod = {**home(NodeKind.FIXED), **account}
-    return _template(settings.head, identity, pod, [], around)
+    if around.state is None:
+        return _template(settings.head, identity, pod, [], around)
+    return _template(settings.head, identity, pod, around.state.variables(), around, trusts=around.state.authority)
 
 
 def _group_template(cluster: str, key: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
     group: RayGroup = settings.groups[key]
     identity = group_identity(cluster, key, around.customer)
     grace = int(settings.grace.total_seconds())
+    tolerated = tolerations(group.gpu)
     pod = {
         "node_selector": nodes_of_group(group.node_group),
-        "tolerations": tolerations(group.gpu),
+        **({"tolerations": tolerated} if tolerated else {}),
         "termination_grace_period_seconds": grace,
         **account_fields(identity.name, group),
     }
@@ -152,6 +161,7 @@ def _template(
     env: "list[EnvVarArgsDict]",
     around: Surroundings,
     nodes: NodeRequirement | None = None,
+    trusts: RedisAuthority = PUBLIC,
 ) -> dict[str, Any]:
     settings = _with_room(given)
     always: list[EnvVarArgsDict] = [
@@ -166,7 +176,7 @@ def _template(
         "containers": [main_container(settings, RAY_CONTAINER, env=always)],
         **pod_volumes(settings, identity.name),
     }
-    pod = cast("PodSpecArgsDict", {**common, **own})
+    pod = trusts.trusted_by(cast("PodSpecArgsDict", {**common, **own}))
     whole = around.images.pulled(around.egress.through(required(merged(pod, settings.pod, main=RAY_CONTAINER), nodes)))
     placed = whole if around.node_sets is None else cast("PodSpecArgsDict", translated(whole, around.node_sets))
     metadata = pod_template(settings, identity, whole, around.secrets).get("metadata")

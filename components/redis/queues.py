@@ -5,7 +5,8 @@ not the shape of any pod. Without a password the NetworkPolicy is the only lock,
 enforces policies.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
@@ -37,6 +38,8 @@ class RedisArgs:
     namespace: pulumi.Input[str]
     customer: str
     worker_namespace: pulumi.Input[str] = WORKER_NAMESPACE
+    further: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
+    """Namespaces of others whose pods use it, by name: of Ray, where a head keeps its state here."""
     password: pulumi.Input[str] | None = None
     image: str = IMAGE
     images: ImageSource = UPSTREAM
@@ -56,11 +59,13 @@ class Redis(pulumi.ComponentResource):
         self.authority = redis_authority(args.settings)
         self._secret(f"{name}-secret", args.namespace, args)
         self._secret(f"{name}-worker-secret", args.worker_namespace, args)
+        for who, namespace in args.further.items():
+            self._secret(f"{name}-{who}-secret", namespace, args)
         if args.settings.kind is RedisKind.IN_CLUSTER:
             server = RedisServerArgs(
                 settings=args.settings,
                 namespace=args.namespace,
-                worker_namespace=args.worker_namespace,
+                clients=[args.namespace, args.worker_namespace, *args.further.values()],
                 customer=args.customer,
                 image=args.image,
                 images=args.images,

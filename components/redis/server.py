@@ -14,6 +14,7 @@ come back on the very same volume. So a change of it is ignored, and a volume gr
 an open port would send it the password.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ _CERTIFICATE_MODE = 0o440  # the group is the pod's
 class RedisServerArgs:
     settings: RedisSettings
     namespace: pulumi.Input[str]
-    worker_namespace: pulumi.Input[str]
+    clients: Sequence[pulumi.Input[str]]  # the namespaces whose pods may call it
     customer: str
     image: str
     images: ImageSource
@@ -106,7 +107,7 @@ def _clients(resource_name: str, args: RedisServerArgs, options: pulumi.Resource
                 {
                     "from_": [
                         {"namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": namespace}}}
-                        for namespace in (args.namespace, args.worker_namespace)
+                        for namespace in args.clients
                     ],
                     "ports": [{"port": PORT, "protocol": "TCP"}],
                 }

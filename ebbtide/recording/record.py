@@ -279,4 +279,5 @@ def _resource(urn: str, request: Any, inputs: Mapping[str, Any]) -> Resource:
         retain_on_delete=request.retainOnDelete,
         deleted_with=request.deletedWith,
         secret_outputs=tuple(request.additionalSecretOutputs),
+        delete_timeout=request.customTimeouts.delete,
     )

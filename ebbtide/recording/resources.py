@@ -33,6 +33,7 @@ class Resource:
     retain_on_delete: bool = False
     deleted_with: str = ""  # a URN: once that is gone, so is this, and nobody has to delete it
     secret_outputs: tuple[str, ...] = ()
+    delete_timeout: str = ""  # as the engine takes it, 90s; "" for the provider's own
     read: bool = False  # there already: looked at and never changed
 
 

@@ -92,6 +92,7 @@ class RayCluster:
         self._net = f"127.{1 + subnet // 250 % 250}.{1 + subnet % 250}"
         self._ips = itertools.count(2)
         self.port, self.client_port = free_port(), free_port()
+        self._ip_of_head = self.next_ip()
 
     def __enter__(self) -> Self:
         try:
@@ -115,6 +116,11 @@ class RayCluster:
         (spilled,) = (self.home / "0").glob("spilled*")
         spilled.rename(self.home / "spilled-by-head")
         spilled.touch()
+
+    def new_head(self) -> None:
+        """At the same address, with nothing of the one before."""
+        self.head.gone()
+        self.head = self._started(self._head_options(), {})
 
     @property
     def address(self) -> str:
@@ -150,7 +156,7 @@ class RayCluster:
         return self._started(options, {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain)})
 
     def _head_options(self) -> list[str]:
-        ip = self._ip_of_head = self.next_ip()
+        ip = self._ip_of_head
         return [
             *("--head", "--num-cpus", "0", "--port", str(self.port), "--ray-client-server-port", str(self.client_port)),
             *("--include-dashboard", str(self.dashboard).lower(), "--dashboard-host", ip),

@@ -40,6 +40,7 @@ from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.settings.fragment.values import is_mapping
 from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import fits, gpu_memory, home_kind, room_on_disk, room_text, smallest_node
+from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.existing import unknown_nodes
 from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
@@ -555,7 +556,7 @@ def _brought(draft: Draft) -> Iterator[str]:
     """The keys of the images that Ebbtide brings to this stack, or may: what could not be read is given the doubt."""
     if draft.redis.kind in (None, RedisKind.IN_CLUSTER):
         yield "redis"
-    if draft.ray_heads:
+    if draft.ray_heads and draft.ray_operator is RayOperatorSource.BUNDLED:
         yield "rayOperator"
     if not draft.existing:
         yield "autoscaler"

@@ -23,7 +23,7 @@ from ebbtide.settings.placement import PodSize, offered, smallest_node, whole_si
 from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.settings.sections.checked import readable, readable_items
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_VOLUME
-from ebbtide.settings.sections.cluster import ClusterSettings
+from ebbtide.settings.sections.cluster import ClusterSettings, RayOperatorSource
 from ebbtide.settings.sections.existing import is_existing
 from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
@@ -149,6 +149,7 @@ class Draft:
     existing: bool  # a cluster that is there already
     version: str | None  # of Kubernetes, where Ebbtide makes the cluster
     node_sets: Mapping[str, object]  # of an existing cluster
+    ray_operator: RayOperatorSource
     zones: int  # at least
     zone_letters: tuple[str, ...]  # those that could be read
     given_subnets: tuple[str, ...] | None  # the zones of a given VPC that have one, whatever it is; None without a VPC
@@ -183,6 +184,7 @@ def draft_of(config: Config, groups: Config) -> Draft:
         existing=is_existing(config),
         version=None if is_existing(config) else cluster.get("version"),
         node_sets=cluster.get("node_selectors", {}),
+        ray_operator=cluster.get("ray_operator", RayOperatorSource.BUNDLED),
         zones=max(_FEWEST_ZONES, len(set(cluster.get("zones", ())))),
         zone_letters=tuple(dict.fromkeys(cluster.get("zones", ()))),
         given_subnets=_names(subnets),

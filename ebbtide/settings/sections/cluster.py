@@ -25,6 +25,11 @@ class ClusterKind(StrEnum):
     EXISTING = "existing"
 
 
+class RayOperatorSource(StrEnum):
+    BUNDLED = "bundled"
+    EXISTING = "existing"
+
+
 class SupportType(StrEnum):
     STANDARD = "standard"
     EXTENDED = "extended"
@@ -74,6 +79,12 @@ class ClusterSettings(Settings):
         default={},
         description="for kind existing: labels of the nodes for fixed, flexible and gpu pods, and further sets by name",
         examples=["{ fixed: { pool: services }, gpu: { pool: gpu } }"],
+    )
+    ray_operator: Annotated[RayOperatorSource, *acted_on(*RayOperatorSource, planned={})] = Field(
+        default=RayOperatorSource.BUNDLED,
+        description="for kind existing: bundled: KubeRay's operator comes with the stack's Ray clusters; "
+        "existing: one that is there makes their pods, too",
+        examples=["existing"],
     )
     version: KubernetesVersion = Field(
         default=KUBERNETES_VERSIONS[-1],

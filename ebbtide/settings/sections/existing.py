@@ -24,7 +24,7 @@ CLUSTER = "ebbtide:cluster"
 REDIS = "ebbtide:redis"
 EXISTING = "existing"
 
-ON_EXISTING = ("context", "clusterId", "nodeSelectors")
+ON_EXISTING = ("context", "clusterId", "nodeSelectors", "rayOperator")
 """Keys of the cluster's section that only an existing cluster has."""
 
 _MADE_BY_OTHERS: Mapping[str, str] = {

@@ -32,6 +32,9 @@ Ray has from 2.60 on (ray-project/ray, pull request 64454)."""
 
 NAMESPACE_PREFIX = "ebbtide-ray-"
 
+ALL_ELSE = timedelta(minutes=10)
+"""Of a deletion, beside the last pod: what Pulumi gives any object of the cluster."""
+
 RAY_OPERATOR = "kuberay-operator"
 """The workload that is KubeRay's operator, in the namespace of the controller."""
 
@@ -39,6 +42,10 @@ RAY_ENV = "EBBTIDE_RAY"
 """Tells the library of jobs which Ray cluster a pool's workers drive, as JSON."""
 RAY_TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")
 """As Ray itself reads them."""
+
+RECONNECT = ("RAY_gcs_rpc_server_reconnect_timeout_s", "600")
+"""For how many seconds a raylet goes on without a head before it ends itself. KubeRay sets it in Ray's own pods where
+a head's state outlives the head; Ray's default, a minute, is over before a new head is ready."""
 
 TOKEN_KEY = "auth_token"
 """The key of the Secret that holds a cluster's token, as KubeRay wants it."""
@@ -130,25 +137,37 @@ class RayPod(PodSettings):
 
 class FaultTolerance(StrEnum):
     NONE = "none"
+    REDIS = "redis"
 
 
-_PLANNED = {
-    "redis": "a head that comes back from Redis is planned and not acted on yet; with its head a cluster loses its "
-    "tasks, and the queue brings the drivers back"
-}
+_OF_REDIS = ("RAY_REDIS_ADDRESS", "REDIS_PASSWORD", "REDIS_USERNAME")
+
+
+def _redis_is_told_once(kept: FaultTolerance, env: Mapping[str, object]) -> None:
+    """KubeRay makes no pod of a head that has both."""
+    for name in _OF_REDIS if kept is FaultTolerance.REDIS else ():
+        if name in env:
+            what = "this variable left out: faultTolerance tells the head of the stack's Redis"
+            raise wanted("ray.head-redis", what, found="the variable", at=f"env.{name}")
 
 
 class RayHead(RayPod):
     """The head: fixed, alone, and without tasks."""
 
-    checks: ClassVar[tuple[Check, ...]] = (*_OF_RAY_PODS, Check(("gpu",), _no_gpu))
+    checks: ClassVar[tuple[Check, ...]] = (
+        *_OF_RAY_PODS,
+        Check(("gpu",), _no_gpu),
+        Check(("fault_tolerance", "env"), _redis_is_told_once),
+    )
     instead_of: ClassVar[dict[str, str]] = {
         **RayPod.instead_of,
         "nodeGroup": "the head is fixed: its nodes are those of the fixed group",
     }
 
-    fault_tolerance: Annotated[FaultTolerance, *acted_on(*FaultTolerance, planned=_PLANNED)] = Field(
-        default=FaultTolerance.NONE, description="what a new head knows of the one before", examples=["none"]
+    fault_tolerance: Annotated[FaultTolerance, *acted_on(*FaultTolerance, planned={})] = Field(
+        default=FaultTolerance.NONE,
+        description="redis: a new head knows what the one before wrote to the stack's Redis, so tasks go on without it",
+        examples=["redis"],
     )
 
 
@@ -254,9 +273,19 @@ class RaySettings(Settings):
         return {head_name(name): self.head, **{group_name(name, key): group for key, group in self.groups.items()}}
 
     @property
+    def remembers(self) -> bool:
+        """Whether the head's state is in Redis."""
+        return self.head.fault_tolerance is FaultTolerance.REDIS
+
+    @property
     def grace(self) -> timedelta:
         """What a worker is given to end its tasks."""
         return self.longest_task + STOP_MARGIN
+
+    @property
+    def deleted_within(self) -> timedelta:
+        """Until nothing is left of it."""
+        return self.grace + ALL_ELSE
 
 
 def namespace_of_ray(name: str) -> str:

@@ -317,3 +317,11 @@ def test_a_ray_cluster_is_reached_by_its_drivers_and_by_who_asks_its_head() -> N
     for one, reaches in ((head, True), (operator, True), (asks, True), (worker, False)):
         closed = Policies(record(ray_settings(egress={"allow": ["203.0.113.0/24"]})))
         assert closed.allow(one, API_SERVER, 6443) is reaches
+
+
+@pytest.mark.parametrize("kept", ["redis", "none"])
+def test_redis_lets_a_namespace_of_ray_in_if_a_head_keeps_its_state_there(kept: str) -> None:
+    found = Policies(record(ray_settings(cluster={"head": {"cpu": 2, "memory": "6Gi", "faultTolerance": kept}})))
+    head = Pod(namespace="ebbtide-ray-flow", labels={"ebbtide.dev/workload": "flow-head"})
+
+    assert found.allow(head, pod("ebbtide-redis"), 6379) is (kept == "redis")

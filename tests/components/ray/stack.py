@@ -5,15 +5,20 @@ from typing import Any
 
 from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, parse_stack
-from tests.builders.existing import stack_config
+from tests.builders.existing import MADE_ON_EKS, stack_config
 from tests.builders.stack import Recorded
 
 IMAGE = "registry.example.com/ml/ray:2.60.0"
 NAMESPACE = "ebbtide-ray-flow"
 
 
-def ray_settings(*, cluster: dict[str, Any] | None = None, **more: Any) -> StackSettings:
-    """`cluster` in place of sections of the Ray cluster, `more` of the stack: keys without their prefix."""
+def ray_settings(
+    *, cluster: dict[str, Any] | None = None, existing: dict[str, Any] | None = None, **more: Any
+) -> StackSettings:
+    """`cluster` in place of sections of the Ray cluster, `more` of the stack: keys without their prefix.
+
+    With `existing` on a cluster that is there already, with these keys of its section.
+    """
     config = dict(stack_config("demo"))
     flow: dict[str, Any] = {
         "version": "2.60.0",
@@ -39,6 +44,9 @@ def ray_settings(*, cluster: dict[str, Any] | None = None, **more: Any) -> Stack
             "ray": "flow",
         },
     }
+    if existing is not None:
+        config = {key: value for key, value in config.items() if key not in MADE_ON_EKS}
+        config["ebbtide:cluster"] = {"kind": "existing", "context": "onprem", **existing}
     config |= {f"ebbtide:{key}": value for key, value in more.items()}
     return parse_stack(config, stack="demo", file="demo.yaml")
 

@@ -140,6 +140,22 @@ def test_the_operator_has_rights_in_the_namespaces_of_ray_and_nowhere_else(stack
     assert writes == {"pods", "services", "events"}
 
 
+def test_an_operator_that_is_there_already_replaces_ours_and_its_kinds_and_nothing_else() -> None:
+    ours, theirs = (
+        Recorded(record(ray_settings(existing={"rayOperator": source}))) for source in ("bundled", "existing")
+    )
+    left_out = {it.name for it in ours.all} - {it.name for it in theirs.all}
+
+    assert {it.name for it in theirs.all} < {it.name for it in ours.all}
+    assert left_out == {"network-policies-ray-operator", *(it for it in left_out if it.startswith("ray-operator"))}
+    assert {"ray-operator-deployment", "ray-operator-account", "ray-operator-flow-role"} <= left_out
+    assert not any("CustomResourceDefinition" in it.type or "kuberay" in str(it.inputs) for it in theirs.all)
+    assert wanted(theirs) == wanted(ours)
+    assert {"ray-spaces-flow", "flow-head.ray-budget", "ray-flow-token"} <= theirs.before(
+        theirs.named("ray-flow-cluster")
+    )
+
+
 def test_the_token_is_one_secret_in_three_namespaces(stack: Recorded) -> None:
     places = {
         it.inputs["metadata"]["namespace"]
@@ -154,6 +170,16 @@ def test_a_destroy_takes_the_cluster_before_the_operator_and_its_kinds(stack: Re
     after = stack.before(stack.named("ray-flow-cluster"))
 
     assert {"ray-operator-deployment", "ray-operator-rayclusters.ray.io"} <= after
+
+
+@pytest.mark.parametrize(("longest", "seconds"), [("30m", 42 * 60), ("12h", 12 * 3600 + 720)])
+def test_a_destroy_waits_for_the_cluster_and_its_namespace_as_long_as_a_task_may_take(
+    longest: str, seconds: int
+) -> None:
+    found = Recorded(record(ray_settings(cluster={"longestTask": longest})))
+
+    assert [found.named(name).delete_timeout for name in ("ray-flow-cluster", "ray-spaces-flow")] == [f"{seconds}s"] * 2
+    assert found.named("namespaces-system").delete_timeout == ""
 
 
 def test_workers_of_the_pool_are_told_the_cluster_and_given_its_token(stack: Recorded) -> None:

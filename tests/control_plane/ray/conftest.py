@@ -11,7 +11,7 @@ import pytest
 from control_plane.plane.binaries import OF_RAY, RAY_OPERATOR, find, how_to_get
 from control_plane.plane.driver import ControlPlane
 
-from controllers.adapters.kube_api import APPLY, Json, KubeApi
+from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
@@ -66,6 +66,13 @@ class RayStack:
         found = self.api.get(PODS, labelSelector=f"ray.io/group={group}")["items"]
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
+    def is_gone(self) -> bool:
+        try:
+            self.api.get(CLUSTER)
+        except ApiError as error:
+            return error.status == 404
+        return False
+
     def apply(self) -> None:
         """All files again, as a later `kubectl apply`."""
         self.plane.kubectl("apply", "--server-side", "-f", str(self.folder / "kubernetes"))
@@ -98,13 +105,13 @@ config:
 
 
 @contextmanager
-def operator(plane: ControlPlane, *spaces: str) -> Generator[None]:
-    """KubeRay's, as its own account, over these namespaces."""
+def operator(plane: ControlPlane, *spaces: str, home: str = NAMESPACE) -> Generator[None]:
+    """KubeRay's, as its account in `home`, over these namespaces; without any, over all there are."""
     program = find(RAY_OPERATOR)
     if program is None:
         raise AssertionError(how_to_get(OF_RAY))
     quiet = ["--metrics-addr=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]
-    where = [f"--kubeconfig={plane.kubeconfig_as(NAMESPACE, ACCOUNT)}", f"--watch-namespace={','.join(spaces)}"]
+    where = [f"--kubeconfig={plane.kubeconfig_as(home, ACCOUNT)}", f"--watch-namespace={','.join(spaces)}"]
     plane.processes.start("kuberay", [str(program), *where, "--enable-leader-election=false", *quiet])
     try:
         yield
@@ -113,10 +120,19 @@ def operator(plane: ControlPlane, *spaces: str) -> Generator[None]:
 
 
 @pytest.fixture(scope="module")
-def ray_stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayStack]:
+def head_options() -> str:
+    """Of the head in the stack file."""
+    return ""
+
+
+@pytest.fixture(scope="module")
+def ray_stack(
+    control_plane: ControlPlane, head_options: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RayStack]:
     if find(RAY_OPERATOR) is None:
         pytest.skip(how_to_get(OF_RAY))
-    settings = loaded(_STACK, tmp_path_factory.mktemp("stack"))
+    text = _STACK.replace("memory: 6Gi }", f"memory: 6Gi{head_options} }}")
+    settings = loaded(text, tmp_path_factory.mktemp("stack"))
     folder = tmp_path_factory.mktemp("ray")
     write_directory(folder, output_files(record(settings)))
     followed(control_plane, folder)
@@ -124,8 +140,11 @@ def ray_stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFact
         labels = {"ebbtide.dev/node-kind": kind, "ebbtide.dev/node-group": kind}
         control_plane.add_node(f"ray-{kind}", labels=labels, gpu=4 if kind == "gpu" else 0, cpu=64, memory="256Gi")
     with operator(control_plane, RAY):
-        yield RayStack(plane=control_plane, folder=folder)
-    control_plane.api.delete(CLUSTER)  # before its kind
+        stack = RayStack(plane=control_plane, folder=folder)
+        yield stack
+        if not stack.is_gone():  # before its kind, and while the operator may still finish it
+            control_plane.api.delete(CLUSTER)
+        eventually(stack.is_gone, what="the RayCluster to be gone", patience=150)
     for file in sorted((folder / "kubernetes").iterdir(), reverse=True):
         control_plane.kubectl("delete", "--wait=false", "--ignore-not-found", "-f", str(file))
     eventually(lambda: _gone(control_plane.api), what="the stack's namespaces to be gone")

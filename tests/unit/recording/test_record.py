@@ -27,7 +27,12 @@ def test_options_are_seen() -> None:
         Topic(
             "topic",
             opts=pulumi.ResourceOptions(
-                provider=aws, depends_on=[first], ignore_changes=["displayName"], protect=True, retain_on_delete=True
+                provider=aws,
+                depends_on=[first],
+                ignore_changes=["displayName"],
+                protect=True,
+                retain_on_delete=True,
+                custom_timeouts=pulumi.CustomTimeouts(delete="90s"),
             ),
         )
 
@@ -41,6 +46,7 @@ def test_options_are_seen() -> None:
     assert topic.ignore_changes == ("displayName",)
     assert topic.protect
     assert topic.retain_on_delete
+    assert (topic.delete_timeout, key.delete_timeout) == ("90s", "")
     assert not key.protect
 
 

@@ -51,7 +51,16 @@ def test_a_key_for_whoever_makes_the_cluster_is_refused_once(key: str, tmp_path:
     assert said.tells("key.not-on-existing-cluster", f"ebbtide:cluster.{key.split(':')[0]}:")
 
 
-@pytest.mark.parametrize("key", ["context: onprem", f'clusterId: "{CLUSTER_ID}"', "nodeSelectors: { gpu: { a: b } }"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "context: onprem",
+        f'clusterId: "{CLUSTER_ID}"',
+        "nodeSelectors: { gpu: { a: b } }",
+        "rayOperator: existing",
+        "rayOperator: bundled",
+    ],
+)
 def test_a_key_of_an_existing_cluster_is_refused_on_eks(key: str, tmp_path: Path) -> None:
     assert problem_of(shortest(more=f"ebbtide:cluster: {{ {key} }}"), tmp_path).tells("key.of-existing-cluster")
 
@@ -71,6 +80,7 @@ def test_the_context_must_be_named(tmp_path: Path) -> None:
         ('nodeSelectors: { gpu: { "bad key": a } }', ("node-labels.key",)),
         ('nodeSelectors: { gpu: { pool: "a b" } }', ("node-labels.value",)),
         ("nodeSelectors: { GPU: { pool: gpu } }", ("name.form",)),
+        ("rayOperator: installed", ("choice.unknown", "rayOperator:", "bundled or existing")),
     ],
 )
 def test_a_wrong_value_is_named(key: str, said: tuple[str, ...], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ebbtide.settings.every_pod import every_pod
 from ebbtide.settings.model import StackSettings
+from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
 
 IMAGE = "registry.example.com/ml/ray:2.60.0"
@@ -71,9 +72,14 @@ def test_head_and_groups_have_the_image_of_the_cluster_and_a_place(tmp_path: Pat
         (cluster(head="head: { cpu: 2, memory: 6Gi, priority: 5 }"), "ray.not-its-own", "head.priority:"),
         (cluster(head="head: { cpu: 2, memory: 6Gi, nodeGroup: flexible }"), "key.elsewhere", "head.nodeGroup:"),
         (
-            cluster(head="head: { cpu: 2, memory: 6Gi, faultTolerance: redis }"),
-            "choice.planned",
+            cluster(head="head: { cpu: 2, memory: 6Gi, faultTolerance: disk }"),
+            "choice.unknown",
             "head.faultTolerance:",
+        ),
+        (
+            cluster(head="head: { cpu: 2, memory: 6Gi, faultTolerance: redis, env: { REDIS_PASSWORD: x } }"),
+            "ray.head-redis",
+            "head.env.REDIS_PASSWORD:",
         ),
         (cluster(head="head: { cpu: 64, memory: 6Gi }"), "pod.too-large", "head:"),
         (cluster(more="autoscaler: v1"), "key.elsewhere", "autoscaler:"),
@@ -102,6 +108,14 @@ def test_the_secrets_that_ray_pods_take_are_looked_up(tmp_path: Path) -> None:
     secrets = 'ebbtide:secrets: { hub: { TOKEN: { secure: "v1:x" } } }\nebbtide:digestKey: { secure: "v1:y" }'
     problem = problem_of(stack(cluster(head=head), more=secrets), tmp_path)
     assert problem.tells("secret.key-unknown", "ray.flow.head.env.TOKEN")
+
+
+def test_an_image_for_the_operator_is_of_no_use_where_another_one_is_there(tmp_path: Path) -> None:
+    own = f"ebbtide:ray: {{ flow: {{ {cluster()} }} }}\nebbtide:images: {{ rayOperator: 'kuberay:1' }}"
+
+    assert read(onprem(more=own), tmp_path).images.ray_operator == "kuberay:1"
+    problem = problem_of(onprem("rayOperator: existing", more=own), tmp_path)
+    assert problem.tells("image.unused", "ebbtide:images.rayOperator:")
 
 
 def test_heads_count_among_what_fixed_nodes_must_hold(tmp_path: Path) -> None:
