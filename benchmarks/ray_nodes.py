@@ -15,6 +15,7 @@ from control_plane.nodes.cluster import RealCluster
 
 from controllers.adapters.kube_api import Json
 from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.settings.sections.ray import RAY_CONTAINER
 from tests.node.harbour import Harbour
 from tests.node.ray_site import GROUP, POOL, Site, with_ray
 
@@ -69,7 +70,9 @@ def _alone(site: Site) -> tuple[float, float]:
 
 
 def _megabytes(site: Site, pod: Json) -> float:
-    """Of its first container; what its processes share counts once (PSS)."""
+    """Of Ray itself, without the autoscaler beside it; what its processes share counts once (PSS)."""
+    (ray,) = (each for each in pod["status"]["containerStatuses"] if each["name"] == RAY_CONTAINER)
+    pod = {**pod, "status": {**pod["status"], "containerStatuses": [ray]}}
     rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in site.harbour.cluster.processes_of(pod)]
     return sum(int(text.split("Pss:")[1].split()[0]) for text in rollups) / 1024
 
