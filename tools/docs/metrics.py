@@ -1,10 +1,13 @@
-"""The reference of the metrics: what the controller's own meter writes for a report in which everything is known."""
+"""The reference of the metrics: what the processes themselves write, in this interpreter and without a cluster."""
 
 import re
-from datetime import UTC, datetime, timedelta
+import tempfile
+from datetime import timedelta
+from pathlib import Path
 
-from controllers.adapters.metrics import Meter
-from controllers.ports import BudgetReport, Known, PoolReport, ReconcileReport
+from controllers.workloads.frame import Tally
+from controllers.workloads.frame import metrics as of_workloads
+from tests.builders.expositions import of_the_scaler, of_the_workload_controller
 from tools.docs.tables import table
 
 _HELP = re.compile(r"# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n[^\s{]+(?:\{(.*?)\})? ")
@@ -12,27 +15,24 @@ _LABEL = re.compile(r"(\w+)=")
 
 
 def metrics() -> str:
-    """A table of names, types, labels and meanings, in the order in which the controller writes them."""
-    rows = [
-        (f"`{name}`", kind, ", ".join(f"`{label}`" for label in _LABEL.findall(labels)) or "none", meaning)
-        for name, meaning, kind, labels in _HELP.findall(_sample())
-    ]
-    return table(("metric", "type", "labels", "meaning"), rows)
+    """Of the controller: a table of names, types, labels and meanings, in the order in which they are written."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _table(of_the_scaler(Path(folder)))
 
 
-def _sample() -> str:
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    reading = Known(waiting=1, in_transit=0, running=0, oldest_wait=timedelta(seconds=1))
-    meter = Meter()
-    for after in (0, 1):
-        meter.reconciled(
-            ReconcileReport(
-                at=at + timedelta(minutes=after),
-                window_open=True,
-                window_reason="",
-                window_until=at,
-                pools=(PoolReport(name="train", reading=reading, workers=1, wanted=1, reason="at-target"),),
-                budgets=(BudgetReport(name="api", max_unavailable=1, wanted=1, reason="open"),),
-            )
-        )
-    return meter.text(at + timedelta(minutes=2))
+def workload_metrics() -> str:
+    """Of the workload controller: what it writes while it sees nothing, and what it would write of a cluster seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = of_the_workload_controller(Path(folder))
+    tally = Tally()
+    tally.writes["flow", "done"] = 1
+    seen = {"name": "flow", "state": "awake", "why": "in-use", "pending": ("spec",), "idleFor": timedelta()}
+    return _table(process + of_workloads([seen], tally))
+
+
+def _table(exposition: str) -> str:
+    found = {
+        f"`{name}`": (kind, ", ".join(f"`{label}`" for label in _LABEL.findall(labels)) or "none", meaning)
+        for name, meaning, kind, labels in _HELP.findall(exposition)
+    }
+    return table(("metric", "type", "labels", "meaning"), [(name, *rest) for name, rest in found.items()])

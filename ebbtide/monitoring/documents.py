@@ -1,0 +1,53 @@
+"""Rules as Prometheus reads them: plain data for a `PrometheusRule` or for a file of rules."""
+
+from datetime import timedelta
+from typing import Any
+
+from ebbtide.monitoring.alerts import alerts
+from ebbtide.monitoring.recordings import recordings
+from ebbtide.monitoring.rules import CUSTOMER, Alert, Group, Recording
+from ebbtide.settings.model import StackSettings
+
+_PAGES = "docs/runbooks"
+
+
+def rule_groups(settings: StackSettings) -> tuple[Group, ...]:
+    """All rules of a stack. Group names carry the customer: several stacks may share a Prometheus."""
+    recorded, alerting = recordings(settings.customer), alerts(settings)
+    return (
+        Group(name=f"ebbtide-{settings.customer}-recordings", rules=recorded),
+        Group(name=f"ebbtide-{settings.customer}-alerts", rules=alerting),
+    )
+
+
+def rules_document(settings: StackSettings, runbooks: str | None = None) -> dict[str, Any]:
+    """A file of rules, which is the `spec` of a `PrometheusRule` too.
+
+    `runbooks` is where the built documentation is served; without it an alert names the page's file.
+    """
+    groups = [
+        {"name": group.name, "rules": [_rule(rule, settings.customer, runbooks) for rule in group.rules]}
+        for group in rule_groups(settings)
+    ]
+    return {"groups": groups}
+
+
+def _rule(rule: Recording | Alert, customer: str, runbooks: str | None) -> dict[str, Any]:
+    if isinstance(rule, Recording):
+        return {"record": rule.record, "expr": rule.expr}
+    page = (
+        {"runbook": f"{_PAGES}/{rule.runbook}.md"}
+        if runbooks is None
+        else {"runbook_url": f"{runbooks.rstrip('/')}/runbooks/{rule.runbook}.html"}
+    )
+    return {
+        "alert": rule.name,
+        "expr": rule.expr,
+        "for": _duration(rule.lasting),
+        "labels": {"severity": rule.severity.value, CUSTOMER: customer},
+        "annotations": {"summary": rule.summary, **page},
+    }
+
+
+def _duration(lasting: timedelta) -> str:
+    return f"{int(lasting.total_seconds())}s"

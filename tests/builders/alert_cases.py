@@ -1,0 +1,204 @@
+"""For each alert, what goes wrong: series that are well, those that are not, and the message that must arrive.
+
+A case is played in minutes on `promtool test rules`: well, then wrong for as long as the alert waits and longer, then
+well again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from ebbtide.monitoring.rules import Alert
+
+GONE = "_"
+"""As promtool writes a sample that is missing."""
+
+_POOL, _BUDGET, _WORKLOAD = 'pool="train"', 'budget="api"', 'workload="raycluster ray/flow"'
+REFUSED = f'ebbtide_pool_reason{{{_POOL},reason="cluster-creates-no-more-pods"}}'
+UNKNOWN_READING = f'ebbtide_pool_reading{{{_POOL},state="unknown"}}'
+OPEN, WANTED = f"ebbtide_budget_max_unavailable{{{_BUDGET}}}", f"ebbtide_budget_wanted{{{_BUDGET}}}"
+CLOCK = "ebbtide_last_reconcile_timestamp_seconds"
+WAIT = f"ebbtide_pool_oldest_wait_seconds{{{_POOL}}}"
+RUNNING, PENDING = f"ebbtide_pool_running{{{_POOL}}}", f"ebbtide_pool_pending{{{_POOL}}}"
+FAILING, ENDING = f"ebbtide_pool_failing{{{_POOL}}}", f"ebbtide_pool_terminating{{{_POOL}}}"
+
+WELL: Mapping[str, str] = {
+    "ebbtide_leader": "1",
+    "ebbtide_troubles": "0",
+    "ebbtide_window_open": "0",
+    OPEN: "0",
+    WANTED: "0",
+    UNKNOWN_READING: GONE,
+    WAIT: "5",
+    f"ebbtide_pool_wanted{{{_POOL}}}": "3",
+    RUNNING: "3",
+    PENDING: "0",
+    FAILING: "0",
+    ENDING: "0",
+    REFUSED: GONE,
+    "ebbtide_workloads_leader": "1",
+    f"ebbtide_workload_noted{{{_WORKLOAD}}}": "0",
+    f'ebbtide_workload_state{{{_WORKLOAD},state="unknown",why="cluster-unknown"}}': GONE,
+}
+"""Series of a stack that is well by day, by the value that each keeps. The clock of `CLOCK` goes on beside them."""
+
+BEFORE, AFTER = 20, 40  # minutes
+PAST = 15  # minutes that a fault outlasts its alert's own wait
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    alert: str
+    wrong: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    says: str  # the summary as it arrives
+
+
+OF_TRAIN = {"pool": "train"}
+OF_FLOW = {"workload": "raycluster ray/flow"}
+
+CASES = (
+    Case(
+        alert="EbbtideBudgetOpen",
+        wrong={OPEN: "1"},
+        labels={"budget": "api"},
+        says="The budget api is open outside the disruption window, so that its pods may be moved.",
+    ),
+    Case(
+        alert="EbbtideNoLeader",
+        wrong={"ebbtide_leader": "0"},
+        says="No controller is known to hold its Lease: queues are not scaled and budgets not flipped.",
+    ),
+    Case(
+        alert="EbbtideNoLeader",
+        wrong={"ebbtide_leader": GONE},
+        says="No controller is known to hold its Lease: queues are not scaled and budgets not flipped.",
+    ),
+    Case(
+        alert="EbbtideControllerStuck",
+        wrong={CLOCK: "1200"},
+        says="The controller holds the Lease and has not reconciled for 15m 0s.",
+    ),
+    Case(
+        alert="EbbtideControllerBlind",
+        wrong={UNKNOWN_READING: "1"},
+        labels=OF_TRAIN,
+        says="The controller cannot tell what the pool train needs, and holds its workers as they are.",
+    ),
+    Case(
+        alert="EbbtideControllerInDoubt",
+        wrong={"ebbtide_troubles": "1"},
+        says="The controller distrusts a clock, its config or its calendar, or cannot see the cluster.",
+    ),
+    Case(
+        alert="EbbtideQueueLate",
+        wrong={WAIT: "700"},
+        labels=OF_TRAIN,
+        says="A job of the pool train has waited for 11m 40s, and drainWithin says 10m.",
+    ),
+    Case(
+        alert="EbbtideWorkersFail",
+        wrong={FAILING: "2"},
+        labels=OF_TRAIN,
+        says="Workers of the pool train crash in a loop or cannot get their image.",
+    ),
+    Case(
+        alert="EbbtidePoolCapped",
+        wrong={REFUSED: "1"},
+        labels=OF_TRAIN,
+        says="The cluster creates no more pods for the pool train: a quota or an admission rule.",
+    ),
+    Case(
+        alert="EbbtideWorkersPending",
+        wrong={PENDING: "1", RUNNING: "2"},
+        labels=OF_TRAIN,
+        says="Workers of the pool train have waited for nodes or images for half an hour.",
+    ),
+    Case(
+        alert="EbbtideWorkerWillNotStop",
+        wrong={ENDING: "1"},
+        labels=OF_TRAIN,
+        says="Pods of the pool train have been ending for longer than one may take.",
+    ),
+    Case(
+        alert="EbbtideWorkloadsNoLeader",
+        wrong={"ebbtide_workloads_leader": GONE},
+        says="No workload controller is known to hold its Lease: Ray clusters do not wake or sleep.",
+    ),
+    Case(
+        alert="EbbtideWorkloadNeedsALook",
+        wrong={f"ebbtide_workload_noted{{{_WORKLOAD}}}": "1"},
+        labels=OF_FLOW,
+        says="Something about raycluster ray/flow has needed a look for half an hour.",
+    ),
+    Case(
+        alert="EbbtideWorkloadNeedsALook",
+        wrong={f'ebbtide_workload_state{{{_WORKLOAD},state="unknown",why="cluster-unknown"}}': "1"},
+        labels=OF_FLOW,
+        says="Something about raycluster ray/flow has needed a look for half an hour.",
+    ),
+)
+
+HARMLESS: Mapping[str, Mapping[str, str]] = {
+    "a budget open at night": {"ebbtide_window_open": "1", OPEN: "1", WANTED: "1"},
+    "a budget that the file keeps open by day": {OPEN: "1", WANTED: "1"},
+    "a job that waits for less than its target": {WAIT: "600"},
+    "workers on their way while all that are wanted run": {PENDING: "1"},
+}
+"""What looks like a fault and is none: no alert fires on it, however long it lasts."""
+
+
+def played(case: Case, alert: Alert, runbook: str) -> dict[str, Any]:
+    """A test of promtool: quiet before, quiet while it waits, told once it lasts, quiet again."""
+    waits = minutes(alert.lasting)
+    fires = BEFORE + waits + PAST
+    firing: dict[str, Any] = {
+        "exp_labels": {"severity": alert.severity.value, "customer": "acme", **case.labels},
+        "exp_annotations": {"summary": case.says, "runbook": runbook},
+    }
+    moments: list[tuple[int, list[dict[str, Any]]]] = [
+        (BEFORE - 1, []),
+        (BEFORE + waits - 2, []),
+        (_told(case, waits), [firing]),
+        (fires + AFTER - 1, []),
+    ]
+    return {
+        "name": case.alert,
+        "interval": "1m",
+        "input_series": timeline(case.wrong, (BEFORE, waits + PAST, AFTER)),
+        "alert_rule_test": [
+            {"eval_time": f"{minute}m", "alertname": case.alert, "exp_alerts": expected} for minute, expected in moments
+        ],
+    }
+
+
+def _told(case: Case, waits: int) -> int:
+    """The minute at which it must have been told; the age of a clock that stands still is part of the message."""
+    return 35 if case.alert == "EbbtideControllerStuck" else BEFORE + waits + PAST - 1
+
+
+def timeline(
+    wrong: Mapping[str, str], parts: tuple[int, int, int], customer: str = "acme"
+) -> Sequence[Mapping[str, str]]:
+    """All series of a stack, well for so many minutes, with these values for so many, and well again."""
+    before, during, after = parts
+    total = before + during + after
+    found: list[Mapping[str, str]] = []
+    for name, well in {CLOCK: "", **WELL}.items():
+        values = [str(60 * minute) for minute in range(total)] if name == CLOCK else [well] * total
+        if name in wrong:
+            values[before : before + during] = [wrong[name]] * during
+        found.append({"series": scraped(name, customer), "values": " ".join(values)})
+    return found
+
+
+def scraped(name: str, customer: str) -> str:
+    """With what scraping adds."""
+    metric, _, labels = name.partition("{")
+    own = f",{labels}" if labels else "}"
+    return f'{metric}{{customer="{customer}",namespace="ebbtide",pod="one"{own}'
+
+
+def minutes(lasting: timedelta) -> int:
+    return int(lasting / timedelta(minutes=1))

@@ -1,0 +1,61 @@
+"""What Ebbtide's own processes write at /metrics: the processes themselves, in this interpreter, without a cluster."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from controllers.adapters.config_file import ConfigFile
+from controllers.adapters.kube_api import KubeApi
+from controllers.scaler import main as scaler
+from controllers.workloads import main as workloads
+from ebbtide.vocabulary import workloads as workloads_words
+from ebbtide.vocabulary.controller_config import dump
+from tests.builders.controllers import NOON, Bench, budgets, config, pool_policy
+from tests.builders.operation import ALWAYS_NIGHT
+
+NOWHERE = "https://127.0.0.1:1"
+
+
+def kubeconfig(folder: Path) -> str:
+    """Leads to no cluster."""
+    file = folder / "kubeconfig"
+    parts: dict[str, Any] = {
+        "clusters": [{"name": "here", "cluster": {"server": NOWHERE}}],
+        "users": [{"name": "me", "user": {}}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        "current-context": "here",
+    }
+    file.write_text(json.dumps(parts), encoding="utf-8")
+    return str(file)
+
+
+def of_the_scaler(folder: Path) -> str:
+    """Of a leader that sees a pool with waiting jobs and workers, and an open budget."""
+    bench = Bench(config(pool_policy(), budgets=budgets("api")))
+    bench.staff("train", 2, busy=1)
+    bench.queues["train"].enqueue(3)
+    bench.queues["train"].head_waited = timedelta(minutes=20)
+    bench.cluster.add_budget("api")
+    document = folder / "config.json"
+    document.write_text(dump(bench.config), encoding="utf-8")
+    process = scaler.Process(ConfigFile(document, scaler.read), kubeconfig(folder))
+    for _ in range(2):
+        bench.pass_time(timedelta(seconds=10))
+        process.meter.reconciled(bench.report)
+    return process._metrics()
+
+
+def of_the_workload_controller(folder: Path) -> str:
+    """Of one that looks after a Ray cluster which it cannot see."""
+    policy = workloads_words.RayPolicy(name="flow", namespace="ray", head=NOWHERE, token_file="/nowhere", pools=())
+    wanted = workloads_words.WorkloadsConfig(namespace="ebbtide", hours=ALWAYS_NIGHT, ray=(policy,))
+    document = folder / "workloads.json"
+    document.write_text(workloads_words.dump(wanted), encoding="utf-8")
+    access = kubeconfig(folder)
+    process = workloads.Process(ConfigFile(document, workloads_words.load), access)
+    api: KubeApi = process._api
+    term = process._term = workloads.Term(process, wanted, api)
+    term.loop.reconcile(NOON, "")
+    term.loop.close()
+    return process._metrics()

@@ -1,0 +1,236 @@
+"""Rules name what exists, and each alert fires, stays quiet and resolves as it should: played on Prometheus itself."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.ports import Unknown
+from controllers.scaler.workers.decision import Reason
+from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
+from ebbtide.monitoring.documents import rule_groups, rules_document
+from ebbtide.monitoring.rules import CUSTOMER, Alert, Recording, Severity
+from tests.builders.alert_cases import CASES, HARMLESS, minutes, played, timeline
+from tests.builders.expositions import of_the_scaler, of_the_workload_controller
+from tests.builders.promql import series, uses
+from tests.builders.stack import pool_settings, stack_settings
+from tests.components.ray.stack import ray_settings
+from tests.paths import ROOT
+
+PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
+RUNBOOKS = ROOT / "docs" / "runbooks"
+HEADINGS = ["What it means", "How to look", "What to do", "When to sleep on"]
+
+
+TARGET = {"drain_within": timedelta(minutes=10), "job_takes": timedelta(minutes=1)}
+STACK = ray_settings().model_copy(
+    update={"customer": "acme", "workers": {"train": pool_settings(timedelta(minutes=30)).model_copy(update=TARGET)}}
+)
+RULES = [rule for group in rule_groups(STACK) for rule in group.rules]
+ALERTS = {rule.name: rule for rule in RULES if isinstance(rule, Alert)}
+RECORDED = {rule.record: rule for rule in RULES if isinstance(rule, Recording)}
+
+
+@pytest.fixture(scope="module")
+def exposed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Mapping[str, str]]]:
+    """What the processes of a stack write, by metric: the labels of each series."""
+    folder = tmp_path_factory.mktemp("processes")
+    return {**series(of_the_scaler(folder)), **series(of_the_workload_controller(folder))}
+
+
+# --- what rules name --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[getattr(rule, "name", getattr(rule, "record", "")) for rule in RULES])
+def test_a_rule_names_metrics_and_labels_that_our_processes_write(
+    rule: Recording | Alert, exposed: Mapping[str, list[Mapping[str, str]]]
+) -> None:
+    for use in uses(rule.expr):
+        assert use.metric in exposed
+        for labels in exposed[use.metric]:
+            assert use.labels - labels.keys() <= {CUSTOMER}, f"{use.metric} has no such label"
+        assert use.asked[CUSTOMER] == "acme", "a rule may see the series of its own stack alone"
+
+
+def test_the_words_of_a_rule_are_those_of_the_controller() -> None:
+    assert REFUSED == Reason.REFUSED
+    assert Unknown(why="").kind == UNKNOWN
+
+
+def test_names_are_prometheus_own_form_and_each_is_there_once() -> None:
+    assert all(re.fullmatch(r"[a-z_]+:ebbtide_[a-z_]+:[a-z0-9]+", name) for name in RECORDED)
+    assert len(RECORDED) + len(set(ALERTS)) == len(RULES), "one pool, so nothing is there twice"
+    document = json.dumps(rules_document(STACK))
+    assert all(group.name in document and "acme" in group.name for group in rule_groups(STACK))
+
+
+# --- which alerts a stack has -----------------------------------------------------------------------------------------
+
+
+def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_misses_nobody_of_it() -> None:
+    names = {rule.name for group in rule_groups(stack_settings()) for rule in group.rules if isinstance(rule, Alert)}
+
+    assert set(ALERTS) - names == {"EbbtideQueueLate", "EbbtideWorkloadsNoLeader", "EbbtideWorkloadNeedsALook"}
+
+
+def test_a_worker_is_given_its_whole_grace_before_anybody_is_told() -> None:
+    assert ALERTS["EbbtideWorkerWillNotStop"].lasting == timedelta(minutes=30 + 2 + 15)
+
+
+@pytest.mark.parametrize("alert", ALERTS.values(), ids=list(ALERTS))
+def test_an_alert_has_one_sentence_and_a_page_for_whoever_is_woken(alert: Alert) -> None:
+    assert alert.summary.endswith(".")
+    assert ". " not in alert.summary
+    page = (RUNBOOKS / f"{alert.runbook}.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == HEADINGS
+    assert f"`{alert.name}`" in page
+
+
+def test_each_page_is_of_an_alert_and_has_a_place_in_the_navigation() -> None:
+    navigation = (ROOT / "tools" / "docs" / "zensical.toml").read_text(encoding="utf-8")
+    pages = {path.stem for path in RUNBOOKS.glob("*.md")}
+
+    assert pages == {alert.runbook for alert in ALERTS.values()}
+    assert {page for page in pages if f'"runbooks/{page}.md"' not in navigation} == set()
+
+
+@pytest.mark.parametrize(
+    ("runbooks", "annotation"),
+    [
+        (None, {"runbook": "docs/runbooks/no-leader.md"}),
+        ("https://docs.example/e/", {"runbook_url": "https://docs.example/e/runbooks/no-leader.html"}),
+    ],
+)
+def test_an_alert_leads_to_its_page(runbooks: str | None, annotation: Mapping[str, str]) -> None:
+    rules: Sequence[Any] = rules_document(STACK, runbooks)["groups"][1]["rules"]
+    (found,) = [rule["annotations"] for rule in rules if rule["alert"] == "EbbtideNoLeader"]
+
+    assert found.items() >= annotation.items()
+
+
+# --- what they do, on Prometheus' own evaluation ----------------------------------------------------------------------
+
+
+def test_every_alert_is_played() -> None:
+    assert {case.alert for case in CASES} == ALERTS.keys() - {"EbbtideDeadMan"}, "that one has a test of its own"
+
+
+@needs_promtool
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.alert}-{index}" for index, case in enumerate(CASES)])
+def test_an_alert_is_quiet_waits_fires_with_its_message_and_resolves(case: Any, tmp_path: Path) -> None:
+    alert = ALERTS[case.alert]
+
+    promtool(tmp_path, [played(case, alert, f"docs/runbooks/{alert.runbook}.md")])
+
+
+@needs_promtool
+@pytest.mark.parametrize("harmless", HARMLESS)
+def test_what_is_no_fault_tells_nobody(harmless: str, tmp_path: Path) -> None:
+    hours = 2 * 60
+    moment = f"{hours - 1}m"
+    promtool(
+        tmp_path,
+        [
+            {
+                "interval": "1m",
+                "input_series": timeline(HARMLESS[harmless], (0, hours, 0)),
+                "alert_rule_test": [
+                    {"eval_time": moment, "alertname": name, "exp_alerts": []}
+                    for name in ALERTS
+                    if name != "EbbtideDeadMan"
+                ],
+            }
+        ],
+    )
+
+
+@needs_promtool
+def test_another_customer_in_the_same_prometheus_is_not_ours(tmp_path: Path) -> None:
+    """Neither its faults nor its health: with its controller alone there, ours is missed."""
+    theirs = {name: value for case in CASES for name, value in case.wrong.items()}
+    during = minutes(timedelta(hours=2))
+    well = {**played(CASES[0], ALERTS[CASES[0].alert], ""), "alert_rule_test": list[Any]()}
+    well["input_series"] = [*timeline({}, (0, during, 0)), *timeline(theirs, (0, during, 0), customer="other")]
+    well["alert_rule_test"] = [
+        {"eval_time": f"{during - 1}m", "alertname": name, "exp_alerts": []}
+        for name in ALERTS
+        if name != "EbbtideDeadMan"
+    ]
+    promtool(tmp_path, [well])
+
+
+@needs_promtool
+def test_the_dead_mans_alert_fires_where_nothing_at_all_is_scraped(tmp_path: Path) -> None:
+    alert = ALERTS["EbbtideDeadMan"]
+    expected = {
+        "exp_labels": {"severity": Severity.NONE.value, CUSTOMER: "acme"},
+        "exp_annotations": {"summary": alert.summary, "runbook": "docs/runbooks/dead-man.md"},
+    }
+    moments = [{"eval_time": when, "alertname": alert.name, "exp_alerts": [expected]} for when in ("0m", "1m", "90m")]
+
+    promtool(tmp_path, [{"interval": "1m", "alert_rule_test": moments}])
+
+
+@needs_promtool
+def test_recordings_add_up(tmp_path: Path) -> None:
+    def sample(labels: str, value: float) -> dict[str, Any]:
+        return {"labels": labels, "value": value}
+
+    name = "customer_reason:ebbtide_budgets_open:count"
+    open_, reason = "ebbtide_budget_max_unavailable", "ebbtide_budget_reason"
+    of = 'customer="acme",pod="one"'
+    inputs = {
+        f'ebbtide_pool_jobs{{{of},pool="a",part="waiting"}}': "3x30",
+        f'ebbtide_pool_jobs{{{of},pool="b",part="waiting"}}': "4x30",
+        f'ebbtide_pool_jobs{{{of},pool="b",part="running"}}': "1x30",
+        f'{open_}{{{of},budget="a"}}': "1x30",
+        f'{open_}{{{of},budget="b"}}': "1x30",
+        f'{open_}{{{of},budget="c"}}': "0x30",
+        f'{reason}{{{of},budget="a",reason="disruption-window-open"}}': "1x30",
+        f'{reason}{{{of},budget="b",reason="disruption-window-open"}}': "1x30",
+        f'{reason}{{{of},budget="c",reason="held-by-an-operator"}}': "1x30",
+        f"ebbtide_reconciles_total{{{of}}}": "0+30x30",
+        f"ebbtide_reconcile_seconds_total{{{of}}}": "0+6x30",
+    }
+    wanted = {
+        "customer_part:ebbtide_pool_jobs:sum": [
+            ('{customer="acme",part="waiting"}', 7.0),
+            ('{customer="acme",part="running"}', 1.0),
+        ],
+        name: [('{customer="acme",reason="disruption-window-open"}', 2.0)],
+        "customer:ebbtide_reconcile_seconds:mean5m": [('{customer="acme"}', 0.2)],
+    }
+    promtool(
+        tmp_path,
+        [
+            {
+                "interval": "1m",
+                "input_series": [{"series": key, "values": values} for key, values in inputs.items()],
+                "promql_expr_test": [
+                    {
+                        "expr": record,
+                        "eval_time": "20m",
+                        "exp_samples": [sample(record + labels, value) for labels, value in samples],
+                    }
+                    for record, samples in wanted.items()
+                ],
+            }
+        ],
+    )
+
+
+def promtool(folder: Path, tests: Sequence[Mapping[str, Any]]) -> None:
+    """JSON is YAML enough for it."""
+    assert PROMTOOL is not None
+    (folder / "rules.json").write_text(json.dumps(rules_document(STACK)), encoding="utf-8")
+    told = {"rule_files": ["rules.json"], "evaluation_interval": "1m", "tests": tests}
+    (folder / "tests.json").write_text(json.dumps(told), encoding="utf-8")
+    done = subprocess.run([PROMTOOL, "test", "rules", "tests.json"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
