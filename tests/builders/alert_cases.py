@@ -142,6 +142,7 @@ CASES = (
 
 HARMLESS: Mapping[str, Mapping[str, str]] = {
     "a budget open at night": {"ebbtide_window_open": "1", OPEN: "1", WANTED: "1"},
+    "a budget that an operator holds shut at night and that is open still": {"ebbtide_window_open": "1", OPEN: "1"},
     "a budget that the file keeps open by day": {OPEN: "1", WANTED: "1"},
     "a job that waits for less than its target": {WAIT: "600"},
     "workers on their way while all that are wanted run": {PENDING: "1"},

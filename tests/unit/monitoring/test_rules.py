@@ -80,6 +80,19 @@ def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_misses_n
     assert set(ALERTS) - names == {"EbbtideQueueLate", "EbbtideWorkloadsNoLeader", "EbbtideWorkloadNeedsALook"}
 
 
+def test_the_page_says_how_long_each_alert_waits() -> None:
+    page = (ROOT / "docs" / "how-to" / "monitoring.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`Ebbtide.*?) \| (.*?) \| \[", page, re.MULTILINE)
+    told = {name: after for names, after in rows for name in re.findall(r"`(Ebbtide\w+)`", names)}
+    by_hand = {"EbbtideDeadMan": "at once, always", "EbbtideWorkerWillNotStop": "a worker's grace + 15 min"}
+
+    assert told.keys() == ALERTS.keys()
+    assert {name: told.pop(name) for name in by_hand} == by_hand
+    assert {name: after.split()[-2:] for name, after in told.items()} == {
+        name: [str(minutes(ALERTS[name].lasting)), "min"] for name in told
+    }
+
+
 def test_a_worker_is_given_its_whole_grace_before_anybody_is_told() -> None:
     assert ALERTS["EbbtideWorkerWillNotStop"].lasting == timedelta(minutes=30 + 2 + 15)
 
