@@ -17,6 +17,8 @@ from components import (
     Egress,
     Evictions,
     EvictionsArgs,
+    ExistingPrometheus,
+    ExistingPrometheusArgs,
     ImageSource,
     Job,
     JobArgs,
@@ -49,6 +51,7 @@ from components import (
 )
 from components.aws.savings import cost_tags
 from components.controller.workloads import token_file
+from components.monitoring.targets import scraped_workers, targets
 from components.pods.claims import own_disks
 from components.pods.entrance import Balancing
 from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
@@ -60,6 +63,7 @@ from components.ray.operator import IMAGE as RAY_OPERATOR_IMAGE
 from components.ray.spec import Surroundings
 from components.redis.queues import IMAGE as REDIS_IMAGE
 from ebbtide.labels import WORKER_NAMESPACE, NodeKind
+from ebbtide.monitoring.documents import rules_document
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.model import StackSettings
@@ -67,6 +71,7 @@ from ebbtide.settings.placement import home_kind, pod_size, takes
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
+from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import RedisKind
@@ -159,7 +164,7 @@ class _Half:
             self._ray(ray, spaces, state, self._after(spaces, *held, policies, *([redis] if self._remembering else [])))
         self._snapshots()
         self._jobs(workers, self._after(spaces, *held, redis, policies, *priorities))
-        return Controller(
+        controller = Controller(
             "controller",
             ControllerArgs(
                 config=controller_config(settings, redis.endpoint),
@@ -174,7 +179,9 @@ class _Half:
             ),
             # Last to come and first to go: on its way out it closes the budgets, which must still be there.
             self._after(spaces, redis, policies, *sized),
-        ).document
+        )
+        self._monitoring(self._after(spaces, controller))
+        return controller.document
 
     def _after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(
@@ -256,6 +263,8 @@ class _Half:
             ray={} if ray is None else ray.names,
             drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
             ray_operator=settings.cluster.ray_operator is RayOperatorSource.BUNDLED,
+            prometheus=settings.monitoring.namespace,
+            scraped=scraped_workers(settings),
         )
         after = [spaces, *starters.values(), *([] if ray is None else [ray])]
         return NetworkPolicies("network-policies", args, self._after(*after))
@@ -338,6 +347,20 @@ class _Half:
         )
         operator = RayOperator("ray-operator", manages, options)
         return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
+
+    def _monitoring(self, options: pulumi.ResourceOptions) -> None:
+        """After all else: a cluster without the kinds of Prometheus' operator refuses it."""
+        settings = self.settings
+        if settings.monitoring.prometheus is PrometheusKind.NONE:
+            return
+        args = ExistingPrometheusArgs(
+            customer=settings.customer,
+            namespace=NAMESPACE,
+            labels=settings.monitoring.labels,
+            targets=targets(settings),
+            rules=rules_document(settings, settings.monitoring.runbooks),
+        )
+        ExistingPrometheus("monitoring", args, options)
 
     def _priorities(self) -> list[pulumi.Resource]:
         values = [pod.priority for _, _, pod in every_pod(self.settings) if pod.priority is not None]

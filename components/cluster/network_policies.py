@@ -17,6 +17,9 @@ nothing on a cluster whose network plugin does not enforce them; on EKS ours doe
 | closer | nobody | DNS, the API server |
 | Redis | see `components.redis.server` | nobody |
 
+**A Prometheus that the file names** is let through to ports of metrics by its namespace, those of workers included.
+Then no other pod may call our own processes there, or Ray's.
+
 **Private addresses** call workloads because load balancers do: they stand in the VPC and are no pods. So do those that
 `expose` makes, public ones too: what they let in comes by a node, with its address (`components.pods.entrance`). A load
 balancer that brings the client's public address to the pod needs a policy of the customer's own.
@@ -87,6 +90,10 @@ class NetworkPoliciesArgs:
     drivers: Sequence[str] = ()
     """Pools whose workers drive one: nodes of Ray themselves, they call its pods and are called by them."""
     ray_operator: bool = True  # ours; one of somebody else lives elsewhere, and calls no pod of Ray
+    prometheus: str | None = None
+    """The namespace whose pods alone may call the ports of metrics of our processes, of Ray and of workers."""
+    scraped: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Pools that name a port for metrics, with its number."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -103,7 +110,8 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-workloads", SERVICES, system, services)
         both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
         self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
-        scraped: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(CONTROLLER_PORT)}
+        scrapers = [_EVERY_POD if args.prometheus is None else _namespace(args.prometheus)]
+        scraped: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(CONTROLLER_PORT)}
         controller = _Rules(pods=_named(CONTROLLER), ingress=[scraped], egress=[_DNS, _API_SERVER, _redis(args)])
         self._policy(f"{name}-controller", CONTROLLER, system, controller)
         closer = _Rules(pods=_named(CLOSER), egress=[_DNS, _API_SERVER])
@@ -120,7 +128,7 @@ class NetworkPolicies(pulumi.ComponentResource):
             driven: NetworkPolicyIngressRuleArgsDict = {
                 "from_": [{**_namespace(workers), "pod_selector": _any(args.drivers)}]
             }
-            scraped_nodes: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD], "ports": _tcp(RAY_METRICS_PORT)}
+            scraped_nodes: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(RAY_METRICS_PORT)}
             self._policy(f"{name}-of-ray-{cluster}-default", "ebbtide-default-deny", own, _Rules(pods={}))
             ray = _Rules(
                 pods={}, ingress=[inside, asked, scraped_nodes, *([driven] if args.drivers else [])], egress=outside
@@ -142,6 +150,12 @@ class NetworkPolicies(pulumi.ComponentResource):
         if args.ray and args.ray_operator:
             operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])
             self._policy(f"{name}-ray-operator", RAY_OPERATOR, system, operator)
+        for port in sorted({*args.scraped.values()} if args.prometheus is not None else ()):
+            pools = [pool for pool, number in args.scraped.items() if number == port]
+            read: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(port)}
+            self._policy(
+                f"{name}-scraped-{port}", f"ebbtide-scraped-{port}", workers, _Rules(pods=_any(pools), ingress=[read])
+            )
         self.register_outputs({})
 
     def _policy(self, resource_name: str, name: str, namespace: pulumi.Input[str], rules: "_Rules") -> None:

@@ -17,6 +17,7 @@ from ebbtide.settings.sections.egress import EgressSettings
 from ebbtide.settings.sections.exceptions import PolicyException
 from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
+from ebbtide.settings.sections.monitoring import MonitoringSettings
 from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RaySettings
@@ -54,6 +55,7 @@ class StackSettings(Settings):
     jobs: dict[Name, JobSettings] = Field(default={})
     cron_jobs: dict[Name, CronJobSettings] = Field(default={})
     ray: dict[ShortName, RaySettings] = Field(default={})
+    monitoring: MonitoringSettings = MonitoringSettings()
     costs: CostSettings = CostSettings()
     exceptions: tuple[PolicyException, ...] = Field(
         default=(), description="policies that do not count for a resource, each with a reason and a last day"

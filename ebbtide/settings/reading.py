@@ -41,6 +41,7 @@ from ebbtide.settings.sections.exceptions import ExceptionSettings
 from ebbtide.settings.sections.existing import is_existing, misplaced
 from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
+from ebbtide.settings.sections.monitoring import MonitoringSettings
 from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
@@ -57,6 +58,7 @@ NETWORK = OURS + "network"
 IMAGES = OURS + "images"
 EGRESS = OURS + "egress"
 CONTROLLER = OURS + "controller"
+MONITORING = OURS + "monitoring"
 EXCEPTIONS = OURS + "exceptions"
 
 KEYS = (
@@ -77,6 +79,7 @@ KEYS = (
     JOBS,
     CRON_JOBS,
     RAY,
+    MONITORING,
     COSTS,
     EXCEPTIONS,
 )
@@ -117,6 +120,7 @@ class Sections:
         egress = self._section(EGRESS, EgressSettings)
         redis = self._section(REDIS, RedisSettings)
         controller = self._section(CONTROLLER, ControllerSettings)
+        monitoring = self._section(MONITORING, MonitoringSettings)
         costs = self._section(COSTS, CostSettings)
         exceptions = self._exceptions()
         workloads = self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS))
@@ -131,7 +135,16 @@ class Sections:
         self._refuse_misplaced_keys()
         self.findings += cross_findings(draft_of(self._config, filled))
         if self.findings or not (
-            hours and network and cluster and images and egress and redis and controller and costs and exceptions
+            hours
+            and network
+            and cluster
+            and images
+            and egress
+            and redis
+            and controller
+            and monitoring
+            and costs
+            and exceptions
         ):
             return None
         return StackSettings(
@@ -152,6 +165,7 @@ class Sections:
             jobs={name: _placed(job, groups, region) for name, job in jobs.items()},
             cron_jobs={name: _in_zone(_placed(job, groups, region), hours.timezone) for name, job in cron_jobs.items()},
             ray={name: _ray_placed(cluster, groups, region) for name, cluster in ray.items()},
+            monitoring=monitoring,
             costs=costs,
             exceptions=exceptions.exceptions,
             renamed_keys=tuple(self._renamed_keys()),

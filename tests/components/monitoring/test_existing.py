@@ -1,0 +1,184 @@
+"""What a Prometheus that is there is told: what to scrape, and the rules. And who may reach the ports."""
+
+import gzip
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from components.monitoring.targets import targets
+from ebbtide.monitoring.documents import rules_document
+from ebbtide.recording.record import record
+from ebbtide.recording.resources import Resource
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
+from tests.builders.stack import Recorded, stack_settings
+from tests.components.cluster.test_network_policies import PROMETHEUS, Pod, Policies
+from tests.components.ray.stack import ray_settings
+from tests.paths import DATA
+
+WATCHED = {"prometheus": "existing", "namespace": "monitoring", "labels": {"release": "stack"}}
+KINDS = {"PodMonitor", "PrometheusRule"}
+
+
+OBJECTS = (
+    ("PodMonitor", "ebbtide", "ebbtide"),
+    ("PodMonitor", "kube-system", "ebbtide"),
+    ("PodMonitor", "ebbtide", "ebbtide-pods"),
+    ("PodMonitor", "ebbtide-workers", "ebbtide-pods"),
+    ("PodMonitor", "ebbtide-ray-flow", "ebbtide-ray"),
+    ("PrometheusRule", "ebbtide", "ebbtide"),
+)
+SIZE = {"image": "one:1", "cpu": 1, "memory": "2Gi"}
+WORKERS = {
+    name: {"source": {"queues": [name]}, "max": 3, "longestJob": "1h", **SIZE, **more}
+    for name, more in {"train": {"ports": {"metrics": 9100}}, "prep": {"ports": {"http": 8000}}}.items()
+}
+WORKLOADS = {
+    "api": {"category": "flexible", "ports": {"http": 8000, "metrics": 9090}, **SIZE},
+    "db": {"category": "fixed", "ports": {"sql": 5432}, **SIZE},
+}
+
+
+def settings_with(**more: Any) -> StackSettings:
+    return ray_settings(workers=WORKERS, workloads=WORKLOADS, **more)
+
+
+@cache
+def settings() -> StackSettings:
+    """A stack with Ray, and with a pool and a workload that name a port for metrics."""
+    return settings_with(monitoring=WATCHED)
+
+
+@cache
+def stack() -> Recorded:
+    return Recorded(record(settings()))
+
+
+def schema_of(kind: str) -> Draft202012Validator:
+    """As the API server has it, and refusing what it would drop without a word."""
+    found = json.loads(gzip.decompress((DATA / "prometheus-operator" / "crds.json.gz").read_bytes()))
+    (crd,) = [one for one in found if one["spec"]["names"]["kind"] == kind]
+    return Draft202012Validator(_strict(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
+
+
+def _strict(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_strict(one) for one in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    given = {key: _strict(value) for key, value in cast("dict[str, Any]", node).items()}
+    return {**given, "additionalProperties": False} if isinstance(given.get("properties"), dict) else given
+
+
+def objects() -> Mapping[tuple[str, str, str], Resource]:
+    """Those of Prometheus' operator, by kind, namespace and name."""
+    found = [one for one in stack().all if one.inputs.get("kind") in KINDS]
+    return {(one.inputs["kind"], *_place(one)): one for one in found}
+
+
+def _place(resource: Resource) -> tuple[str, str]:
+    metadata = resource.inputs["metadata"]
+    return metadata["namespace"], metadata["name"]
+
+
+def pods() -> dict[tuple[str, str], set[str]]:
+    """The names of ports, by namespace and the label `workload`, of what the stack itself makes."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in stack().all:
+        template = one.inputs.get("spec", {}).get("template") if one.type.startswith("kubernetes:apps") else None
+        if template:
+            names = {port["name"] for it in template["spec"]["containers"] for port in it.get("ports", ())}
+            found[_place(one)[0], template["metadata"]["labels"]["ebbtide.dev/workload"]] = names
+    return found
+
+
+def test_by_default_there_is_none_and_nothing_of_it() -> None:
+    plain = Recorded(record(stack_settings()))
+
+    assert stack_settings().monitoring.prometheus == "none"
+    assert [one.name for one in plain.all if one.name.startswith("monitoring")] == []
+
+
+def test_each_namespace_with_something_to_scrape_has_a_monitor_and_the_stack_its_rules() -> None:
+    assert sorted(objects()) == sorted(OBJECTS)
+    assert objects()["PrometheusRule", "ebbtide", "ebbtide"].inputs["spec"] == rules_document(settings())
+
+
+@pytest.mark.parametrize("target", [it for it in targets(settings()) if it.name != "ebbtide-ray"], ids=str)
+def test_what_a_monitor_chooses_exists_and_has_the_port(target: Any) -> None:
+    spec = objects()["PodMonitor", target.namespace, target.name].inputs["spec"]
+    (chosen,) = spec["selector"]["matchExpressions"]
+    (endpoint,) = spec["podMetricsEndpoints"]
+
+    assert (chosen["key"], chosen["operator"]) == ("ebbtide.dev/workload", "In")
+    assert chosen["values"]
+    for name in chosen["values"]:
+        assert endpoint["port"] in pods()[target.namespace, name]
+
+
+def test_each_pod_with_a_port_for_metrics_is_chosen() -> None:
+    wanted = {place for place, ports in pods().items() if "metrics" in ports}
+    told = {(it.namespace, name) for it in targets(settings()) for name in it.workloads if it.port == "metrics"}
+
+    assert wanted == {("kube-system", "cluster-autoscaler"), ("ebbtide", "api"), ("ebbtide-workers", "train")}
+    assert {place for place in told if place[0] != "ebbtide-ray-flow"} == wanted
+
+
+def test_a_cluster_that_is_there_has_an_autoscaler_of_others() -> None:
+    existing = stack_settings(cluster=ClusterSettings(kind=ClusterKind.EXISTING, context="here"))
+
+    assert {target.namespace for target in targets(existing)} == {"ebbtide"}
+
+
+def test_every_series_carries_the_customer_that_the_rules_ask_for() -> None:
+    customer = settings().customer
+    for (kind, _, _), one in objects().items():
+        assert one.inputs["metadata"]["labels"] == {"ebbtide.dev/customer": customer, "release": "stack"}
+        if kind == "PodMonitor":
+            (endpoint,) = one.inputs["spec"]["podMetricsEndpoints"]
+            assert endpoint["relabelings"] == [
+                {"action": "replace", "targetLabel": "customer", "replacement": customer}
+            ]
+
+
+@pytest.mark.parametrize("place", [*OBJECTS], ids=str)
+def test_the_operators_own_definitions_take_each_object_and_know_each_of_its_keys(place: tuple[str, str, str]) -> None:
+    plain = objects()[place].inputs
+
+    faults = [f"{error.json_path}: {error.message}" for error in schema_of(place[0]).iter_errors({**plain})]
+    assert faults == []
+
+
+def test_a_cluster_without_the_kinds_refuses_them_after_all_else_is_there() -> None:
+    controller = {one.urn for one in stack().all if one.name == "controller-deployment"}
+
+    assert controller
+    assert all(controller <= stack().urns_before(one) for one in objects().values())
+
+
+def test_the_namespace_that_is_named_reaches_the_ports_of_metrics_and_nobody_else_does() -> None:
+    watched, unwatched = Policies(stack().all), Policies(record(settings_with()))
+    other = Pod(namespace="elsewhere")
+    train = Pod(namespace="ebbtide-workers", labels={"ebbtide.dev/workload": "train"})
+    prep = Pod(namespace="ebbtide-workers", labels={"ebbtide.dev/workload": "prep"})
+    port = settings().workers["train"].ports["metrics"]
+    ours = [
+        Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": name})
+        for name in ("ebbtide-controller", "ebbtide-workloads")
+    ]
+    ray = Pod(namespace="ebbtide-ray-flow", labels={"ebbtide.dev/workload": "flow-cpu"})
+
+    for one in (*ours, ray):
+        assert watched.allow(PROMETHEUS, one, 8080)
+        assert not watched.allow(PROMETHEUS, one, 8081)
+        assert not watched.allow(other, one, 8080)
+        assert unwatched.allow(other, one, 8080)
+    assert watched.allow(PROMETHEUS, train, port)
+    assert not watched.allow(PROMETHEUS, train, port + 1)
+    assert not watched.allow(PROMETHEUS, prep, port)
+    assert not watched.allow(other, train, port)
+    assert not unwatched.allow(PROMETHEUS, train, port)
