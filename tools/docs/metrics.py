@@ -7,7 +7,7 @@ from pathlib import Path
 
 from controllers.workloads.frame import Tally
 from controllers.workloads.frame import metrics as of_workloads
-from tests.builders.expositions import of_the_scaler, of_the_workload_controller
+from tests.builders.monitoring.expositions import of_the_scaler, of_the_workload_controller
 from tools.docs.tables import table
 
 _HELP = re.compile(r"# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n[^\s{]+(?:\{(.*?)\})? ")

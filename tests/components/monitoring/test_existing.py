@@ -182,3 +182,5 @@ def test_the_namespace_that_is_named_reaches_the_ports_of_metrics_and_nobody_els
     assert not watched.allow(PROMETHEUS, prep, port)
     assert not watched.allow(other, train, port)
     assert not unwatched.allow(PROMETHEUS, train, port)
+    opened = [one.name for one in stack().of("NetworkPolicy") if "-scraped-" in one.name]
+    assert opened == [f"network-policies-scraped-{port}"], "only what is needed: workloads are open to all pods already"

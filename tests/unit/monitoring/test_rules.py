@@ -16,9 +16,9 @@ from controllers.scaler.workers.decision import Reason
 from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
 from ebbtide.monitoring.documents import rule_groups, rules_document
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Recording, Severity
-from tests.builders.alert_cases import CASES, HARMLESS, minutes, played, timeline
-from tests.builders.expositions import of_the_scaler, of_the_workload_controller
-from tests.builders.promql import series, uses
+from tests.builders.monitoring.alert_cases import CASES, HARMLESS, minutes, played, timeline
+from tests.builders.monitoring.expositions import of_the_scaler, of_the_workload_controller
+from tests.builders.monitoring.promql import series, uses
 from tests.builders.stack import pool_settings, stack_settings
 from tests.components.ray.stack import ray_settings
 from tests.paths import ROOT
