@@ -1,0 +1,233 @@
+"""Questions to a Prometheus, whose answers are known or unknown and never a zero that nobody measured.
+
+An empty answer is what Prometheus gives for a metric that nobody scrapes, for a label that is mistyped and for a target
+that has been silent for five minutes. It gives the last sample of those five minutes as if it were of now. And a store
+that lost one of its parts answers with the rest, and a warning beside it. So whoever asks names the metrics that the
+answer stands on, and each is looked at first: whether it is there, how old its newest sample is, whether its clock is
+ours. Two leaders at once are two clusters that carry one customer's name.
+
+**Ask for values, not for conditions**: an expression with a comparison is empty when all is well, which reads as
+unknown here.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException, HTTPMessage
+from math import isnan
+from typing import Any, TypeAlias, cast
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from ebbtide.monitoring.rules import CUSTOMER, Metrics
+from ebbtide.units.durations import duration, read_duration
+
+APART = timedelta(seconds=60)
+"""Clocks that differ by more are not compared, as everywhere in Ebbtide."""
+MOST_BYTES = 64 * 2**20
+_SAMPLES = 11_000  # of one series; Prometheus answers no more
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """`why` is one line for the operator."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """`points` are instants and values; where nothing was measured there is no point."""
+
+    labels: Mapping[str, str]
+    points: tuple[tuple[datetime, float], ...]
+
+
+Answer: TypeAlias = tuple[Sample, ...] | Unknown
+Course: TypeAlias = tuple[Series, ...] | Unknown
+
+
+class Prometheus:
+    """One stack's view of a Prometheus. `now` is the clock that answers are held to; `token` is never shown."""
+
+    def __init__(
+        self,
+        url: str,
+        customer: str,
+        now: Callable[[], datetime],
+        *,
+        token: str = "",
+        timeout: timedelta = timedelta(seconds=10),
+        freshness: timedelta = timedelta(minutes=2),
+    ) -> None:
+        """Raises ValueError for what is no address of a server."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            raise ValueError("wanted the address of a Prometheus without a login (for example http://127.0.0.1:9090)")
+        self._url, self._where = url.rstrip("/"), f"Prometheus at {parts.scheme}://{parts.netloc}"
+        self._of, self._now = Metrics(customer), now
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout, self._freshness = timeout.total_seconds(), freshness
+        self._opener = build_opener(_NoRedirect())
+
+    def ask(self, expression: str, *, stands_on: Sequence[str]) -> Answer:
+        """The values now. `stands_on`: the metrics behind the expression, without the prefix: `pool_jobs`."""
+        if (why := self._doubt(stands_on)) is not None:
+            return why
+        return self._samples(expression)
+
+    def over(self, expression: str, since: datetime, step: timedelta, *, stands_on: Sequence[str]) -> Course:
+        """The values from `since` until now; unknown if Prometheus keeps nothing for so long."""
+        until = self._now()
+        if (until - since) / step > _SAMPLES:
+            return Unknown(f"{until - since} in steps of {step} are more than {_SAMPLES} values: take longer steps")
+        if (why := self._doubt(stands_on) or self._forgotten(until - since)) is not None:
+            return why
+        query = {"query": expression, "start": since.timestamp(), "end": until.timestamp()}
+        found = self._data("query_range", **query, step=step.total_seconds())
+        if isinstance(found, Unknown):
+            return found
+        try:
+            return tuple(
+                Series(labels=one["metric"], points=points)
+                for one in found["result"]
+                if (points := tuple(_points(one["values"])))
+            ) or self._silent(expression)
+        except (KeyError, TypeError, ValueError, OverflowError, OSError):
+            return self._garbled()
+
+    def _doubt(self, metrics: Sequence[str]) -> Unknown | None:
+        """Why nothing that stands on these metrics may be believed now."""
+        for metric in metrics:
+            newest = self._samples(f"max(timestamp({self._of(metric)}))")
+            if isinstance(newest, Unknown):
+                return newest
+            try:
+                age = self._now() - _instant(newest[0].value)
+            except (ValueError, OverflowError, OSError):
+                return self._garbled()
+            if age > self._freshness:
+                return Unknown(f"{self._where}: ebbtide_{metric} is {duration(age.total_seconds())} old")
+            if age < -APART:
+                return Unknown(f"{self._where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future")
+        leaders = self._samples(f"sum({self._of('leader')})")
+        if not isinstance(leaders, Unknown) and leaders[0].value > 1:
+            what = f"{leaders[0].value:.0f} controllers of {self._of.customer} lead at once"
+            return Unknown(f"{self._where}: {what}: are there two clusters with the label {CUSTOMER} of one?")
+        return None
+
+    def _forgotten(self, asked: timedelta) -> Unknown | None:
+        """Stores that only speak Prometheus' language have no such page: then the answer itself must tell."""
+        found = self._data("status/runtimeinfo")
+        kept = _kept(str(found.get("storageRetention", ""))) if not isinstance(found, Unknown) else None
+        if kept is None or kept >= asked:
+            return None
+        lengths = [duration(span.total_seconds()) for span in (kept, asked)]
+        return Unknown(f"{self._where} keeps {lengths[0]}, and {lengths[1]} were asked for")
+
+    def _samples(self, expression: str) -> Answer:
+        found = self._data("query", query=expression, time=self._now().timestamp())
+        if isinstance(found, Unknown):
+            return found
+        try:
+            return tuple(
+                Sample(labels=one["metric"], value=value)
+                for one in found["result"]
+                if not isnan(value := float(one["value"][1]))
+            ) or self._silent(expression)
+        except (KeyError, TypeError, ValueError, IndexError):
+            return self._garbled()
+
+    def _data(self, path: str, **query: object) -> dict[str, Any] | Unknown:
+        """What Prometheus says, whole; a part of it is unknown."""
+        request = Request(f"{self._url}/api/v1/{path}?{urlencode(query)}", headers=self._headers)
+        try:
+            with self._opener.open(request, timeout=self._timeout) as answer:
+                text, headers = answer.read(MOST_BYTES + 1), answer.headers
+        except HTTPError as error:
+            return Unknown(f"{self._where}: {_refusal(error)}")
+        except (URLError, HTTPException, OSError) as error:
+            return Unknown(f"{self._where}: {getattr(error, 'reason', '') or error}")
+        if len(text) > MOST_BYTES:
+            return Unknown(f"{self._where}: the answer has more than {MOST_BYTES // 2**20} MiB")
+        if (apart := self._apart(headers)) is not None:
+            return apart
+        try:
+            told = cast("dict[str, Any]", json.loads(text))
+            partial = told.get("warnings") or (["a part of the data is missing"] if told.get("isPartial") else [])
+            if told["status"] != "success":
+                return Unknown(f"{self._where}: {_one_line(told.get('error', 'an error without a word'))}")
+            if partial:
+                return Unknown(f"{self._where}: the answer is partial: {_one_line(partial[0])}")
+            return cast("dict[str, Any]", told["data"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return self._garbled()
+
+    def _apart(self, headers: HTTPMessage) -> Unknown | None:
+        try:
+            theirs = parsedate_to_datetime(headers.get("Date", ""))
+        except ValueError:
+            return None
+        apart = abs(self._now() - theirs)
+        if apart <= APART:
+            return None
+        return Unknown(f"{self._where}: its clock and ours are {duration(apart.total_seconds())} apart")
+
+    def _silent(self, expression: str) -> Unknown:
+        return Unknown(f"{self._where} has nothing for {expression}")
+
+    def _garbled(self) -> Unknown:
+        return Unknown(f"{self._where}: the answer is not Prometheus': is the address that of its API, and the login?")
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A token goes nowhere but where the operator says."""
+
+    def http_error_302(self, *_: object, **__: object) -> None:
+        return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+def _refusal(error: HTTPError) -> str:
+    """Prometheus' own words for what it refuses; of others the status alone."""
+    if error.code in (401, 403):
+        return f"HTTP {error.code}: the token is refused or missing"
+    try:
+        return f"HTTP {error.code}: {_one_line(json.loads(error.read(10_000))['error'])}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return f"HTTP {error.code}"
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())[:300]
+
+
+def _points(values: Iterable[tuple[float, str]]) -> Iterator[tuple[datetime, float]]:
+    """Without those that are no number, which is what Prometheus makes of nothing divided by nothing."""
+    for at, text in values:
+        if not isnan(value := float(text)):
+            yield _instant(at), value
+
+
+def _instant(seconds: float) -> datetime:
+    return datetime.fromtimestamp(float(seconds), UTC)
+
+
+def _kept(text: str) -> timedelta | None:
+    """Prometheus writes `15d`, and 14 days as `2w`; None where another limit stands beside the time, or none is."""
+    match = re.fullmatch(r"(?:([0-9]{1,3})y)?(?:([0-9]{1,5})w)?((?:[0-9]{1,9}[dhms])*)", text)
+    if not text or match is None:
+        return None
+    rest = read_duration(match[3]) if match[3] else timedelta()
+    return None if rest is None else rest + timedelta(days=365 * int(match[1] or 0), weeks=int(match[2] or 0))
