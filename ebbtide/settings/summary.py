@@ -17,6 +17,8 @@ def summary(settings: StackSettings) -> list[str]:
     lines = [f"customer {settings.customer}, open {format_week(hours.week)} ({hours.timezone}){_calendar(settings)}"]
     if settings.cluster.context is not None:
         lines.append(f"cluster  existing, {settings.place}")
+    if settings.monitoring.namespace is not None:
+        lines.append(f"watched  by the Prometheus in the namespace {settings.monitoring.namespace}")
     for name, labels in settings.cluster.node_selectors.items():
         lines.append(f"nodes    {name}: {', '.join(f'{key}={value}' for key, value in labels.items())}")
     for name, group in settings.node_groups.items():

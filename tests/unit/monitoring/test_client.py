@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -141,7 +142,7 @@ def test_a_clock_that_is_not_ours_is_not_believed(url: str, ahead: timedelta) ->
 
 def answering(page: Page) -> str:
     """The address of a server that answers every question so."""
-    pages = dict.fromkeys(("/api/v1/query", "/api/v1/query_range", "/api/v1/status/runtimeinfo"), lambda: page)
+    pages = {f"/api/v1/{path}": lambda: page for path in ("query", "query_range", "status/runtimeinfo")}
     return f"http://127.0.0.1:{Server('127.0.0.1', 0, pages).server_port}"
 
 
@@ -149,7 +150,11 @@ def found(*results: object, **more: object) -> Page:
     return 200, "application/json", json.dumps({"status": "success", "data": {"result": results}, **more})
 
 
-ONE = {"metric": {}, "value": [0, "1"]}
+def sample(value: object) -> dict[str, Any]:
+    return {"metric": {}, "value": [0, str(value)]}
+
+
+ONE, TORN = sample(1), dict[str, Any](metric={})
 
 
 @pytest.mark.parametrize(
@@ -157,9 +162,9 @@ ONE = {"metric": {}, "value": [0, "1"]}
     [
         (found(ONE, warnings=["store eu-1 is away"]), "the answer is partial: store eu-1 is away"),
         (found(ONE, isPartial=True), "the answer is partial"),
-        (found({"metric": {}}), "the answer is not Prometheus'"),
-        (found({"metric": {}, "value": [0, "NaN"]}), "has nothing for up"),
-        (found({"metric": {}, "value": [0, "many"]}), "the answer is not Prometheus'"),
+        (found(TORN), "the answer is not Prometheus'"),
+        (found(sample("NaN")), "has nothing for up"),
+        (found(sample("many")), "the answer is not Prometheus'"),
         ((200, "text/html", "<html>Log in</html>"), "the answer is not Prometheus'"),
         ((200, "application/json", "[]"), "the answer is not Prometheus'"),
         ((200, "application/json", '{"status": "error", "error": "a\\nb"}'), "a b"),
@@ -188,7 +193,7 @@ def test_a_prometheus_that_is_away_or_does_not_answer_is_unknown() -> None:
     ],
 )
 def test_a_series_of_no_time_that_was_is_not_believed(newest: object, told: str) -> None:
-    page = found({"metric": {}, "value": [0, str(newest)]})
+    page = found(sample(newest))
 
     assert told in why(client(answering(page)).ask("up", stands_on=["leader"]))
 
