@@ -1,9 +1,5 @@
 """What a Prometheus that is there is told: what to scrape, and the rules. And who may reach the ports."""
 
-import gzip
-import json
-from collections.abc import Mapping
-from functools import cache
 from typing import Any, cast
 
 import pytest
@@ -12,17 +8,10 @@ from jsonschema import Draft202012Validator
 from components.monitoring.targets import targets
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.recording.record import record
-from ebbtide.recording.resources import Resource
-from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
+from tests.builders.monitoring.watched import definitions, objects, place_of, settings, settings_with, stack
 from tests.builders.stack import Recorded, stack_settings
 from tests.components.cluster.test_network_policies import PROMETHEUS, Pod, Policies
-from tests.components.ray.stack import ray_settings
-from tests.paths import DATA
-
-WATCHED = {"prometheus": "existing", "namespace": "monitoring", "labels": {"release": "stack"}}
-KINDS = {"PodMonitor", "PrometheusRule"}
-
 
 OBJECTS = (
     ("PodMonitor", "ebbtide", "ebbtide"),
@@ -32,37 +21,11 @@ OBJECTS = (
     ("PodMonitor", "ebbtide-ray-flow", "ebbtide-ray"),
     ("PrometheusRule", "ebbtide", "ebbtide"),
 )
-SIZE = {"image": "one:1", "cpu": 1, "memory": "2Gi"}
-WORKERS = {
-    name: {"source": {"queues": [name]}, "max": 3, "longestJob": "1h", **SIZE, **more}
-    for name, more in {"train": {"ports": {"metrics": 9100}}, "prep": {"ports": {"http": 8000}}}.items()
-}
-WORKLOADS = {
-    "api": {"category": "flexible", "ports": {"http": 8000, "metrics": 9090}, **SIZE},
-    "db": {"category": "fixed", "ports": {"sql": 5432}, **SIZE},
-}
-
-
-def settings_with(**more: Any) -> StackSettings:
-    return ray_settings(workers=WORKERS, workloads=WORKLOADS, **more)
-
-
-@cache
-def settings() -> StackSettings:
-    """A stack with Ray, and with a pool and a workload that name a port for metrics."""
-    return settings_with(monitoring=WATCHED)
-
-
-@cache
-def stack() -> Recorded:
-    return Recorded(record(settings()))
 
 
 def schema_of(kind: str) -> Draft202012Validator:
     """As the API server has it, and refusing what it would drop without a word."""
-    found = json.loads(gzip.decompress((DATA / "prometheus-operator" / "crds.json.gz").read_bytes()))
-    (crd,) = [one for one in found if one["spec"]["names"]["kind"] == kind]
-    return Draft202012Validator(_strict(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
+    return Draft202012Validator(_strict(definitions()[kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
 
 
 def _strict(node: Any) -> Any:
@@ -74,17 +37,6 @@ def _strict(node: Any) -> Any:
     return {**given, "additionalProperties": False} if isinstance(given.get("properties"), dict) else given
 
 
-def objects() -> Mapping[tuple[str, str, str], Resource]:
-    """Those of Prometheus' operator, by kind, namespace and name."""
-    found = [one for one in stack().all if one.inputs.get("kind") in KINDS]
-    return {(one.inputs["kind"], *_place(one)): one for one in found}
-
-
-def _place(resource: Resource) -> tuple[str, str]:
-    metadata = resource.inputs["metadata"]
-    return metadata["namespace"], metadata["name"]
-
-
 def pods() -> dict[tuple[str, str], set[str]]:
     """The names of ports, by namespace and the label `workload`, of what the stack itself makes."""
     found: dict[tuple[str, str], set[str]] = {}
@@ -92,7 +44,7 @@ def pods() -> dict[tuple[str, str], set[str]]:
         template = one.inputs.get("spec", {}).get("template") if one.type.startswith("kubernetes:apps") else None
         if template:
             names = {port["name"] for it in template["spec"]["containers"] for port in it.get("ports", ())}
-            found[_place(one)[0], template["metadata"]["labels"]["ebbtide.dev/workload"]] = names
+            found[place_of(one)[0], template["metadata"]["labels"]["ebbtide.dev/workload"]] = names
     return found
 
 
