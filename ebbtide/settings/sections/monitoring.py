@@ -82,7 +82,7 @@ class MonitoringSettings(Settings):
     )
     namespace: _Namespace | None = Field(
         default=None,
-        description="for existing: where it runs. Its pods may reach the ports of metrics, and no others may",
+        description="for existing: where it runs. Its pods may reach the ports of metrics",
         examples=["monitoring"],
     )
     labels: dict[LabelKey, LabelValue] = Field(
