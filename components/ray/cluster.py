@@ -34,8 +34,9 @@ from components.pods.workload import SKIP_AWAIT
 from components.ray.spaces import deletion_timeout
 from components.ray.spec import Surroundings, group_identity, head_identity, wanted_spec
 from ebbtide.labels import CUSTOMER, SECRET_KEYS
-from ebbtide.settings.sections.ray import TOKEN_KEY, RaySettings, SleepSettings, token_secret
-from ebbtide.vocabulary.workloads import SLEEP, SPEC, Sleep, Wake, When, dump_sleep
+from ebbtide.settings.sections.ray import TOKEN_KEY, RaySettings, token_secret
+from ebbtide.settings.workloads_document import sleep_of
+from ebbtide.vocabulary.workloads import SLEEP, SPEC, dump_sleep
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -79,7 +80,7 @@ class RayCluster(pulumi.ComponentResource):
                 "labels": {CUSTOMER: args.around.customer},
                 "annotations": {
                     SPEC: pulumi.Output.json_dumps(spec, sort_keys=True),
-                    SLEEP: sleep_policy(args.settings.sleep),
+                    SLEEP: dump_sleep(sleep_of(args.settings.sleep)),
                     SKIP_AWAIT: "true",  # its pods come with work
                     **({} if args.around.state is None else {PROPAGATION: "background"}),
                 },
@@ -138,9 +139,3 @@ class RayCluster(pulumi.ComponentResource):
         name = self._args.name
         account = self._args.settings.head.service_account or head_identity(name, self._args.around.customer).name
         return [*grant(self._name, name, self._args.namespace, AUTOSCALER_RULES, account=account, parent=self)]
-
-
-def sleep_policy(sleep: SleepSettings) -> str:
-    """As the workload controller reads it."""
-    wake = frozenset(Wake(reason.value) for reason in sleep.wake)
-    return dump_sleep(Sleep(when=When(sleep.when.value), after=sleep.after, wake=wake))

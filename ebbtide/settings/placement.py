@@ -11,6 +11,7 @@ from ebbtide.prices import Capacity, instance_type, shipped_on_demand, usable
 from ebbtide.settings.fragment.size import PodSize, whole_size
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, RayHead
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import cpu_text
 from ebbtide.vocabulary.labels import Category
@@ -19,6 +20,12 @@ from ebbtide.vocabulary.labels import Category
 def pod_size(settings: PodSettings) -> PodSize:
     """Of a whole pod, with the containers that its fragment adds."""
     return whole_size(PodSize(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu.count), settings.pod)
+
+
+def head_size(head: RayHead) -> PodSize:
+    """Of a Ray cluster's head, with the container of Ray's autoscaler beside it."""
+    size = pod_size(head)
+    return replace(size, cpu=size.cpu + AUTOSCALER_CPU, memory=size.memory + AUTOSCALER_MEMORY)
 
 
 def copies(size: PodSize, node: Capacity) -> int:

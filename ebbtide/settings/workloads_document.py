@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
 from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
+from ebbtide.vocabulary.workloads import RayPolicy, Sleep, Wake, When, WorkloadsConfig
 
 DASHBOARD_PORT = 8265
 """Of a head of Ray: its API of jobs."""
@@ -15,6 +15,12 @@ DASHBOARD_PORT = 8265
 def head_service(cluster: str) -> str:
     """As KubeRay names it."""
     return f"{cluster}-head-svc.{namespace_of_ray(cluster)}.svc"
+
+
+def sleep_of(sleep: SleepSettings) -> Sleep:
+    """When a Ray cluster sleeps, as the workload controller decides it."""
+    wake = frozenset(Wake(reason.value) for reason in sleep.wake)
+    return Sleep(when=When(sleep.when.value), after=sleep.after, wake=wake)
 
 
 def workloads_config(

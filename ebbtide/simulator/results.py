@@ -6,7 +6,7 @@ A replay as a JSON document: the figures, without the series that only the repor
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from typing import Any
 
@@ -44,6 +44,8 @@ class StrategyResult:
     """Node-hours of nodes that were kept in the disruption window, by the reason that kept them."""
     wait_quantiles_s: tuple[float, ...] = ()
     """The longest wait of the luckiest 0, 1, 2, … 100 % of the jobs; empty where nothing waits by definition."""
+    ray: "Mapping[str, RayClusterResult]" = field(default_factory=dict[str, "RayClusterResult"])
+    """By the cluster's name; empty without Ray, and in the bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,28 @@ class Series:
     nodes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])  # by node group
     waiting: tuple[int, ...] = ()  # jobs
     running: tuple[int, ...] = ()  # jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayGroupResult:
+    """The workers of one group of a Ray cluster, and its tasks. A task's hours are those of all its members."""
+
+    worker_hours: float  # in which a worker's Ray was up
+    busy_hours: float  # of those, with at least one task
+    most_workers: int  # at one time
+    tasks_done: int
+    tasks_interrupted: int  # attempts that were lost with their worker
+    task_hours: float  # of the tasks done
+    lost_task_s: float  # what has to run again, or ran for a driver that had gone
+    wait_p50_s: float  # from asked to the first start, of tasks that started
+    wait_p95_s: float
+    series: Series  # `nodes` are workers, "busy" and "idle"; `waiting` and `running` are tasks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayClusterResult:
+    head_hours: float  # in which it was not asleep
+    groups: Mapping[str, RayGroupResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +159,20 @@ def _strategy(result: StrategyResult) -> dict[str, Any]:
         "budget_openings": result.budget_openings,
         "scale_downs_to_zero": result.scale_downs_to_zero,
         "survivors": dict(result.survivors),
+        "ray": {name: _ray(cluster) for name, cluster in result.ray.items()},
     }
+
+
+def _ray(cluster: RayClusterResult) -> dict[str, Any]:
+    return {
+        "head_hours": cluster.head_hours,
+        "groups": {name: _ray_group(group) for name, group in cluster.groups.items()},
+    }
+
+
+def _ray_group(group: RayGroupResult) -> dict[str, Any]:
+    figures = fields(group)
+    return {figure.name: getattr(group, figure.name) for figure in figures if figure.name != "series"}
 
 
 @dataclass(slots=True)

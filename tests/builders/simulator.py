@@ -14,6 +14,7 @@ from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.volumes import Volume
+from ebbtide.settings.sections.ray import RayGroup, RayHead, RaySettings, SleepSettings
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.workers import Source, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
@@ -34,6 +35,7 @@ def a_pool(
     longest: float = 8 * HOUR,
     most: int = 10,
     checkpoints: CheckpointSettings | None = None,
+    ray: str | None = None,
 ) -> WorkerSettings:
     return WorkerSettings.model_validate(
         {
@@ -46,8 +48,62 @@ def a_pool(
             "longest_job": timedelta(seconds=longest),
             "node_group": "gpu" if gpu else "flexible",
             "checkpoints": checkpoints,
+            "ray": ray,
         }
     )
+
+
+def a_driver(
+    *, most: int = 5, longest: float = 24 * HOUR, checkpoints: CheckpointSettings | None = None
+) -> WorkerSettings:
+    """A pool whose jobs drive the Ray cluster `flow`."""
+    return a_pool("drive", cpu="1", memory="2Gi", most=most, longest=longest, checkpoints=checkpoints, ray="flow")
+
+
+def a_ray_group(
+    *,
+    most: int = 4,
+    least: int = 0,
+    cpu: int = 4,
+    memory: str = "16Gi",
+    gpu: int = 0,
+    idle_after: float = 120.0,
+    node_group: str = "",
+    spot: bool = False,
+) -> RayGroup:
+    return RayGroup.model_validate(
+        {
+            "min": least,
+            "max": most,
+            "cpu": str(cpu),
+            "memory": memory,
+            "gpu": gpu,
+            "idle_after": timedelta(seconds=idle_after),
+            "node_group": node_group or ("gpu" if gpu else "flexible"),
+            "spot": spot,
+        }
+    )
+
+
+def with_ray(
+    stack: StackSettings,
+    groups: dict[str, RayGroup],
+    *,
+    longest_task: float = 24 * HOUR,
+    sleep: SleepSettings | None = None,
+) -> StackSettings:
+    """The stack with a Ray cluster `flow`."""
+    flow = RaySettings.model_validate(
+        {
+            "version": "2.60.0",
+            "image": "registry.example/ray:2.60.0",
+            "head": RayHead.model_validate({"cpu": "1", "memory": "4Gi"}),
+            "groups": groups,
+            "longest_task": timedelta(seconds=longest_task),
+            "sleep": sleep or SleepSettings(),
+        }
+    )
+    return stack.model_copy(update={"ray": {"flow": flow}})
 
 
 def a_saver(

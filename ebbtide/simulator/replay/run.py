@@ -135,7 +135,7 @@ def play_run(setup: ReplaySetup, run: StrategyRun, progress: Progress) -> Strate
     node_hours = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}
     bill = billed(node_hours, series, plan.money, setup.day_ends)
     result = strategy_result(jobs, bill, series, (evictions, tally), setup.end_s)
-    return replace(result, survivors=survivors.node_hours())
+    return replace(result, survivors=survivors.node_hours(), ray=world.ray.results(setup.end_s))
 
 
 def controlled(config: ControllerConfig, world: World, tally: Tally) -> None:
@@ -153,6 +153,7 @@ def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
         rollouts=setup.rollouts,
         jobs=setup.runs,
         accidents=setup.accidents,
+        open_spans=open_spans(setup.config.hours, setup.start, setup.end_s),
     )
 
 

@@ -26,14 +26,18 @@ from ebbtide.prices import (
     usable,
 )
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import home_kind, offered, pod_size, takes
+from ebbtide.settings.placement import head_size, home_kind, offered, pod_size, takes
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.ray import RayGroup, RayHead, RaySettings
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.workloads_document import sleep_of
 from ebbtide.simulator.billing import Rates
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
+from ebbtide.simulator.world.ray.drivers import size_of
+from ebbtide.simulator.world.ray.work import RayGroupPlan, RayPlan, workload_of_group, workload_of_head
 from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import every_job, workload_of
 from ebbtide.simulator.world.world import ClusterPlan
@@ -125,6 +129,7 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
         },
         saves=saves_of(settings.workers) if strategy.stops_safely else {},
         jobs=tuple(_job(name, spec, homes, strategy) for name, spec in sorted(every_job(settings).items())),
+        ray=tuple(_ray(settings, name, spec, homes, strategy) for name, spec in sorted(settings.ray.items())),
     )
 
 
@@ -192,7 +197,10 @@ def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupMo
     ]
     pods += [spec for spec in settings.workers.values() if spec.node_group == group]
     pods += [spec for spec in every_job(settings).values() if spec.node_group == group]
+    pods += [spec for ray in settings.ray.values() for spec in ray.groups.values() if spec.node_group == group]
     sizes = [pod_size(spec) for spec in pods]
+    if kind is NodeKind.FIXED:
+        sizes += [head_size(ray.head) for ray in settings.ray.values()]
     return all(size.cpu <= shape.cpu_m and size.memory <= shape.memory_mib and not size.gpu for size in sizes)
 
 
@@ -312,6 +320,46 @@ def _worker(name: str, spec: WorkerSettings, homes: _Homes, strategy: Strategy, 
 
 def _job(name: str, spec: JobSettings, homes: _Homes, strategy: Strategy) -> WorkloadModel:
     return _of_category_worker(workload_of(name), spec, spec.node_group, homes, strategy, KUBERNETES_GRACE_S)
+
+
+def _ray(settings: StackSettings, name: str, spec: RaySettings, homes: _Homes, strategy: Strategy) -> RayPlan:
+    grace_s = spec.grace.total_seconds()
+    return RayPlan(
+        name=name,
+        head=_ray_head(name, spec.head, homes, gathers=strategy.gathers),
+        groups=tuple(
+            RayGroupPlan(
+                worker=_ray_worker(workload_of_group(name, key), group, homes, strategy, grace_s),
+                size=size_of(group),
+                min=group.min,
+                max=group.max,
+                idle_after_s=group.idle_after.total_seconds(),
+            )
+            for key, group in sorted(spec.groups.items())
+        ),
+        drivers=tuple(pool for pool, worker in sorted(settings.workers.items()) if worker.ray == name),
+        sleep=sleep_of(spec.sleep),
+    )
+
+
+def _ray_head(cluster: str, head: RayHead, homes: _Homes, *, gathers: bool) -> WorkloadModel:
+    size = head_size(head)
+    return WorkloadModel(
+        name=workload_of_head(cluster),
+        category=Category.FIXED.value,
+        cpu_m=size.cpu,
+        memory_mib=size.memory,
+        node_selector=homes.of_kind(NodeKind.FIXED),
+        pdb_max_unavailable=0,
+        startup_s=POD_START_S,
+        gathers=gathers,
+    )
+
+
+def _ray_worker(name: str, group: RayGroup, homes: _Homes, strategy: Strategy, grace_s: float) -> WorkloadModel:
+    """A group on spot may be evicted as a whole, as its nodes' two minutes ask for, and never by the autoscaler."""
+    model = _of_category_worker(name, group, group.node_group, homes, strategy, grace_s)
+    return replace(model, pdb_max_unavailable=group.max, safe_to_evict=False) if group.spot else model
 
 
 def _of_category_worker(

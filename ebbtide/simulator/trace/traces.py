@@ -54,6 +54,7 @@ class Job:
     cpu: float
     memory_gib: float
     gpu: float
+    tasks: int = 0  # of a driver of Ray, each with what the row asks for; 0: the file does not say
 
 
 @dataclass(frozen=True, slots=True)

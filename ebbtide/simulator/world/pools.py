@@ -6,6 +6,9 @@ it as "what would have to grow". One job occupies one worker; a fraction of a GP
 
 A job above `NODE_GPUS` GPUs is a gang (`gangs`): it goes to the pool that takes it with the fewest members, then to the
 smallest; each member has its even share of the request and occupies one worker.
+
+A pool of drivers (`workers.X.ray`) gets what no other pool runs, and what the trace calls a driver: that occupies one
+worker of the pool, and its request is asked of the Ray cluster's smallest group that fits, as `drivers` says.
 """
 
 from collections import Counter
@@ -14,10 +17,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from ebbtide.settings.sections.ray import RaySettings
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.simulator.results import Coverage
 from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.gangs import NODE_GPUS, is_gang, members_of
+from ebbtide.simulator.world.ray.drivers import DrivenGroup, driven_groups
+from ebbtide.simulator.world.ray.work import RayWork
 
 _ROUNDING = 1e-6
 
@@ -25,6 +31,7 @@ _ROUNDING = 1e-6
 class Unfit(StrEnum):
     """Why no pool runs a job."""
 
+    RAY = "no-ray-cluster"
     GPU = "too-much-gpu"
     GANG = "too-many-gang-members"
     CPU = "too-much-cpu"
@@ -40,6 +47,7 @@ class PooledJob:
     duration_s: float
     pool: str
     members: int = 1  # workers that it needs at once
+    ray: RayWork | None = None  # of a driver: what it asks of its Ray cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +60,28 @@ class Assignment:
 
 
 def assign(
-    jobs: Sequence[Job], workers: Mapping[str, WorkerSettings], largest_gangs: Mapping[str, int] | None = None
+    jobs: Sequence[Job],
+    workers: Mapping[str, WorkerSettings],
+    largest_gangs: Mapping[str, int] | None = None,
+    ray: Mapping[str, RaySettings] | None = None,
 ) -> Assignment:
     """Give each job its pool. With no jobs at all nothing is left out, so the coverage is whole.
 
-    `largest_gangs`: the most members of a gang, by pool (see `gangs.largest_gangs`); without it no pool runs any.
+    `largest_gangs`: the most members of a gang, by pool or group of Ray workers (see `gangs.largest_gangs`); without it
+    none runs any.
     """
-    by_size = sorted(workers.items(), key=lambda item: _size(item[0], item[1]))
+    largest = largest_gangs or {}
+    by_size = sorted(
+        ((name, pool) for name, pool in workers.items() if pool.ray is None),
+        key=lambda item: _size(item[0], item[1]),
+    )
+    drivers = driven_groups(workers, ray or {})
     pooled: list[PooledJob] = []
     unfit: Counter[str] = Counter()
     cpu_hours = covered_hours = 0.0
     for job in jobs:
         cpu_hours += job.cpu * job.duration_s
-        choice = _choose_for_gang(job, by_size, largest_gangs or {}) if is_gang(job) else _choose(job, by_size)
+        choice = _choose_any(job, by_size, drivers, largest)
         if isinstance(choice, Unfit):
             unfit[choice.value] += 1
         else:
@@ -97,6 +114,39 @@ def gang_assumptions(assignment: Assignment) -> Iterator[str]:
         )
 
 
+def _choose_any(
+    job: Job,
+    by_size: Sequence[tuple[str, WorkerSettings]],
+    drivers: Sequence[DrivenGroup],
+    largest: Mapping[str, int],
+) -> PooledJob | Unfit:
+    """A driver's reason is told where there is no other pool."""
+    choice: PooledJob | Unfit = Unfit.RAY
+    if not job.tasks:
+        choice = _choose_for_gang(job, by_size, largest) if is_gang(job) else _choose(job, by_size)
+    if isinstance(choice, PooledJob) or not drivers:
+        return choice
+    driven = _choose_for_driver(job, drivers, largest)
+    return choice if by_size and not job.tasks and isinstance(driven, Unfit) else driven
+
+
+def _choose_for_driver(job: Job, groups: Sequence[DrivenGroup], largest: Mapping[str, int]) -> PooledJob | Unfit:
+    tests: tuple[tuple[Unfit, Callable[[DrivenGroup], bool]], ...] = (
+        (Unfit.GPU, lambda group: bool(group.members(job))),
+        (Unfit.GANG, lambda group: group.members(job) <= max(1, largest.get(group.name, 0))),
+        (Unfit.CPU, lambda group: group.takes_cpu_of(job)),
+        (Unfit.MEMORY, lambda group: group.size_for(job).memory_mib <= group.size.memory_mib),
+        (Unfit.LENGTH, lambda group: job.duration_s <= group.longest_job_s),
+    )
+    left = list(groups)
+    for reason, fits in tests:
+        left = [group for group in left if fits(group)]
+        if not left:
+            return reason
+    chosen = min(left, key=lambda group: group.members(job))  # the smallest of those with as few
+    return PooledJob(job.submitted_at, job.duration_s, chosen.pool, ray=chosen.work(job))
+
+
 def _size(name: str, pool: WorkerSettings) -> tuple[int, int, int, float, str]:
     return (pool.gpu.count, pool.cpu, pool.memory, pool.longest_job.total_seconds(), name)
 
@@ -121,7 +171,8 @@ def _choose_for_gang(
 ) -> PooledJob | Unfit:
     """As for any job, with the request divided by the members."""
     with_gpu = sorted(
-        ((members_of(job, pool), name, pool) for name, pool in by_size if pool.gpu.count), key=lambda found: found[0]
+        ((members_of(job.gpu, pool.gpu.count), name, pool) for name, pool in by_size if pool.gpu.count),
+        key=lambda found: found[0],
     )
     tests: tuple[tuple[Unfit, Callable[[int, str, WorkerSettings], bool]], ...] = (
         (Unfit.GANG, lambda members, name, _: members <= largest.get(name, 0)),

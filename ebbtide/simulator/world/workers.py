@@ -9,6 +9,9 @@ back, to start from zero.
 In a pool with checkpoints (`saves`) SIGTERM interrupts the job at once: it saves, goes back to the head of the queue
 and goes on from there. A worker that is killed costs the work since the last save, and its job goes to the head, too.
 
+In a pool of drivers a job runs tasks on a Ray cluster (`ray`): it starts with its first task and ends with its last
+one, and a driver that is interrupted takes its tasks along. A save of it keeps the tasks that have ended.
+
 A job over several workers (a gang) is as many entries of one instant. A worker that popped one waits in the job for the
 others: it is running as far as anybody can see. All members start when the last one has its worker, and end together.
 A member that loses its worker before that goes back to the *head* of the queue, so that never two gangs are incomplete
@@ -25,6 +28,8 @@ from random import Random
 from controllers.ports import Known
 from ebbtide.simulator.timeline import Handle, Timeline
 from ebbtide.simulator.world.pools import PooledJob
+from ebbtide.simulator.world.ray.drives import Drive, DriveEdges
+from ebbtide.simulator.world.ray.work import RayWork
 from ebbtide.simulator.world.saves import Saves
 
 
@@ -52,11 +57,13 @@ class JobRun:
     kept_s: float = 0.0  # of its duration what is done and saved: where it goes on
     saving_s: float = 0.0  # in which it saved instead of working, added up over its members
     resumes: int = 0  # attempts that went on from a save
+    ray: RayWork | None = None  # of a driver: its tasks
+    kept_tasks: int = 0  # of those what is done and saved
 
 
 def runs_of(jobs: Iterable[PooledJob]) -> list[JobRun]:
     """Jobs to which nothing has happened yet, in the same order."""
-    return [JobRun(job.submitted_at, job.duration_s, job.pool, members=job.members) for job in jobs]
+    return [JobRun(job.submitted_at, job.duration_s, job.pool, members=job.members, ray=job.ray) for job in jobs]
 
 
 class _State(Enum):
@@ -74,6 +81,7 @@ class _Crew:
     began: float | None = None
     told_at: float | None = None  # when it began its last save, since a worker of it was told to stop
     ending: Handle | None = None  # of the job, or of that save
+    drive: Drive | None = None  # of a driver that has begun
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +99,7 @@ class PoolEdges:
 
     changed: Callable[[], None]
     exited: Callable[[str], None]
+    drive: "Callable[[RayWork, int, DriveEdges], Drive] | None" = None  # for a pool of drivers
 
 
 @dataclass(slots=True, eq=False)
@@ -209,14 +218,34 @@ class PoolQueue:
         self._gathering.pop(crew.job, None)
         job, saves = crew.job, self.saves
         crew.began = self.timeline.now
+        job.resumes += job.kept_s > 0 or job.kept_tasks > 0
+        if job.ray is not None:
+            self._drive(crew, job.ray)
+        else:
+            self._run(crew)
+        if saves is not None and any(worker.stopping for worker in crew.arrived):
+            self._pause(crew, saves)
+
+    def _run(self, crew: _Crew) -> None:
+        job, saves = crew.job, self.saves
         if job.started_at is None:
             job.started_at = self.timeline.now
-        job.resumes += job.kept_s > 0
         work = job.duration_s - job.kept_s
         lasts = work if saves is None else saves.lasts(work)
         crew.ending = self.timeline.after(lasts, lambda: self._finish(crew, saving_s=lasts - work))
-        if saves is not None and any(worker.stopping for worker in crew.arrived):
-            self._pause(crew, saves)
+
+    def _drive(self, crew: _Crew, work: RayWork) -> None:
+        job = crew.job
+        if self.edges.drive is None:
+            raise AssertionError(f"{job.pool}: a driver in a pool without a Ray cluster")
+
+        def began() -> None:
+            if job.started_at is None:
+                job.started_at = self.timeline.now
+
+        edges = DriveEdges(began=began, ended=lambda: self._finish(crew, saving_s=0.0))
+        crew.drive = self.edges.drive(work, job.kept_tasks, edges)
+        crew.drive.begin()
 
     def _finish(self, crew: _Crew, saving_s: float) -> None:
         crew.job.done_at = self.timeline.now
@@ -266,7 +295,12 @@ class PoolQueue:
         crew.told_at = self.timeline.now
         if crew.ending is not None:
             self.timeline.cancel(crew.ending)
-        crew.ending = self.timeline.after(saves.rest_s(_ran_s(crew, crew.told_at)), lambda: self._paused(crew, saves))
+        if crew.drive is None:
+            rest_s = saves.rest_s(_ran_s(crew, crew.told_at))
+        else:
+            crew.drive.withdraw()
+            rest_s = saves.takes_s
+        crew.ending = self.timeline.after(rest_s, lambda: self._paused(crew, saves))
 
     def _paused(self, crew: _Crew, saves: Saves) -> None:
         crew.job.interruptions += 1
@@ -277,8 +311,12 @@ class PoolQueue:
     def _break_up(self, crew: _Crew, lost: _Worker) -> None:
         if crew.ending is not None:
             self.timeline.cancel(crew.ending)
+        if crew.drive is not None and crew.told_at is None:
+            crew.drive.withdraw()
         if self.saves is None:
             crew.job.lost_s += crew.job.members * _ran_s(crew, self.timeline.now)
+            if crew.drive is not None:
+                crew.drive.forget()
         else:
             self._account(crew, self.saves, saved=False)
         crew.arrived.remove(lost)
@@ -287,11 +325,26 @@ class PoolQueue:
     def _account(self, crew: _Crew, saves: Saves, *, saved: bool) -> None:
         """What its attempt leaves of a job that is interrupted."""
         job, now = crew.job, self.timeline.now
+        if crew.drive is not None:
+            self._account_drive(crew, crew.drive, saves, saved=saved)
+            return
         stood = saves.standing(_ran_s(crew, now if crew.told_at is None else crew.told_at))
         job.saving_s += job.members * _saving_s(crew, saves, now)
         kept_s = stood.done_s if saved else stood.kept_s
         job.kept_s += kept_s
         job.lost_s += job.members * (stood.done_s - kept_s)
+
+    def _account_drive(self, crew: _Crew, drive: Drive, saves: Saves, *, saved: bool) -> None:
+        """A driver saves while its tasks run, so only its last save takes time; what ended since the one before is
+        lost where it was not told.
+        """
+        job, now = crew.job, self.timeline.now
+        told_at = now if crew.told_at is None else crew.told_at
+        ran_s = _ran_s(crew, told_at)
+        kept_s = ran_s if saved else ran_s - ran_s % saves.every_s
+        job.saving_s += now - told_at
+        job.lost_s += ran_s - kept_s
+        job.kept_tasks += drive.keep(told_at - ran_s + kept_s)
 
     def _disband(self, crew: _Crew) -> None:
         for worker in crew.arrived:
@@ -332,6 +385,8 @@ def _ran_s(crew: _Crew, until: float) -> float:
 def _saving_s(crew: _Crew, saves: Saves, now: float) -> float:
     """How much of the attempt each member spent saving, the last save included if it has begun."""
     told_at = now if crew.told_at is None else crew.told_at
+    if crew.drive is not None:
+        return now - told_at
     return saves.standing(_ran_s(crew, told_at)).saving_s + now - told_at
 
 

@@ -26,6 +26,8 @@ from ebbtide.simulator.cluster import ClusterModel, Pod, StopReason
 from ebbtide.simulator.cluster.model import Accidents, AutoscalerFlags, GroupModel, WorkloadModel
 from ebbtide.simulator.results import SeriesRecorder
 from ebbtide.simulator.timeline import Timeline
+from ebbtide.simulator.world.ray.clusters import RayClusters
+from ebbtide.simulator.world.ray.work import RayPlan
 from ebbtide.simulator.world.rollouts import Rollout, Rollouts
 from ebbtide.simulator.world.runs import Runs
 from ebbtide.simulator.world.saves import Saves
@@ -52,11 +54,13 @@ class ClusterPlan:
     workers: Mapping[str, WorkloadModel]
     jobs: tuple[WorkloadModel, ...] = ()  # what runs to its end, no queue's
     saves: Mapping[str, Saves] = field(default_factory=dict[str, Saves])  # of pools whose workers can pause
+    ray: tuple[RayPlan, ...] = ()
 
     @property
     def pods(self) -> tuple[WorkloadModel, ...]:
         """Of every kind."""
-        return (*(workload for workload, _ in self.workloads), *self.workers.values(), *self.jobs)
+        of_ray = (pod for cluster in self.ray for pod in cluster.pods)
+        return (*(workload for workload, _ in self.workloads), *self.workers.values(), *self.jobs, *of_ray)
 
     @property
     def rates(self) -> Mapping[str, GroupRate]:
@@ -82,6 +86,7 @@ class WorldSetup:
     rollouts: tuple[Rollout, ...] = ()
     jobs: tuple[JobPlan, ...] = ()
     accidents: Accidents | None = None
+    open_spans: tuple[tuple[float, float], ...] = ()  # business hours, for what sleeps outside them
 
 
 @dataclass(slots=True)
@@ -133,6 +138,8 @@ class World:
         for job in plan.jobs:
             self.cluster.deploy(job, 0)
         self.runs = Runs(self.timeline, self.cluster, setup.jobs)
+        self.ray = RayClusters(self.timeline, self.cluster, plan.ray)
+        self.ray.begin(setup.open_spans)
         self._await_jobs()
         self._sample_soon()
 
@@ -167,6 +174,7 @@ class World:
 
     def scale(self, pool: str, replicas: int) -> None:
         self.cluster.scale(pool, replicas)
+        self.ray.pool_scaled(pool)
         self._changed(pool)
 
     def annotate(self, pool: str, pod: str, cost: int) -> None:
@@ -194,12 +202,16 @@ class World:
             self._changed(pod.workload)
         elif pod.workload in self.runs:
             self.runs.pod_running(pod)
+        elif pod.workload in self.ray:
+            self.ray.pod_running(pod)
         else:
             self._rollouts.pod_running(pod.workload)
 
     def pod_stopping(self, pod: Pod, why: StopReason) -> float | None:  # noqa: ARG002 - a worker stops alike for both
         if pod.workload in self.runs:
             self.runs.pod_stopping(pod)
+        if pod.workload in self.ray:
+            return self.ray.pod_stopping(pod)
         if pod.workload not in self._queues:
             return 1.0  # what handles SIGTERM
         self._changed(pod.workload)
@@ -208,6 +220,8 @@ class World:
     def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: ARG002, FBT001 - the job a pod still holds tells as much
         if pod.workload in self.runs:
             self.runs.pod_stopping(pod)  # of one whose machine was cut off: nobody asked it
+        if pod.workload in self.ray:
+            self.ray.pod_gone(pod)
         if pod.workload in self._queues:
             self._queues[pod.workload].gone(pod.name)
             self._changed(pod.workload)
@@ -221,7 +235,11 @@ class World:
         return PoolQueue(
             self.timeline,
             Random(self._rng.random()),
-            PoolEdges(changed=lambda: self._demand_changed(name), exited=lambda pod: self._exited(name, pod)),
+            PoolEdges(
+                changed=lambda: self._demand_changed(name),
+                exited=lambda pod: self._exited(name, pod),
+                drive=lambda work, kept, edges: self.ray.drive(name, work, kept, edges),
+            ),
             self.setup.safe_stop,
             self.setup.times,
             saves,

@@ -1,0 +1,263 @@
+"""The Ray clusters of a world: heads, groups, Ray's autoscaler and sleep, on the modelled cluster.
+
+Ray's autoscaler looks every `LOOK_S`: workers that the waiting tasks lack come, up to the group's `max`; a worker
+without tasks goes after `idleAfter`, down to `min`, and never while a task of its group waits. Nobody else removes a
+worker, for its budget is closed; a pod that is lost is made anew, as KubeRay does, and goes if it is idle.
+
+Whether a cluster sleeps is the workload controller's own decision (`controllers.workloads.ray.sleep`), asked after
+each change that it depends on. Asleep, it has no pods at all; awake, its workers come once its head runs.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from controllers.workloads.ray.sleep import Seen, decide_sleep
+from ebbtide.simulator.cluster import ClusterModel, Pod
+from ebbtide.simulator.results import RayClusterResult
+from ebbtide.simulator.timeline import Timeline
+from ebbtide.simulator.world.ray.drives import Drive, DriveEdges
+from ebbtide.simulator.world.ray.lines import Line, workers_lacking
+from ebbtide.simulator.world.ray.meter import GroupMeter
+from ebbtide.simulator.world.ray.work import RayPlan, RayWork, workload_of_group
+from ebbtide.vocabulary.workloads import Purpose, When
+
+LOOK_S = 5.0
+"""Ray's AUTOSCALER_UPDATE_INTERVAL_S."""
+HEAD_EXIT_S = 1.0
+AFTER_ALL = 10
+"""Priority of a look: everything else of the same instant has happened."""
+
+
+class _Group:
+    """One group on the modelled cluster."""
+
+    def __init__(self, timeline: Timeline, cluster: ClusterModel, line: Line, name: str) -> None:
+        self._timeline = timeline
+        self._cluster = cluster
+        self._name = name
+        self._looking = math.inf  # when the next look is planned
+        self.line = line
+        self.awake = False  # the head runs, and Ray's autoscaler beside it
+
+    def wake(self) -> None:
+        self.awake = True
+        self._cluster.scale(self._name, self.line.plan.min)
+        self.look_soon()
+
+    def sleep(self) -> None:
+        self.awake = False
+        self._cluster.scale(self._name, 0)
+
+    def look_soon(self) -> None:
+        """At the next beat, if there is anything that a look could change."""
+        now = self._timeline.now
+        if self.line.waiting:
+            self._look_at(now)
+        elif idle := [it.idle_since for it in self.line.ready if it.idle_since is not None]:
+            self._look_at(max(now, min(idle) + self.line.plan.idle_after_s))
+
+    def _look_at(self, at: float) -> None:
+        beat = math.ceil(round(at / LOOK_S, 9)) * LOOK_S
+        if self.awake and beat < self._looking:
+            self._looking = beat
+            self._timeline.at(max(beat, self._timeline.now), lambda: self._look(beat), AFTER_ALL)
+
+    def _look(self, beat: float) -> None:
+        if beat != self._looking:
+            return  # an earlier one was planned since
+        self._looking = math.inf
+        if not self.awake:
+            return
+        if self.line.waiting:
+            self._grow()
+        else:
+            self._shrink()
+
+    def _grow(self) -> None:
+        replicas = self._cluster.replicas(self._name)
+        lacking = workers_lacking(self.line, coming=replicas - len(self.line.ready))
+        wanted = min(replicas + lacking, self.line.plan.max)
+        if wanted > replicas:
+            self._cluster.scale(self._name, wanted)
+
+    def _shrink(self) -> None:
+        """The longest idle first. What is left of a minimum is looked at again when something changes."""
+        now, plan = self._timeline.now, self.line.plan
+        spare = self._cluster.replicas(self._name) - plan.min
+        idle = [it for it in self.line.ready if it.idle_since is not None and now - it.idle_since >= plan.idle_after_s]
+        idle.sort(key=lambda worker: worker.idle_since or 0.0)
+        for worker in idle[: max(0, spare)]:
+            if (pod := self._cluster.pod(self._name, worker.pod)) is not None:
+                self._cluster.withdraw(pod)
+        if len(idle) <= spare:
+            self.look_soon()
+
+
+@dataclass(slots=True)
+class _Head:
+    name: str
+    runs: bool = False
+    awake_s: float = 0.0  # in which it was asked for, up to `since`
+    since: float | None = None  # None: asleep
+
+
+class _Cluster:
+    def __init__(self, timeline: Timeline, model: ClusterModel, plan: RayPlan) -> None:
+        self._timeline = timeline
+        self._model = model
+        self.plan = plan
+        self.head = _Head(plan.head.name)
+        self.groups: dict[str, _Group] = {}
+        self.meters: dict[str, GroupMeter] = {}
+        for group in plan.groups:
+            name = group.worker.name
+            line = Line(timeline, group, changed=self._changed(name), exited=self._exited(name))
+            self.groups[name] = _Group(timeline, model, line, name)
+            self.meters[name] = GroupMeter(line)
+        self.drives = 0
+        self.hours_open = False
+        self._idle_since = timeline.now
+        self._deciding = False
+
+    def begin(self) -> None:
+        self._wake()
+
+    def attached(self, drivers: int) -> None:
+        self.drives += drivers
+        self._idle_since = self._timeline.now
+        self.decide_soon()
+
+    def decide_soon(self) -> None:
+        if self.plan.sleep.when is not When.NEVER and not self._deciding:
+            self._deciding = True
+            self._timeline.after(0.0, self._decide, AFTER_ALL)
+
+    def _decide(self) -> None:
+        self._deciding = False
+        idle_s = self._timeline.now - self._idle_since
+        asleep = self.head.since is None
+        seen = Seen(
+            suspended=asleep,
+            purpose=Purpose.REST if asleep else None,
+            hours_open=self.hours_open,
+            idle_for=None if self.drives or not self.head.runs else timedelta(seconds=idle_s),
+            drivers=any(self._model.replicas(pool) for pool in self.plan.drivers),
+        )
+        decision = decide_sleep(seen, self.plan.sleep)
+        if decision.suspend and not asleep:
+            self._sleep()
+        elif asleep and not decision.suspend:
+            self._wake()
+        rest_s = self.plan.sleep.after.total_seconds() - idle_s
+        if not asleep and not self.drives and rest_s > 0:
+            self._timeline.after(rest_s, self.decide_soon)
+
+    def _wake(self) -> None:
+        self.head.since = self._timeline.now
+        self._model.scale(self.head.name, 1)
+
+    def _sleep(self) -> None:
+        self.head.awake_s += self._timeline.now - (self.head.since or 0.0)
+        self.head.since = None
+        self._model.scale(self.head.name, 0)
+        for group in self.groups.values():
+            group.sleep()
+
+    def head_running(self) -> None:
+        self.head.runs = True
+        self._idle_since = self._timeline.now
+        for group in self.groups.values():
+            if not group.awake:
+                group.wake()
+        self.decide_soon()
+
+    def head_gone(self) -> None:
+        self.head.runs = False
+
+    def _changed(self, group: str) -> Callable[[], None]:
+        def tell() -> None:
+            self.meters[group].note()
+            self.groups[group].look_soon()
+
+        return tell
+
+    def _exited(self, group: str) -> Callable[[str], None]:
+        def tell(name: str) -> None:
+            pod = self._model.pod(group, name)
+            if pod is not None:
+                self._model.pod_exited(pod)
+
+        return tell
+
+    def result(self, end_s: float) -> RayClusterResult:
+        asked = 0.0 if self.head.since is None else end_s - self.head.since
+        own = len(workload_of_group(self.plan.name, ""))
+        return RayClusterResult(
+            head_hours=(self.head.awake_s + asked) / 3600,
+            groups={name[own:]: meter.result(end_s) for name, meter in self.meters.items()},
+        )
+
+
+class RayClusters:
+    """All of a world; what the modelled cluster tells of their pods is passed on to them."""
+
+    def __init__(self, timeline: Timeline, model: ClusterModel, plans: Sequence[RayPlan]) -> None:
+        self._timeline = timeline
+        self._clusters = {plan.name: _Cluster(timeline, model, plan) for plan in plans}
+        self._heads = {cluster.head.name: cluster for cluster in self._clusters.values()}
+        self._of_group = {name: cluster for cluster in self._clusters.values() for name in cluster.groups}
+        self._of_driver = {pool: cluster for cluster in self._clusters.values() for pool in cluster.plan.drivers}
+        for plan in plans:
+            for pod in plan.pods:
+                model.deploy(pod, 0)
+
+    def begin(self, open_spans: Sequence[tuple[float, float]]) -> None:
+        """All are awake at second 0. `open_spans`: business hours."""
+        for cluster in self._clusters.values():
+            cluster.begin()
+        for span in open_spans:
+            for at, is_open in zip(span, (True, False), strict=True):
+                self._timeline.at(at, self._turn(is_open))
+
+    def drive(self, pool: str, work: RayWork, kept: int, edges: DriveEdges) -> Drive:
+        """A job of a pool of drivers begins; the drive has not begun yet."""
+        cluster = self._of_driver[pool]
+        return Drive(self._timeline, cluster.groups[work.group].line, work, edges, cluster.attached, kept)
+
+    def pool_scaled(self, pool: str) -> None:
+        if pool in self._of_driver:
+            self._of_driver[pool].decide_soon()
+
+    def __contains__(self, workload: str) -> bool:
+        return workload in self._heads or workload in self._of_group
+
+    def pod_running(self, pod: Pod) -> None:
+        if pod.workload in self._heads:
+            self._heads[pod.workload].head_running()
+        else:
+            self._line(pod).started(pod.name)
+
+    def pod_stopping(self, pod: Pod) -> float | None:
+        return HEAD_EXIT_S if pod.workload in self._heads else self._line(pod).stop(pod.name)
+
+    def pod_gone(self, pod: Pod) -> None:
+        if pod.workload in self._heads:
+            self._heads[pod.workload].head_gone()
+        else:
+            self._line(pod).gone(pod.name)
+
+    def results(self, end_s: float) -> Mapping[str, RayClusterResult]:
+        return {name: cluster.result(end_s) for name, cluster in self._clusters.items()}
+
+    def _line(self, pod: Pod) -> Line:
+        return self._of_group[pod.workload].groups[pod.workload].line
+
+    def _turn(self, is_open: bool) -> Callable[[], None]:  # noqa: FBT001 - what the hours become
+        def turn() -> None:
+            for cluster in self._clusters.values():
+                cluster.hours_open = is_open
+                cluster.decide_soon()
+
+        return turn

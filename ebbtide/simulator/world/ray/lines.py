@@ -1,0 +1,251 @@
+"""One group of Ray workers in virtual time: the tasks in front of it, and who runs what.
+
+First come, first served, without exception: Ray has no priorities. A task starts on the oldest worker with room for
+it; one over several workers (a gang) starts when there is room for all its members, as a placement group does, and what
+came later waits behind it. A worker that is told to stop takes nothing new and ends what it runs. One that is lost
+takes its tasks along: they run again, from zero, in the place that they had in the line.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ebbtide.simulator.timeline import Handle, Timeline
+from ebbtide.simulator.world.ray.work import RayGroupPlan, RayWork, Size
+
+EXIT_S = 1.0
+"""From the last task of a worker that was told to stop to the end of its process."""
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One task, with all its members."""
+
+    work: RayWork
+    number: int  # in the order in which tasks were asked for
+    asked_at: float
+    began: Callable[[], None]
+    ended: "Callable[[Task], None]"
+    on: "list[RayWorker]" = field(default_factory=list["RayWorker"])
+    began_at: float | None = None
+    first_began_at: float | None = None
+    ending: Handle | None = None
+
+
+@dataclass(slots=True, eq=False)
+class RayWorker:
+    """A pod of the group whose Ray is up. What is free is kept by whoever places tasks."""
+
+    pod: str
+    cpu_m: int
+    memory_mib: int
+    gpu: int
+    tasks: dict[Task, None] = field(default_factory=dict[Task, None])
+    idle_since: float | None = None  # None: it runs something
+    draining: bool = False
+
+    def holds(self, size: Size) -> int:
+        """How many parts of this size fit into what is free."""
+        fits = [
+            have // need
+            for have, need in ((self.cpu_m, size.cpu_m), (self.memory_mib, size.memory_mib), (self.gpu, size.gpu))
+            if need
+        ]
+        return min(fits)
+
+    def take(self, size: Size, parts: int = 1) -> None:
+        self.cpu_m -= parts * size.cpu_m
+        self.memory_mib -= parts * size.memory_mib
+        self.gpu -= parts * size.gpu
+
+
+@dataclass(slots=True)
+class LineCounts:
+    """What became of the tasks of a group. Seconds of all members of a task, added up."""
+
+    done: int = 0
+    done_s: float = 0.0
+    interrupted: int = 0  # attempts that were lost with their worker
+    cancelled: int = 0  # tasks whose driver had gone
+    lost_s: float = 0.0  # run time of both
+    redone_s: float = 0.0  # of `done_s` what runs again, since the driver lost the results
+    waits: list[float] = field(default_factory=list[float])  # from asked to first start
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """`changed`: told after each change of workers and tasks. `exited`: a stopping worker's process has ended."""
+
+    timeline: Timeline
+    plan: RayGroupPlan
+    changed: Callable[[], None]
+    exited: Callable[[str], None]
+    waiting: list[Task] = field(default_factory=list[Task])  # in the order in which they were asked for
+    workers: dict[str, RayWorker] = field(default_factory=dict[str, RayWorker])  # by pod, oldest first
+    counts: LineCounts = field(default_factory=LineCounts)
+    running: int = 0  # tasks
+    _asked: int = 0
+    _placing: bool = False
+
+    def ask(self, work: RayWork, *, began: Callable[[], None], ended: Callable[[Task], None]) -> Task:
+        """The task begins after this call at the earliest: what is told then finds it known."""
+        self._asked += 1
+        task = Task(work, self._asked, self.timeline.now, began, ended)
+        self.waiting.append(task)
+        self._place_soon()
+        return task
+
+    def cancel(self, task: Task) -> None:
+        """Its driver has gone. Of a task that has ended this is no news."""
+        place = bisect_left(self.waiting, task.number, key=_number)
+        if place < len(self.waiting) and self.waiting[place] is task:
+            del self.waiting[place]
+        elif task.began_at is not None:
+            self._break(task)
+        else:
+            return
+        self.counts.cancelled += 1
+        self._place()
+
+    def started(self, pod: str) -> None:
+        """A worker has joined."""
+        size = self.plan.size
+        self.workers[pod] = RayWorker(pod, size.cpu_m, size.memory_mib, size.gpu, idle_since=self.timeline.now)
+        self._place()
+
+    def stop(self, pod: str) -> float | None:
+        """SIGTERM: seconds until the process exits, or None if `exited` will tell."""
+        worker = self.workers[pod]
+        worker.draining = True
+        self.changed()
+        return None if worker.tasks else EXIT_S
+
+    def gone(self, pod: str) -> None:
+        """The pod no longer exists; what it still ran runs again. A pod that never joined is no error."""
+        worker = self.workers.pop(pod, None)
+        if worker is None:
+            return
+        for task in list(worker.tasks):
+            self.counts.interrupted += 1
+            self._break(task)
+            insort(self.waiting, task, key=_number)
+        self._place()
+
+    @property
+    def busy(self) -> int:
+        return sum(worker.idle_since is None for worker in self.workers.values())
+
+    @property
+    def ready(self) -> list[RayWorker]:
+        """Those that take tasks."""
+        return [worker for worker in self.workers.values() if not worker.draining]
+
+    def lose(self, work: RayWork, tasks: int) -> None:
+        """Tasks that had ended run again: their driver lost their results."""
+        self.counts.redone_s += tasks * work.members * work.task_s
+
+    def _place_soon(self) -> None:
+        """Once for all that is asked for in an instant."""
+        if not self._placing:
+            self._placing = True
+            self.timeline.after(0.0, self._place)
+
+    def _place(self) -> None:
+        self._placing = False
+        while self.waiting and (places := self._places(self.waiting[0].work)):
+            self._begin(self.waiting.pop(0), places)
+        self.changed()
+
+    def _places(self, work: RayWork) -> list[RayWorker]:
+        """A worker for each member, or none at all."""
+        found: list[RayWorker] = []
+        for worker in self.workers.values():
+            if not worker.draining:
+                found += [worker] * min(worker.holds(work.size), work.members - len(found))
+            if len(found) == work.members:
+                return found
+        return []
+
+    def _begin(self, task: Task, places: list[RayWorker]) -> None:
+        now = task.began_at = self.timeline.now
+        if task.first_began_at is None:
+            task.first_began_at = now
+            self.counts.waits.append(now - task.asked_at)
+        task.on = places
+        self.running += 1
+        for worker in places:
+            worker.take(task.work.size)
+            worker.tasks[task] = None
+            worker.idle_since = None
+        task.ending = self.timeline.after(task.work.task_s, lambda: self._end(task))
+        task.began()
+
+    def _end(self, task: Task) -> None:
+        self.counts.done += 1
+        self.counts.done_s += task.work.members * task.work.task_s
+        self._release(task)
+        task.ended(task)
+        self._place()
+
+    def _break(self, task: Task) -> None:
+        if task.ending is not None:
+            self.timeline.cancel(task.ending)
+        if task.began_at is not None:
+            self.counts.lost_s += task.work.members * (self.timeline.now - task.began_at)
+        self._release(task)
+
+    def _release(self, task: Task) -> None:
+        places, task.on = task.on, []
+        task.began_at = task.ending = None
+        self.running -= 1
+        for worker, parts in Counter(places).items():
+            worker.take(task.work.size, -parts)
+            del worker.tasks[task]
+            if not worker.tasks:
+                worker.idle_since = self.timeline.now
+                if worker.draining and worker.pod in self.workers:
+                    self.timeline.after(EXIT_S, self._exit(worker))
+
+    def _exit(self, worker: RayWorker) -> Callable[[], None]:
+        def exit_() -> None:
+            if worker.pod in self.workers:  # not killed meanwhile
+                self.exited(worker.pod)
+
+        return exit_
+
+
+def _number(task: Task) -> int:
+    return task.number
+
+
+def workers_lacking(line: Line, coming: int) -> int:
+    """How many workers more would give every waiting task a place, first fit, with the `coming` ones empty.
+
+    Tasks of one size are counted together: a long line costs no more than a short one.
+    """
+    size = line.plan.size
+    rooms = [RayWorker(it.pod, it.cpu_m, it.memory_mib, it.gpu) for it in line.ready]
+    rooms += [RayWorker("", size.cpu_m, size.memory_mib, size.gpu) for _ in range(coming)]
+    lacking = 0
+    for part, count in _parts(line):
+        left = count
+        for room in rooms:
+            here = min(room.holds(part), left)
+            room.take(part, here)
+            left -= here
+        while left > 0 and lacking < line.plan.max:
+            room = RayWorker("", size.cpu_m, size.memory_mib, size.gpu)
+            here = min(room.holds(part), left)
+            room.take(part, here)
+            rooms.append(room)
+            left -= here
+            lacking += 1
+    return lacking
+
+
+def _parts(line: Line) -> Iterator[tuple[Size, int]]:
+    counts: Counter[Size] = Counter()
+    for task in line.waiting:
+        counts[task.work.size] += task.work.members
+    return iter(counts.items())
