@@ -18,14 +18,25 @@ from ebbtide.simulator.replay.survivors import Survivors
 from ebbtide.simulator.results import Replay, StrategyResult
 from ebbtide.simulator.strategies.bound import discounts_of, zero_wait
 from ebbtide.simulator.strategies.constant import fleet_bill, fleet_groups, fleet_pools, fleet_runs, fleet_series
-from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool, peak_fleet, smallest_fleet
+from ebbtide.simulator.strategies.fleet import (
+    Beside,
+    Fleet,
+    FleetPool,
+    late_allowed,
+    least_late,
+    most_at_once,
+    peak_fleet,
+    smallest_fleet,
+)
 from ebbtide.simulator.strategies.keda import keda_controlled
 from ebbtide.simulator.strategies.on_spot import moved_to_spot, rated, spot_assumptions
 from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.ray_fleet import RayFleet, allowed_late, late_of, peak, smallest
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.simulator.world.edges import Tally, ports_of
 from ebbtide.simulator.world.failures import accidents_of, failure_assumptions
-from ebbtide.simulator.world.pools import gang_assumptions
+from ebbtide.simulator.world.pools import PooledJob, gang_assumptions
+from ebbtide.simulator.world.ray.work import RayPlan
 from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import job_assumptions
 from ebbtide.simulator.world.workers import runs_of
@@ -189,25 +200,47 @@ def _report_days(world: World, setup: ReplaySetup, strategy: Strategy, progress:
 
 
 def _fixed_fleet(setup: ReplaySetup, target_p95_s: float) -> StrategyResult:
-    pools, groups = _parts_of_a_fleet(setup)
-    return _constant(setup, pools, smallest_fleet(pools, groups, target_p95_s=target_p95_s, end_s=setup.end_s))
+    plan = cluster_plan(setup.settings, Strategy.FIXED_FLEET)
+    pools = fleet_pools(setup.settings, setup.jobs)
+    ray, beside = _smallest_ray(setup, plan, pools, target_p95_s)
+    groups = fleet_groups(setup.settings, plan, setup.busy, ray)
+    fleet = smallest_fleet(pools, groups, target_p95_s=target_p95_s, end_s=setup.end_s, beside=beside)
+    return _constant(setup, pools, fleet, ray)
+
+
+def _smallest_ray(
+    setup: ReplaySetup, plan: ClusterPlan, pools: Sequence[FleetPool], target_s: float
+) -> tuple[list[RayFleet], Beside]:
+    """The Ray clusters come first, then the exact search for all else with the jobs that may still be late."""
+    needed, allowed = least_late(pools, target_s, setup.end_s), late_allowed(len(setup.jobs))
+    fleets: list[RayFleet] = []
+    for cluster in plan.ray:
+        jobs = _driven(setup, cluster)
+        most = {pool: setup.settings.workers[pool].max for pool in cluster.drivers}
+        late = allowed_late(len(jobs), len(setup.jobs), allowed, needed)
+        fleets.append(smallest(cluster, most, jobs, late_after_s=target_s, late=late, end_s=setup.end_s))
+    late = sum(late_of(fleet, target_s, setup.end_s) for fleet in fleets)
+    # In a world the same jobs may meet in another order and be late less often: the other pools do not pay for that.
+    return fleets, Beside(sum(len(fleet.runs) for fleet in fleets), min(late, allowed - needed))
 
 
 def _peak_fleet(setup: ReplaySetup) -> StrategyResult:
-    pools, groups = _parts_of_a_fleet(setup)
-    return _constant(setup, pools, peak_fleet(pools, groups))
+    plan = cluster_plan(setup.settings, Strategy.PEAK_FLEET)
+    pools = fleet_pools(setup.settings, setup.jobs)
+    ray = [peak(cluster, _driven(setup, cluster), most_at_once, setup.end_s) for cluster in plan.ray]
+    return _constant(setup, pools, peak_fleet(pools, fleet_groups(setup.settings, plan, setup.busy, ray)), ray)
 
 
-def _parts_of_a_fleet(setup: ReplaySetup) -> tuple[list[FleetPool], list[FleetGroup]]:
-    plan = cluster_plan(setup.settings, Strategy.FIXED_FLEET)
-    return fleet_pools(setup.settings, setup.jobs), fleet_groups(setup.settings, plan, setup.busy)
+def _driven(setup: ReplaySetup, cluster: RayPlan) -> list[PooledJob]:
+    return [job for job in setup.jobs if job.pool in cluster.drivers]
 
 
-def _constant(setup: ReplaySetup, pools: Sequence[FleetPool], fleet: Fleet) -> StrategyResult:
-    runs = fleet_runs(pools, fleet.workers, setup.end_s)
+def _constant(setup: ReplaySetup, pools: Sequence[FleetPool], fleet: Fleet, ray: Sequence[RayFleet]) -> StrategyResult:
+    runs = [*fleet_runs(pools, fleet.workers, setup.end_s), *(run for each in ray for run in each.runs)]
     series = fleet_series(fleet, runs, setup.end_s)
     bill = fleet_bill(fleet, setup.settings, series, setup.day_ends)
-    return strategy_result(runs, bill, series, (EvictionCounts(), Tally()), setup.end_s)
+    result = strategy_result(runs, bill, series, (EvictionCounts(), Tally()), setup.end_s)
+    return replace(result, ray={each.plan.name: each.result for each in ray})
 
 
 def _bound(setup: ReplaySetup) -> StrategyResult:

@@ -12,9 +12,10 @@ largest discount that any of the stack's shapes has. Nobody can buy better than 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeAlias
 
 from ebbtide.labels import NodeKind
 from ebbtide.prices import on_demand
@@ -24,9 +25,11 @@ from ebbtide.simulator.cluster.scheduler import group_takes
 from ebbtide.simulator.results import Series, SeriesRecorder
 from ebbtide.simulator.strategies.covering import Covering
 from ebbtide.simulator.strategies.plans import spot_or_none, steady_usd
+from ebbtide.simulator.strategies.ray_fleet import share_of_worker
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.schedules import Busy
 from ebbtide.simulator.world.world import ClusterPlan
+from ebbtide.vocabulary.workloads import When
 
 _Need = tuple[float, ...]  # cores, GiB, GPUs, pods
 
@@ -69,7 +72,9 @@ def zero_wait(
     part_of = {pool: part for part in parts for pool in part.pools}
     meter = _Meter(plan, parts)
     running = 0
-    for at, changes in groupby(_changes(jobs, busy, end_s), key=lambda change: change[0]):
+    spans: list[_Span] = [(job.submitted_at, job.submitted_at + job.duration_s, job.pool, job.members) for job in jobs]
+    spans += [(part.begin, part.end, part.workload, part.pods) for part in busy]
+    for at, changes in groupby(_changes([*spans, *_of_ray(plan, jobs)], end_s), key=lambda change: change[0]):
         for _, pool, workers, more in changes:
             running += more if pool in plan.workers else 0
             if pool:
@@ -78,11 +83,22 @@ def zero_wait(
     return meter.total(discounts, end_s, day_ends)
 
 
-def _changes(jobs: Sequence[PooledJob], busy: Sequence[Busy], end_s: float) -> list[tuple[float, str, int, int]]:
+_Span: TypeAlias = tuple[float, float, str, float]  # begin, end, pool or job, its pods
+
+
+def _of_ray(plan: ClusterPlan, jobs: Sequence[PooledJob]) -> Iterator[_Span]:
+    """What drivers have run on Ray, in shares of workers, if each task starts at once and every worker is full."""
+    groups = {group.worker.name: group for cluster in plan.ray for group in cluster.groups}
+    for job in jobs:
+        if job.ray is not None:
+            share = share_of_worker(job.ray, groups[job.ray.group])
+            pods = job.ray.at_once * job.ray.members * share
+            yield job.submitted_at, job.submitted_at + job.duration_s, job.ray.group, pods
+
+
+def _changes(spans: Iterable[_Span], end_s: float) -> list[tuple[float, str, float, int]]:
     """Instant, pool or job, its pods, and 1 for a beginning or -1 for an end. The first changes nothing."""
-    changes = [(0.0, "", 0, 0)]
-    spans = [(job.submitted_at, job.submitted_at + job.duration_s, job.pool, job.members) for job in jobs]
-    spans += [(part.begin, part.end, part.workload, part.pods) for part in busy]
+    changes: list[tuple[float, str, float, int]] = [(0.0, "", 0, 0)]
     for begin, end, pool, pods in spans:
         changes.append((begin, pool, pods, 1))
         if end < end_s:
@@ -126,15 +142,16 @@ class _Part:
 
     def __init__(self, plan: ClusterPlan, groups: Sequence[GroupModel]) -> None:
         self.groups = [group.name for group in groups]
+        ray_workers = [group.worker for cluster in plan.ray for group in cluster.groups]
         self.pools = {
             name: _need(pod)
-            for name, pod in (*plan.workers.items(), *((job.name, job) for job in plan.jobs))
+            for name, pod in (*plan.workers.items(), *((pod.name, pod) for pod in (*plan.jobs, *ray_workers)))
             if any(group_takes(group, pod) for group in groups)
         }
-        self._workers = dict.fromkeys(self.pools, 0)
+        self._workers: dict[str, float] = dict.fromkeys(self.pools, 0)
         self._services = [
             (_need(service), replicas)
-            for service, replicas in plan.workloads
+            for service, replicas in (*plan.workloads, *_waking_heads(plan))
             if any(group_takes(group, service) for group in groups)
         ]
         self._least = [float(group.min) for group in groups]
@@ -149,8 +166,8 @@ class _Part:
         self._spot_covering = Covering(offers, self._spot_usd)
         self._answer: tuple[tuple[float, ...], float, float] | None = None
 
-    def change(self, pool: str, workers: int) -> None:
-        self._workers[pool] += workers
+    def change(self, pool: str, workers: float) -> None:
+        self._workers[pool] = round(self._workers[pool] + workers, 9)  # shares that went leave nothing behind
         self._answer = None
 
     def cheapest(self) -> tuple[tuple[float, ...], float, float]:
@@ -161,6 +178,11 @@ class _Part:
             nodes, on_spot = self._covering.cheapest(need), self._spot_covering.cheapest(need)
             self._answer = (nodes, _cost(nodes, self._usd), _cost(on_spot, self._spot_usd))
         return self._answer
+
+
+def _waking_heads(plan: ClusterPlan) -> Iterator[tuple[WorkloadModel, int]]:
+    """Of Ray clusters that never sleep; of others the bound pays for none."""
+    return ((cluster.head, 1) for cluster in plan.ray if cluster.sleep.when is When.NEVER)
 
 
 def _cost(nodes: Sequence[float], usd: Sequence[float]) -> float:
@@ -175,7 +197,7 @@ def _offer(group: GroupModel) -> _Need:
     return (group.cpu_m / 1000, group.memory_mib / 1024, float(group.gpu), float(group.max_pods))
 
 
-def _sum(parts: Iterable[tuple[_Need, int]]) -> _Need:
+def _sum(parts: Iterable[tuple[_Need, float]]) -> _Need:
     totals = [0.0] * 4
     for need, count in parts:
         if count:

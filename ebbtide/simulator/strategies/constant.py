@@ -3,32 +3,41 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from ebbtide.labels import NodeKind
 from ebbtide.prices import Capacity, GroupRate, PricingAssumption, hourly
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import PodSize, pod_size, takes
+from ebbtide.settings.placement import PodSize, head_size, pod_size, takes
+from ebbtide.settings.sections.ray import RayGroup
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.simulator.billing import Bill, Rates, billed
 from ebbtide.simulator.results import Series, SeriesRecorder
 from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool
 from ebbtide.simulator.strategies.plans import on_spot, steady_usd
+from ebbtide.simulator.strategies.ray_fleet import RayFleet
 from ebbtide.simulator.world.pools import PooledJob
+from ebbtide.simulator.world.ray.work import workload_of_group
 from ebbtide.simulator.world.schedules import Busy, every_job, workload_of
 from ebbtide.simulator.world.waits import fifo_starts
 from ebbtide.simulator.world.workers import JobRun
 from ebbtide.simulator.world.world import ClusterPlan
 
 
-def fleet_groups(settings: StackSettings, plan: ClusterPlan, busy: Sequence[Busy] = ()) -> list[FleetGroup]:
+def fleet_groups(
+    settings: StackSettings, plan: ClusterPlan, busy: Sequence[Busy] = (), ray: Sequence[RayFleet] = ()
+) -> list[FleetGroup]:
     """The stack's own groups, with the workloads that live there; a kind's workloads go to its cheapest group.
 
-    `busy`: what the stack's own jobs run, which the fleet has room for as well.
+    `busy`: what the stack's own jobs run, which the fleet has room for as well. `ray`: clusters with their drivers.
     """
     residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
     for spec in settings.workloads.values():
         size = pod_size(spec)
         homes = [name for name, group in settings.node_groups.items() if takes(group, spec)]
         if homes:
-            home = min(homes, key=lambda name: (steady_usd(settings, name), name))
-            residents[home].append((size, spec.replicas))
+            residents[_cheapest(settings, homes)].append((size, spec.replicas))
+    for fleet in ray:
+        for home, size, count in _of_ray(settings, fleet):
+            residents[home].append((size, count))
     jobs = {workload_of(name): (job.node_group, pod_size(job)) for name, job in every_job(settings).items()}
     return [
         FleetGroup(
@@ -41,6 +50,21 @@ def fleet_groups(settings: StackSettings, plan: ClusterPlan, busy: Sequence[Busy
         )
         for group in plan.groups
     ]
+
+
+def _cheapest(settings: StackSettings, homes: Sequence[str]) -> str:
+    return min(homes, key=lambda name: (steady_usd(settings, name), name))
+
+
+def _of_ray(settings: StackSettings, fleet: RayFleet) -> Iterator[tuple[str, PodSize, int]]:
+    """Home, size and number of a cluster's head, drivers and workers."""
+    spec = settings.ray[fleet.plan.name]
+    fixed = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED]
+    yield _cheapest(settings, fixed), head_size(spec.head), 1
+    pods: dict[str, WorkerSettings | RayGroup] = {pool: settings.workers[pool] for pool in fleet.plan.drivers}
+    pods |= {workload_of_group(fleet.plan.name, key): group for key, group in spec.groups.items()}
+    for name, pod in pods.items():
+        yield pod.node_group, pod_size(pod), fleet.counts[name]
 
 
 def _at_once(busy: Sequence[Busy], sizes: Mapping[str, PodSize]) -> Iterator[tuple[tuple[PodSize, int], ...]]:
@@ -60,6 +84,7 @@ def _at_once(busy: Sequence[Busy], sizes: Mapping[str, PodSize]) -> Iterator[tup
 
 
 def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[FleetPool]:
+    """Those without drivers: `ray_fleet` has these."""
     of_pool: dict[str, list[PooledJob]] = {name: [] for name in settings.workers}
     for job in jobs:
         of_pool[job.pool].append(job)
@@ -72,6 +97,7 @@ def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[Flee
             jobs=tuple(of_pool[name]),
         )
         for name, spec in sorted(settings.workers.items())
+        if spec.ray not in settings.ray
     ]
 
 

@@ -60,14 +60,41 @@ class NoFleet(ValueError):
     """Not even every pool at its largest reaches the target."""
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Jobs that are run by others: they count for the p95, with those of them that wait too long."""
+
+    jobs: int = 0
+    late: int = 0
+
+
+_ALONE = Beside()
+
+
 def smallest_fleet(
-    pools: Sequence[FleetPool], groups: Sequence[FleetGroup], *, target_p95_s: float, end_s: float
+    pools: Sequence[FleetPool],
+    groups: Sequence[FleetGroup],
+    *,
+    target_p95_s: float,
+    end_s: float,
+    beside: Beside = _ALONE,
 ) -> Fleet:
     """The cheapest fleet, then the one with the fewest workers, with p95 wait <= `target_p95_s`. Raises `NoFleet`.
 
     A job that has not started at `end_s` counts with the wait it has had until then.
     """
-    return _Search(pools, groups, target_p95_s, end_s).run()
+    return _Search(pools, groups, target_p95_s, end_s, beside).run()
+
+
+def late_allowed(jobs: int) -> int:
+    """How many of so many jobs may wait longer than their p95."""
+    return jobs - rank(jobs, P95) if jobs else 0
+
+
+def least_late(pools: Sequence[FleetPool], target_p95_s: float, end_s: float) -> int:
+    """Jobs that wait longer with every pool at its largest."""
+    ladders = [_Ladder(pool, target_p95_s, end_s) for pool in pools if pool.jobs]
+    return sum(ladder.late(ladder.most) for ladder in ladders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +107,18 @@ class _Option:
 
 class _Search:
     def __init__(
-        self, pools: Sequence[FleetPool], groups: Sequence[FleetGroup], target_p95_s: float, end_s: float
+        self,
+        pools: Sequence[FleetPool],
+        groups: Sequence[FleetGroup],
+        target_p95_s: float,
+        end_s: float,
+        beside: Beside,
     ) -> None:
         self._pools = [pool for pool in pools if pool.jobs]  # a pool without jobs needs no worker
         self._idle = {pool.name: 0 for pool in pools if not pool.jobs}
         self._groups = groups
-        jobs = sum(len(pool.jobs) for pool in self._pools)
-        self._allowed = jobs - rank(jobs, P95) if jobs else 0
+        jobs = sum(len(pool.jobs) for pool in self._pools) + beside.jobs
+        self._allowed = late_allowed(jobs) - beside.late
         self._ladders = [_Ladder(pool, target_p95_s, end_s) for pool in self._pools]
         # the fewest late jobs that the pools from i on can have: what the pools before them must leave over
         least = [ladder.late(ladder.most) for ladder in self._ladders]
@@ -193,7 +225,7 @@ def _nodes_of(group: FleetGroup, workers: Sequence[tuple[PodSize, int]]) -> int:
 
 def peak_fleet(pools: Sequence[FleetPool], groups: Sequence[FleetGroup]) -> Fleet:
     """As many workers as jobs that all start when submitted need at once, however many a pool may have."""
-    workers = {pool.name: _most_at_once(pool.jobs) for pool in pools}
+    workers = {pool.name: most_at_once(pool.jobs) for pool in pools}
     nodes = {
         group.name: _nodes_of(group, [(pool.worker, workers[pool.name]) for pool in pools if pool.group == group.name])
         for group in groups
@@ -201,7 +233,7 @@ def peak_fleet(pools: Sequence[FleetPool], groups: Sequence[FleetGroup]) -> Flee
     return Fleet(workers, nodes, sum(nodes[group.name] * group.usd_per_hour for group in groups))
 
 
-def _most_at_once(jobs: Sequence[PooledJob]) -> int:
+def most_at_once(jobs: Sequence[PooledJob]) -> int:
     """A job that ends makes room for one that starts at that instant; one of no length, for itself alone."""
     changes: list[tuple[tuple[float, int, int], int]] = []
     for number, job in enumerate(jobs):

@@ -20,7 +20,7 @@ from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.world.ray.drives import Drive, DriveEdges
 from ebbtide.simulator.world.ray.lines import Line, workers_lacking
 from ebbtide.simulator.world.ray.meter import GroupMeter
-from ebbtide.simulator.world.ray.work import RayPlan, RayWork, workload_of_group
+from ebbtide.simulator.world.ray.work import RayPlan, RayWork, key_of_group
 from ebbtide.vocabulary.workloads import Purpose, When
 
 LOOK_S = 5.0
@@ -193,10 +193,9 @@ class _Cluster:
 
     def result(self, end_s: float) -> RayClusterResult:
         asked = 0.0 if self.head.since is None else end_s - self.head.since
-        own = len(workload_of_group(self.plan.name, ""))
         return RayClusterResult(
             head_hours=(self.head.awake_s + asked) / 3600,
-            groups={name[own:]: meter.result(end_s) for name, meter in self.meters.items()},
+            groups={key_of_group(self.plan.name, name): meter.result(end_s) for name, meter in self.meters.items()},
         )
 
 

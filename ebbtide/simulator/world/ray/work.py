@@ -69,5 +69,10 @@ def workload_of_group(cluster: str, group: str) -> str:
     return f"ray {cluster}/{group}"
 
 
+def key_of_group(cluster: str, workload: str) -> str:
+    """The other way round."""
+    return workload.removeprefix(workload_of_group(cluster, ""))
+
+
 def workload_of_head(cluster: str) -> str:
     return f"ray {cluster}"
