@@ -1,6 +1,7 @@
 """A small stack and small traces for the simulator's tests; only what a test is about has to be given."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -214,6 +215,10 @@ _SERVICES = {
 
 def a_job(at: float, lasts: float = 600.0, *, cpu: float = 2, memory: float = 4, gpu: float = 0) -> Job:
     return Job(at, lasts, "q", cpu, memory, gpu)
+
+
+def a_driver_job(at: float, lasts: float = 600.0, *, tasks: int = 1, cpu: float = 2, gpu: float = 0) -> Job:
+    return replace(a_job(at, lasts, cpu=cpu, gpu=gpu), tasks=tasks)
 
 
 def a_trace(jobs: Sequence[Job]) -> Trace:

@@ -36,6 +36,7 @@ from ebbtide.simulator.trace.traces import Trace
 from ebbtide.simulator.world.edges import Tally, ports_of
 from ebbtide.simulator.world.failures import accidents_of, failure_assumptions
 from ebbtide.simulator.world.pools import PooledJob, gang_assumptions
+from ebbtide.simulator.world.ray.assumptions import ray_assumptions
 from ebbtide.simulator.world.ray.work import RayPlan
 from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import job_assumptions
@@ -94,6 +95,7 @@ def replay(
             ),
             *gang_assumptions(setup.assignment),
             *job_assumptions(settings),
+            *ray_assumptions(settings.ray, [job.ray for job in setup.jobs if job.ray is not None]),
             *_of_spot(settings, options),
             *failure_assumptions(options.failures, _saving(settings, options)),
         ),

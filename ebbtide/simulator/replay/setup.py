@@ -26,6 +26,9 @@ nothing new: production reads every few seconds only because events are."""
 RESYNC_FOR_DRAIN_TARGETS = timedelta(seconds=60)
 """Where a pool has one: that the head of its queue has waited for too long is no change, and so no event."""
 
+MOST_TASKS = 2_000_000
+"""Of all drivers: each is an event or two."""
+
 
 class ReplayError(ValueError):
     """Nothing can be replayed; the message is for the user, in one line."""
@@ -94,6 +97,12 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
     assignment = assign(chosen, settings.workers, largest_gangs(settings), settings.ray)
     if not assignment.jobs:
         raise ReplayError(_nothing_to_replay(trace, days, chosen, assignment.unfit))
+    tasks = sum(job.ray.tasks for job in assignment.jobs if job.ray is not None)
+    if tasks > MOST_TASKS:
+        raise ReplayError(
+            f"trace {trace.name}: wanted at most {MOST_TASKS} tasks of Ray in {days} days, found {tasks}: what "
+            "takes longer than longestTask is asked for in parts (for example longestTask: 1h)"
+        )
     start = aligned_start(trace.jobs, config.hours) if options.start is None else _local(options.start, config)
     return ReplaySetup(
         settings=settings,

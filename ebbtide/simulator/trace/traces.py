@@ -1,10 +1,10 @@
 """Workload traces: one CSV row per job, read whole and checked to the last cell.
 
-Columns (`data/README.md`): submitted_at, duration_s, queue, cpu, memory_gib, gpu; seconds, cores, GiB
-and GPUs. A trace is trusted afterwards, so every doubt is named with its place, what was found, what is wanted and an
-example, and all of them together. Some public traces record GPUs only, or no memory: then a stated rule fills cpu and
-memory, and the trace says so among its assumptions, because a filled value is no measurement. A file of requests per
-window becomes synthetic work by the rules of `request_trace`.
+Columns (`data/README.md`): submitted_at, duration_s, queue, cpu, memory_gib, gpu; seconds, cores, GiB and GPUs; and
+tasks, which may be left out: how many a driver of Ray asks for. A trace is trusted afterwards, so every doubt is named
+with its place, what was found, what is wanted and an example, and all of them together. Some public traces record GPUs
+only, or no memory: then a stated rule fills cpu and memory, and the trace says so among its assumptions, because a
+filled value is no measurement. A file of requests per window becomes synthetic work by the rules of `request_trace`.
 """
 
 import csv
@@ -23,6 +23,8 @@ from ebbtide.units.durations import DAY_S
 __all__ = ["Job", "Trace", "TraceError", "bundled", "find_trace", "read_trace"]
 
 COLUMNS = ("submitted_at", "duration_s", "queue", "cpu", "memory_gib", "gpu")
+TASKS = "tasks"
+"""A column that a file may leave out, and a cell that may be empty."""
 CORES_PER_GPU = 8.0
 GIB_PER_GPU = 64.0
 GIB_PER_CORE = 4.0
@@ -31,6 +33,8 @@ GAP_S = DAY_S
 MOST_QUIET_S = 31 * DAY_S
 """And so long is none: it is one time among others in another unit, or counted from another day."""
 MOST_JOBS = 500_000
+MOST_TASKS = 500_000
+"""Of all drivers together: each is an event or two."""
 QUIET_END_S = DAY_S / 2
 """So long after the last one is named too, since whole days are replayed."""
 
@@ -42,6 +46,7 @@ _DURATION = Number("duration_s", "seconds, 0 to 31622400 (366 days)", "1080", mo
 _CPU = Number("cpu", "cores, 0 to 1000000", "12", most=1e6)
 _MEMORY = Number("memory_gib", "GiB, 0 to 1000000", "16", most=1e6)
 _GPU = Number("gpu", "GPUs, 0 to 100000", "0.5", most=1e5)
+_TASKS = Number(TASKS, "a whole number of tasks, 1 to 100000, or nothing", "40", above=1, most=1e5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,9 @@ def read_trace(path: Path) -> Trace:
         return _plausible(path, Trace(name, _work(found), found.assumptions, found.gaps))
     _check_header(table, header)
     reader = _Jobs(table)
-    jobs = tuple(islice(reader.read(table.rows(header, lines, COLUMNS)), MOST_JOBS + 1))
+    columns = (*COLUMNS, TASKS) if TASKS in header else COLUMNS
+    _once(table, header, columns)
+    jobs = tuple(islice(reader.read(table.rows(header, lines, columns)), MOST_JOBS + 1))
     table.refuse()
     if not jobs:
         raise TraceError(f"{path}: wanted a header and at least one job, found no job at all (columns: {_header()})")
@@ -112,6 +119,12 @@ def _plausible(path: Path, trace: Trace) -> Trace:
     """A replay takes time for every day and every job, so what cannot be meant is refused before it."""
     if len(trace.jobs) > MOST_JOBS:
         raise TraceError(f"{path}: wanted at most {MOST_JOBS} jobs, found more (for example the first weeks of it)")
+    tasks = sum(job.tasks for job in trace.jobs)
+    if tasks > MOST_TASKS:
+        raise TraceError(
+            f"{path}: wanted at most {MOST_TASKS} tasks of all jobs together, found {tasks} (for example fewer and "
+            "longer ones)"
+        )
     times = [0.0, *(job.submitted_at for job in trace.jobs)]
     before, after = max(pairwise(times), key=lambda pair: pair[1] - pair[0])
     if after - before > MOST_QUIET_S:
@@ -224,7 +237,18 @@ class _Jobs:
             cpu=cpu,
             memory_gib=self._memory(row, cpu=cpu, gpu=gpu),
             gpu=gpu,
+            tasks=self._tasks(row),
         )
+
+    def _tasks(self, row: TraceRow) -> int:
+        if not row.cells.get(TASKS):
+            return 0
+        value = self._table.number(row, _TASKS)
+        if isnan(value):
+            return 0
+        if value % 1:
+            self._table.bad_cell(row, _TASKS, row.cells[TASKS])
+        return int(value)
 
     def _cpu(self, row: TraceRow, gpu: float) -> float:
         if row.cells["cpu"] or gpu == 0:  # without a GPU there is nothing to derive cores from: an empty cell is bad

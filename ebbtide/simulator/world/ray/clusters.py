@@ -223,7 +223,7 @@ class RayClusters:
     def drive(self, pool: str, work: RayWork, kept: int, edges: DriveEdges) -> Drive:
         """A job of a pool of drivers begins; the drive has not begun yet."""
         cluster = self._of_driver[pool]
-        return Drive(self._timeline, cluster.groups[work.group].line, work, edges, cluster.attached, kept)
+        return Drive(self._timeline, self.line(work.group), work, edges, cluster.attached, kept)
 
     def pool_scaled(self, pool: str) -> None:
         if pool in self._of_driver:
@@ -236,22 +236,27 @@ class RayClusters:
         if pod.workload in self._heads:
             self._heads[pod.workload].head_running()
         else:
-            self._line(pod).started(pod.name)
+            self.line(pod.workload).started(pod.name)
 
     def pod_stopping(self, pod: Pod) -> float | None:
-        return HEAD_EXIT_S if pod.workload in self._heads else self._line(pod).stop(pod.name)
+        return HEAD_EXIT_S if pod.workload in self._heads else self.line(pod.workload).stop(pod.name)
 
     def pod_gone(self, pod: Pod) -> None:
         if pod.workload in self._heads:
             self._heads[pod.workload].head_gone()
         else:
-            self._line(pod).gone(pod.name)
+            self.line(pod.workload).gone(pod.name)
 
     def results(self, end_s: float) -> Mapping[str, RayClusterResult]:
         return {name: cluster.result(end_s) for name, cluster in self._clusters.items()}
 
-    def _line(self, pod: Pod) -> Line:
-        return self._of_group[pod.workload].groups[pod.workload].line
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(self._of_group)
+
+    def line(self, group: str) -> Line:
+        """By the name of its workers, as `workload_of_group` gives it."""
+        return self._of_group[group].groups[group].line
 
     def _turn(self, is_open: bool) -> Callable[[], None]:  # noqa: FBT001 - what the hours become
         def turn() -> None:

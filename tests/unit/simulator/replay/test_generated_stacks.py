@@ -11,10 +11,13 @@ from ebbtide.prices import NoPrice
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.cluster import Pod
+from ebbtide.settings.sections.ray import SleepWhen
+from ebbtide.simulator.cluster import Pod, StopReason
 from ebbtide.simulator.replay.setup import RESYNC
 from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
 from ebbtide.simulator.world.edges import Tally, ports_of
+from ebbtide.simulator.world.ray.drivers import driven_groups
+from ebbtide.simulator.world.ray.work import RayWork, workload_of_group
 from ebbtide.simulator.world.rollouts import planned_rollouts
 from ebbtide.simulator.world.schedules import job_plans
 from ebbtide.simulator.world.workers import JobRun
@@ -37,12 +40,22 @@ class Watched(World):
 
     def begin(self) -> None:
         self.homeless: list[str] = []
+        self.broken: list[str] = []
         self.zones: dict[tuple[str, int | None], set[str]] = {}
 
     def pod_running(self, pod: Pod) -> None:
         super().pod_running(pod)
         if pod.slot is not None and pod.node is not None:
             self.zones.setdefault((pod.workload, pod.slot), set()).add(pod.node.zone)
+
+    def pod_stopping(self, pod: Pod, why: StopReason) -> float | None:
+        if pod.workload in self.ray and pod.name in self.busy_of_ray():
+            self.broken.append(pod.name)
+        return super().pod_stopping(pod, why)
+
+    def busy_of_ray(self) -> set[str]:
+        lines = [self.ray.line(group) for group in self.ray.groups]
+        return {worker.pod for line in lines for worker in line.workers.values() if worker.tasks}
 
     def nodes_changed(self) -> None:
         super().nodes_changed()
@@ -55,12 +68,27 @@ class Watched(World):
                     self.homeless.append(pod.name)
 
 
+def drivers(settings: StackSettings) -> list[JobRun]:
+    """One job for each group that a pool drives, with more tasks than fit at once."""
+    found: list[JobRun] = []
+    for group in driven_groups(settings.workers, settings.ray):
+        work = RayWork(group=group.name, size=group.size, task_s=60.0, tasks=9, at_once=9)
+        found.append(JobRun(9 * 3600.0, 540.0, group.pool, ray=work))
+    return found
+
+
 def played(settings: StackSettings, seed: int) -> Watched:
     """A Tuesday in which each pool gets a few jobs in the morning."""
     hours = settings.business_hours
     start = datetime(2027, 6, 1, tzinfo=zone_of(hours.timezone))
     config = replace(controller_config(settings, RedisEndpoint(host="replayed"), [2026, 2027, 2028]), resync=RESYNC)
-    jobs = [JobRun(9 * 3600.0 + 60 * number, 900.0, pool) for pool in settings.workers for number in range(3)]
+    jobs = [
+        JobRun(9 * 3600.0 + 60 * number, 900.0, pool)
+        for pool, spec in settings.workers.items()
+        if spec.ray is None
+        for number in range(3)
+    ]
+    jobs += drivers(settings)
     setup = WorldSetup(
         start=start,
         end_s=DAY_S,
@@ -75,6 +103,30 @@ def played(settings: StackSettings, seed: int) -> Watched:
     return world
 
 
+@pytest.mark.parametrize("seed", [seed for seed in range(40) if generated(seed).ray])
+def test_on_any_stack_with_ray_tasks_end_and_no_group_is_too_large_or_too_small(seed: int) -> None:
+    settings = generated(seed)
+    try:
+        world = played(settings, seed)
+    except NoPrice:
+        assert settings.region == "eu-north-1"
+        return
+    asked = Counter(run.ray.group for run in drivers(settings) if run.ray is not None)
+    results = world.ray.results(DAY_S)
+
+    assert world.broken == []
+    nodes = world.cluster.node_counts()
+    for cluster, spec in settings.ray.items():
+        for key, group in spec.groups.items():
+            name, home = workload_of_group(cluster, key), settings.node_groups[group.node_group]
+            line, full = world.ray.line(name), nodes[group.node_group] == home.max
+            assert full or line.counts.done == 9 * asked[name]
+            assert full or len(line.workers) in (0, group.min)  # none where the cluster sleeps
+            assert results[cluster].groups[key].most_workers <= group.max
+        sleeps = spec.sleep.when is not SleepWhen.NEVER
+        assert (results[cluster].head_hours < 24.0) <= sleeps
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_on_any_stack_jobs_keep_their_nodes_and_disks_their_zones(seed: int) -> None:
     settings = generated(seed)
@@ -86,6 +138,7 @@ def test_on_any_stack_jobs_keep_their_nodes_and_disks_their_zones(seed: int) -> 
     flexible = {name for name, spec in settings.workloads.items() if spec.category is Category.FLEXIBLE}
 
     assert world.homeless == []
+    assert world.broken == []
     assert {eviction.workload for eviction in world.cluster.evictions} <= flexible
     assert all(len(zones) == 1 for zones in world.zones.values())
     assert world.runs.counts.failed == 0
