@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from ebbtide.simulator.results import Coverage, Replay, Series, StrategyResult
+from ebbtide.simulator.results import Coverage, RayClusterResult, RayGroupResult, Replay, Series, StrategyResult
 from ebbtide.vocabulary.windows import zone_of
 
 DAY = 86_400.0
@@ -62,6 +62,31 @@ def a_result(name: str, series: Series, *, days: int, fleet_usd: float) -> Strat
         scale_downs_to_zero=19,
         series=series,
     )
+
+
+def with_ray_workers(replay: Replay) -> Replay:
+    """The same replay, with a Ray cluster `flow` under the product and in the fixed fleet."""
+    busy, idle = (0, 3, 5, 1, 0), (0, 1, 0, 2, 0)
+    at = (0.0, 30_000.0, 40_000.0, 60_000.0, 61_000.0)
+    gpu = RayGroupResult(
+        worker_hours=12.5,
+        busy_hours=10.0,
+        most_workers=5,
+        tasks_done=1234,
+        tasks_interrupted=2,
+        task_hours=9.0,
+        lost_task_s=90.0,
+        wait_p50_s=0.0,
+        wait_p95_s=150.0,
+        series=Series(at=at, nodes={"busy": busy, "idle": idle}, waiting=(0, 0, 4, 0, 0), running=(0, 5, 9, 1, 0)),
+    )
+    never = replace(gpu, worker_hours=0.0, busy_hours=0.0, most_workers=0, tasks_done=0)
+    flow = RayClusterResult(head_hours=80.0, groups={"cpu": never, "gpu": gpu})
+    told = {
+        name: replace(result, ray={"flow": flow} if name in ("fixed-flexible", "fixed-fleet") else {})
+        for name, result in replay.strategies.items()
+    }
+    return replace(replay, strategies=told)
 
 
 def cheaper_fleet(replay: Replay) -> Replay:

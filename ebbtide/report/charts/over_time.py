@@ -52,7 +52,7 @@ def day_chart(replay: Replay, strategy: str, view: ChartView) -> str:
     upper, lower = view.panels(keys, share=0.62)
     content = [
         axes.legend(keys, left=view.left, top=0, width=view.width - view.left),
-        _shades(stretch, upper),
+        shades(stretch, upper),
         *_stacked_panel(stretch, inks, upper),
         *_backdrop(stretch, lower),
         *_both_kinds_of_jobs(stretch, lower),
@@ -70,11 +70,11 @@ def day_chart(replay: Replay, strategy: str, view: ChartView) -> str:
 def jobs_chart(replay: Replay, strategy: str, view: ChartView) -> str:
     """Jobs running and jobs waiting, one panel above the other since their sizes may differ by much."""
     stretch = whole(replay, strategy)
-    keys = [Key("running", "f-g1"), Key("waiting", "f-g3"), *_shade_keys(stretch)]
+    keys = [Key("running", "f-g1"), Key("waiting", "f-g3"), *shade_keys(stretch)]
     upper, lower = view.panels(keys, share=0.6)
     content = [
         axes.legend(keys, left=view.left, top=0, width=view.width - view.left),
-        _shades(stretch, upper),
+        shades(stretch, upper),
         axes.time_lines(stretch.start, upper, stretch.horizon),
         *_backdrop(stretch, lower),
     ]
@@ -106,7 +106,7 @@ def strip_chart(replay: Replay, view: ChartView) -> str:
     box = Box(left=view.left, top=OVER, width=view.plot_width, height=view.height - OVER - view.under)
     for place, (name, stretch) in enumerate(stretches.items()):
         box = Box(left=view.left, top=OVER + place * pitch, width=view.plot_width, height=pitch - _BETWEEN)
-        content.append(_shades(stretch, box))
+        content.append(shades(stretch, box))
         content.append(axes.time_lines(stretch.start, box, stretch.horizon))
         content.append(axes.value_axis([0.0, top], box, unit=name))
         content.append(svg.label(_sum_of(name, replay.strategies[name], box), box.right, box.top - 10, anchor="end"))
@@ -137,21 +137,23 @@ def _sum_of(name: str, result: StrategyResult, box: Box) -> str:
 
 
 def _group_keys(inks: Mapping[str, str], stretch: Stretch) -> list[Key]:
-    return [*(Key(group, f"f-{ink}") for group, ink in inks.items()), *_shade_keys(stretch)]
+    return [*(Key(group, f"f-{ink}") for group, ink in inks.items()), *shade_keys(stretch)]
 
 
-def _shade_keys(stretch: Stretch) -> list[Key]:
+def shade_keys(stretch: Stretch) -> list[Key]:
+    """What is shaded behind the data."""
     return [Key("business hours", "open"), *([Key("nothing recorded", "gap")] if stretch.gaps else [])]
 
 
-def _shades(stretch: Stretch, box: Box) -> str:
+def shades(stretch: Stretch, box: Box) -> str:
+    """Business hours, and where nothing was recorded."""
     hours = axes.shade(stretch.open_spans, box, stretch.horizon, ink="open")
     return hours + axes.shade(stretch.gaps, box, stretch.horizon, ink="gap")
 
 
 def _backdrop(stretch: Stretch, box: Box) -> list[str]:
     return [
-        _shades(stretch, box),
+        shades(stretch, box),
         axes.time_lines(stretch.start, box, stretch.horizon),
         axes.time_labels(stretch.start, box, stretch.horizon),
     ]
@@ -171,7 +173,7 @@ def _stacked_panel(
     ticks = nice_ticks(max(level * 1.06, highest, reach))
     return [
         axes.value_axis(ticks, box, unit="nodes"),
-        *_stack(stretch, stretch.series.nodes, inks, box, top=ticks[-1]),
+        *stack(stretch, stretch.series.nodes, inks, box, top=ticks[-1]),
         _fleet_line(level, box, ticks[-1]),
     ]
 
@@ -181,7 +183,7 @@ def _both_kinds_of_jobs(stretch: Stretch, box: Box) -> list[str]:
     ticks = nice_ticks(max(stacked(jobs, len(stretch.series.at)), default=0), wanted=3)
     return [
         axes.value_axis(ticks, box, unit="jobs"),
-        *_stack(stretch, jobs, {"running": "g5", "waiting": "g6"}, box, top=ticks[-1]),
+        *stack(stretch, jobs, {"running": "g5", "waiting": "g6"}, box, top=ticks[-1]),
     ]
 
 
@@ -193,9 +195,10 @@ def _fleet_line(level: int, box: Box, top: float) -> str:
     return svg.line(box.left, y, box.right, y, class_="level") + name
 
 
-def _stack(
+def stack(
     stretch: Stretch, counts: Mapping[str, tuple[int, ...]], inks: Mapping[str, str], box: Box, *, top: float
 ) -> list[str]:
+    """Areas in the order of their inks, the first one at the bottom; `top` is the value at the box's upper edge."""
     names = list(inks)
     areas: list[str] = []
     for size in range(len(names), 0, -1):

@@ -7,12 +7,13 @@ from typing import Any
 from markupsafe import Markup
 
 from ebbtide.report.charts import costs as cost_chart
-from ebbtide.report.charts import hover, retained
+from ebbtide.report.charts import hover, ray_workers, retained
 from ebbtide.report.charts import over_time as charts
 from ebbtide.report.charts import waits as wait_chart
 from ebbtide.report.charts.axes import ChartView
 from ebbtide.report.charts.stretch import telling_day, whole
 from ebbtide.report.pages import sentences
+from ebbtide.report.pages.ray import ray_note, ray_sheet
 from ebbtide.report.pages.sheets import Sheet, sheets
 from ebbtide.simulator.results import Replay
 
@@ -47,7 +48,7 @@ class FigurePlan:
 
 def figures(replay: Replay, told: str) -> list[Figure]:
     """Those that have something to draw, in reading order."""
-    data, tables = hover.documents(replay, told), sheets(replay, told)
+    data, tables = hover.documents(replay, told), {**sheets(replay, told), "ray": ray_sheet(replay)}
     return [figure_of(name, plan, tables[name], data.get(name)) for name, plan in _plans(replay, told).items()]
 
 
@@ -109,7 +110,19 @@ def _plans(replay: Replay, told: str) -> dict[str, FigurePlan]:
     }
     if len(whole(replay, told).days) < _DAYS_WITH_A_ZOOM:
         del plans["day"]
-    return plans | _retained_plan(replay, told)
+    return plans | _ray_plan(replay, told) | _retained_plan(replay, told)
+
+
+def _ray_plan(replay: Replay, told: str) -> dict[str, FigurePlan]:
+    if not ray_workers.ray_groups(replay.strategies[told]):
+        return {}
+    plan = FigurePlan(
+        heading="Ray workers by group",
+        note=ray_note(told),
+        draw=lambda view: ray_workers.ray_chart(replay, told, view),
+        height=lambda _: ray_workers.ray_height(replay, told),
+    )
+    return {"ray": plan}
 
 
 def _retained_plan(replay: Replay, told: str) -> dict[str, FigurePlan]:

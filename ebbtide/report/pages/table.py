@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ebbtide.report.charts.palette import BOUND, strategy_inks
 from ebbtide.report.charts.waits import percentiles
+from ebbtide.report.pages.ray import ray_lines
 from ebbtide.report.pages.sentences import (
     SAME_WAIT_RULE,
     WORSE_WAIT,
@@ -205,6 +206,7 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")
     lines.append("Evictions: in the disruption window / in business hours.")
     lines += saves_lines(replay)
+    lines += ray_lines(replay, main_strategy(replay))
     attainable = attainable_line(replay)
     if attainable:
         lines.append(f"{attainable[0].upper()}{attainable[1:]} of the fixed fleet's dollars.")
