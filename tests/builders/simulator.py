@@ -54,11 +54,9 @@ def a_pool(
     )
 
 
-def a_driver(
-    *, most: int = 5, longest: float = 24 * HOUR, checkpoints: CheckpointSettings | None = None
-) -> WorkerSettings:
+def a_driver(*, most: int = 5, longest: float = 24 * HOUR) -> WorkerSettings:
     """A pool whose jobs drive the Ray cluster `flow`."""
-    return a_pool("drive", cpu="1", memory="2Gi", most=most, longest=longest, checkpoints=checkpoints, ray="flow")
+    return a_pool("drive", cpu="1", memory="2Gi", most=most, longest=longest, ray="flow")
 
 
 def a_ray_group(

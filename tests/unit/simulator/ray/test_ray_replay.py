@@ -24,7 +24,6 @@ from tests.builders.simulator import (
     a_job,
     a_pool,
     a_ray_group,
-    a_saver,
     a_stack,
     a_trace,
     with_ray,
@@ -35,10 +34,9 @@ OPTIONS = ReplayOptions(days=1, start=MONDAY, rollouts=False)
 NIGHT = [a_driver_job(2 * HOUR, 1800.0, tasks=4, cpu=15), a_driver_job(9 * HOUR, 600.0, tasks=2, cpu=15)]
 
 
-def stack(*, sleep: SleepSettings | None = None, checkpoints: bool = False) -> StackSettings:
+def stack(*, sleep: SleepSettings | None = None) -> StackSettings:
     """A Ray worker fills a node, and a driver has no room beside it."""
-    saver = a_saver(every=300.0) if checkpoints else None
-    plain = a_stack({"drive": a_driver(checkpoints=saver)}, {})
+    plain = a_stack({"drive": a_driver()}, {})
     return with_ray(plain, {"cpu": a_ray_group(cpu=15, memory="40Gi", most=4)}, sleep=sleep)
 
 
@@ -190,20 +188,6 @@ def test_drivers_wait_for_the_opening_where_only_that_wakes_the_cluster() -> Non
     _, runs, _ = world_of(NIGHT, stack(sleep=rest))
 
     assert [round((run.started_at or 0) / HOUR) for run in runs] == [8, 9]
-
-
-def test_a_driver_that_is_told_to_stop_keeps_the_tasks_that_have_ended() -> None:
-    """Its budget is open at night, and the autoscaler moves it off a node that is hardly used."""
-    saver = a_saver(every=300.0, always=True)
-    plain = a_stack({"drive": a_driver(checkpoints=saver)}, {})
-    its = with_ray(plain, {"cpu": a_ray_group(cpu=12, memory="40Gi", most=1)}, longest_task=600.0)
-    world, runs, _ = world_of([a_driver_job(HOUR, 6000.0, cpu=12)], its)
-    counts = world.ray.line("ray flow/cpu").counts
-
-    assert runs[0].done_at is not None
-    assert counts.redone_s == 0
-    assert counts.done == 10
-    assert counts.cancelled == runs[0].interruptions
 
 
 def test_the_document_has_each_group() -> None:

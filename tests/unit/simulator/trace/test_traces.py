@@ -263,3 +263,31 @@ def test_a_gzip_file_under_another_name_is_told_from_a_wrong_encoding(tmp_path: 
 def test_what_is_no_file_is_no_trace(tmp_path: Path, name: str) -> None:
     with pytest.raises(TraceError, match="cannot be read"):
         read_trace(tmp_path / name)
+
+
+def test_a_column_of_tasks_may_be_there_and_its_cells_may_be_empty(tmp_path: Path) -> None:
+    path = tmp_path / "drivers.csv"
+    path.write_text("submitted_at,duration_s,queue,cpu,memory_gib,gpu,tasks\n0,60,q,1,2,0,40\n1,60,q,1,2,0,\n")
+
+    assert [job.tasks for job in read_trace(path).jobs] == [40, 0]
+
+
+@pytest.mark.parametrize("cell", ["0", "1.5", "-1", "100001", "many", "nan"])
+def test_what_is_no_number_of_tasks_is_named_once_with_its_place(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "drivers.csv"
+    path.write_text(f"submitted_at,duration_s,queue,cpu,memory_gib,gpu,tasks\n0,60,q,1,2,0,{cell}\n")
+
+    with pytest.raises(TraceError) as refused:
+        read_trace(path)
+
+    said = f"{path}: row 2, column tasks: wanted a whole number of tasks, 1 to 100000, or nothing, found {cell!r}"
+    assert str(refused.value) == f"{said} (for example 40)"
+
+
+def test_more_tasks_than_a_replay_can_hold_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "drivers.csv"
+    rows = "".join(f"{at},60,q,1,2,0,100000\n" for at in range(6))
+    path.write_text(f"submitted_at,duration_s,queue,cpu,memory_gib,gpu,tasks\n{rows}")
+
+    with pytest.raises(TraceError, match="wanted at most 500000 tasks of all jobs together, found 600000"):
+        read_trace(path)
