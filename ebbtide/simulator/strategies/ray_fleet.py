@@ -3,7 +3,8 @@
 The same queues, drivers and groups as in a world, with workers that are all there from second 0 and never leave, so
 nothing has to be placed on nodes. `smallest` starts with every pool and group at its `max` and takes from each as much
 as still leaves no more jobs late than allowed, groups with GPUs first. That is a descent, not the exact search of
-`fleet`: pools and groups wait for each other, and one after the other may stop above the least.
+`fleet`: pools and groups wait for each other, and one after the other may stop above the least. A `min` is no bound
+here, as that of a pool is none in `fleet`.
 """
 
 import math
@@ -100,7 +101,7 @@ def smallest(
     best = play(plan, jobs, counts, end_s)
     allowed = max(late, late_of(best, late_after_s, end_s))
     by_price = sorted(plan.groups, key=lambda it: (-it.size.gpu, -it.size.cpu_m, it.worker.name))
-    least = {group.worker.name: max(group.min, _widest(group, jobs)) for group in by_price}
+    least = {group.worker.name: _widest(group, jobs) for group in by_price}
     for name in (*least, *sorted(plan.drivers)):
         low, high = least.get(name, 0), best.counts[name]
         while low < high:

@@ -26,6 +26,7 @@ from ebbtide.vocabulary.workloads import Purpose, When
 LOOK_S = 5.0
 """Ray's AUTOSCALER_UPDATE_INTERVAL_S."""
 HEAD_EXIT_S = 1.0
+_ROUNDING_S = 1e-6
 AFTER_ALL = 10
 """Priority of a look: everything else of the same instant has happened."""
 
@@ -59,7 +60,7 @@ class _Group:
             self._look_at(max(now, min(idle) + self.line.plan.idle_after_s))
 
     def _look_at(self, at: float) -> None:
-        beat = math.ceil(round(at / LOOK_S, 9)) * LOOK_S
+        beat = math.ceil((at - _ROUNDING_S) / LOOK_S) * LOOK_S
         if self.awake and beat < self._looking:
             self._looking = beat
             self._timeline.at(max(beat, self._timeline.now), lambda: self._look(beat), AFTER_ALL)
@@ -86,7 +87,8 @@ class _Group:
         """The longest idle first. What is left of a minimum is looked at again when something changes."""
         now, plan = self._timeline.now, self.line.plan
         spare = self._cluster.replicas(self._name) - plan.min
-        idle = [it for it in self.line.ready if it.idle_since is not None and now - it.idle_since >= plan.idle_after_s]
+        since = now - plan.idle_after_s + _ROUNDING_S  # as a look is planned, or it would be planned for now again
+        idle = [it for it in self.line.ready if it.idle_since is not None and it.idle_since <= since]
         idle.sort(key=lambda worker: worker.idle_since or 0.0)
         for worker in idle[: max(0, spare)]:
             if (pod := self._cluster.pod(self._name, worker.pod)) is not None:

@@ -103,14 +103,16 @@ class Played:
         return sum(run.ray.asked_s for run in self.runs if run.ray is not None and run.ray.group == group)
 
 
-def played(jobs: list[Job], its_stack: StackSettings, *, seed: int = 0, taken_back: float = 0.0) -> Played:
+def played(
+    jobs: list[Job], its_stack: StackSettings, *, seed: int = 0, taken_back: float = 0.0, missed: float = 0.5
+) -> Played:
     """Two days, with jobs in the first hours: time enough for all of them. `taken_back`: of spot nodes, each hour."""
     strategy = Strategy.FIXED_FLEXIBLE
     setup = replay_setup_of(
         its_stack, a_trace([*jobs, a_job(25 * HOUR, 1.0)]), ReplayOptions(start=MONDAY, rollouts=False)
     )
     runs = runs_of(setup.jobs)
-    accidents = Accidents(interruptions_per_hour={"cheap": taken_back}, missed_notices=0.5)
+    accidents = Accidents(interruptions_per_hour={"cheap": taken_back}, missed_notices=missed)
     at = replace(world_setup_of(setup, strategy), seed=seed, accidents=accidents)
     world = Watched(cluster_plan(its_stack, strategy), runs, at)
     world.begin()
@@ -184,6 +186,22 @@ def test_an_idle_worker_goes_within_its_time_and_one_look(jobs: list[Job], seed:
         waited_until = max((until for at, until, waiting in steps if waiting and at <= stopped), default=0.0)
         assert stopped >= idle_since + IDLE_AFTER
         assert stopped <= max(idle_since + IDLE_AFTER, waited_until) + LOOK_S
+
+
+def test_a_worker_that_is_told_of_its_interruption_loses_no_task() -> None:
+    jobs = [a_driver_job(600.0 * i, 900.0, tasks=3, cpu=11) for i in range(8)]
+    told, missed = (played(jobs, stack(), taken_back=2.0, missed=share).world.ray.line(CHEAP) for share in (0.0, 1.0))
+
+    assert (told.counts.lost_s, told.counts.interrupted) == (0.0, 0)
+    assert missed.counts.lost_s > 0
+    assert told.counts.done_s == missed.counts.done_s
+
+
+def test_an_idle_time_that_is_no_round_number_plans_no_look_for_ever() -> None:
+    """Nine tenths of a second and a rounding past a beat: the look comes a little early, and has to send it away."""
+    found = played([a_driver_job(0.1 * i, 33.3 + 0.1 * i, tasks=2, cpu=4) for i in range(30)], stack())
+
+    assert found.world.ray.line(CPU).workers == {}
 
 
 def test_equal_seeds_give_equal_worlds() -> None:

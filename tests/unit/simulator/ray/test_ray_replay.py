@@ -123,8 +123,10 @@ def test_the_bound_pays_for_the_tasks_shares_of_workers() -> None:
 
 
 def test_a_pool_keeps_what_it_ran_before_and_drivers_get_the_rest() -> None:
+    """The last job has no GPU, so the workers with GPUs are not for it, large as they are."""
     both = with_ray(
-        a_stack({"drive": a_driver(), "train": a_pool()}, {}), {"gpu": a_ray_group(gpu=1), "cpu": a_ray_group(cpu=12)}
+        a_stack({"drive": a_driver(), "train": a_pool()}, {}),
+        {"gpu": a_ray_group(gpu=1, cpu=40), "cpu": a_ray_group(cpu=12)},
     )
     jobs = [a_job(0, cpu=1), a_job(1, cpu=12), a_job(2, gpu=1), a_driver_job(3, tasks=7), a_job(4, cpu=30)]
     assignment = replay_setup_of(both, a_trace(jobs), OPTIONS).assignment
