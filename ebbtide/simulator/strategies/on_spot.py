@@ -53,6 +53,8 @@ def spot_assumptions(settings: StackSettings) -> Iterator[str]:
             f"fixed-flexible-spot shows what the GPU pools ({', '.join(gpus)}) would cost on spot nodes; a stack file "
             "cannot put them there yet: check refuses pods with GPUs on a spot group."
         )
+    if settings.ray:
+        yield "fixed-flexible-spot leaves the groups of Ray's workers where they are."
     if stay:
         yield f"fixed-flexible-spot leaves {', '.join(stay)} where they are: without a safe stop no job can pause."
 

@@ -101,10 +101,10 @@ def test_lost_without_checkpoints_it_begins_anew() -> None:
     assert (pool.job.resumes, pool.job.lost_s) == (0, JOIN_S + 240.0)
 
 
-def gpu_stack(*, driven: bool = True, most: int = 4) -> StackSettings:
-    pools = {"drive": a_driver(), "vision": a_pool("vision", gpu=1, most=3, longest=HOUR)}
-    if not driven:
-        pools["drive"] = a_pool("drive")
+def gpu_stack(*, driven: bool = True, vision: bool = True, most: int = 4) -> StackSettings:
+    pools = {"drive": a_driver() if driven else a_pool("drive")}
+    if vision:
+        pools["vision"] = a_pool("vision", gpu=1, most=3, longest=HOUR)
     return with_ray(a_stack(pools, {}), {"gpu": a_ray_group(gpu=1, most=most), "cpu": a_ray_group()})
 
 
@@ -115,6 +115,7 @@ def gpu_stack(*, driven: bool = True, most: int = 4) -> StackSettings:
         (gpu_stack(most=2), {"ray flow/gpu": 2}),
         (gpu_stack(most=9), {"ray flow/gpu": 4}),  # as many nodes as there may be
         (gpu_stack(driven=False), {"vision": 3}),
+        (gpu_stack(driven=False, vision=False), {}),  # nobody asks anything of the group
     ],
 )
 def test_one_pool_or_group_of_a_node_group_runs_gangs(stack: StackSettings, largest: dict[str, int]) -> None:

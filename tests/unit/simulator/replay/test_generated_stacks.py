@@ -13,9 +13,11 @@ from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import SleepWhen
 from ebbtide.simulator.cluster import Pod, StopReason
-from ebbtide.simulator.replay.setup import RESYNC
+from ebbtide.simulator.replay.run import replay
+from ebbtide.simulator.replay.setup import RESYNC, ReplayOptions
 from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
 from ebbtide.simulator.world.edges import Tally, ports_of
+from ebbtide.simulator.world.failures import Failures
 from ebbtide.simulator.world.ray.drivers import driven_groups
 from ebbtide.simulator.world.ray.work import RayWork, workload_of_group
 from ebbtide.simulator.world.rollouts import planned_rollouts
@@ -27,6 +29,7 @@ from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import zone_of
 from tests.builders.generated import stack_text
+from tests.builders.simulator import HOUR, a_driver_job, a_job, a_trace
 
 SEEDS = range(12)
 
@@ -125,6 +128,21 @@ def test_on_any_stack_with_ray_tasks_end_and_no_group_is_too_large_or_too_small(
             assert results[cluster].groups[key].most_workers <= group.max
         sleeps = spec.sleep.when is not SleepWhen.NEVER
         assert (results[cluster].head_hours < 24.0) <= sleeps
+
+
+@pytest.mark.parametrize("seed", [7, 13, 16])
+def test_every_strategy_replays_a_stack_with_ray_whatever_fails(seed: int) -> None:
+    settings = generated(seed)
+    jobs = [a_job(8 * HOUR + 300 * i, 300.0 + i * 60, cpu=0.5, memory=0.5) for i in range(6)]
+    jobs += [a_driver_job(9 * HOUR + 300 * i, 300.0 + i * 60, tasks=1 + i, cpu=1) for i in range(6)]
+    failures = Failures(spot_interruptions=20, failed_boots=0.05, missed_notices=0.2)
+    options = ReplayOptions(days=1, strategies=tuple(Strategy), failures=failures)
+    found = replay(settings, a_trace(jobs), options).strategies
+
+    assert len(found) == len(Strategy)
+    for name, result in found.items():
+        assert result.jobs_unfinished == 0
+        assert set(result.ray) == (set() if name == "zero-wait-bound" else set(settings.ray))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
