@@ -52,6 +52,7 @@ class Loop:
         )
         self._events = Events(api, {it.subject: it.about for it in workloads}, WORKLOADS)
         self._notes: dict[str, str] = {}
+        self._since: dict[str, tuple[object, datetime]] = {}
         self.reports: tuple[Mapping[str, Any], ...] = ()
 
     def reconcile(self, now: datetime, doubt: str) -> timedelta:
@@ -61,7 +62,7 @@ class Loop:
         for workload in self._workloads:
             verdict = self._look(workload, now, doubt)
             self._note(now, workload.subject, verdict.note)
-            reports.append(verdict.report)
+            reports.append({**verdict.report, "since": self._begun(workload.subject, verdict.report, now)})
             dues.append(verdict.due)
             if verdict.write is not None:
                 dues.append(now + (_AT_ONCE if self._send(workload, verdict.write, now) is Outcome.DONE else RETRY))
@@ -79,6 +80,13 @@ class Loop:
             traceback.print_exc()
             report = {"name": workload.subject, "state": "unknown", "why": "internal-error", "note": repr(error)}
             return Verdict(report=report, due=now + RESYNC, note=f"internal error: {error!r}")
+
+    def _begun(self, subject: str, report: Mapping[str, Any], now: datetime) -> datetime:
+        """Since when state and reason are what they are, as far back as this term saw."""
+        what = (report["state"], report["why"])
+        known, at = self._since.get(subject, (None, now))
+        _, since = self._since[subject] = (what, at if known == what else now)
+        return since
 
     def _send(self, workload: Workload, write: Write, now: datetime) -> Outcome:
         outcome, error = Outcome.FENCED, ""

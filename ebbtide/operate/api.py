@@ -5,11 +5,11 @@ knows, so that these commands work while it is down.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from kubernetes.client import Configuration
 from kubernetes.config import list_kube_config_contexts  # pyright: ignore[reportUnknownVariableType] - the library is typed in part
@@ -20,6 +20,8 @@ from controllers.adapters.kube_api import ApiError, Json, KubeApi, NoCluster, fr
 from ebbtide.operate.objects import Document, at, parse_instant
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, UnreadableConfig, load
 from ebbtide.vocabulary.labels import CONTROLLER
+
+_T = TypeVar("_T")
 
 CONFIG_KEY = "config.json"
 MANAGER = "ebbtide-operator"
@@ -183,6 +185,15 @@ def lease_holder(lease: Document | None, now: datetime) -> str:
     return str(at(lease, "spec", "holderIdentity") or "") if alive else ""
 
 
-def leader(api: KubeApi, namespace: str, now: datetime) -> str:
-    """Who leads; empty for nobody. Raises `ApiError`."""
-    return lease_holder(find(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}"), now)
+def leader(api: KubeApi, namespace: str, now: datetime, name: str = CONTROLLER) -> str:
+    """Who leads of the controller's processes, or of those of another Lease; empty for nobody. Raises `ApiError`."""
+    return lease_holder(find(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"), now)
+
+
+def readable(what: str, unread: list[str], read: Callable[[], _T]) -> _T | None:
+    """Parts that many operators may not read: the answer is given without them, and says so."""
+    try:
+        return read()
+    except ApiError as error:
+        unread.append(f"{what}: {one_line(error)}")
+        return None

@@ -4,25 +4,23 @@ Explained from the API alone, with the operator's own rights: the controller has
 raw objects, `explain_node` turns them into lines and is pure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import yaml
 
 from components.aws.node_shape import group_options
-from controllers.adapters.kube_api import ApiError, Json, KubeApi
+from controllers.adapters.kube_api import Json, KubeApi
 from controllers.scaler.budgets.decision import window_at
 from ebbtide.labels import NODE_GROUP, NODE_KIND, NodeKind
-from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, one_line
+from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
 from ebbtide.operate.node_use import utilisation
 from ebbtide.operate.objects import at, parse_instant, words_at
 from ebbtide.operate.why.node_pins import Item, PodVerdict, Rules, Surroundings, judge
 from ebbtide.units.durations import read_duration, whole_minutes
 from ebbtide.vocabulary.labels import CONTROLLER
-
-_T = TypeVar("_T")
 
 _AUTOSCALER = "cluster-autoscaler"
 _SYSTEM = "kube-system"
@@ -54,22 +52,13 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
     return NodeFacts(
         now=datetime.now(UTC),
         node=node,
-        flags=_readable("the autoscaler's flags", unread, lambda: _flags(api)),
-        autoscaler_status=_readable("the autoscaler's status", unread, lambda: _autoscaler_status(api)),
-        window_reason=_readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
+        flags=readable("the autoscaler's flags", unread, lambda: _flags(api)),
+        autoscaler_status=readable("the autoscaler's status", unread, lambda: _autoscaler_status(api)),
+        window_reason=readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
         pods=items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}"),
         budgets=items(api, "/apis/policy/v1/poddisruptionbudgets"),
         unread=unread,
     )
-
-
-def _readable(what: str, unread: list[str], read: Callable[[], _T]) -> _T | None:
-    """Parts that many operators may not read: the answer is given without them, and says so."""
-    try:
-        return read()
-    except ApiError as error:
-        unread.append(f"{what}: {one_line(error)}")
-        return None
 
 
 def _flags(api: KubeApi) -> dict[str, str] | None:
