@@ -44,6 +44,7 @@ class Group:
     running: int | None
     pending: int | None
     ending: int | None
+    idle_after: timedelta | None = None  # when Ray's autoscaler takes a worker without tasks away
     waits: str = ""  # why the first of the pending ones does not run
     usd_per_hour: float | None = None
     unpriced: str = ""  # why not
@@ -194,10 +195,17 @@ def _group(facts: RayFacts, spec: Document) -> Group:
         running=len(running) if known else None,
         pending=len(pending) if known else None,
         ending=sum(map(is_ending, pods)) if pods is not None else None,
+        idle_after=_idle_after(facts.cluster, spec),
         waits=why_pending(pending[0]) if pending else "",
         usd_per_hour=usd,
         unpriced=unpriced,
     )
+
+
+def _idle_after(cluster: Document | None, spec: Document) -> timedelta | None:
+    """Its own, or that of all groups."""
+    own = spec.get("idleTimeoutSeconds")
+    return _seconds(own if own is not None else at(cluster, "spec", "autoscalerOptions", "idleTimeoutSeconds"))
 
 
 def why_pending(pod: Document) -> str:

@@ -18,7 +18,9 @@ from ebbtide.labels import NODE_GROUP, NODE_KIND, NodeKind
 from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
 from ebbtide.operate.node_use import utilisation
 from ebbtide.operate.objects import at, parse_instant, words_at
+from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.why.node_pins import Item, PodVerdict, Rules, Surroundings, judge
+from ebbtide.operate.why.ray import on_a_node
 from ebbtide.units.durations import read_duration, whole_minutes
 from ebbtide.vocabulary.labels import CONTROLLER
 
@@ -40,6 +42,7 @@ class NodeFacts:
     flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: it was not found
     autoscaler_status: str | None = None  # its ConfigMap `cluster-autoscaler-status`
     window_reason: str = ""  # why flexible budgets are open or closed by the clock
+    ray: Mapping[str, str] = field(default_factory=dict[str, str])  # of Ray's pods: whose each is, and why it stays
     unread: Sequence[str] = field(default=())  # what could not be read
 
 
@@ -49,16 +52,25 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
     if node is None:
         raise CannotOperate(f"no node is called {name}: it was removed, or never existed", 2)
     unread: list[str] = []
+    now, pods = datetime.now(UTC), items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
     return NodeFacts(
-        now=datetime.now(UTC),
+        now=now,
         node=node,
         flags=readable("the autoscaler's flags", unread, lambda: _flags(api)),
         autoscaler_status=readable("the autoscaler's status", unread, lambda: _autoscaler_status(api)),
         window_reason=readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
-        pods=items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}"),
+        pods=pods,
+        ray=readable("its pods of Ray", unread, lambda: _ray(api, namespace, pods, now)) or {},
         budgets=items(api, "/apis/policy/v1/poddisruptionbudgets"),
         unread=unread,
     )
+
+
+def _ray(api: KubeApi, namespace: str, pods: Sequence[Item], now: datetime) -> dict[str, str]:
+    """Nothing is asked where no pod of Ray is on the node."""
+    if not any(RAY_CLUSTER in words_at(pod, "metadata", "labels") for pod in pods):
+        return {}
+    return on_a_node(api, namespace, controller_config_of(api, namespace), pods, now)
 
 
 def _flags(api: KubeApi) -> dict[str, str] | None:
@@ -92,7 +104,7 @@ def explain_node(facts: NodeFacts) -> list[str]:
         system_pods_pin=flags.get("skip-nodes-with-system-pods", "true") != "false",
         window_reason=facts.window_reason,
     )
-    around = Surroundings(budgets=facts.budgets, rules=rules)
+    around = Surroundings(budgets=facts.budgets, rules=rules, ray=facts.ray)
     verdicts = [judge(pod, around) for pod in facts.pods]
     own_reasons = node_reasons(facts)
     pinning = [verdict for verdict in verdicts if verdict.reasons]

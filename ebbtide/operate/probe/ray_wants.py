@@ -1,0 +1,97 @@
+"""What the Ray clusters of a stack ask of a cluster: what is made in their namespaces, and which account may do what.
+
+Each table is one that `components/` renders; tests compare them.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.operate.probe.facts import ObjectWant, RayWant, Right
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.ray import RAY_OPERATOR, TOKEN_KEY, head_name, namespace_of_ray, token_secret
+from ebbtide.vocabulary.labels import NAMESPACE
+from ebbtide.vocabulary.workloads import WORKLOADS
+
+_MAKE = ("get", "create", "patch", "delete")
+_READ = ("get", "list", "watch")
+_WRITE = (*_READ, "create", "delete", "patch", "update")
+_EVENTS = tuple((group, "events", ("create", "patch")) for group in ("", "events.k8s.io"))
+
+MADE_IN_ITS_NAMESPACE: Mapping[str, tuple[str, str]] = {  # group, resource
+    "ConfigMap": ("", "configmaps"),
+    "NetworkPolicy": ("networking.k8s.io", "networkpolicies"),
+    "PodDisruptionBudget": ("policy", "poddisruptionbudgets"),
+    "RayCluster": ("ray.io", "rayclusters"),
+    "Role": ("rbac.authorization.k8s.io", "roles"),
+    "RoleBinding": ("rbac.authorization.k8s.io", "rolebindings"),
+    "Secret": ("", "secrets"),
+    "ServiceAccount": ("", "serviceaccounts"),
+}
+
+Rules = tuple[tuple[str, str, tuple[str, ...]], ...]  # group, resource, verbs
+
+OF_THE_OPERATOR: Rules = (
+    ("ray.io", "rayclusters", (*_READ, "patch", "update")),
+    ("ray.io", "rayclusters/status", ("get", "patch", "update")),
+    ("ray.io", "rayclusters/finalizers", ("update",)),
+    ("ray.io", "rayjobs", _READ),
+    ("ray.io", "rayservices", _READ),
+    ("", "pods", (*_WRITE, "deletecollection")),
+    ("", "services", _WRITE),
+    ("", "secrets", _READ),
+    ("", "serviceaccounts", _READ),
+    ("rbac.authorization.k8s.io", "roles", _READ),
+    ("rbac.authorization.k8s.io", "rolebindings", _READ),
+    ("batch", "jobs", _READ),
+    ("discovery.k8s.io", "endpointslices", _READ),
+    *_EVENTS,
+)
+OF_THE_AUTOSCALER: Rules = (
+    ("", "pods", (*_READ, "patch")),
+    ("ray.io", "rayclusters", ("get", "patch")),
+)
+OF_THE_WORKLOAD_CONTROLLER: Rules = (("ray.io", "rayclusters", (*_READ, "patch")), *_EVENTS)
+"""Of these `patch` of a RayCluster is granted by its name."""
+
+
+def _of(rules: Rules, namespace: str) -> tuple[Right, ...]:
+    return tuple(Right(verb, group, resource, namespace) for group, resource, verbs in rules for verb in verbs)
+
+
+def _by_name(right: Right, cluster: str) -> Right:
+    return right._replace(name=cluster) if (right.verb, right.resource) == ("patch", "rayclusters") else right
+
+
+def ray_rights(settings: StackSettings) -> Iterator[Right]:
+    """Of whoever runs `pulumi up`: to make what is in Ray's namespaces, and to grant what is granted there."""
+    if not settings.ray:
+        return
+    for verb in _MAKE:
+        yield Right(verb, "apiextensions.k8s.io", "customresourcedefinitions")
+    for name in settings.ray:
+        here = namespace_of_ray(name)
+        for group, resource in MADE_IN_ITS_NAMESPACE.values():
+            yield from (Right(verb, group, resource, here) for verb in _MAKE)
+        for rules in (OF_THE_OPERATOR, OF_THE_AUTOSCALER, OF_THE_WORKLOAD_CONTROLLER):
+            yield from _of(rules, here)
+
+
+def ray_wants(settings: StackSettings) -> Iterator[RayWant]:
+    for name, ray in settings.ray.items():
+        here = namespace_of_ray(name)
+        head = ray.head.service_account or head_name(name)
+        writes = tuple(_by_name(right, name) for right in _of(OF_THE_WORKLOAD_CONTROLLER, here))
+        accounts = {
+            (NAMESPACE, RAY_OPERATOR): ("operator", _of(OF_THE_OPERATOR, here)),
+            (here, head): ("autoscaler", _of(OF_THE_AUTOSCALER, here)),
+            (NAMESPACE, WORKLOADS): ("workload controller", writes),
+        }
+        yield RayWant(
+            cluster=name,
+            namespace=here,
+            tokens=tuple(
+                ObjectWant("Secret", space, token_secret(name), (TOKEN_KEY,))
+                for space in (here, WORKER_NAMESPACE, NAMESPACE)
+            ),
+            accounts={f"system:serviceaccount:{space}:{name}": it for (space, name), it in accounts.items()},
+        )
