@@ -19,6 +19,7 @@ from controllers.workloads.ray.head import Head
 from controllers.workloads.ray.idle import Activity, Busy, IdleTime, Unreadable
 from controllers.workloads.ray.sleep import Seen, SleepDecision, decide_sleep, reads_head
 from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
+from controllers.workloads.ray.workers import idle_workers, spare
 from controllers.workloads.words import Notify, Verdict, Write
 from ebbtide.vocabulary.holds import Hold, hold_of
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX
@@ -164,8 +165,10 @@ class RayCluster:
         elif seen.phase is not Phase.EMPTY:
             slept = self._decide_sleep(replace(known, pending=bool(decision.pending)), sleep)
             write = self._sleep_write(seen, slept) if slept.suspend != seen.suspended else None
+        workers = idle_workers(seen.spec, self._idle_for)
+        notes += filter(None, (it.note for it in workers))
         spec = {"spec": decision.reason, "pending": decision.pending, "later": decision.later}
-        idle = {"idleFor": self._idle_for, **_told(self._activity), "drivers": known.drivers}
+        idle = {"idleFor": self._idle_for, "workers": workers, **_told(self._activity), "drivers": known.drivers}
         return self._verdict(seen.state, slept.reason, note="; ".join(notes), write=write, **spec, **idle)
 
     def wrote(self, write: Write, outcome: Outcome, error: str) -> None:
@@ -226,6 +229,7 @@ class RayCluster:
             may_interrupt=apply is not None and apply.until is not None and apply.holds_at(now),
             paused=hold is not None and hold.pause,
             kept=hold is not None and not hold.pause and hold.holds_at(now),
+            spare=spare(seen.spec),
             doubt=doubt,
         )
 

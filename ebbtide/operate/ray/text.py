@@ -111,7 +111,21 @@ def _row(group: Group) -> Sequence[str]:
     if name == HEAD_GROUP:
         name, sizes = "head", ["", "", ""]
     usd = UNKNOWN if group.usd_per_hour is None else f"{group.usd_per_hour:.2f}"
-    return [name, *sizes, pods_text(group), usd, "; ".join(filter(None, (group.waits, group.unpriced)))]
+    return [
+        name,
+        *sizes,
+        pods_text(group),
+        usd,
+        "; ".join(filter(None, (_overdue(group), group.waits, group.unpriced))),
+    ]
+
+
+def _overdue(group: Group) -> str:
+    """What Ray's autoscaler keeps for nothing, and what the nodes of its group cost meanwhile."""
+    if not group.overdue:
+        return ""
+    usd = "unknown dollars" if group.usd_per_hour is None else f"{group.usd_per_hour:.2f} USD"
+    return f"{group.overdue} idle and kept by Ray's autoscaler (kuberay#3738): {usd} an hour"
 
 
 def pods_text(group: Group) -> str:

@@ -44,6 +44,7 @@ class Group:
     running: int | None
     pending: int | None
     ending: int | None
+    overdue: int | None = None  # idle workers that should have gone
     idle_after: timedelta | None = None  # when Ray's autoscaler takes a worker without tasks away
     waits: str = ""  # why the first of the pending ones does not run
     usd_per_hour: float | None = None
@@ -195,6 +196,9 @@ def _group(facts: RayFacts, spec: Document) -> Group:
         running=len(running) if known else None,
         pending=len(pending) if known else None,
         ending=sum(map(is_ending, pods)) if pods is not None else None,
+        overdue=next(
+            (row.get("overdue") for row in rows_at(facts.report, "workers") if row.get("group") == name), None
+        ),
         idle_after=_idle_after(facts.cluster, spec),
         waits=why_pending(pending[0]) if pending else "",
         usd_per_hour=usd,

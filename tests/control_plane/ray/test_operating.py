@@ -185,7 +185,11 @@ def test_probe_finds_ray_sound_and_then_what_was_broken(ray_stack: RayStack, tmp
         )
     finally:
         stack.api.delete("/apis/apps/v1/namespaces/default/deployments/foreign")
-        stack.apply()
+        kept = {
+            "metadata": {"name": binding["metadata"]["name"]},
+            **{key: binding[key] for key in ("roleRef", "subjects")},
+        }
+        stack.api.create(bindings, kept)
 
     assert broken["ray flow token"].startswith(f"missing: the one in {NAMESPACE} is another than in {RAY}")
     assert broken["ray operator"].startswith("missing: default/foreign watches all namespaces too")

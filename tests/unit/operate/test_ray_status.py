@@ -193,6 +193,18 @@ def test_what_a_node_costs_is_unknown_where_no_price_is_known(nodes: dict[str, A
     assert (gpu.usd_per_hour, gpu.unpriced.startswith(said)) == (None, True)
 
 
+def test_an_idle_worker_that_ray_keeps_is_told_with_its_dollars() -> None:
+    kept = report(
+        reading="idle", activity="idle", idleFor=1500.0, workers=[{"group": "gpu", "workers": 1, "overdue": 1}]
+    )
+
+    assert row(view(report=kept), "gpu")[-1] == "1 idle and kept by Ray's autoscaler (kuberay#3738): 1.21 USD an hour"
+    assert row(view(report=kept, nodes={}), "gpu")[-1].startswith(
+        "1 idle and kept by Ray's autoscaler (kuberay#3738): unknown dollars an hour; node gpu-1:"
+    )
+    assert row(view(report=kept), "cpu")[-1] == "0.81"
+
+
 def test_json_has_the_same_numbers_and_null_for_what_is_not_known() -> None:
     told = json.loads(json.dumps(encoded(view(pools={}))))
 
