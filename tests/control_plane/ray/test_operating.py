@@ -6,18 +6,22 @@ Only the way to the controller's `/status` is another: the API server's proxy ne
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from controllers.adapters.kube_api import APPLY
 from ebbtide.cli.__main__ import app
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.objects import Document
+from ebbtide.operate.probe.wants import wants_of
 from ebbtide.operate.ray import facts as ray_facts
 from ebbtide.operate.status import NoStatus
 from ebbtide.vocabulary.labels import KEEP_UNTIL, NAMESPACE, PAUSED
-from ebbtide.vocabulary.workloads import APPLY_UNTIL, SLEEP, SPEC, WAKE_UNTIL
-from tests.builders.control_plane import eventually
+from ebbtide.vocabulary.workloads import APPLY_UNTIL, SLEEP, SPEC, WAKE_UNTIL, WORKLOADS
+from tests.builders.control_plane import Fresh, eventually
+from tests.builders.settings import loaded
 from tests.builders.workloads.process import RayProcess, RecordedHead
 from tests.control_plane.ray.conftest import CLUSTER, PODS, RAY, STACK, RayStack
 from tests.control_plane.ray.test_workload_controller import (
@@ -30,6 +34,8 @@ from tests.control_plane.ray.test_workload_controller import (
     process,
     with_image,
 )
+from tests.control_plane.support.applying import NEW_KIND, Applying, objects_in
+from tests.control_plane.test_probe import account
 
 __all__ = ["head", "process"]
 
@@ -194,3 +200,28 @@ def test_probe_finds_ray_sound_and_then_what_was_broken(ray_stack: RayStack, tmp
     assert broken["ray flow token"].startswith(f"missing: the one in {NAMESPACE} is another than in {RAY}")
     assert broken["ray operator"].startswith("missing: default/foreign watches all namespaces too")
     assert f"system:serviceaccount:{RAY}:flow-head may not " in broken["ray flow autoscaler"]
+
+
+def of_ray(metadata: dict[str, Any]) -> bool:
+    """What the stack has because of its Ray cluster."""
+    return metadata.get("namespace") == RAY or any(word in metadata["name"] for word in ("ray", WORKLOADS))
+
+
+def test_the_rights_that_the_probe_asks_for_are_enough_to_make_what_ray_needs(
+    ray_stack: RayStack, fresh: Fresh, tmp_path: Path
+) -> None:
+    """Each object once more under another name, as a dry run: nobody may grant what he lacks himself."""
+    rights = wants_of(loaded(STACK, tmp_path)).rights
+    rules = [{"verbs": [r.verb], "apiGroups": [r.group], "resources": [r.resource]} for r in rights]
+    namespace, name = account(ray_stack.plane, fresh, rules)
+    may = ray_stack.plane.api_as(namespace, name)
+    eventually(lambda: may.get("/api/v1/namespaces/kube-system"), what="the rights to be known")
+
+    made = [each for each in objects_in(ray_stack.folder) if of_ray(each["metadata"])]
+    for each in made:
+        if each["kind"] != NEW_KIND:
+            each["metadata"]["name"] += "-copy"
+        (path,) = Applying(may).know([each])
+        may.patch(path, each, APPLY, fieldManager="kubectl", dryRun="All", force="true")
+
+    assert {"RayCluster", "Role", "RoleBinding", "Lease", NEW_KIND} <= {each["kind"] for each in made}
