@@ -123,6 +123,7 @@ def test_before_the_first_up_nothing_of_it_is_missing(wants: Wants) -> None:
     [
         (operator(), "missing: kuberay/kuberay-operator watches all namespaces too, and two operators make each pod"),
         (operator("--watch-namespace", "a, ebbtide-ray-flow"), "watches a, ebbtide-ray-flow too"),
+        (operator("--watch-namespace=", "a"), "watches all namespaces too"),
         (operator("-watch-namespace=ebbtide-ray-flow"), "watches ebbtide-ray-flow too"),
         (operator(image="mirror.example.com/kuberay-operator:1"), "watches all namespaces too"),
         (operator("--watch-namespace=a,b"), "ok: no other one watches"),
