@@ -7,13 +7,15 @@ is left as it is, awake or asleep; a kept one is awake, and so is one that was w
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
 
+from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, cluster
 from ebbtide.cli.console import fail
-from ebbtide.operate.api import CannotOperate, OperatorApi, Target, controller_config_of, targets_of
+from ebbtide.operate.api import CannotOperate, OperatorApi, Target, controller_config_of, one_line, targets_of
 from ebbtide.operate.holds import Result, annotate, held
 from ebbtide.operate.holds import resume as resume_held
 from ebbtide.operate.instants import NotUnderstood, instant_after, spoken
@@ -135,8 +137,15 @@ def release(
 
 
 def _targets(api: OperatorApi, namespace: str, config: ControllerConfig, names: list[str] | None) -> list[Target]:
-    """Ray clusters among them."""
-    return targets_of(config, names or (), ray_targets(ray_config_of(api, namespace)))
+    """Ray clusters among them, for whoever may see that there are any."""
+    try:
+        ray = ray_targets(ray_config_of(api, namespace))
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        console().print(f"note: whether there are Ray clusters is not known: {one_line(error)}")
+        ray = []
+    return targets_of(config, names or (), ray)
 
 
 def _instant(until: str, config: ControllerConfig) -> datetime:
