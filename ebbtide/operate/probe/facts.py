@@ -115,9 +115,8 @@ class RayWant(NamedTuple):
     cluster: str
     namespace: str
     tokens: tuple[ObjectWant, ...]  # copies of one token
-    accounts: Mapping[
-        str, tuple[str, tuple[Right, ...]]
-    ]  # by user name: what it is called, and what it must be allowed
+    accounts: Mapping[str, tuple[str, tuple[Right, ...]]]  # by user: its name here, and what it must be allowed
+    brings_operator: bool = True  # else one that is there already makes its pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,10 @@ def ray_clusters(probed: Probed) -> Iterator[Finding]:
     facts = probed.facts.ray
     if facts is None:
         return
-    yield _definitions(facts)
-    yield _operators(facts, [want.namespace for want in probed.wants.ray])
+    spaces, brings = [want.namespace for want in probed.wants.ray], probed.wants.ray[0].brings_operator
+    if brings:
+        yield _definitions(facts)
+    yield _operators(facts, spaces) if brings else _existing_operator(facts, spaces)
     for want in probed.wants.ray:
         space = probed.facts.namespaces.get(want.namespace)
         if space is None:
@@ -86,6 +88,21 @@ def _operators(facts: RayFacts, spaces: Sequence[str]) -> Finding:
         else ""
     )
     return ok(what, f"no other one watches {', '.join(spaces)}{more}")
+
+
+def _existing_operator(facts: RayFacts, spaces: Sequence[str]) -> Finding:
+    """Of a stack that brings none: the one that is there has to watch each namespace."""
+    what = "ray operator"
+    if not isinstance(facts.deployments, dict):
+        return note(what, "whether a KubeRay operator runs cannot be read: you need to list deployments")
+    running = [it for it in rows_at(facts.deployments, "items") if at(it, "spec", "replicas") != 0]
+    watched = [_watched(container) for it in running if (container := _kuberay(it))]
+    lonely = [space for space in spaces if not any(not names or space in names for names in watched)]
+    if lonely:
+        return missing(
+            what, f"none that is there watches {', '.join(lonely)}; install one, or set rayOperator: bundled"
+        )
+    return ok(what, f"one that is there watches {', '.join(spaces)}")
 
 
 def _kuberay(deployment: Document) -> Document:

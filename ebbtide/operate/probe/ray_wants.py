@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.probe.facts import ObjectWant, RayWant, Right
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.ray import RAY_OPERATOR, TOKEN_KEY, head_name, namespace_of_ray, token_secret
+from ebbtide.settings.sections.cluster import RayOperatorSource
+from ebbtide.settings.sections.ray import (
+    RAY_OPERATOR,
+    TOKEN_KEY,
+    RaySettings,
+    head_name,
+    namespace_of_ray,
+    token_secret,
+)
 from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.workloads import WORKLOADS
 
@@ -46,6 +54,8 @@ OF_THE_OPERATOR: Rules = (
     ("discovery.k8s.io", "endpointslices", _READ),
     *_EVENTS,
 )
+CLEAN_UP: Rules = (("batch", "jobs", ("create",)),)
+"""Beside them, where a head's state outlives it."""
 OF_THE_AUTOSCALER: Rules = (
     ("", "pods", (*_READ, "patch")),
     ("ray.io", "rayclusters", ("get", "patch")),
@@ -66,23 +76,34 @@ def ray_rights(settings: StackSettings) -> Iterator[Right]:
     """Of whoever runs `pulumi up`: to make what is in Ray's namespaces, and to grant what is granted there."""
     if not settings.ray:
         return
-    for verb in _MAKE:
+    bundled = _brings_operator(settings)
+    for verb in _MAKE if bundled else ():
         yield Right(verb, "apiextensions.k8s.io", "customresourcedefinitions")
-    for name in settings.ray:
+    for name, ray in settings.ray.items():
         here = namespace_of_ray(name)
         for group, resource in MADE_IN_ITS_NAMESPACE.values():
             yield from (Right(verb, group, resource, here) for verb in _MAKE)
-        for rules in (OF_THE_OPERATOR, OF_THE_AUTOSCALER, OF_THE_WORKLOAD_CONTROLLER):
+        operator = _of_the_operator(ray) if bundled else ()
+        for rules in (operator, OF_THE_AUTOSCALER, OF_THE_WORKLOAD_CONTROLLER):
             yield from _of(rules, here)
 
 
+def _brings_operator(settings: StackSettings) -> bool:
+    return settings.cluster.ray_operator is RayOperatorSource.BUNDLED
+
+
+def _of_the_operator(ray: RaySettings) -> Rules:
+    return (*OF_THE_OPERATOR, *(CLEAN_UP if ray.remembers else ()))
+
+
 def ray_wants(settings: StackSettings) -> Iterator[RayWant]:
+    bundled = _brings_operator(settings)
     for name, ray in settings.ray.items():
         here = namespace_of_ray(name)
         head = ray.head.service_account or head_name(name)
         writes = tuple(_by_name(right, name) for right in _of(OF_THE_WORKLOAD_CONTROLLER, here))
         accounts = {
-            (NAMESPACE, RAY_OPERATOR): ("operator", _of(OF_THE_OPERATOR, here)),
+            **({(NAMESPACE, RAY_OPERATOR): ("operator", _of(_of_the_operator(ray), here))} if bundled else {}),
             (here, head): ("autoscaler", _of(OF_THE_AUTOSCALER, here)),
             (NAMESPACE, WORKLOADS): ("workload controller", writes),
         }
@@ -94,4 +115,5 @@ def ray_wants(settings: StackSettings) -> Iterator[RayWant]:
                 for space in (here, WORKER_NAMESPACE, NAMESPACE)
             ),
             accounts={f"system:serviceaccount:{space}:{name}": it for (space, name), it in accounts.items()},
+            brings_operator=bundled,
         )

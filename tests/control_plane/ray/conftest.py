@@ -131,9 +131,8 @@ def ray_stack(
 ) -> Iterator[RayStack]:
     if find(RAY_OPERATOR) is None:
         pytest.skip(how_to_get(OF_RAY))
-    text = _STACK.replace("memory: 6Gi }", f"memory: 6Gi{head_options} }}")
+    text = STACK.replace("memory: 6Gi }", f"memory: 6Gi{head_options} }}")
     settings = loaded(text, tmp_path_factory.mktemp("stack"))
-    settings = loaded(STACK, tmp_path_factory.mktemp("stack"))
     folder = tmp_path_factory.mktemp("ray")
     write_directory(folder, output_files(record(settings)))
     followed(control_plane, folder)

@@ -9,10 +9,12 @@ import yaml
 
 from components.ray.cluster import AUTOSCALER_RULES
 from components.ray.crds import crds, version
+from components.ray.operator import CLEAN_UP as OPERATOR_CLEANS_UP
 from components.ray.operator import RULES
 from ebbtide.labels import CUSTOMER
 from ebbtide.operate.probe.facts import RAY_POLICY
 from ebbtide.operate.probe.ray_wants import (
+    CLEAN_UP,
     MADE_IN_ITS_NAMESPACE,
     OF_THE_AUTOSCALER,
     OF_THE_OPERATOR,
@@ -138,6 +140,27 @@ def test_a_foreign_operator_is_told_where_it_watches_the_same_namespaces(
     assert line in ray_of(wants, {DEPLOYMENTS: {"items": [found]}})["operator"]
 
 
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        ([operator()], "ok: one that is there watches ebbtide-ray-flow"),
+        ([operator("--watch-namespace=ebbtide-ray-flow")], "ok: one that is there watches"),
+        ([operator("--watch-namespace=a")], "missing: none that is there watches ebbtide-ray-flow"),
+        ([operator(replicas=0)], "missing: none that is there watches"),
+        ([], "missing: none that is there watches"),
+    ],
+)
+def test_a_stack_that_brings_no_operator_needs_one_that_watches_its_namespaces(
+    tmp_path: Path, found: list[dict[str, Any]], line: str
+) -> None:
+    theirs = wants_of(loaded(onprem("rayOperator: existing") + RAY, tmp_path))
+
+    told = ray_of(theirs, {DEPLOYMENTS: {"items": found}})
+
+    assert told["operator"].startswith(line)
+    assert not {"definitions", "flow operator"} & told.keys()
+
+
 def test_definitions_of_another_release_are_told(wants: Wants) -> None:
     name = "rayclusters.ray.io"
     older = definition(name, versions=[{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": {}}}}}])
@@ -213,6 +236,7 @@ def test_the_rights_are_those_that_are_rendered() -> None:
     from components.controller.workloads import _ray_rules  # pyright: ignore[reportPrivateUsage] - what it must equal
 
     assert granted(OF_THE_OPERATOR) == rendered(RULES)
+    assert granted(CLEAN_UP) == rendered([OPERATOR_CLEANS_UP])
     assert granted(OF_THE_AUTOSCALER) == rendered(AUTOSCALER_RULES)
     assert granted(OF_THE_WORKLOAD_CONTROLLER) == rendered(_ray_rules("flow"))
 
