@@ -52,6 +52,7 @@ class Loop:
         )
         self._events = Events(api, {it.subject: it.about for it in workloads}, WORKLOADS)
         self._notes: dict[str, str] = {}
+        self._since: dict[str, tuple[object, datetime]] = {}
         self.reports: tuple[Mapping[str, Any], ...] = ()
 
     def reconcile(self, now: datetime, doubt: str) -> timedelta:
@@ -61,7 +62,7 @@ class Loop:
         for workload in self._workloads:
             verdict = self._look(workload, now, doubt)
             self._note(now, workload.subject, verdict.note)
-            reports.append(verdict.report)
+            reports.append({**verdict.report, "since": self._begun(workload.subject, verdict.report, now)})
             dues.append(verdict.due)
             if verdict.write is not None:
                 dues.append(now + (_AT_ONCE if self._send(workload, verdict.write, now) is Outcome.DONE else RETRY))
@@ -79,6 +80,13 @@ class Loop:
             traceback.print_exc()
             report = {"name": workload.subject, "state": "unknown", "why": "internal-error", "note": repr(error)}
             return Verdict(report=report, due=now + RESYNC, note=f"internal error: {error!r}")
+
+    def _begun(self, subject: str, report: Mapping[str, Any], now: datetime) -> datetime:
+        """Since when state and reason are what they are, as far back as this term saw."""
+        what = (report["state"], report["why"])
+        known, at = self._since.get(subject, (None, now))
+        _, since = self._since[subject] = (what, at if known == what else now)
+        return since
 
     def _send(self, workload: Workload, write: Write, now: datetime) -> Outcome:
         outcome, error = Outcome.FENCED, ""
@@ -117,6 +125,9 @@ def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
     states = [({"workload": name, "state": str(it["state"]), "why": str(it["why"])}, 1) for name, it in names]
     pending = [({"workload": name}, len(it["pending"])) for name, it in names if "pending" in it]
     idle = [({"workload": name}, it["idleFor"].total_seconds()) for name, it in names if it.get("idleFor") is not None]
+    groups = [
+        ({"workload": name, "group": group.group}, group) for name, it in names for group in it.get("workers", ())
+    ]
     noted = [({"workload": name}, bool(it.get("note"))) for name, it in names]
     writes = [({"workload": name, "outcome": how}, count) for (name, how), count in sorted(tally.writes.items())]
     return "".join(
@@ -124,11 +135,35 @@ def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
             family("workload_state", "what a workload does now, and why", states),
             family("workload_pending", "differences that wait until it can be interrupted", pending),
             family("workload_idle_seconds", "for how long it has been known to be idle", idle),
+            family(
+                "workload_worker_idle_seconds",
+                "for how long workers of a group are there and known to be idle",
+                [(labels, group.idle_for.total_seconds()) for labels, group in groups],
+            ),
+            family(
+                "workload_workers_overdue",
+                "idle workers of a group that its idle timeout should have taken away",
+                [(labels, group.overdue) for labels, group in groups],
+            ),
             family("workload_noted", "whether something about it needs a look", noted),
             family("workload_writes_total", "writes by outcome", writes),
             family("workloads_reconciles_total", "looks at all workloads", [({}, tally.reconciles)]),
         ]
     )
+
+
+FLAGS = {
+    "leader": "whether this process acts",
+    "config_good": "whether its document can be read",
+    "clocks_agree": "whether its clock and the API server's agree",
+}
+
+
+def process_metrics(flags: Mapping[str, bool], calls: Mapping[str, int]) -> str:
+    """Of the process itself: each of `FLAGS`, and its requests by verb."""
+    families = [family(f"workloads_{name}", meaning, [({}, flags[name])]) for name, meaning in FLAGS.items()]
+    requests = [({"verb": verb}, count) for verb, count in sorted(calls.items())]
+    return "".join([*families, family("workloads_api_calls_total", "requests to the API server by verb", requests)])
 
 
 def _label(report: Mapping[str, Any]) -> str:

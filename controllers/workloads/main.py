@@ -19,10 +19,10 @@ from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.journal import write_line
 from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
 from controllers.adapters.lease import Lease
-from controllers.adapters.metrics import FORMAT, family
+from controllers.adapters.metrics import FORMAT
 from controllers.adapters.server import Server, document, verdict
 from controllers.adapters.waker import EventWaker
-from controllers.workloads.frame import Loop, Tally, metrics, status
+from controllers.workloads.frame import Loop, Tally, metrics, process_metrics, status
 from controllers.workloads.ray.clusters import RayClusters
 from controllers.workloads.words import Kind
 from ebbtide.vocabulary.controller_config import encoded
@@ -155,9 +155,8 @@ class Process:
         }
 
     def _metrics(self) -> str:
-        term, calls = self._term, [({"verb": verb}, count) for verb, count in sorted(self._api.calls.items())]
+        term = self._term
         flags = {"leader": self.lease.held(), "config_good": not self._file.why}
         flags["clocks_agree"] = not self.clocks.doubt()
-        families = [family(f"workloads_{name}", "whether it is so", [({}, flag)]) for name, flag in flags.items()]
-        families.append(family("workloads_api_calls_total", "requests to the API server by verb", calls))
-        return "".join([*families, metrics(term.loop.reports if term is not None else (), self.tally)])
+        reports = term.loop.reports if term is not None else ()
+        return process_metrics(flags, self._api.calls) + metrics(reports, self.tally)

@@ -42,12 +42,23 @@ COMMANDS = {
     "demo": Command("ebbtide.cli.demo", "demo", "Scale real workers up and to zero on this machine."),
     "probe": Command("ebbtide.cli.probe", "controller", "List what a cluster lacks for Ebbtide."),
     "status": Command("ebbtide.cli.status", "controller", "Show what the controller sees and wants."),
-    "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, a node that is still there, or a job."),
-    "pause": Command("ebbtide.cli.holds", "controller", "Stop the controller from changing pools and budgets."),
-    "resume": Command("ebbtide.cli.holds", "controller", "End a pause or a keep."),
-    "keep": Command("ebbtide.cli.holds", "controller", "Lower no workers and open no budgets until a given time."),
+    "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, a node, a job, or a Ray cluster."),
+    "pause": Command(
+        "ebbtide.cli.holds", "controller", "Stop the controller from changing pools, budgets and Ray clusters."
+    ),
+    "resume": Command("ebbtide.cli.holds", "controller", "End a pause, a keep or a wake."),
+    "keep": Command(
+        "ebbtide.cli.holds",
+        "controller",
+        "Lower no workers, open no budgets and send no Ray cluster to sleep until a given time.",
+    ),
+    "wake": Command(
+        "ebbtide.cli.holds", "controller", "Wake Ray clusters, and let them sleep again from a given time on."
+    ),
     "maintenance": Command(
-        "ebbtide.cli.maintenance", "controller", "Open fixed workloads' budgets, then close them again."
+        "ebbtide.cli.maintenance",
+        "controller",
+        "Open fixed workloads' budgets, or apply a Ray cluster's new spec; closed again at the end.",
     ),
     "release": Command("ebbtide.cli.holds", "controller", "Give up the controller's field ownership; values stay."),
 }

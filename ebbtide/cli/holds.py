@@ -1,31 +1,45 @@
-"""`ebbtide pause`, `keep`, `resume` and `release`: what an operator takes from the controller, and gives back.
+"""`ebbtide pause`, `keep`, `wake`, `resume` and `release`: what an operator takes from the controller, and gives back.
 
 A paused budget is closed and not left as it is: a pause that somebody forgets must not leave pods movable by day.
-`keep` ends by itself; until then more workers may still come, and a budget that is open is closed.
+`keep` ends by itself; until then more workers may still come, and a budget that is open is closed. A paused Ray cluster
+is left as it is, awake or asleep; a kept one is awake, and so is one that was woken, which may take over a new spec.
 """
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
 
+from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, cluster
 from ebbtide.cli.console import fail
-from ebbtide.operate.api import controller_config_of, targets_of
-from ebbtide.operate.holds import NO_HOLDS, Result, annotate, held
+from ebbtide.operate.api import CannotOperate, OperatorApi, Target, controller_config_of, one_line, targets_of
+from ebbtide.operate.holds import Result, annotate, held
+from ebbtide.operate.holds import resume as resume_held
 from ebbtide.operate.instants import NotUnderstood, instant_after, spoken
 from ebbtide.operate.objects import rfc3339
+from ebbtide.operate.ray.facts import ray_config_of, ray_facts, ray_targets
+from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.release import release as release_fields
 from ebbtide.terminal import console
+from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
+from ebbtide.vocabulary.workloads import WAKE_UNTIL, Wake
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 Names = Annotated[
     list[str] | None,
+    typer.Argument(metavar="NAME", help="Worker pools, flexible workloads and Ray clusters; none: all of them."),
+]
+Clusters = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Ray clusters; none: all of them.")]
+Scaled = Annotated[
+    list[str] | None,
     typer.Argument(metavar="NAME", help="Worker pools and flexible workloads; none: all of them."),
 ]
+_UNTIL_HELP = "The customer's local time (23:00), 2h, or ISO 8601."
 
 
 @command.command(epilog='Example: ebbtide pause train --why "new driver on the GPU nodes"')
@@ -37,11 +51,11 @@ def pause(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Stop the controller from changing pools and budgets."""
+    """Stop the controller from changing pools, budgets and Ray clusters."""
     if not why.strip():
         fail("--why: wanted a reason, shown to everybody who sees the pause", code=2)
     with cluster(kubeconfig, context) as api:
-        targets = targets_of(controller_config_of(api, namespace), names or ())
+        targets = _targets(api, namespace, controller_config_of(api, namespace), names)
         _show(f"paused, until resumed: {why.strip()}", annotate(api, targets, {PAUSED: why.strip()}))
     _show_undo(names)
 
@@ -50,21 +64,44 @@ def pause(
 def keep(
     names: Names = None,
     *,
-    until: Annotated[str, typer.Option("--until", help="The customer's local time (23:00), 2h, or ISO 8601.")],
+    until: Annotated[str, typer.Option("--until", help=_UNTIL_HELP)],
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Lower no workers and open no budgets until a given time."""
+    """Lower no workers, open no budgets and send no Ray cluster to sleep until a given time."""
     with cluster(kubeconfig, context) as api:
         config = controller_config_of(api, namespace)
-        try:
-            instant = instant_after(until, datetime.now(UTC), config.hours.timezone)
-        except NotUnderstood as error:
-            fail(f"--until: {error}", code=2)
-        targets = targets_of(config, names or ())
+        instant = _instant(until, config)
+        targets = _targets(api, namespace, config, names)
         title = f"kept until {spoken(instant, config.hours.timezone)}:"
         _show(title, annotate(api, targets, {KEEP_UNTIL: rfc3339(instant)}))
+    _show_undo(names)
+
+
+@command.command(epilog="Example: ebbtide wake flow --until 18:00")
+def wake(
+    names: Clusters = None,
+    *,
+    until: Annotated[str, typer.Option("--until", help=_UNTIL_HELP)],
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    namespace: Namespace = NAMESPACE,
+) -> None:
+    """Wake Ray clusters, and let them sleep again from a given time on."""
+    with cluster(kubeconfig, context) as api:
+        config, known = controller_config_of(api, namespace), ray_config_of(api, namespace)
+        instant, all_of_them = _instant(until, config), ray_targets(known)
+        if unknown := sorted({*(names or ())} - {target.name for target in all_of_them}):
+            have = ", ".join(target.name for target in all_of_them) or "none"
+            raise CannotOperate(f"no Ray cluster is called {' or '.join(unknown)}; there are: {have}", 2)
+        targets = ray_targets(known, names or ())
+        title = f"awake until {spoken(instant, config.hours.timezone)}:"
+        _show(title, annotate(api, targets, {WAKE_UNTIL: rfc3339(instant)}), kinds="Ray clusters")
+        for facts in ray_facts(api, known, datetime.now(UTC), names or ()) if known is not None else ():
+            if (sleep := ray_view(facts, config, None).sleep) is not None and Wake.MANUAL not in sleep.wake:
+                name = facts.policy.name
+                console().print(f"note: manual does not wake {name} (sleep.wake): ebbtide keep {name} --until {until}")
     _show_undo(names)
 
 
@@ -76,18 +113,18 @@ def resume(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """End a pause or a keep."""
+    """End a pause, a keep or a wake."""
     with cluster(kubeconfig, context) as api:
-        targets = held(api, targets_of(controller_config_of(api, namespace), names or ()))
+        targets = held(api, _targets(api, namespace, controller_config_of(api, namespace), names))
         if targets:
-            _show("resumed:", annotate(api, targets, NO_HOLDS))
+            _show("resumed:", resume_held(api, targets))
         else:
-            console().print("nothing to resume: none of these is paused or kept")
+            console().print("nothing to resume: none of these is paused, kept or woken")
 
 
 @command.command(epilog="Example: ebbtide release train")
 def release(
-    names: Names = None,
+    names: Scaled = None,
     *,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -99,7 +136,26 @@ def release(
         _show("", release_fields(api, namespace, targets))
 
 
-def _show(title: str, results: Iterable[Result]) -> None:
+def _targets(api: OperatorApi, namespace: str, config: ControllerConfig, names: list[str] | None) -> list[Target]:
+    """Ray clusters among them, for whoever may see that there are any."""
+    try:
+        ray = ray_targets(ray_config_of(api, namespace))
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        console().print(f"note: whether there are Ray clusters is not known: {one_line(error)}")
+        ray = []
+    return targets_of(config, names or (), ray)
+
+
+def _instant(until: str, config: ControllerConfig) -> datetime:
+    try:
+        return instant_after(until, datetime.now(UTC), config.hours.timezone)
+    except NotUnderstood as error:
+        fail(f"--until: {error}", code=2)
+
+
+def _show(title: str, results: Iterable[Result], kinds: str = "pools and no flexible budgets") -> None:
     """One line for each object, as it is done. Ends the command with 1 if one failed."""
     out = console()
     if title:
@@ -111,7 +167,7 @@ def _show(title: str, results: Iterable[Result]) -> None:
     if failed:
         raise typer.Exit(1)
     if not count:
-        out.print("  nothing: the controller has no pools and no flexible budgets")
+        out.print(f"  nothing: the controller has no {kinds}")
 
 
 def _show_undo(names: Iterable[str] | None) -> None:

@@ -1,24 +1,31 @@
 """`ebbtide status`: what the controller sees and wants, and what the API server knows without it.
 
 Asked through the API server with the operator's own rights, so no port need be open. Where the controller is down, the
-Lease, the budgets and the replicas are shown all the same: that is when somebody asks.
+Lease, the budgets and the replicas are shown all the same: that is when somebody asks. Ray clusters are shown in both
+cases, from the queue to the pods.
 """
 
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, Url, cluster
 from ebbtide.cli.console import fail
-from ebbtide.operate.api import controller_config_of
+from ebbtide.operate.api import CannotOperate, OperatorApi, controller_config_of, one_line
 from ebbtide.operate.objects import Document, at, rows_at
+from ebbtide.operate.ray.facts import ray_config_of, ray_facts
+from ebbtide.operate.ray.text import ray_parts, ray_warnings
+from ebbtide.operate.ray.view import RayView, ray_view
 from ebbtide.operate.status import NoStatus, ServerView, from_pods, from_url, server_view
 from ebbtide.operate.status_text import budget_table, head_lines, pool_table, server_lines, server_tables, warning_lines
 from ebbtide.terminal import console
+from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -37,23 +44,60 @@ def status(
     """Show what the controller sees and wants."""
     if url:
         try:
-            _show(from_url(url), as_json=as_json)
+            _show(from_url(url), _Ray(), as_json=as_json)
         except NoStatus as error:
             fail(error)
         return
     with cluster(kubeconfig, context) as api:
-        config = controller_config_of(api, namespace)
+        config, now = controller_config_of(api, namespace), datetime.now(UTC)
         try:
-            document = from_pods(api, namespace)
+            document, silence = from_pods(api, namespace), ""
         except (NoStatus, ApiError) as error:
-            _show_without(server_view(api, namespace, config, datetime.now(UTC)), str(error), as_json=as_json)
-            raise typer.Exit(1) from None
-    _show(document, as_json=as_json)
+            document, silence = None, str(error)
+        ray = _ray(api, namespace, config, document, now)
+        known = server_view(api, namespace, config, now) if document is None else None
+    if document is not None:
+        _show(document, ray, as_json=as_json)
+        return
+    assert known is not None
+    _show_without(known, silence, ray, as_json=as_json)
+    raise typer.Exit(1)
 
 
-def _show(document: Document, *, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Ray:
+    """The stack's Ray clusters; `unread` says why they are not known."""
+
+    views: Sequence[RayView] = ()
+    timezone: str = "UTC"
+    unread: str = ""
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Nothing for a stack without Ray."""
+        if self.unread:
+            return {"ray": None, "whyNoRay": self.unread}
+        return {"ray": [encoded(view) for view in self.views]} if self.views else {}
+
+    def show(self, out: Console) -> None:
+        ray_parts(self.views, self.timezone, out.print)
+        for warning in (*ray_warnings(self.views), *([f"ray: unknown: {self.unread}"] if self.unread else [])):
+            out.print(f"warning: {warning}", style="yellow")
+
+
+def _ray(api: OperatorApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime) -> _Ray:
+    """What cannot be read of Ray hides nothing of the rest."""
+    try:
+        known = ray_config_of(api, namespace)
+    except (ApiError, CannotOperate) as error:
+        return _Ray(unread=one_line(error))
+    facts = ray_facts(api, known, now) if known is not None else []
+    return _Ray([ray_view(each, config, document) for each in facts], config.hours.timezone)
+
+
+def _show(document: Document, ray: _Ray, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        typer.echo(json.dumps({**document, **ray.document}, indent=2))
         return
     out = console(fold=True)
     for line in head_lines(document):
@@ -65,14 +109,16 @@ def _show(document: Document, *, as_json: bool) -> None:
     if budgets:
         out.print("")
         out.print(budget_table(budgets))
+    ray.show(out)
     for warning in warning_lines(document):
         out.print(f"warning: {warning.removeprefix('warning: ')}", style="yellow")
 
 
-def _show_without(known: ServerView, why: str, *, as_json: bool) -> None:
+def _show_without(known: ServerView, why: str, ray: _Ray, *, as_json: bool) -> None:
     """What the API server knows while the controller does not answer."""
     if as_json:
-        typer.echo(json.dumps({"controller": None, "why": why, "outside": asdict(known)}, indent=2, default=str))
+        outside = {"controller": None, "why": why, "outside": asdict(known), **ray.document}
+        typer.echo(json.dumps(outside, indent=2, default=str))
         return
     out = console(fold=True)
     out.print(f"the controller does not answer: {why}", style="bold red")
@@ -82,3 +128,4 @@ def _show_without(known: ServerView, why: str, *, as_json: bool) -> None:
     for part in server_tables(known):
         out.print(part)
         out.print("")
+    ray.show(out)

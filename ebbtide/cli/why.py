@@ -1,4 +1,4 @@
-"""`ebbtide why pool|budget|node|job NAME`: one answer in sentences, from the controller, the cluster or a worker."""
+"""`ebbtide why pool|budget|node|job|ray NAME`: one answer in sentences from controller, cluster or worker."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,6 +11,7 @@ from ebbtide.operate.api import controller_config_of
 from ebbtide.operate.why.job import explain_job, job_facts
 from ebbtide.operate.why.node import explain_node, node_facts
 from ebbtide.operate.why.pools_and_budgets import explain_budget, explain_pool, status_or_reason
+from ebbtide.operate.why.ray import explain_ray, job_known, of_a_job, ray_known
 from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -21,25 +22,34 @@ class What(StrEnum):
     BUDGET = "budget"
     NODE = "node"
     JOB = "job"
+    RAY = "ray"
 
 
 @command.command(epilog="Example: ebbtide why node ip-10-0-1-23.ec2.internal")
 def why(
     what: Annotated[What, typer.Argument(help="What to explain.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of a job: its id.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of a job: its id; of ray: a cluster, or a pod of one.")],
     *,
     url: Url = "",
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Explain a pool, a budget, a node that is still there, or a job."""
+    """Explain a pool, a budget, a node that is still there, a job, or a Ray cluster."""
     with cluster(kubeconfig, context) as api:
         if what is What.NODE:
             lines = explain_node(node_facts(api, name, namespace))
         elif what is What.JOB:
+            config, now = controller_config_of(api, namespace), datetime.now(UTC)
+            job = job_facts(api, config, name)
+            known, unread = job_known(api, namespace, config, now)
+            lines = [*explain_job(job, config, now), *of_a_job(job, config, known)]
+            lines += [f"not known: Ray: {unread}"] if unread else []
+        elif what is What.RAY:
             config = controller_config_of(api, namespace)
-            lines = explain_job(job_facts(api, config, name), config, datetime.now(UTC))
+            document, _ = status_or_reason(api, namespace, url)
+            known = ray_known(api, namespace, config, document, datetime.now(UTC))
+            lines = explain_ray(known, name, config.hours.timezone)
         else:
             config = controller_config_of(api, namespace)
             document, silence = status_or_reason(api, namespace, url)

@@ -5,11 +5,12 @@ knows, so that these commands work while it is down.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from kubernetes.client import Configuration
 from kubernetes.config import list_kube_config_contexts  # pyright: ignore[reportUnknownVariableType] - the library is typed in part
@@ -20,6 +21,8 @@ from controllers.adapters.kube_api import ApiError, Json, KubeApi, NoCluster, fr
 from ebbtide.operate.objects import Document, at, parse_instant
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, UnreadableConfig, load
 from ebbtide.vocabulary.labels import CONTROLLER
+
+_T = TypeVar("_T")
 
 CONFIG_KEY = "config.json"
 MANAGER = "ebbtide-operator"
@@ -38,7 +41,7 @@ class CannotOperate(Exception):
 class Target:
     """One object that a command acts on."""
 
-    kind: str  # "pool" or "budget"
+    kind: str  # "pool", "budget" or "ray"
     name: str
     path: str
 
@@ -146,18 +149,21 @@ def budget_path(budget: BudgetPolicy) -> str:
     return f"/apis/policy/v1/namespaces/{budget.namespace}/poddisruptionbudgets/{budget.name}"
 
 
-def targets_of(config: ControllerConfig, names: Sequence[str]) -> list[Target]:
+def targets_of(config: ControllerConfig, names: Sequence[str], more: Sequence[Target] = ()) -> list[Target]:
     """The pools of these names, and the budgets that the controller opens; without names, all.
+
+    `more`: Ray clusters, where they may be named too.
 
     Raises `CannotOperate` for an unknown name.
     """
     known = [Target("pool", pool.name, deployment_path(pool)) for pool in config.pools]
-    known += [Target("budget", budget.name, budget_path(budget)) for budget in config.budgets]
+    known += [*(Target("budget", budget.name, budget_path(budget)) for budget in config.budgets), *more]
     unknown = sorted(set(names) - {target.name for target in known})
     if unknown:
         have = ", ".join(sorted({target.name for target in known})) or "none"
         called = " or ".join(unknown)
-        raise CannotOperate(f"no worker pool and no flexible budget is called {called}; there are: {have}", 2)
+        kinds = "no worker pool, flexible budget or Ray cluster" if more else "no worker pool and no flexible budget"
+        raise CannotOperate(f"{kinds} is called {called}; there are: {have}", 2)
     return [target for target in known if not names or target.name in names]
 
 
@@ -175,6 +181,27 @@ def items(api: KubeApi, path: str, **query: str) -> list[Json]:
     return list(api.get(path, **query).get("items") or ())
 
 
+_PAUSES = (0.5, 1, 2, 4, 8, 8, 8, 8, 8, 8)  # seconds between tries to undo: about a minute in total
+_RETRIED = (408, 409, 429)  # refusals that another try may overcome
+
+
+def patch_surely(api: KubeApi, path: str, body: Mapping[str, object], doing: str, tell: Callable[[str], None]) -> bool:
+    """Whether it is done. Tried again while the server cannot be reached or is busy; what is gone needs no undoing."""
+    for pause in (*_PAUSES, None):
+        try:
+            api.patch(path, body, fieldManager=MANAGER)
+        except ApiError as error:
+            if error.status == 404:
+                return True
+            tell(f"could not {doing}: {error}")
+            if pause is None or (400 <= error.status < 500 and error.status not in _RETRIED):
+                return False
+            time.sleep(pause)
+        else:
+            return True
+    return False
+
+
 def lease_holder(lease: Document | None, now: datetime) -> str:
     """Who leads by the Lease; empty where nobody has renewed it in time."""
     renewed = parse_instant(at(lease, "spec", "renewTime"))
@@ -183,6 +210,15 @@ def lease_holder(lease: Document | None, now: datetime) -> str:
     return str(at(lease, "spec", "holderIdentity") or "") if alive else ""
 
 
-def leader(api: KubeApi, namespace: str, now: datetime) -> str:
-    """Who leads; empty for nobody. Raises `ApiError`."""
-    return lease_holder(find(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}"), now)
+def leader(api: KubeApi, namespace: str, now: datetime, name: str = CONTROLLER) -> str:
+    """Who leads of the controller's processes, or of those of another Lease; empty for nobody. Raises `ApiError`."""
+    return lease_holder(find(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"), now)
+
+
+def readable(what: str, unread: list[str], read: Callable[[], _T]) -> _T | None:
+    """Parts that many operators may not read: the answer is given without them, and says so."""
+    try:
+        return read()
+    except ApiError as error:
+        unread.append(f"{what}: {one_line(error)}")
+        return None

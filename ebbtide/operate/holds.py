@@ -1,4 +1,4 @@
-"""The two holds that an operator may put on a pool or a budget, as annotations: written, and taken back.
+"""What an operator may ask of a pool, a budget or a Ray cluster, as annotations: written, and taken back.
 
 An annotation works while the controller is away, and everybody can see it.
 """
@@ -10,9 +10,10 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import MANAGER, Target, find, one_line
 from ebbtide.operate.objects import annotations_of
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
+from ebbtide.vocabulary.workloads import APPLY_UNTIL, WAKE_UNTIL
 
-NO_HOLDS: Mapping[str, str | None] = {PAUSED: None, KEEP_UNTIL: None}
-"""What takes both back."""
+_HOLDS = (PAUSED, KEEP_UNTIL)
+_OF_RAY = (*_HOLDS, WAKE_UNTIL, APPLY_UNTIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,20 @@ def annotate(api: KubeApi, targets: Sequence[Target], values: Mapping[str, str |
             yield Result(target, done=True)
 
 
+def resume(api: KubeApi, targets: Sequence[Target]) -> Iterator[Result]:
+    """Take back whatever an operator asked of them."""
+    for target in targets:
+        yield from annotate(api, [target], dict.fromkeys(_asked_of(target)))
+
+
 def held(api: KubeApi, targets: Sequence[Target]) -> list[Target]:
-    """Those of them that are paused or kept. Raises `ApiError`."""
-    return [target for target in targets if (item := find(api, target.path)) and NO_HOLDS.keys() & annotations_of(item)]
+    """Those of them of which an operator asked something. Raises `ApiError`."""
+    return [
+        target
+        for target in targets
+        if (item := find(api, target.path)) and {*_asked_of(target)} & annotations_of(item).keys()
+    ]
+
+
+def _asked_of(target: Target) -> Sequence[str]:
+    return _OF_RAY if target.kind == "ray" else _HOLDS

@@ -6,14 +6,13 @@ Undoing what never happened changes nothing.
 
 import json
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import MANAGER, CannotOperate, budget_path, find, items
+from ebbtide.operate.api import MANAGER, CannotOperate, budget_path, find, items, patch_surely
 from ebbtide.operate.instants import NotUnderstood, duration_of, spoken
 from ebbtide.operate.objects import annotations_of, at, labels_of, rfc3339
 from ebbtide.units.durations import whole_minutes
@@ -27,8 +26,6 @@ OPENED, CLOSED = {"maxUnavailable": 1}, {"maxUnavailable": 0}
 OPENED_WITHOUT_SCALE, CLOSED_WITHOUT_SCALE = {"minAvailable": 0}, {"minAvailable": CLOSED_MINIMUM}
 """Of pods that nothing counts: no whole number lets go one at a time however many there are."""
 
-_PAUSES = (0.5, 1, 2, 4, 8, 8, 8, 8, 8, 8)  # seconds between tries to close: about a minute in total
-_RETRIED = (408, 409, 429)  # refusals that another try may overcome
 LONGEST = timedelta(hours=12)
 _POLL = timedelta(seconds=5)  # between two looks at the nodes
 
@@ -148,7 +145,7 @@ class Maintenance:
         for budget, closed in self._opened.items():
             marks = {MAINTENANCE_UNTIL: None, MAINTENANCE_WHY: None}
             body = {"metadata": {"annotations": marks}, "spec": closed}
-            if not self._surely(budget_path(budget), body, f"close budget {budget.name}"):
+            if not patch_surely(self._api, budget_path(budget), body, f"close budget {budget.name}", self._tell):
                 patch = "'" + json.dumps({"spec": closed}, separators=(",", ":")) + "'"
                 where = f"--namespace {budget.namespace}"
                 undone.append(f"kubectl {where} patch poddisruptionbudget {budget.name} --type merge --patch {patch}")
@@ -156,23 +153,8 @@ class Maintenance:
         return [*undone, *(f"kubectl uncordon {name}" for name in still)]
 
     def _uncordoned(self, name: str) -> bool:
-        return self._surely(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}}, f"uncordon {name}")
-
-    def _surely(self, path: str, body: Mapping[str, Any], doing: str) -> bool:
-        """Tried again while the server cannot be reached or is busy. What is gone needs no undoing."""
-        for pause in (*_PAUSES, None):
-            try:
-                self._api.patch(path, body, fieldManager=MANAGER)
-            except ApiError as error:
-                if error.status == 404:
-                    return True
-                self._tell(f"could not {doing}: {error}")
-                if pause is None or (400 <= error.status < 500 and error.status not in _RETRIED):
-                    return False
-                time.sleep(pause)
-            else:
-                return True
-        return False
+        body = {"spec": {"unschedulable": None}}
+        return patch_surely(self._api, f"/api/v1/nodes/{name}", body, f"uncordon {name}", self._tell)
 
     def _opened_spec(self, budget: BudgetPolicy) -> Mapping[str, int]:
         """What opens it, by the number that it has; says when another maintenance has opened it already."""

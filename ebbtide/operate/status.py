@@ -43,19 +43,23 @@ def from_url(url: str) -> Document:
     return cast("Document", document)
 
 
-def from_pods(api: KubeApi, namespace: str) -> Document:
-    """Through the API server, from the pod that leads if one does. Raises `NoStatus`, and `ApiError` for the list."""
-    holder = leader(api, namespace, datetime.now(UTC))
-    pods = items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"{WORKLOAD}={CONTROLLER}")
+def from_pods(api: KubeApi, namespace: str, name: str = CONTROLLER) -> Document:
+    """Through the API server, from the pod that leads if one does; `name` is that of the Deployment and its Lease.
+
+    Raises `NoStatus`, and `ApiError` for the list.
+    """
+    holder = leader(api, namespace, datetime.now(UTC), name)
+    pods = items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"{WORKLOAD}={name}")
     names = [str(pod["metadata"]["name"]) for pod in pods if at(pod, "status", "phase") == "Running"]
     if not names:
-        raise NoStatus(f"no controller pod runs in namespace {namespace} ({len(pods)} exist)")
+        what = "controller pod" if name == CONTROLLER else f"pod of {name}"
+        raise NoStatus(f"no {what} runs in namespace {namespace} ({len(pods)} exist)")
     refusals: list[str] = []
-    for name in sorted(names, key=lambda name: (name not in holder, name)):
+    for pod in sorted(names, key=lambda pod: (pod not in holder, pod)):
         try:
-            return api.get(f"/api/v1/namespaces/{namespace}/pods/{name}:{PORT}/proxy/status")
+            return api.get(f"/api/v1/namespaces/{namespace}/pods/{pod}:{PORT}/proxy/status")
         except ApiError as error:
-            refusals.append(f"pod {name}: {one_line(error)}")
+            refusals.append(f"pod {pod}: {one_line(error)}")
     raise NoStatus("; ".join(refusals))
 
 

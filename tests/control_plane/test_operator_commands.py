@@ -168,6 +168,28 @@ def test_holds_are_written_on_what_was_named_and_taken_back(site: Site) -> None:
     assert not {PAUSED, KEEP_UNTIL} & {*site.annotations(site.deployment), *site.annotations(site.budget("api"))}
 
 
+def test_whoever_may_not_see_ray_clusters_may_still_hold_a_pool(site: Site) -> None:
+    rules = [
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["ebbtide-controller"], "verbs": ["get"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]},
+    ]
+    meta, rbac = {"name": "scaler"}, f"/apis/rbac.authorization.k8s.io/v1/namespaces/{site.namespace}"
+    site.api.create(f"/api/v1/namespaces/{site.namespace}/serviceaccounts", {"metadata": meta})
+    site.api.create(f"{rbac}/roles", {"metadata": meta, "rules": rules})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "scaler"}
+    subject = {"kind": "ServiceAccount", "name": "scaler", "namespace": site.namespace}
+    site.api.create(f"{rbac}/rolebindings", {"metadata": meta, "roleRef": role, "subjects": [subject]})
+    kubeconfig = str(site.plane.kubeconfig_as(site.namespace, "scaler"))
+    words = ["pause", "train", "--why", "driver", "--kubeconfig", kubeconfig, "--namespace", site.namespace]
+
+    def paused() -> str:
+        result = CliRunner(env={"COLUMNS": "160"}).invoke(app, words)
+        return result.output if result.exit_code == 0 else ""
+
+    assert "note: whether there are Ray clusters is not known" in eventually(paused, what="the rights to be known")
+    assert site.annotations(site.deployment)[PAUSED] == "driver"
+
+
 def test_an_unknown_name_lists_those_that_exist(site: Site) -> None:
     result = site.run("pause", "trian", "--why", "x")
 

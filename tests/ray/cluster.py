@@ -76,12 +76,13 @@ class Node:
 class RayCluster:
     """A head without CPUs, and workers that are started by hand, or in `groups` by Ray's autoscaler v2.
 
-    `groups`: of each the resources of a node, at most three nodes. Ray's own provider for tests starts them as
-    processes of the head's group.
+    `groups`: of each the resources of a node, at most three nodes, which go when idle for `idle_minutes`. Ray's own
+    provider for tests starts them as processes of the head's group.
     """
 
     dashboard: bool = False
     groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    idle_minutes: float = 0.1
     nodes: list[Node] = field(default_factory=list[Node])
 
     def __post_init__(self) -> None:
@@ -181,7 +182,7 @@ class RayCluster:
                 for name, (most, resources) in groups.items()
             },
             "head_node_type": "ray.head.default",
-            "idle_timeout_minutes": 0.1,
+            "idle_timeout_minutes": self.idle_minutes,
             **{
                 key: []
                 for key in ("cluster_synced_files", "setup_commands", "head_setup_commands", "worker_setup_commands")

@@ -16,9 +16,10 @@ from controllers.adapters.kube_cluster import outcome_of
 from controllers.ports import Outcome
 from controllers.workloads.ray.documents import Json, merge_patch, wanted_of
 from controllers.workloads.ray.head import Head
-from controllers.workloads.ray.idle import Busy, IdleTime, Unreadable
+from controllers.workloads.ray.idle import Activity, Busy, IdleTime, Unreadable
 from controllers.workloads.ray.sleep import Seen, SleepDecision, decide_sleep, reads_head
 from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
+from controllers.workloads.ray.workers import idle_workers, spare
 from controllers.workloads.words import Notify, Verdict, Write
 from ebbtide.vocabulary.holds import Hold, hold_of
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX
@@ -134,7 +135,7 @@ class RayCluster:
         self._head, self._idle = Head(policy.head, policy.token_file), IdleTime()
         self._looked: datetime | None = None
         self._idle_for: timedelta | None = None
-        self._activity = "not read"
+        self._activity: Activity | None = None  # None: not asked for
         self._stored: tuple[str, Json | None, str] = ("", None, "")  # a wanted text, what the API makes of it, why not
         self._expected: tuple[str, datetime] | None = None  # the version that our last write replaced, and when
         self._now = datetime.min.replace(tzinfo=UTC)
@@ -164,8 +165,10 @@ class RayCluster:
         elif seen.phase is not Phase.EMPTY:
             slept = self._decide_sleep(replace(known, pending=bool(decision.pending)), sleep)
             write = self._sleep_write(seen, slept) if slept.suspend != seen.suspended else None
+        workers = idle_workers(seen.spec, self._idle_for)
+        notes += filter(None, (it.note for it in workers))
         spec = {"spec": decision.reason, "pending": decision.pending, "later": decision.later}
-        idle = {"idleFor": self._idle_for, "activity": self._activity, "drivers": known.drivers}
+        idle = {"idleFor": self._idle_for, "workers": workers, **_told(self._activity), "drivers": known.drivers}
         return self._verdict(seen.state, slept.reason, note="; ".join(notes), write=write, **spec, **idle)
 
     def wrote(self, write: Write, outcome: Outcome, error: str) -> None:
@@ -226,6 +229,7 @@ class RayCluster:
             may_interrupt=apply is not None and apply.until is not None and apply.holds_at(now),
             paused=hold is not None and hold.pause,
             kept=hold is not None and not hold.pause and hold.holds_at(now),
+            spare=spare(seen.spec),
             doubt=doubt,
         )
 
@@ -265,11 +269,11 @@ class RayCluster:
     def _look(self) -> None:
         activity = self._head.look()
         self._looked, self._idle_for = self._now, self._idle.observe(self._now, activity)
-        self._activity = activity.why if isinstance(activity, Busy | Unreadable) else "idle"
+        self._activity = activity
 
     def _forget(self) -> None:
         self._idle.forget()
-        self._looked, self._idle_for, self._activity = None, None, "not read"
+        self._looked, self._idle_for, self._activity = None, None, None
 
     # --- what is said and written -------------------------------------------------------------------------------------
 
@@ -290,6 +294,14 @@ class RayCluster:
         change = f"{_SUSPEND} {'true' if slept.suspend else 'false'}"
         body = {"metadata": metadata, "spec": {"suspend": slept.suspend}}
         return Write(path=self._path, body=body, change=change, reason=slept.reason)
+
+
+def _told(activity: Activity | None) -> dict[str, str]:
+    """What the head said, for people, and how it is meant."""
+    if activity is None:
+        return {"activity": "not read", "reading": "none"}
+    said = activity.why if isinstance(activity, Busy | Unreadable) else "idle"
+    return {"activity": said, "reading": type(activity).__name__.lower()}
 
 
 def _own(spec: Json) -> Json:

@@ -24,6 +24,7 @@ class Seen:
     drivers: bool | None = False  # a pool of drivers asks for workers; None: unknown
     wake_asked: bool = False
     pending: bool = False  # a wanted spec that only a sleeping cluster can take over
+    spare: bool = False  # a group has more workers than its minimum
     may_interrupt: bool = False  # an operator lets the pending spec interrupt what runs
     paused: bool = False
     kept: bool = False  # an operator wants nothing lowered
@@ -87,7 +88,7 @@ def _awake(seen: Seen, sleep: Sleep) -> SleepDecision:
 
 def reads_head(seen: Seen, sleep: Sleep) -> bool:
     """Whether it matters at all what the head says."""
-    return not seen.suspended and not seen.paused and (seen.pending or sleep.when is not When.NEVER)
+    return not seen.suspended and not seen.paused and (seen.pending or seen.spare or sleep.when is not When.NEVER)
 
 
 def _needed(seen: Seen, sleep: Sleep) -> str:

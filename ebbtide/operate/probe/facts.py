@@ -4,12 +4,15 @@ What may not be read is a `Denied` and never taken for absent. Access reviews ar
 nothing. A cluster of a thousand nodes is not listed: of each set of nodes only the first fifty are read.
 """
 
+import hashlib
+import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from components.ray.crds import crds
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.checks.draft import REDIS_PASSWORD
@@ -20,6 +23,13 @@ NODES_LOOKED_AT = 50
 _PARALLEL = 8  # requests at a time: a far away API server answers each in a tenth of a second
 _PULUMI_TIMEOUT_S = 30  # a backend far away, and a key of AWS or Vault behind it
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_REVIEW_OF_OTHERS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_DEPLOYMENTS_LOOKED_AT = 500
+
+
+RAY_POLICY = "ebbtide-rayclusters"
+"""What bounds the workload controller's writes of RayClusters."""
 
 
 class ReadApi(Protocol):
@@ -41,6 +51,7 @@ class Right(NamedTuple):
     group: str
     resource: str
     namespace: str = ""
+    name: str = ""  # of the one object that it is granted for; empty for all
 
     def __str__(self) -> str:
         group = f".{self.group}" if self.group else ""
@@ -89,12 +100,34 @@ class Seen(NamedTuple):
 
     keys: frozenset[str] = frozenset()  # of its data
     modes: frozenset[str] = frozenset()  # of access, of a claim
+    digest: str = ""  # of all values of its data, to compare copies; empty where there are none
 
 
 Sighted: TypeAlias = Seen | Denied | None
 """`None` for no object."""
 
 NodeLabels: TypeAlias = Mapping[str, str]
+
+
+class RayWant(NamedTuple):
+    """A Ray cluster of the stack."""
+
+    cluster: str
+    namespace: str
+    tokens: tuple[ObjectWant, ...]  # copies of one token
+    accounts: Mapping[str, tuple[str, tuple[Right, ...]]]  # by user: its name here, and what it must be allowed
+    brings_operator: bool = True  # else one that is there already makes its pods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayFacts:
+    """What there is of Ray, for a stack that has any."""
+
+    definitions: Mapping[str, Answer]  # by name
+    deployments: Answer  # a list, of all namespaces: an operator may be in any
+    policy: Answer  # admission's, over RayClusters
+    tokens: Mapping[ObjectWant, Sighted]
+    lacking: Mapping[tuple[str, str], frozenset[Right] | Denied]  # by namespace and account: what it may not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +144,15 @@ class Facts:
     autoscaler_status: Answer  # a ConfigMap of the cluster autoscaler
     objects: Mapping[ObjectWant, Sighted]
     denied: frozenset[Right]
+    ray: RayFacts | None = None
 
 
 def facts_of(
-    api: ReadApi, sets: Mapping[str, NodeLabels], rights: Sequence[Right], objects: Sequence[ObjectWant] = ()
+    api: ReadApi,
+    sets: Mapping[str, NodeLabels],
+    rights: Sequence[Right],
+    objects: Sequence[ObjectWant] = (),
+    ray: Sequence[RayWant] = (),
 ) -> Facts:
     """Raises `ApiError` where the server cannot be asked at all."""
     version = str(api.get("/version").get("gitVersion", ""))  # first and alone: an unreachable server is reported once
@@ -135,13 +173,18 @@ def facts_of(
         nodes = {name: pool.submit(_nodes, api, labels) for name, labels in sets.items()}
         sights = {want: pool.submit(_sighted, api, want) for want in objects}
         reads = {name: pool.submit(_read, api, path) for name, path in paths.items()}
+        spaces = {it.namespace: pool.submit(_read, api, f"/api/v1/namespaces/{it.namespace}") for it in ray}
         found = {name: look.result() for name, look in reads.items()}
         return Facts(
             version=version,
             apis=_versions(found["groups"]),
             admission_policies="validatingadmissionpolicies" in _names(found["admission"], "resources"),
             identity=found["identity"],
-            namespaces={NAMESPACE: found["system"], WORKER_NAMESPACE: found["workers"]},
+            namespaces={
+                NAMESPACE: found["system"],
+                WORKER_NAMESPACE: found["workers"],
+                **{space: look.result() for space, look in spaces.items()},
+            },
             storage_classes=found["storage"],
             nodes={name: look.result() for name, look in nodes.items()},
             controller=found["controller"],
@@ -149,7 +192,35 @@ def facts_of(
             autoscaler_status=found["autoscaler"],
             objects={want: look.result() for want, look in sights.items()},
             denied=frozenset(right for right, may in zip(rights, allowed, strict=True) if not may.result()),
+            ray=_ray_facts(api, ray, pool) if ray else None,
         )
+
+
+def _ray_facts(api: ReadApi, wants: Sequence[RayWant], pool: ThreadPoolExecutor) -> RayFacts:
+    deployments = pool.submit(_read, api, "/apis/apps/v1/deployments", limit=str(_DEPLOYMENTS_LOOKED_AT))
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    policy = pool.submit(_read, api, f"{policies}/{RAY_POLICY}")
+    definitions = {crd.name: pool.submit(_read, api, f"{_DEFINITIONS}/{crd.name}") for crd in crds()}
+    tokens = {want: pool.submit(_sighted, api, want) for it in wants for want in it.tokens}
+    lacking = {
+        (it.namespace, user): [(right, pool.submit(_may, api, user, right)) for right in rights]
+        for it in wants
+        for user, (_, rights) in it.accounts.items()
+    }
+    may = {key: {right: look.result() for right, look in looks} for key, looks in lacking.items()}
+    return RayFacts(
+        definitions={name: look.result() for name, look in definitions.items()},
+        deployments=deployments.result(),
+        policy=policy.result(),
+        tokens={want: look.result() for want, look in tokens.items()},
+        lacking={key: _lacked(answers) for key, answers in may.items()},
+    )
+
+
+def _lacked(answers: Mapping[Right, bool | None]) -> frozenset[Right] | Denied:
+    if None in answers.values():
+        return Denied()
+    return frozenset(right for right, allowed in answers.items() if not allowed)
 
 
 def _read(api: ReadApi, path: str, **query: str) -> Answer:
@@ -168,7 +239,9 @@ def _sighted(api: ReadApi, want: ObjectWant) -> Sighted:
     if not isinstance(seen, dict):
         return seen
     spec: Json = seen.get("spec") or {}
-    return Seen(frozenset(map(str, seen.get("data") or ())), frozenset(map(str, spec.get("accessModes") or ())))
+    data: Json = seen.get("data") or {}
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest() if data else ""
+    return Seen(frozenset(map(str, data)), frozenset(map(str, spec.get("accessModes") or ())), digest)
 
 
 def _nodes(api: ReadApi, labels: NodeLabels) -> Answer:
@@ -177,15 +250,31 @@ def _nodes(api: ReadApi, labels: NodeLabels) -> Answer:
 
 
 def _allowed(api: ReadApi, right: Right) -> bool:
+    return _reviewed(api, _REVIEW, "SelfSubjectAccessReview", {"resourceAttributes": _attributes(right)})
+
+
+def _may(api: ReadApi, user: str, right: Right) -> bool | None:
+    """Whether another may; None where the caller may not ask."""
+    try:
+        wish = {"user": user, "resourceAttributes": _attributes(right)}
+        return _reviewed(api, _REVIEW_OF_OTHERS, "SubjectAccessReview", wish)
+    except ApiError as error:
+        if error.status == 403:
+            return None
+        raise
+
+
+def _reviewed(api: ReadApi, path: str, kind: str, spec: Mapping[str, object]) -> bool:
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    status: Json = api.create(path, body).get("status") or {}
+    return bool(status.get("allowed"))
+
+
+def _attributes(right: Right) -> dict[str, str]:
     resource, _, part = right.resource.partition("/")
     attributes = {"verb": right.verb, "group": right.group, "resource": resource, "namespace": right.namespace}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {**attributes, "subresource": part} if part else attributes},
-    }
-    status: Json = api.create(_REVIEW, body).get("status") or {}
-    return bool(status.get("allowed"))
+    attributes |= {"subresource": part} if part else {}
+    return {**attributes, "name": right.name} if right.name else attributes
 
 
 def _versions(groups: Answer) -> frozenset[str]:

@@ -14,6 +14,7 @@ from ebbtide.operate.probe.facts import Answer, Denied
 from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
 from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_room
 from ebbtide.operate.probe.objects import objects_of_others
+from ebbtide.operate.probe.ray import ray_clusters
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED
 from ebbtide.vocabulary.controller_config import UnreadableConfig, load
@@ -201,6 +202,7 @@ RULES: tuple[Rule, ...] = (
     _metrics,
     nodes_and_room,
     objects_of_others,
+    ray_clusters,
     _rights,
     _clocks,
     _others,

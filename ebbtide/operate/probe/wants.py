@@ -6,7 +6,8 @@ from itertools import product
 from typing import NamedTuple
 
 from ebbtide.labels import GPU_RESOURCE, WORKER_NAMESPACE, NodeKind, ReplicasOwner
-from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, Right
+from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right
+from ebbtide.operate.probe.ray_wants import ray_rights, ray_wants
 from ebbtide.settings.entrances import ingress_wants
 from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.model import StackSettings
@@ -15,7 +16,7 @@ from ebbtide.settings.placement import home_kind, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import group_name, head_name
+from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
@@ -127,6 +128,7 @@ class Wants:
     nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None where they are not there yet to be seen
     pods: Mapping[str, Sequence[PodWant]] = field(default_factory=dict[str, Sequence[PodWant]])  # by set of nodes
     objects: Sequence[ObjectWant] = ()  # each once
+    ray: Sequence[RayWant] = ()
 
 
 def _pod_want(name: str, pod: PodSettings) -> PodWant:
@@ -145,7 +147,8 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
     """What the file names and does not hold; each may be named in several places."""
     for name in settings.images.pull_secrets:
         if name not in settings.secrets:
-            yield from (ObjectWant("Secret", space, name, wanted_by="images.pullSecrets") for space in _BOTH)
+            spaces = (*_BOTH, *map(namespace_of_ray, settings.ray))
+            yield from (ObjectWant("Secret", space, name, wanted_by="images.pullSecrets") for space in spaces)
     redis, tls = settings.redis, settings.redis.tls
     if tls is not None and tls.secret not in settings.secrets:
         *_, authority = TLS_KEYS
@@ -271,10 +274,12 @@ def wants_of(settings: StackSettings) -> Wants:
                     *_rights_of_some(settings),
                     *_rights_of_saved_pools(settings),
                     *_rights_of_starters(settings),
+                    *ray_rights(settings),
                 )
             )
         ),
         nodes=None if cluster.context is None else {name: cluster.node_selectors.get(name, {}) for name in pods},
         pods=pods,
         objects=each_once(_objects(settings)),
+        ray=tuple(ray_wants(settings)),
     )

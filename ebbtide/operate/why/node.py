@@ -4,25 +4,25 @@ Explained from the API alone, with the operator's own rights: the controller has
 raw objects, `explain_node` turns them into lines and is pure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import yaml
 
 from components.aws.node_shape import group_options
-from controllers.adapters.kube_api import ApiError, Json, KubeApi
+from controllers.adapters.kube_api import Json, KubeApi
 from controllers.scaler.budgets.decision import window_at
 from ebbtide.labels import NODE_GROUP, NODE_KIND, NodeKind
-from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, one_line
+from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
 from ebbtide.operate.node_use import utilisation
 from ebbtide.operate.objects import at, parse_instant, words_at
+from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.why.node_pins import Item, PodVerdict, Rules, Surroundings, judge
+from ebbtide.operate.why.ray import on_a_node
 from ebbtide.units.durations import read_duration, whole_minutes
 from ebbtide.vocabulary.labels import CONTROLLER
-
-_T = TypeVar("_T")
 
 _AUTOSCALER = "cluster-autoscaler"
 _SYSTEM = "kube-system"
@@ -42,6 +42,7 @@ class NodeFacts:
     flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: it was not found
     autoscaler_status: str | None = None  # its ConfigMap `cluster-autoscaler-status`
     window_reason: str = ""  # why flexible budgets are open or closed by the clock
+    ray: Mapping[str, str] = field(default_factory=dict[str, str])  # of Ray's pods: whose each is, and why it stays
     unread: Sequence[str] = field(default=())  # what could not be read
 
 
@@ -51,25 +52,25 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
     if node is None:
         raise CannotOperate(f"no node is called {name}: it was removed, or never existed", 2)
     unread: list[str] = []
+    now, pods = datetime.now(UTC), items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
     return NodeFacts(
-        now=datetime.now(UTC),
+        now=now,
         node=node,
-        flags=_readable("the autoscaler's flags", unread, lambda: _flags(api)),
-        autoscaler_status=_readable("the autoscaler's status", unread, lambda: _autoscaler_status(api)),
-        window_reason=_readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
-        pods=items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}"),
+        flags=readable("the autoscaler's flags", unread, lambda: _flags(api)),
+        autoscaler_status=readable("the autoscaler's status", unread, lambda: _autoscaler_status(api)),
+        window_reason=readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
+        pods=pods,
+        ray=readable("its pods of Ray", unread, lambda: _ray(api, namespace, pods, now)) or {},
         budgets=items(api, "/apis/policy/v1/poddisruptionbudgets"),
         unread=unread,
     )
 
 
-def _readable(what: str, unread: list[str], read: Callable[[], _T]) -> _T | None:
-    """Parts that many operators may not read: the answer is given without them, and says so."""
-    try:
-        return read()
-    except ApiError as error:
-        unread.append(f"{what}: {one_line(error)}")
-        return None
+def _ray(api: KubeApi, namespace: str, pods: Sequence[Item], now: datetime) -> dict[str, str]:
+    """Nothing is asked where no pod of Ray is on the node."""
+    if not any(RAY_CLUSTER in words_at(pod, "metadata", "labels") for pod in pods):
+        return {}
+    return on_a_node(api, namespace, controller_config_of(api, namespace), pods, now)
 
 
 def _flags(api: KubeApi) -> dict[str, str] | None:
@@ -103,7 +104,7 @@ def explain_node(facts: NodeFacts) -> list[str]:
         system_pods_pin=flags.get("skip-nodes-with-system-pods", "true") != "false",
         window_reason=facts.window_reason,
     )
-    around = Surroundings(budgets=facts.budgets, rules=rules)
+    around = Surroundings(budgets=facts.budgets, rules=rules, ray=facts.ray)
     verdicts = [judge(pod, around) for pod in facts.pods]
     own_reasons = node_reasons(facts)
     pinning = [verdict for verdict in verdicts if verdict.reasons]

@@ -5,11 +5,12 @@ never pin; `safe-to-evict` overrides everything but a budget; then a pod pins th
 lives in kube-system without a budget, or that keeps files on the node; and last a budget that allows no disruption.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ebbtide.labels import GPU_RESOURCE, POOL, SAFE_TO_EVICT
 from ebbtide.operate.objects import at, max_unavailable_of, words_at
+from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.wording import reason_text
 from ebbtide.recording.drainable import SAFE_VOLUMES, AutoscalerRules, Item, Pin, covers, local_volumes, pins
 from ebbtide.vocabulary.labels import CATEGORY, Category
@@ -39,6 +40,9 @@ class Surroundings:
 
     budgets: Sequence[Item] = ()
     rules: Rules = field(default=Rules())
+    ray: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # of Ray's pods, by name: whose it is and why it stays
 
 
 def judge(pod: Item, around: Surroundings) -> PodVerdict:
@@ -49,6 +53,7 @@ def judge(pod: Item, around: Surroundings) -> PodVerdict:
         return PodVerdict(name, note=harmless)
     budgets = [budget for budget in around.budgets if covers(budget, pod)]
     reasons = [*_about_pod(pod, has_budget=bool(budgets), rules=around.rules), *_about_budgets(pod, budgets, around)]
+    reasons += [around.ray[name]] if reasons and name in around.ray else []
     return PodVerdict(name, tuple(reasons), "" if reasons else "may be evicted")
 
 
@@ -114,6 +119,8 @@ def _why_closed(pod: Item, rules: Rules) -> str:
         case Category.WORKER:
             gpu = " (a GPU job may be running)" if gpus_of(pod) else ""
             pool = labels.get(POOL)
+            if RAY_CLUSTER in labels:
+                return f"workers of Ray are not evicted{gpu}; Ray's autoscaler removes an idle one"
             if pool is None:
                 return f"workers are never evicted{gpu}; this one is of no pool, and goes when it has ended"
             return f"workers are not evicted now{gpu}; pool {pool} removes it when idle: ebbtide why pool {pool}"

@@ -78,7 +78,7 @@ class RayStack:
         self.plane.kubectl("apply", "--server-side", "-f", str(self.folder / "kubernetes"))
 
 
-_STACK = """\
+STACK = """\
 config:
   aws:region: us-east-1
   ebbtide:customer: acme
@@ -131,7 +131,7 @@ def ray_stack(
 ) -> Iterator[RayStack]:
     if find(RAY_OPERATOR) is None:
         pytest.skip(how_to_get(OF_RAY))
-    text = _STACK.replace("memory: 6Gi }", f"memory: 6Gi{head_options} }}")
+    text = STACK.replace("memory: 6Gi }", f"memory: 6Gi{head_options} }}")
     settings = loaded(text, tmp_path_factory.mktemp("stack"))
     folder = tmp_path_factory.mktemp("ray")
     write_directory(folder, output_files(record(settings)))

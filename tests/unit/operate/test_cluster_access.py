@@ -18,6 +18,7 @@ COMMANDS = {
     "keep": ("keep", "train", "--until", "2h"),
     "resume": ("resume",),
     "release": ("release",),
+    "wake": ("wake", "--until", "2h"),
     "maintenance": ("maintenance", "--for", "1h", "--why", "x"),
 }
 

@@ -70,11 +70,18 @@ class CannedCluster:
 
     An int is the status of a refusal, and what is not in the table does not exist.
 
-    `denied` holds (verb, resource) pairs that the caller lacks.
+    `denied` holds (verb, resource) pairs that the caller lacks, `others_lack` (account, verb, resource); None: the
+    caller may not ask about others.
     """
 
-    def __init__(self, answers: Mapping[str, Any] | None = None, *, denied: tuple[tuple[str, str], ...] = ()) -> None:
-        self._denied = denied
+    def __init__(
+        self,
+        answers: Mapping[str, Any] | None = None,
+        *,
+        denied: tuple[tuple[str, str], ...] = (),
+        others_lack: tuple[tuple[str, str, str], ...] | None = (),
+    ) -> None:
+        self._denied, self._others_lack = denied, others_lack
         self.asked: list[str] = []
         self.answers: dict[str, Any] = {
             "/version": {"gitVersion": "v1.34.1"},
@@ -98,8 +105,13 @@ class CannedCluster:
         return {**answer, "items": chosen}
 
     def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        assert path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         wish = body["spec"]["resourceAttributes"]
+        if path == "/apis/authorization.k8s.io/v1/subjectaccessreviews":
+            if self._others_lack is None:
+                raise ApiError(403, "no")
+            asked = (body["spec"]["user"].rpartition(":")[2], wish["verb"], wish["resource"])
+            return {"status": {"allowed": asked not in self._others_lack}}
+        assert path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         return {"status": {"allowed": (wish["verb"], wish["resource"]) not in self._denied}}
 
 
@@ -110,7 +122,7 @@ GPU_NODES = "nodeSelectors: { gpu: { pool: gpu } }"
 def said(cluster: CannedCluster, wants: Wants | None = None, ahead: timedelta | None = timedelta()) -> dict[str, str]:
     """State and sentence of each verdict, by what it is about."""
     asked = wants or Wants()
-    facts = facts_of(cluster, asked.nodes or {}, RIGHTS, asked.objects)
+    facts = facts_of(cluster, asked.nodes or {}, RIGHTS, asked.objects, asked.ray)
     verdicts = findings_of(Probed(facts=facts, wants=asked, clock_ahead=ahead))
     return {verdict.what: f"{verdict.state}: {verdict.said}" for verdict in verdicts}
 

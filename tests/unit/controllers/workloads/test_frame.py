@@ -12,6 +12,7 @@ from controllers.adapters import journal
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.ports import Outcome
 from controllers.workloads.frame import RESYNC, Loop, Tally, metrics, status
+from controllers.workloads.ray.workers import IdleWorkers
 from controllers.workloads.words import Verdict, Workload, Write
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
@@ -167,7 +168,8 @@ def test_a_condition_is_told_when_it_begins_and_when_it_ends() -> None:
 def test_metrics_tell_states_and_leave_out_what_is_not_known() -> None:
     tally = Tally()
     tally.writes["thing x/a", "done"] = 2
-    known = verdict("a", pending=("p", "q"), idleFor=timedelta(seconds=90)).report
+    workers = (IdleWorkers(group="gpu", workers=2, idle_for=timedelta(seconds=90), overdue=1),)
+    known = verdict("a", pending=("p", "q"), idleFor=timedelta(seconds=90), workers=workers).report
     unknown = verdict("b", pending=(), idleFor=None).report
     text = metrics([known, unknown], tally)
 
@@ -176,4 +178,21 @@ def test_metrics_tell_states_and_leave_out_what_is_not_known() -> None:
     assert 'ebbtide_workload_idle_seconds{workload="thing x/a"} 90.0\n' in text
     assert 'idle_seconds{workload="thing x/b"}' not in text
     assert 'ebbtide_workload_writes_total{workload="thing x/a",outcome="done"} 2.0\n' in text
+    assert 'ebbtide_workload_worker_idle_seconds{workload="thing x/a",group="gpu"} 90.0\n' in text
+    assert 'ebbtide_workload_workers_overdue{workload="thing x/a",group="gpu"} 1.0\n' in text
     assert status([known])[0]["idleFor"] == 90.0
+    assert status([known])[0]["workers"] == [{"group": "gpu", "workers": 2, "idleFor": 90.0, "overdue": 1}]
+
+
+def test_a_state_is_told_with_the_instant_at_which_it_began() -> None:
+    scripted = Scripted("a", verdict("a"))
+    scene, later = Scene(scripted), NOW + timedelta(minutes=5)
+
+    def since(now: datetime) -> list[datetime]:
+        scene.loop.reconcile(now, "")
+        return [report["since"] for report in scene.loop.reports]
+
+    assert since(NOW) == [NOW]
+    assert since(later) == [NOW]
+    scripted.verdict = verdict("a", why="other")
+    assert since(later) == [later]

@@ -278,3 +278,43 @@ def test_nothing_is_suspended_in_doubt(scene: Scene) -> None:
     write, report = scene.look("clock skew")
 
     assert (write, report["why"]) == (None, "in-doubt")
+
+
+NEVER = dump_sleep(Sleep(when=When.NEVER))
+
+
+def idle_report(scene: Scene, minutes: int, live: Json) -> dict[str, Any]:
+    """After so long, looked at every ten seconds."""
+    scene.api.whole = live
+    scene.is_now(live, marks={SLEEP: NEVER})
+    reports = [scene.look()[1] for _ in range(minutes * 6)]
+    return reports[-1]
+
+
+def test_workers_that_stay_beyond_their_idle_timeout_are_told_once_they_are_overdue(scene: Scene) -> None:
+    live = spec(group("a", replicas=1, idleTimeoutSeconds=120))
+
+    before = idle_report(scene, 4, live)
+    after = idle_report(scene, 1, live)
+
+    assert [(it.group, it.workers, it.overdue) for it in before["workers"]] == [("a", 1, 0)]
+    assert [(it.group, it.workers, it.overdue) for it in after["workers"]] == [("a", 1, 1)]
+    assert (before["note"], after["why"]) == ("", "never-sleeps")
+    assert after["note"] == "group a keeps 1 idle workers beyond its idle timeout (kuberay#3738)"
+
+
+def test_workers_of_a_cluster_in_which_something_runs_are_not_called_idle(scene: Scene) -> None:
+    scene.head.state = "a driver"
+
+    report = idle_report(scene, 5, spec(group("a", replicas=1)))
+
+    assert (report["workers"], report["note"], report["reading"]) == ((), "", "busy")
+
+
+def test_the_head_of_a_cluster_that_never_sleeps_is_asked_only_while_a_group_has_more_than_its_minimum(
+    scene: Scene,
+) -> None:
+    idle_report(scene, 1, spec(group("a", replicas=2, least=2)))
+    assert scene.head.asked == 0
+    idle_report(scene, 1, spec(group("a", replicas=3, least=2)))
+    assert scene.head.asked > 0

@@ -111,6 +111,7 @@ def test_under_maintenance_a_pending_spec_interrupts_what_runs_but_not_against_a
 def test_the_head_is_asked_only_where_its_word_matters() -> None:
     assert reads_head(seen(), IDLE)
     assert reads_head(seen(pending=True), NEVER)
+    assert reads_head(seen(spare=True), NEVER)
     assert not reads_head(seen(), NEVER)
     assert not reads_head(seen(suspended=True), IDLE)
     assert not reads_head(seen(paused=True), IDLE)

@@ -1,0 +1,110 @@
+"""A maintenance of Ray clusters: their pending specs may interrupt what runs there, for a stated time.
+
+The workload controller does the work; this writes `apply-until` and takes it back. What is written is remembered before
+it is sent, as in a maintenance of budgets.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.operate.api import MANAGER, Target, one_line, patch_surely
+from ebbtide.operate.instants import spoken
+from ebbtide.operate.objects import rfc3339
+from ebbtide.operate.ray.text import drivers_text, number, pending_lines
+from ebbtide.operate.ray.view import RayView
+from ebbtide.operate.wording import counts_of
+from ebbtide.units.durations import whole_minutes
+from ebbtide.vocabulary.workloads import APPLY_UNTIL
+
+_POLL = timedelta(seconds=5)  # between two looks at the clusters
+
+
+def nothing_to_apply(views: Sequence[RayView]) -> bool:
+    """Of all of them it is known that nothing is pending."""
+    return all(view.pending == () for view in views)
+
+
+def plan_lines(views: Sequence[RayView], until: datetime, timezone: str, why: str) -> Iterator[str]:
+    """What will happen, for whoever is about to do it: what is pending of each, and what that interrupts."""
+    yield f"maintenance until {spoken(until, timezone)}: {why}"
+    for view in views:
+        yield f"  ray {view.name}, to apply: {', '.join(pending_lines(view)) or 'nothing'}"
+        yield f"    interrupted: {'; '.join(_interrupted(view))}"
+        if view.held:
+            yield f"  note: {view.held}, so nothing is applied before: ebbtide resume {view.name}"
+    yield "  Ctrl-C ends it early; an interruption that has begun is brought to its end"
+
+
+def _interrupted(view: RayView) -> Iterator[str]:
+    """Drivers, their jobs, what the head says, and the pods that go."""
+    for drivers in view.drivers:
+        running = counts_of(drivers.reading).get("running") if drivers.reading is not None else None
+        yield f"drivers {drivers_text(drivers)}, with {number(running)} jobs running"
+    if view.activity in (None, "not read"):
+        yield "what else runs there is not known"
+    elif view.activity == "idle":
+        yield "the head says that nothing runs there"
+    else:
+        yield f"the head says: {view.activity}"
+    pods = [group.running for group in (view.head, *view.groups)]
+    yield f"{'unknown' if None in pods else sum(filter(None, pods))} pods go, the head among them"
+
+
+class Applying:
+    """`close` may be called at any point, and again."""
+
+    def __init__(
+        self, api: KubeApi, targets: Sequence[Target], *, until: datetime, tell: Callable[[str], None]
+    ) -> None:
+        self._api, self._targets, self._until, self._tell = api, targets, until, tell
+        self._opened: list[Target] = []
+
+    def open(self) -> None:
+        """Raises `ApiError`."""
+        for target in self._targets:
+            self._opened.append(target)
+            body = {"metadata": {"annotations": {APPLY_UNTIL: rfc3339(self._until)}}}
+            self._api.patch(target.path, body, fieldManager=MANAGER)
+            self._tell(f"{target}: its new spec may interrupt it now")
+
+    def watch(self, stop: threading.Event, look: Callable[[], Sequence[RayView]]) -> None:
+        """Report what becomes of the clusters, until all are done, `stop`, or the end of the time."""
+        reported = ""
+        while not stop.is_set() and (left := self._until - datetime.now(UTC)) > timedelta():
+            try:
+                views = look()
+            except ApiError as error:
+                views, line = (), f"cannot read the clusters now: {one_line(error)}"
+            else:
+                line = "; ".join(map(_progress, views))
+            if line != reported:
+                self._tell(f"{line} ({whole_minutes(left)} left)")
+                reported = line
+            if views and all(map(is_done, views)):
+                self._tell("ending: all is applied")
+                return
+            stop.wait(min(_POLL, left).total_seconds())
+        self._tell("ending: asked to" if stop.is_set() else "ending: the time is over")
+
+    def close(self) -> list[str]:
+        """Returns the commands that undo by hand what could not be undone; usually none."""
+        body = {"metadata": {"annotations": {APPLY_UNTIL: None}}}
+        return [
+            f"ebbtide resume {target.name}"
+            for target in self._opened
+            if not patch_surely(self._api, target.path, body, f"end the maintenance of {target}", self._tell)
+        ]
+
+
+def is_done(view: RayView) -> bool:
+    """It has the wanted spec, and no suspension for it is under way."""
+    return view.pending == () and view.state in ("awake", "asleep") and view.asleep_for != "spec"
+
+
+def _progress(view: RayView) -> str:
+    pending = "unknown" if view.pending is None else len(view.pending)
+    pods = [count for group in (view.head, *view.groups) for count in (group.running, group.pending, group.ending)]
+    count = "unknown" if None in pods else sum(filter(None, pods))
+    return f"ray {view.name} is {view.state}: fields pending: {pending}, pods: {count}"

@@ -1,0 +1,176 @@
+"""Why a Ray cluster is awake, why a worker of it stays, and what a driver waits for.
+
+Ray's head tells what runs in the cluster and not on which worker: its autoscaler alone knows which one is idle. So of a
+single worker only what must be so is said. `ray_known` reads; the rest is pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.operate.api import CannotOperate, one_line
+from ebbtide.operate.objects import Document, at, labels_of
+from ebbtide.operate.ray.facts import HEAD_GROUP, RAY_GROUP, RayFacts, ray_config_of, ray_facts
+from ebbtide.operate.ray.text import drivers_text, held, pending_lines, state_text
+from ebbtide.operate.ray.view import Drivers, Group, RayView, is_ending, never_sleeps, ray_view, why_pending
+from ebbtide.units.durations import format_duration, whole_minutes
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.workloads import Wake
+
+KEEPS_ONE = "version 2 of Ray's autoscaler may keep an idle one (kuberay#3738)"
+_SHOWN = 8  # workers, before the rest is only counted
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    facts: RayFacts
+    view: RayView
+
+
+def ray_known(
+    api: KubeApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime
+) -> list[Known]:
+    """All Ray clusters of the stack. Raises `ApiError` and `CannotOperate`."""
+    known = ray_config_of(api, namespace)
+    facts = ray_facts(api, known, now) if known is not None else []
+    return [Known(each, ray_view(each, config, document)) for each in facts]
+
+
+def explain_ray(known: Sequence[Known], name: str, timezone: str) -> list[str]:
+    """Sentences, for the name of a cluster or of one of its pods. Raises `CannotOperate` for another."""
+    for one in known:
+        if one.view.name == name:
+            return [*_cluster_lines(one, timezone), *(f"not known: {note}" for note in one.view.notes)]
+        if pod := next((pod for pod in one.facts.pods or () if pod["metadata"]["name"] == name), None):
+            group = labels_of(pod).get(RAY_GROUP, "")
+            what = "the head" if group == HEAD_GROUP else f"a worker of group {group}"
+            return [f"{name} is {what} of Ray cluster {one.view.name}: {why_pod(one.view, pod, timezone)}."]
+    have = ", ".join(one.view.name for one in known) or "none"
+    raise CannotOperate(f"no Ray cluster and no pod of one is called {name}; there are the clusters: {have}", 2)
+
+
+def _cluster_lines(known: Known, timezone: str) -> Iterator[str]:
+    view = known.view
+    yield f"Ray cluster {view.name}: {state_text(view, timezone)}."
+    yield from (f"An operator asked: {text}." for text in held(view, timezone))
+    if pending := pending_lines(view):
+        until = "once nothing has run for a minute and no driver is wanted, or: ebbtide maintenance --ray"
+        yield f"A new spec waits ({', '.join(pending)}); it is applied {until} {view.name}."
+    for drivers in view.drivers:
+        yield from driver_lines(view, drivers)
+    pods = [pod for pod in known.facts.pods or () if labels_of(pod).get(RAY_GROUP) != HEAD_GROUP]
+    for pod in pods[:_SHOWN]:
+        yield f"  - {pod['metadata']['name']}: {why_pod(view, pod, timezone)}"
+    if len(pods) > _SHOWN:
+        yield f"    and {len(pods) - _SHOWN} more workers"
+
+
+def why_pod(view: RayView, pod: Document, timezone: str) -> str:
+    """Why it is still there, or why it does not run."""
+    name = labels_of(pod).get(RAY_GROUP, "")
+    if is_ending(pod):
+        seconds = at(pod, "metadata", "deletionGracePeriodSeconds") or 0
+        return f"it was told to stop, and has up to {max(1, int(seconds) // 60)} min to end its tasks"
+    if view.state in ("suspending", "asleep"):
+        return f"the cluster goes to sleep, and it with it: {state_text(view, timezone)}"
+    if at(pod, "status", "phase") == "Pending":
+        return f"it does not run yet: {why_pending(pod)}"
+    if name == HEAD_GROUP:
+        return f"the head goes with the whole cluster alone, which is {state_text(view, timezone)}"
+    group = next((group for group in view.groups if group.name == name), None)
+    return "; ".join([_why_worker(view, group), *_besides(view)])
+
+
+def _why_worker(view: RayView, group: Group | None) -> str:
+    if group is None or group.max is None:
+        return "its group is gone from the spec, and it goes when Ray finds it idle"
+    limit = f"after {format_duration(group.idle_after)} without tasks" if group.idle_after is not None else "when idle"
+    if view.idle_for is None:
+        if view.busy:
+            return (
+                f"it may be busy ({view.activity}); Ray's autoscaler removes it {limit}, and alone knows which is idle"
+            )
+        if view.activity in (None, "not read"):
+            return f"whether it is busy is not known; Ray's autoscaler removes it {limit}"
+        return f"whether it is busy is not known, as the head gives no answer: {view.activity}"
+    idle = f"nothing has run in the cluster for {whole_minutes(view.idle_for)}"
+    if group.min and (group.running or 0) <= group.min:
+        return f"{idle}, and its group keeps its min of {group.min}"
+    if group.idle_after is None or view.idle_for <= group.idle_after:
+        return f"{idle}; Ray's autoscaler removes it {limit}"
+    sleeps = "it never sleeps" if never_sleeps(view) else "it goes when the cluster sleeps"
+    return f"{idle}, and Ray's autoscaler, which removes a worker {limit}, has not: {KEEPS_ONE}; {sleeps}"
+
+
+def _besides(view: RayView) -> Iterator[str]:
+    if view.held:
+        yield f"an operator holds the cluster ({view.held})"
+    if view.pending:
+        yield "a new spec waits until nothing runs"
+
+
+def driver_lines(view: RayView, drivers: Drivers) -> Iterator[str]:
+    """What jobs of this pool wait for, from the driver to the last pod."""
+    yield f"Drivers {drivers_text(drivers)}."
+    if drivers.wanted is not None and drivers.ready is not None and drivers.ready < drivers.wanted:
+        yield f"{drivers.wanted - drivers.ready} drivers do not run yet: ebbtide why pool {drivers.pool}."
+    elif drivers.max is not None and drivers.ready == drivers.max:
+        yield f"All {drivers.max} drivers that its max allows are there: a job waits until one of them is free."
+    if view.state in ("asleep", "suspending"):
+        wakes = view.sleep is not None and Wake.QUEUE in view.sleep.wake
+        how = (
+            "it wakes when a driver is wanted" if wakes else f"no queue wakes it (sleep.wake): ebbtide wake {view.name}"
+        )
+        yield f"A driver waits for the head: {view.name} is {view.state}; {how}."
+    elif view.head.running == 0:
+        why = view.head.waits or "there is no pod of it yet"
+        yield f"A driver waits for the head, which does not run: {why}."
+    for group in view.groups:
+        if group.max is not None and group.wanted is not None and group.max and group.wanted >= group.max:
+            yield f"Group {group.name} is at its max of {group.max}: further tasks wait for a free worker."
+        if group.pending:
+            yield f"Group {group.name}: {group.pending} pods do not run yet: {group.waits}."
+
+
+def of_a_job(document: Document, config: ControllerConfig, known: Sequence[Known]) -> list[str]:
+    """What a job that waits, or that has just begun, waits for where its pool drives a Ray cluster."""
+    rq = document.get("rq")
+    if at(rq, "status") not in ("queued", "started"):
+        return []
+    pools = {pool.name for pool in config.pools if pool.source == "rq" and at(rq, "queue") in pool.queues}
+    return [
+        line
+        for one in known
+        for drivers in one.view.drivers
+        if drivers.pool in pools
+        for line in (f"Its pool drives Ray cluster {one.view.name}.", *driver_lines(one.view, drivers))
+    ]
+
+
+def on_a_node(
+    api: KubeApi, namespace: str, config: ControllerConfig, pods: Sequence[Document], now: datetime
+) -> dict[str, str]:
+    """Of Ray's among these pods, by `namespace/name`: whose it is, and why it stays. Raises `ApiError`."""
+    told: dict[str, str] = {}
+    for one in ray_known(api, namespace, config, None, now):
+        own = {pod["metadata"]["name"] for pod in one.facts.pods or ()}
+        for pod in pods:
+            space, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            if space == one.view.namespace and name in own:
+                group = labels_of(pod).get(RAY_GROUP, "")
+                what = (
+                    f"the head of Ray cluster {one.view.name}"
+                    if group == HEAD_GROUP
+                    else (f"a worker of group {group} of Ray cluster {one.view.name}")
+                )
+                told[f"{space}/{name}"] = f"it is {what}: {why_pod(one.view, pod, config.hours.timezone)}"
+    return told
+
+
+def job_known(api: KubeApi, namespace: str, config: ControllerConfig, now: datetime) -> tuple[list[Known], str]:
+    """For a job, which can be explained without: the clusters, or why they are not known."""
+    try:
+        return ray_known(api, namespace, config, None, now), ""
+    except (ApiError, CannotOperate) as error:
+        return [], one_line(error)
