@@ -166,3 +166,12 @@ def _of_workloads(of: Metrics) -> Iterator[Alert]:
         summary="Something about {{ $labels.workload }} has needed a look for half an hour.",
         runbook="workload-needs-a-look",
     )
+    yield Alert(
+        name="EbbtideRayWorkersKept",
+        expr=f"{of.highest('workload_workers_overdue', 'workload', 'group')} > 0",
+        lasting=_WHILE,
+        severity=Severity.WARNING,
+        summary="Ray keeps idle workers ({{ $value }}) of the group {{ $labels.group }} of {{ $labels.workload }} past "
+        "their idle timeout: ebbtide status says in dollars what their nodes cost.",
+        runbook="ray-workers-kept",
+    )

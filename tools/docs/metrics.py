@@ -13,14 +13,11 @@ from itertools import chain, combinations, pairwise, product
 from pathlib import Path
 from types import ModuleType
 
-from controllers.workloads.frame import Tally
-from controllers.workloads.frame import metrics as of_workloads
 from controllers.workloads.ray.sleep import Seen, decide_sleep
-from controllers.workloads.ray.workers import IdleWorkers
 from ebbtide.operate.ray.wording import REASONS
 from ebbtide.vocabulary import labels, workloads
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
-from tests.builders.monitoring.expositions import of_the_scaler, of_the_workload_controller
+from tests.builders.monitoring.expositions import of_an_idle_ray_cluster, of_the_scaler, of_the_workload_controller
 from tools.docs.tables import table
 
 _HELP = re.compile(r"# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n[^\s{]+(?:\{(.*?)\})? ")
@@ -40,11 +37,7 @@ def workload_metrics() -> str:
     """Of the workload controller: what it writes while it sees nothing, and what it would write of a cluster seen."""
     with tempfile.TemporaryDirectory() as folder:
         process = of_the_workload_controller(Path(folder))
-    tally = Tally()
-    tally.writes["flow", "done"] = 1
-    seen = {"name": "flow", "state": "awake", "why": "in-use", "pending": ("spec",), "idleFor": timedelta()}
-    seen["workers"] = (IdleWorkers(group="gpu", workers=1, idle_for=timedelta(), overdue=0),)
-    return _table(process + of_workloads([seen], tally))
+    return _table(process + of_an_idle_ray_cluster())
 
 
 def _table(exposition: str) -> str:

@@ -22,6 +22,7 @@ CLOCK = "ebbtide_last_reconcile_timestamp_seconds"
 WAIT = f"ebbtide_pool_oldest_wait_seconds{{{_POOL}}}"
 RUNNING, PENDING = f"ebbtide_pool_running{{{_POOL}}}", f"ebbtide_pool_pending{{{_POOL}}}"
 FAILING, ENDING = f"ebbtide_pool_failing{{{_POOL}}}", f"ebbtide_pool_terminating{{{_POOL}}}"
+OVERDUE = f'ebbtide_workload_workers_overdue{{{_WORKLOAD},group="gpu"}}'
 
 WELL: Mapping[str, str] = {
     "ebbtide_leader": "1",
@@ -38,6 +39,7 @@ WELL: Mapping[str, str] = {
     ENDING: "0",
     REFUSED: GONE,
     "ebbtide_workloads_leader": "1",
+    OVERDUE: "0",
     f"ebbtide_workload_noted{{{_WORKLOAD}}}": "0",
     f'ebbtide_workload_state{{{_WORKLOAD},state="unknown",why="cluster-unknown"}}': GONE,
 }
@@ -137,6 +139,13 @@ CASES = (
         wrong={f'ebbtide_workload_state{{{_WORKLOAD},state="unknown",why="cluster-unknown"}}': "1"},
         labels=OF_FLOW,
         says="Something about raycluster ray/flow has needed a look for half an hour.",
+    ),
+    Case(
+        alert="EbbtideRayWorkersKept",
+        wrong={OVERDUE: "1"},
+        labels={**OF_FLOW, "group": "gpu"},
+        says="Ray keeps idle workers (1) of the group gpu of raycluster ray/flow past their idle timeout: ebbtide "
+        "status says in dollars what their nodes cost.",
     ),
 )
 

@@ -9,6 +9,8 @@ from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.kube_api import KubeApi
 from controllers.scaler import main as scaler
 from controllers.workloads import main as workloads
+from controllers.workloads.frame import Tally, metrics
+from controllers.workloads.ray.workers import IdleWorkers
 from ebbtide.vocabulary import workloads as workloads_words
 from ebbtide.vocabulary.controller_config import dump
 from tests.builders.controllers import NOON, Bench, budgets, config, pool_policy
@@ -59,3 +61,20 @@ def of_the_workload_controller(folder: Path) -> str:
     term.loop.reconcile(NOON, "")
     term.loop.close()
     return process._metrics()
+
+
+def of_an_idle_ray_cluster() -> str:
+    """What the workload controller adds for one that it sees, with a worker that Ray keeps."""
+    tally = Tally()
+    tally.writes["raycluster ray/flow", "done"] = 1
+    seen = {
+        "kind": "RayCluster",
+        "namespace": "ray",
+        "name": "flow",
+        "state": "awake",
+        "why": "idle",
+        "pending": ("spec",),
+        "idleFor": timedelta(),
+        "workers": (IdleWorkers(group="gpu", workers=1, idle_for=timedelta(), overdue=1),),
+    }
+    return metrics([seen], tally)

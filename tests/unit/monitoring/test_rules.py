@@ -17,7 +17,7 @@ from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
 from ebbtide.monitoring.documents import rule_groups, rules_document
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Recording, Severity
 from tests.builders.monitoring.alert_cases import CASES, HARMLESS, minutes, played, timeline
-from tests.builders.monitoring.expositions import of_the_scaler, of_the_workload_controller
+from tests.builders.monitoring.expositions import of_an_idle_ray_cluster, of_the_scaler, of_the_workload_controller
 from tests.builders.monitoring.promql import series, uses
 from tests.builders.stack import pool_settings, stack_settings
 from tests.components.ray.stack import ray_settings
@@ -42,7 +42,8 @@ RECORDED = {rule.record: rule for rule in RULES if isinstance(rule, Recording)}
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Mapping[str, str]]]:
     """What the processes of a stack write, by metric: the labels of each series."""
     folder = tmp_path_factory.mktemp("processes")
-    return {**series(of_the_scaler(folder)), **series(of_the_workload_controller(folder))}
+    texts = (of_the_scaler(folder), of_an_idle_ray_cluster(), of_the_workload_controller(folder))
+    return {name: found for text in texts for name, found in series(text).items()}
 
 
 # --- what rules name --------------------------------------------------------------------------------------------------
@@ -77,7 +78,12 @@ def test_names_are_prometheus_own_form_and_each_is_there_once() -> None:
 def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_misses_nobody_of_it() -> None:
     names = {rule.name for group in rule_groups(stack_settings()) for rule in group.rules if isinstance(rule, Alert)}
 
-    assert set(ALERTS) - names == {"EbbtideQueueLate", "EbbtideWorkloadsNoLeader", "EbbtideWorkloadNeedsALook"}
+    assert set(ALERTS) - names == {
+        "EbbtideQueueLate",
+        "EbbtideWorkloadsNoLeader",
+        "EbbtideWorkloadNeedsALook",
+        "EbbtideRayWorkersKept",
+    }
 
 
 def test_the_page_says_how_long_each_alert_waits() -> None:
