@@ -98,7 +98,8 @@ class RayCluster:
     def __enter__(self) -> Self:
         try:
             self.head = self._started(self._head_options(), _AUTOSCALING if self.groups else {})
-            self._no_folder_of_the_heads()
+            if not self.groups:  # whose nodes are started by the head, with its own options
+                self._no_folder_of_the_heads()
         except BaseException:
             self.__exit__()
             raise
