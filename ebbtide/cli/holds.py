@@ -15,7 +15,7 @@ import typer
 from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, cluster
 from ebbtide.cli.console import fail
-from ebbtide.operate.api import CannotOperate, OperatorApi, Target, controller_config_of, one_line, targets_of
+from ebbtide.operate.api import OperatorApi, Target, controller_config_of, one_line, targets_of
 from ebbtide.operate.holds import Result, annotate, held
 from ebbtide.operate.holds import resume as resume_held
 from ebbtide.operate.instants import NotUnderstood, instant_after, spoken
@@ -91,14 +91,10 @@ def wake(
     """Wake Ray clusters, and let them sleep again from a given time on."""
     with cluster(kubeconfig, context) as api:
         config, known = controller_config_of(api, namespace), ray_config_of(api, namespace)
-        instant, all_of_them = _instant(until, config), ray_targets(known)
-        if unknown := sorted({*(names or ())} - {target.name for target in all_of_them}):
-            have = ", ".join(target.name for target in all_of_them) or "none"
-            raise CannotOperate(f"no Ray cluster is called {' or '.join(unknown)}; there are: {have}", 2)
-        targets = ray_targets(known, names or ())
+        instant, targets = _instant(until, config), ray_targets(known, names or ())
         title = f"awake until {spoken(instant, config.hours.timezone)}:"
         _show(title, annotate(api, targets, {WAKE_UNTIL: rfc3339(instant)}), kinds="Ray clusters")
-        for facts in ray_facts(api, known, datetime.now(UTC), names or ()) if known is not None else ():
+        for facts in ray_facts(api, known, datetime.now(UTC), names or ()):
             if (sleep := ray_view(facts, config, None).sleep) is not None and Wake.MANUAL not in sleep.wake:
                 name = facts.policy.name
                 console().print(f"note: manual does not wake {name} (sleep.wake): ebbtide keep {name} --until {until}")

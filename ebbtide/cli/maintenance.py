@@ -93,11 +93,7 @@ class _Asked:
 
 def _apply(api: OperatorApi, config: ControllerConfig, names: list[str], asked: _Asked) -> None:
     out, known = console(), ray_config_of(api, asked.namespace)
-    there = {target.name: target for target in ray_targets(known)}
-    unknown = sorted({*names} - there.keys())
-    if known is None or unknown:
-        have = ", ".join(there) or "none"
-        raise CannotOperate(f"--ray: no Ray cluster is called {' or '.join(unknown)}; there are: {have}", 2)
+    there = {target.name: target for target in ray_targets(known, names, option="--ray: ")}
 
     def look() -> list[RayView]:
         try:

@@ -91,7 +91,7 @@ def _ray(api: OperatorApi, namespace: str, config: ControllerConfig, document: D
         known = ray_config_of(api, namespace)
     except (ApiError, CannotOperate) as error:
         return _Ray(unread=one_line(error))
-    facts = ray_facts(api, known, now) if known is not None else []
+    facts = ray_facts(api, known, now)
     return _Ray([ray_view(each, config, document) for each in facts], config.hours.timezone)
 
 

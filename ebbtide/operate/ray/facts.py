@@ -60,17 +60,22 @@ def cluster_path(policy: RayPolicy) -> str:
     return f"/apis/ray.io/v1/namespaces/{policy.namespace}/rayclusters/{policy.name}"
 
 
-def ray_targets(config: WorkloadsConfig | None, names: Sequence[str] = ()) -> list[Target]:
-    """Its clusters of these names; without names, all."""
-    return [
-        Target("ray", policy.name, cluster_path(policy))
-        for policy in (config.ray if config is not None else ())
-        if not names or policy.name in names
-    ]
+def ray_targets(config: WorkloadsConfig | None, names: Sequence[str] = (), *, option: str = "") -> list[Target]:
+    """Its clusters of these names; without names, all.
+
+    Raises `CannotOperate` for an unknown name. `option`: where the names were given, as `--ray: `.
+    """
+    known = config.ray if config is not None else ()
+    if unknown := sorted({*names} - {policy.name for policy in known}):
+        have = ", ".join(policy.name for policy in known) or "none"
+        raise CannotOperate(f"{option}no Ray cluster is called {' or '.join(unknown)}; there are: {have}", 2)
+    return [Target("ray", it.name, cluster_path(it)) for it in known if not names or it.name in names]
 
 
-def ray_facts(api: KubeApi, config: WorkloadsConfig, now: datetime, names: Sequence[str] = ()) -> list[RayFacts]:
-    """All clusters, or those of these names. What cannot be read is told with each."""
+def ray_facts(api: KubeApi, config: WorkloadsConfig | None, now: datetime, names: Sequence[str] = ()) -> list[RayFacts]:
+    """All clusters, or those of these names; none without a config. What cannot be read is told with each."""
+    if config is None:
+        return []
     reports, silence = _reports(api, config.namespace)
     chosen = [policy for policy in config.ray if not names or policy.name in names]
     return [_facts(api, config, policy, now, reports, silence) for policy in chosen]

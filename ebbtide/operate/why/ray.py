@@ -33,7 +33,7 @@ def ray_known(
 ) -> list[Known]:
     """All Ray clusters of the stack. Raises `ApiError` and `CannotOperate`."""
     known = ray_config_of(api, namespace)
-    facts = ray_facts(api, known, now) if known is not None else []
+    facts = ray_facts(api, known, now)
     return [Known(each, ray_view(each, config, document)) for each in facts]
 
 
