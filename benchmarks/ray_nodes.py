@@ -16,11 +16,10 @@ from control_plane.nodes.cluster import RealCluster
 from controllers.adapters.kube_api import Json
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.sections.ray import RAY_CONTAINER
-from tests.node.harbour import Harbour
+from tests.node.harbour import Harbour, boot_nodes
 from tests.node.ray_site import GROUP, POOL, Site, with_ray
 
 ROUNDS = 3
-NODES = {"n1": "fixed", "n2": "flexible", "n3": "flexible"}
 ALONE = """
 import ray, time
 ray.init(address="auto", log_to_driver=False)
@@ -36,9 +35,7 @@ print("TOLD", min(each[0] for each in done), max(each[1] for each in done))
 
 def main() -> int:
     with RealCluster() as cluster, tempfile.TemporaryDirectory() as folder:
-        for name, kind in NODES.items():
-            cluster.boot(name, labels={"set": kind, "topology.kubernetes.io/zone": "a"})
-        cluster.wait_until_ready(*NODES)
+        boot_nodes(cluster)
         harbour = Harbour(cluster, Path(folder))
         harbour.install()
         with with_ray(harbour) as site:

@@ -18,10 +18,9 @@ from control_plane.plane.binaries import binaries
 from control_plane.plane.errors import ControlPlaneError
 
 from ebbtide.vocabulary.labels import NAMESPACE
-from tests.node.harbour import POOL, Harbour, settle
+from tests.node.harbour import POOL, Harbour, boot_nodes, settle
 from tests.paths import ROOT
 
-NODES = {"n1": "fixed", "n2": "flexible", "n3": "flexible"}
 _BEGAN = time.monotonic()
 
 
@@ -50,9 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _play(harbour: Harbour, *, stay: bool) -> None:
     say("booting three nodes: containerd, kubelet and kube-proxy on each")
-    for name, kind in NODES.items():
-        harbour.cluster.boot(name, labels={"set": kind, "topology.kubernetes.io/zone": "a"})
-    harbour.cluster.wait_until_ready(*NODES)
+    boot_nodes(harbour.cluster)
     say("applying the stack: a fixed hub, a flexible service of two pods, a pool of RQ workers, Redis")
     harbour.install()
     settle(harbour)

@@ -16,7 +16,7 @@ from control_plane.nodes.images import building, store
 from control_plane.plane.binaries import OF_RAY, WITH_NODES, build
 from control_plane.plane.errors import ControlPlaneError
 
-from tests.node.harbour import Harbour, settle
+from tests.node.harbour import Harbour, boot_nodes, settle
 
 _CLUSTER = pytest.StashKey[RealCluster]()
 _NOT_MADE = pytest.StashKey[str]()
@@ -59,10 +59,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
         try:
             cluster = stack.enter_context(RealCluster())
             session.stash[_CLUSTER] = cluster
-            cluster.boot("n1", labels={"set": "fixed", "topology.kubernetes.io/zone": "a"})
-            for name in ("n2", "n3"):
-                cluster.boot(name, labels={"set": "flexible", "topology.kubernetes.io/zone": "a"})
-            cluster.wait_until_ready("n1", "n2", "n3")
+            boot_nodes(cluster)
         except ControlPlaneError as error:
             session.shouldfail = str(error)
             pytest.fail(str(error), pytrace=False)

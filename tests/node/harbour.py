@@ -30,6 +30,7 @@ POOL = "prep"
 PASSWORD = "harbour-of-the-tests"
 PATIENCE = 400.0  # seconds; nothing here is asserted to be quick
 
+NODES = {"n1": "fixed", "n2": "flexible", "n3": "flexible"}
 DAY = {"mon-sun": "00:00-24:00"}
 
 _SERVE = "trap 'exit 0' TERM; python -m http.server 8080 --directory /tmp & wait"
@@ -44,6 +45,18 @@ def settings(week: Mapping[str, str] = DAY, changes: Mapping[str, Mapping[str, A
 
 def parsed(config: Mapping[str, object]) -> StackSettings:
     return parse_stack(config, stack="harbour", file="harbour.yaml")
+
+
+def boot_nodes(cluster: RealCluster) -> None:
+    """Those that the stack is for, until all are ready."""
+    for name, kind in NODES.items():
+        cluster.boot(name, labels={"set": kind, "topology.kubernetes.io/zone": "a"})
+    cluster.wait_until_ready(*NODES)
+
+
+def night() -> dict[str, str]:
+    """A week whose business hours are three days away."""
+    return {(datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower(): "10:00-11:00"}
 
 
 def config(week: Mapping[str, str] = DAY, changes: Mapping[str, Mapping[str, Any]] = _NO_CHANGES) -> dict[str, Any]:
@@ -137,9 +150,12 @@ class Harbour:
             kubectl("delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(more))
             kubectl("apply", "--server-side", "-f", str(self.rendered()))
 
-    def tell(self, week: Mapping[str, str]) -> None:
-        """Other business hours, as an `up` would bring them: the controller reads the file that the kubelet swaps."""
-        self.cluster.plane.kubectl("apply", "--server-side", "-f", str(self.rendered(week) / "40-config.yaml"))
+    def tell(self, week: Mapping[str, str], of: StackSettings | None = None) -> None:
+        """Other business hours, as an `up` would bring them: the controller reads the file that the kubelet swaps.
+
+        `of`: a larger stack, with business hours of its own.
+        """
+        self.cluster.plane.kubectl("apply", "--server-side", "-f", str(self.rendered(week, of) / "40-config.yaml"))
 
     def release(self, name: str, **changes: Any) -> None:
         """Another image or environment of a workload or pool; later releases keep what earlier ones brought."""
@@ -151,9 +167,17 @@ class Harbour:
         self.wait(lambda: self.budget("api")["spec"].get("maxUnavailable", 0) == 0, "the budget to be closed")
 
     def make_night(self) -> None:
-        in_three_days = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
-        self.tell({in_three_days: "10:00-11:00"})
+        self.tell(night())
         self.wait(lambda: self.budget("api")["status"]["disruptionsAllowed"] == 1, "the budget to be open")
+
+    def share_volume(self, name: str) -> None:
+        """A claim of this name, for the workers of all nodes at once."""
+        self.cluster.shared_volume(name, tuple(NODES), "1Gi")
+        claim = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": name}
+        self.api.create(
+            f"/api/v1/namespaces/{WORKER_NAMESPACE}/persistentvolumeclaims",
+            {"metadata": {"name": name}, "spec": {**claim, "resources": {"requests": {"storage": "1Gi"}}}},
+        )
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -299,9 +323,9 @@ def is_ready(pod: Json) -> bool:
 
 
 def settle(harbour: Harbour) -> None:
-    for node in ("n1", "n2", "n3"):
+    for node in NODES:
         harbour.uncordon(node)
-    harbour.cluster.wait_until_ready("n1", "n2", "n3")
+    harbour.cluster.wait_until_ready(*NODES)
     for workload, count in (("ebbtide-redis", 1), (CONTROLLER, 2), ("hub", 1), ("api", 2)):
         harbour.wait(lambda workload=workload, count=count: harbour.ready(workload, count), f"{workload} to be ready")
     harbour.make_day()

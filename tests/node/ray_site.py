@@ -71,14 +71,17 @@ class Site:
     """The harbour, with Ray."""
 
     def __init__(self, harbour: Harbour) -> None:
-        self.harbour, self.api = harbour, harbour.api
+        self.harbour, self.api, self.wait = harbour, harbour.api, harbour.wait
 
     def ray(self, group: str) -> list[Json]:
         path, selector = f"/api/v1/namespaces/{RAY}/pods", f"ray.io/group={group}"
         return self.api.get(path, labelSelector=selector)["items"]
 
     def workers(self) -> list[Json]:
-        return [pod for pod in self.ray(GROUP) if "deletionTimestamp" not in pod["metadata"]]
+        return self._staying(GROUP)
+
+    def _staying(self, group: str) -> list[Json]:
+        return [pod for pod in self.ray(group) if "deletionTimestamp" not in pod["metadata"]]
 
     def ready_workers(self) -> list[Json] | None:
         """All that there may be."""
@@ -87,7 +90,7 @@ class Site:
 
     def head(self) -> Json | None:
         """If it is ready."""
-        return next((pod for pod in self.ray("headgroup") if is_ready(pod) and "deletionTimestamp" not in pod), None)
+        return next((pod for pod in self._staying("headgroup") if is_ready(pod)), None)
 
     def enqueue(self, count: int, pause: float) -> Job:
         plan, name = {"count": count, "pause": pause}, f"squares-{secrets.token_hex(4)}"
@@ -105,14 +108,10 @@ class Site:
         return (int(attempt) - 1) // 2
 
     def tell(self, week: Mapping[str, str]) -> None:
-        file = self.harbour.rendered(of=settings(week)) / "40-config.yaml"
-        self.harbour.cluster.plane.kubectl("apply", "--server-side", "-f", str(file))
+        self.harbour.tell(week, settings(week))
 
     def is_idle(self) -> bool:
         return not self.ray(GROUP) and not self.harbour.pods(POOL, WORKER_NAMESPACE)
-
-    def wait(self, look: Any, what: str) -> Any:
-        return self.harbour.wait(look, what)
 
 
 @contextmanager
@@ -120,15 +119,12 @@ def with_ray(harbour: Harbour) -> Generator[Site]:
     """As APPLY.md says, in its order."""
     settle(harbour)
     kubectl = harbour.cluster.plane.kubectl
-    harbour.cluster.shared_volume(CLAIM, ("n1", "n2", "n3"), "1Gi")
     files = harbour.rendered(of=settings())
     kubectl("apply", "--server-side", "-f", str(files / "10-namespaces.yaml"))
     token = f"--from-literal={TOKEN_KEY}={secrets.token_hex(32)}"
     for namespace in (NAMESPACE, RAY, WORKER_NAMESPACE):
         kubectl("create", "secret", "generic", token_secret(CLUSTER), "--namespace", namespace, token)
-    claim = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": CLAIM}
-    wanted = {"metadata": {"name": CLAIM}, "spec": {**claim, "resources": {"requests": {"storage": "1Gi"}}}}
-    harbour.api.create(f"/api/v1/namespaces/{WORKER_NAMESPACE}/persistentvolumeclaims", wanted)
+    harbour.share_volume(CLAIM)
     kubectl("apply", "--server-side", "-f", str(files / "20-cluster.yaml"))
     kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/rayclusters.ray.io")
     with harbour.grown(settings()):

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.control_plane import eventually
 from tests.node import training
-from tests.node.harbour import DAY, Harbour, config, parsed, pool, settle
+from tests.node.harbour import DAY, Harbour, config, night, parsed, pool, settle
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
 
@@ -54,19 +53,7 @@ def site(_installed: Harbour) -> Iterator[Harbour]:
     """With a pool whose workers share a volume for their checkpoints."""
     harbour = _installed
     settle(harbour)
-    harbour.cluster.shared_volume(CLAIM, ("n1", "n2", "n3"), "1Gi")
-    harbour.api.create(
-        f"/api/v1/namespaces/{WORKER_NAMESPACE}/persistentvolumeclaims",
-        {
-            "metadata": {"name": CLAIM},
-            "spec": {
-                "accessModes": ["ReadWriteMany"],
-                "storageClassName": "",
-                "volumeName": CLAIM,
-                "resources": {"requests": {"storage": "1Gi"}},
-            },
-        },
-    )
+    harbour.share_volume(CLAIM)
     with harbour.grown(settings()):
         yield harbour
 
@@ -83,8 +70,7 @@ def training_of(site: Harbour, request: pytest.FixtureRequest) -> Job:
 
 def say(site: Harbour, week: Mapping[str, str]) -> None:
     """Business hours, of the larger stack."""
-    file = site.rendered(of=settings(week)) / "40-config.yaml"
-    site.cluster.plane.kubectl("apply", "--server-side", "-f", str(file))
+    site.tell(week, settings(week))
 
 
 def budget(site: Harbour) -> Json:
@@ -153,8 +139,7 @@ def test_a_drain_in_the_window_moves_a_training_and_by_day_it_does_not(
     node, name = worker["spec"]["nodeName"], worker["metadata"]["name"]
     of_the_pool = f"app.kubernetes.io/name={POOL}"
     by_day = site.drain(node, seconds=5, only=of_the_pool)
-    in_three_days = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
-    say(site, {in_three_days: "10:00-11:00"})
+    say(site, night())
     site.wait(lambda: budget(site)["status"].get("disruptionsAllowed") == 1, "the pool's budget to be open")
 
     in_the_window = site.drain(node, seconds=120, only=of_the_pool)

@@ -5,13 +5,12 @@ Every task's result is asked for, whatever was stopped, cut off or lost meanwhil
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from rq.job import Job
 
 from ebbtide.labels import WORKER_NAMESPACE
-from tests.node.harbour import DAY, Harbour
+from tests.node.harbour import DAY, Harbour, night
 from tests.node.ray_site import DRIVERS, GROUP, POOL, RAY, WORKERS, Site, with_ray
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
@@ -99,8 +98,7 @@ def test_a_head_that_is_lost_takes_its_drivers_along_and_the_queue_brings_each_b
 
 
 def test_a_night_takes_the_head_too_and_the_queue_wakes_it(site: Site) -> None:
-    in_three_days = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
-    site.tell({in_three_days: "10:00-11:00"})
+    site.tell(night())
     try:
         site.wait(lambda: not site.ray("headgroup"), "the cluster to sleep")
         job = site.enqueue(10, 0.1)
