@@ -70,19 +70,18 @@ def on_base(controller_tag: str, valkey_tag: str) -> tuple[Recipe, ...]:
             dockerfile=ROOT / "Dockerfile",
             files=tuple((place, ROOT / place) for place in controller),
         ),
-        Recipe(
-            name="worker",
-            tag=WORKER_TAG,
-            dockerfile=HERE / "worker.Dockerfile",
-            files=(("backend-rq.txt", ROOT / "tools/locks/backend-rq.txt"), ("jobs", ROOT / "ebbtide/jobs")),
-        ),
+        _customers("worker", WORKER_TAG, "backend-rq.txt"),
         Recipe(name="valkey", tag=valkey_tag, dockerfile=HERE / "valkey.Dockerfile"),
-        Recipe(
-            name="ray",
-            tag=RAY_TAG,
-            dockerfile=HERE / "ray.Dockerfile",
-            files=(("ray.txt", ROOT / "tools/locks/ray.txt"), ("jobs", ROOT / "ebbtide/jobs")),
-        ),
+        _customers("ray", RAY_TAG, "ray.txt"),
+    )
+
+
+def _customers(name: str, tag: str, lock: str) -> Recipe:
+    return Recipe(
+        name=name,
+        tag=tag,
+        dockerfile=HERE / "worker.Dockerfile",
+        files=(("locked.txt", ROOT / "tools/locks" / lock), ("jobs", ROOT / "ebbtide/jobs")),
     )
 
 
