@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
     from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs
+    from components.monitoring.exporter import Exporter, ExporterArgs
     from components.ownership import OwnershipTable
     from components.pods.egress import Egress, egress_of
     from components.pods.job import CronJob, Job, JobArgs
@@ -54,6 +55,7 @@ _MODULES = {
     "controller.workloads": ("WorkloadController", "WorkloadControllerArgs"),
     "images": ("ImageSource", "image_source"),
     "monitoring.existing": ("ExistingPrometheus", "ExistingPrometheusArgs"),
+    "monitoring.exporter": ("Exporter", "ExporterArgs"),
     "ownership": ("OwnershipTable",),
     "pods.egress": ("Egress", "egress_of"),
     "pods.priorities": ("Priorities",),

@@ -13,6 +13,7 @@ from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import METRICS_PORT
 from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.vocabulary.exporter import EXPORTER
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from ebbtide.vocabulary.workloads import WORKLOADS
 
@@ -31,7 +32,7 @@ class Target:
 
 
 def targets(settings: StackSettings) -> tuple[Target, ...]:
-    own = (CONTROLLER, *((WORKLOADS,) if settings.ray else ()))
+    own = (CONTROLLER, EXPORTER, *((WORKLOADS,) if settings.ray else ()))
     return (
         Target(name="ebbtide", namespace=NAMESPACE, workloads=own, port=OWN_PORT),
         *_of_the_autoscaler(settings),
