@@ -62,3 +62,10 @@ class Metrics:
     def highest(self, name: str, *by: str, **labels: str) -> str:
         """The same without the labels of the pod that told it, which change with each new leader."""
         return f"max by ({', '.join((CUSTOMER, *by))}) ({self(name, **labels)})"
+
+    def lowest(self, name: str, *by: str) -> str:
+        return f"min by ({', '.join((CUSTOMER, *by))}) ({self(name)})"
+
+    def recorded(self, name: str) -> str:
+        """What a recording rule made of this customer's series; its name is whole."""
+        return f'{name}{{{CUSTOMER}="{self.customer}"}}'
