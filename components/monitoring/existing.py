@@ -63,6 +63,7 @@ def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
                 "port": target.port,
                 "path": "/metrics",
                 "interval": _INTERVAL,
+                **({"honorLabels": True} if target.tells_of_others else {}),
                 "relabelings": [{"action": "replace", "targetLabel": CUSTOMER, "replacement": customer}],
             }
         ],

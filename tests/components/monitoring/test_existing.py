@@ -97,6 +97,16 @@ def test_every_series_carries_the_customer_that_the_rules_ask_for() -> None:
             ]
 
 
+def test_the_pods_that_the_exporter_tells_of_keep_their_names_and_nobody_else_chooses_his() -> None:
+    """Prometheus would else move `pod` and `namespace` to `exported_pod`, and a customer's pod could pass for another."""
+    monitors = {
+        place: one.inputs["spec"]["podMetricsEndpoints"] for place, one in objects().items() if "Pod" in place[0]
+    }
+    honoured = {place[1:] for place, (endpoint,) in monitors.items() if endpoint.get("honorLabels")}
+
+    assert honoured == {("ebbtide", "ebbtide")}
+
+
 @pytest.mark.parametrize("place", [*OBJECTS], ids=str)
 def test_the_operators_own_definitions_take_each_object_and_know_each_of_its_keys(place: tuple[str, str, str]) -> None:
     plain = objects()[place].inputs
