@@ -98,7 +98,7 @@ def test_every_series_carries_the_customer_that_the_rules_ask_for() -> None:
 
 
 def test_the_pods_that_the_exporter_tells_of_keep_their_names_and_nobody_else_chooses_his() -> None:
-    """Prometheus would else move `pod` and `namespace` to `exported_pod`, and a customer's pod could pass for another."""
+    """Prometheus would else move its `pod` to `exported_pod`; and a customer's pod could pass for another."""
     monitors = {
         place: one.inputs["spec"]["podMetricsEndpoints"] for place, one in objects().items() if "Pod" in place[0]
     }
