@@ -10,6 +10,19 @@ from datetime import timedelta
 from typing import Any
 
 from ebbtide.monitoring.rules import Alert
+from ebbtide.settings.sections.costs import CostSettings
+from tests.builders.stack import pool_settings
+from tests.components.ray.stack import ray_settings
+
+TARGET = {"drain_within": timedelta(minutes=10), "job_takes": timedelta(minutes=1)}
+STACK = ray_settings().model_copy(
+    update={
+        "customer": "acme",
+        "costs": CostSettings(plan=4000.0),
+        "workers": {"train": pool_settings(timedelta(minutes=30)).model_copy(update=TARGET)},
+    }
+)
+"""A stack that has every alert."""
 
 GONE = "_"
 """As promtool writes a sample that is missing."""

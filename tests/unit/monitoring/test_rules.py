@@ -16,8 +16,7 @@ from controllers.scaler.workers.decision import Reason
 from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
 from ebbtide.monitoring.documents import rule_groups, rules_document
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Recording, Severity
-from ebbtide.settings.sections.costs import CostSettings
-from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, minutes, played, timeline
+from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, STACK, minutes, played, timeline
 from tests.builders.monitoring.expositions import (
     of_an_idle_ray_cluster,
     of_the_exporter,
@@ -25,8 +24,7 @@ from tests.builders.monitoring.expositions import (
     of_the_workload_controller,
 )
 from tests.builders.monitoring.promql import outer_labels, series, uses
-from tests.builders.stack import pool_settings, stack_settings
-from tests.components.ray.stack import ray_settings
+from tests.builders.stack import stack_settings
 from tests.paths import DATA, ROOT
 
 PROMTOOL = shutil.which("promtool")
@@ -38,14 +36,6 @@ RUNBOOKS = ROOT / "docs" / "runbooks"
 HEADINGS = ["What it means", "How to look", "What to do", "When to sleep on"]
 
 
-TARGET = {"drain_within": timedelta(minutes=10), "job_takes": timedelta(minutes=1)}
-STACK = ray_settings().model_copy(
-    update={
-        "customer": "acme",
-        "costs": CostSettings(plan=4000.0),
-        "workers": {"train": pool_settings(timedelta(minutes=30)).model_copy(update=TARGET)},
-    }
-)
 RULES = [rule for group in rule_groups(STACK) for rule in group.rules]
 ALERTS = {rule.name: rule for rule in RULES if isinstance(rule, Alert)}
 RECORDED = {rule.record: rule for rule in RULES if isinstance(rule, Recording)}
