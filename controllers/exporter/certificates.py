@@ -47,7 +47,7 @@ class Certificates:
                 self.ends = {**self.ends, endpoint: self._read(endpoint).timestamp()}
                 self.whys = {**self.whys, endpoint: ""}
             except (OSError, ValueError, LookupError, OverflowError) as error:
-                self.whys = {**self.whys, endpoint: f"{endpoint}: {error or type(error).__name__}"}
+                self.whys = {**self.whys, endpoint: f"{endpoint}: {str(error) or repr(error)}"}
         self.ends = {it: end for it, end in self.ends.items() if it in endpoints}
         self.whys = {it: why for it, why in self.whys.items() if it in endpoints}
 

@@ -130,7 +130,7 @@ def test_the_namespace_that_is_named_reaches_the_ports_of_metrics_and_nobody_els
     port = settings().workers["train"].ports["metrics"]
     ours = [
         Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": name})
-        for name in ("ebbtide-controller", "ebbtide-workloads")
+        for name in ("ebbtide-controller", "ebbtide-workloads", "ebbtide-exporter")
     ]
     ray = Pod(namespace="ebbtide-ray-flow", labels={"ebbtide.dev/workload": "flow-cpu"})
 
