@@ -23,6 +23,7 @@ from components import (
     ExistingPrometheusArgs,
     Exporter,
     ExporterArgs,
+    FilesForPrometheus,
     ImageSource,
     Job,
     JobArgs,
@@ -80,7 +81,7 @@ from ebbtide.settings.placement import home_kind, pod_size, takes
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
-from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, PrometheusKind
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
@@ -392,14 +393,15 @@ class _Half:
         if settings.monitoring.prometheus is PrometheusKind.BUNDLED:
             self._bundled_prometheus(options)
             return
+        by_files = settings.monitoring.discovery is Discovery.CONFIG_MAP
         args = ExistingPrometheusArgs(
             customer=settings.customer,
-            namespace=NAMESPACE,
+            namespace=(by_files and settings.monitoring.namespace) or NAMESPACE,
             labels=settings.monitoring.labels,
             targets=targets(settings),
             rules=rules_document(settings, settings.monitoring.runbooks),
         )
-        ExistingPrometheus("monitoring", args, options)
+        (FilesForPrometheus if by_files else ExistingPrometheus)("monitoring", args, options)
 
     def _bundled_prometheus(self, options: pulumi.ResourceOptions) -> None:
         settings, images = self.settings, self.settings.images

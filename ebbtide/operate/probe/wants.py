@@ -14,7 +14,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_kind, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
-from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
@@ -269,7 +269,8 @@ def wants_of(settings: StackSettings) -> Wants:
         token=settings.redis.kind is RedisKind.ELASTICACHE,
         storage_class=settings.redis.storage_class,
         metrics=any(workload.replicas_owner is ReplicasOwner.HPA for workload in settings.workloads.values()),
-        prometheus_operator=settings.monitoring.prometheus is PrometheusKind.EXISTING,
+        prometheus_operator=settings.monitoring.prometheus is PrometheusKind.EXISTING
+        and settings.monitoring.discovery is not Discovery.CONFIG_MAP,
         rights=tuple(
             dict.fromkeys(
                 (
