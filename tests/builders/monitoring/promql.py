@@ -22,7 +22,7 @@ from promql_parser import (
     parse,
 )
 
-_SERIES = re.compile(r"^([A-Za-z_:]+)(?:\{(.*)\})? \S+(?: \d+)?$", re.MULTILINE)
+_SERIES = re.compile(r"^([A-Za-z_:]+)(?:\{(.*)\})? (\S+)(?: \d+)?$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -90,7 +90,12 @@ def _uses(node: Expr, needed: frozenset[str]) -> Iterator[Use]:
 
 def series(exposition: str) -> Mapping[str, list[Mapping[str, str]]]:
     """The labels of each series of a text exposition, by metric."""
-    found: dict[str, list[Mapping[str, str]]] = {}
-    for name, labels in _SERIES.findall(exposition):
-        found.setdefault(name, []).append(dict(_LABEL.findall(labels)))
+    return {name: [labels for labels, _ in found] for name, found in valued(exposition).items()}
+
+
+def valued(exposition: str) -> Mapping[str, list[tuple[Mapping[str, str], float]]]:
+    """The same with their values."""
+    found: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+    for name, labels, value in _SERIES.findall(exposition):
+        found.setdefault(name, []).append((dict(_LABEL.findall(labels)), float(value)))
     return found
