@@ -3,12 +3,12 @@
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 from ebbtide.monitoring.documents import rules_document
 from tests.builders.control_plane import eventually
 from tests.builders.monitoring.alert_cases import CASES, CERTIFICATE, CLOCK, CLOSED, DUE, GONE, HOLIDAYS, STACK, WELL
 from tests.builders.monitoring.expositions import of_the_exporter, of_the_scaler
+from tests.builders.monitoring.rule_files import at_once
 from tests.builders.monitoring.servers import (
     Exposed,
     Receiver,
@@ -19,16 +19,6 @@ from tests.builders.monitoring.servers import (
     prometheus,
 )
 from tests.builders.stack import stack_settings
-
-
-def at_once(rules: dict[str, Any]) -> dict[str, Any]:
-    """The same rules, without the minutes that alerts wait."""
-    groups = [{**group, "rules": [{**it, **_no_wait(it)} for it in group["rules"]]} for group in rules["groups"]]
-    return {"groups": groups}
-
-
-def _no_wait(rule: dict[str, Any]) -> dict[str, str]:
-    return {"for": "0s"} if "alert" in rule else {}
 
 
 def all_wrong() -> str:
