@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Severity
 from ebbtide.settings.model import StackSettings
 from ebbtide.units.durations import format_duration
@@ -66,7 +67,7 @@ def cluster_alerts(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
 
 def _spend(of: Metrics) -> str:
     """Dollars a month at list price if it goes on as in the last 7 days; nothing before there is a day to go by."""
-    dollars = of.recorded("customer:ebbtide_node_dollars_per_hour:sum")
+    dollars = Recorded.ALL_DOLLARS.of(of.customer)
     return f"avg_over_time({dollars}[7d]) * {_MONTH_HOURS} and on ({CUSTOMER}) ({dollars} offset 1d)"
 
 

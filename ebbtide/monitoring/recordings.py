@@ -11,6 +11,7 @@ processes never make two nodes of one.
 
 from collections.abc import Iterator
 
+from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics, Recording
 
 _POD = ("namespace", "pod")
@@ -27,58 +28,56 @@ def _of_the_controller(of: Metrics) -> Iterator[Recording]:
     opened = f"{of.highest('budget_max_unavailable', 'budget')} > 0"
     reason = of.highest("budget_reason", "budget", "reason")
     waited = f"quantile_over_time(0.95, {of('pool_oldest_wait_seconds')}[1h])"
-    yield Recording(record="customer_part:ebbtide_pool_jobs:sum", expr=f"sum by (customer, part) ({of('pool_jobs')})")
-    yield Recording(record="customer:ebbtide_pool_running:sum", expr=f"sum by (customer) ({of('pool_running')})")
-    yield Recording(record="customer:ebbtide_pool_wanted:sum", expr=f"sum by (customer) ({of('pool_wanted')})")
+    yield Recording(record=Recorded.JOBS, expr=f"sum by (customer, part) ({of('pool_jobs')})")
+    yield Recording(record=Recorded.WORKERS_RUNNING, expr=f"sum by (customer) ({of('pool_running')})")
+    yield Recording(record=Recorded.WORKERS_WANTED, expr=f"sum by (customer) ({of('pool_wanted')})")
     yield Recording(
-        record="customer_pool:ebbtide_worker_hours:increase1d",
+        record=Recorded.WORKER_HOURS,
         expr=f"sum by (customer, pool) (increase({of('worker_hours_total')}[1d]))",
     )
+    yield Recording(record=Recorded.WAITS, expr=f"max by (customer, pool) ({waited})")
     yield Recording(
-        record="customer_pool:ebbtide_pool_oldest_wait_seconds:p95_1h", expr=f"max by (customer, pool) ({waited})"
-    )
-    yield Recording(
-        record="customer_reason:ebbtide_budgets_open:count",
+        record=Recorded.BUDGETS_OPEN,
         expr=f"count by (customer, reason) ({reason} and on (customer, budget) ({opened}))",
     )
     yield Recording(
-        record="customer:ebbtide_reconcile_seconds:mean5m",
+        record=Recorded.RECONCILE,
         expr=f"sum by (customer) ({spent}) / sum by (customer) ({reconciles})",
     )
 
 
 def _of_nodes(of: Metrics) -> Iterator[Recording]:
-    yield Recording(record="customer_group:ebbtide_nodes:count", expr=f"count by (customer, group) ({_groups(of)})")
-    for what in ("cpu_cores", "memory_bytes", "gpus"):
-        yield Recording(record=f"customer_group:ebbtide_node_{what}:sum", expr=_by_group(of, f"node_{what}"))
+    yield Recording(record=Recorded.NODES, expr=f"count by (customer, group) ({_groups(of)})")
+    yield Recording(record=Recorded.PAID_CPU, expr=_by_group(of, "node_cpu_cores"))
+    yield Recording(record=Recorded.PAID_MEMORY, expr=_by_group(of, "node_memory_bytes"))
+    yield Recording(record=Recorded.PAID_GPUS, expr=_by_group(of, "node_gpus"))
     born = of.highest("node_created_timestamp_seconds", "node")
     aged = f"(time() - {born}) * on (customer, node) group_left (group) {_groups(of)}"
-    yield Recording(record="customer_group:ebbtide_node_age_seconds:max", expr=f"max by (customer, group) ({aged})")
-    yield Recording(
-        record="customer_group:ebbtide_node_age_seconds:p50", expr=f"quantile by (customer, group) (0.5, {aged})"
-    )
+    yield Recording(record=Recorded.OLDEST_NODE, expr=f"max by (customer, group) ({aged})")
+    yield Recording(record=Recorded.MEDIAN_NODE, expr=f"quantile by (customer, group) (0.5, {aged})")
     unremovable = f'cluster_autoscaler_unremovable_nodes_count{{{CUSTOMER}="{of.customer}"}}'
-    yield Recording(
-        record="customer_reason:ebbtide_unremovable_nodes:max", expr=f"max by (customer, reason) ({unremovable})"
-    )
+    yield Recording(record=Recorded.UNREMOVABLE, expr=f"max by (customer, reason) ({unremovable})")
 
 
 def _of_money(of: Metrics) -> Iterator[Recording]:
-    yield Recording(
-        record="customer_group:ebbtide_node_dollars_per_hour:sum", expr=_by_group(of, "node_dollars_per_hour")
-    )
+    yield Recording(record=Recorded.DOLLARS, expr=_by_group(of, "node_dollars_per_hour"))
     # Not a mean of groups: a group without nodes has no series, so that its mean would leave its zeros out.
     yield Recording(
-        record="customer:ebbtide_node_dollars_per_hour:sum",
+        record=Recorded.ALL_DOLLARS,
         expr=f"sum by (customer) ({of.highest('node_dollars_per_hour', 'node')})",
     )
 
 
 def _of_requests(of: Metrics) -> Iterator[Recording]:
-    for what in ("cpu_cores", "memory_bytes", "gpus"):
+    requested = {
+        Recorded.REQUESTED_CPU: "cpu_cores",
+        Recorded.REQUESTED_MEMORY: "memory_bytes",
+        Recorded.REQUESTED_GPUS: "gpus",
+    }
+    for record, what in requested.items():
         asked = of.highest(f"pod_requested_{what}", *_POD)
         yield Recording(
-            record=f"customer_group_category_workload:ebbtide_requested_{what}:sum",
+            record=record,
             expr=f"sum by ({', '.join(_BY)}) ({asked} * on (customer, namespace, pod) group_left "
             f"(category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
         )
@@ -86,13 +85,13 @@ def _of_requests(of: Metrics) -> Iterator[Recording]:
 
 def _of_use(of: Metrics) -> Iterator[Recording]:
     cpu = 'rate(container_cpu_usage_seconds_total{container!=""}[5m])'
-    yield Recording(record="customer_group_category_workload:ebbtide_used_cpu_cores:sum", expr=_used(of, cpu))
+    yield Recording(record=Recorded.USED_CPU, expr=_used(of, cpu))
     memory = 'container_memory_working_set_bytes{container!=""}'
-    yield Recording(record="customer_group_category_workload:ebbtide_used_memory_bytes:sum", expr=_used(of, memory))
+    yield Recording(record=Recorded.USED_MEMORY, expr=_used(of, memory))
     busy = 'DCGM_FI_DEV_GPU_UTIL{pod!=""} / 100'
     each = f"sum by (namespace, pod) ({busy})"
     yield Recording(
-        record="customer_group_category_workload:ebbtide_used_gpus:sum",
+        record=Recorded.USED_GPUS,
         expr=f"sum by ({', '.join(_BY)}) ({each} * on (namespace, pod) group_left "
         f"(customer, category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
     )
@@ -100,15 +99,17 @@ def _of_use(of: Metrics) -> Iterator[Recording]:
         _by_workload(of, f'rate(container_cpu_cfs_{what}_total{{container!=""}}[5m])')
         for what in ("throttled_periods", "periods")
     )
-    yield Recording(record="customer_workload:ebbtide_throttled_periods:ratio5m", expr=f"{slowed} / {periods}")
+    yield Recording(record=Recorded.THROTTLED, expr=f"{slowed} / {periods}")
 
 
 def _of_trouble(of: Metrics) -> Iterator[Recording]:
-    for what in ("container_restarts", "container_oom_kills", "evictions"):
-        yield Recording(
-            record=f"customer_workload:ebbtide_{what}:increase1h",
-            expr=f"sum by (customer, workload) (increase({of(f'{what}_total')}[1h]))",
-        )
+    counted = {
+        Recorded.RESTARTS: "container_restarts_total",
+        Recorded.OOM_KILLS: "container_oom_kills_total",
+        Recorded.EVICTIONS: "evictions_total",
+    }
+    for record, counter in counted.items():
+        yield Recording(record=record, expr=f"sum by (customer, workload) (increase({of(counter)}[1h]))")
 
 
 def _groups(of: Metrics) -> str:

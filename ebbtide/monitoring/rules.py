@@ -65,7 +65,3 @@ class Metrics:
 
     def lowest(self, name: str, *by: str) -> str:
         return f"min by ({', '.join((CUSTOMER, *by))}) ({self(name)})"
-
-    def recorded(self, name: str) -> str:
-        """What a recording rule made of this customer's series; its name is whole."""
-        return f'{name}{{{CUSTOMER}="{self.customer}"}}'

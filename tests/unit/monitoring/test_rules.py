@@ -15,6 +15,7 @@ from controllers.ports import Unknown
 from controllers.scaler.workers.decision import Reason
 from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
 from ebbtide.monitoring.documents import rule_groups, rules_document
+from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Recording, Severity
 from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, STACK, minutes, played, timeline
 from tests.builders.monitoring.expositions import (
@@ -78,6 +79,10 @@ def test_a_recording_keeps_the_labels_that_its_name_says(rule: Recording) -> Non
     (kept,) = outer_labels(rule.expr)
 
     assert [*kept] == labels_of(rule.record)
+
+
+def test_each_name_that_pages_and_commands_ask_for_is_recorded_and_no_other() -> None:
+    assert RECORDED.keys() == {*Recorded}
 
 
 def test_the_words_of_a_rule_are_those_of_the_controller() -> None:
