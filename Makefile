@@ -52,7 +52,7 @@ test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by Ha
 	@$(BIN)/python -m pytest -rs -m "aws and not long"
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
-	@$(BIN)/python tools/control-plane/build.py --ray
+	@$(BIN)/python tools/control-plane/build.py --ray --monitoring
 	@$(PYTEST) -m "control_plane and not long"
 
 test-node: setup ## the stack on real nodes of this machine: needs root, Go and Debian's container packages, or skips

@@ -25,7 +25,10 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.controller.controller import Controller, ControllerArgs
     from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
-    from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs
+    from components.monitoring.bundled import BundledPrometheus, BundledPrometheusArgs
+    from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs, FilesForPrometheus
+    from components.monitoring.exporter import Exporter, ExporterArgs
+    from components.monitoring.gpu_exporter import GpuExporter, GpuExporterArgs
     from components.ownership import OwnershipTable
     from components.pods.egress import Egress, egress_of
     from components.pods.job import CronJob, Job, JobArgs
@@ -53,7 +56,10 @@ _MODULES = {
     "controller.controller": ("Controller", "ControllerArgs"),
     "controller.workloads": ("WorkloadController", "WorkloadControllerArgs"),
     "images": ("ImageSource", "image_source"),
-    "monitoring.existing": ("ExistingPrometheus", "ExistingPrometheusArgs"),
+    "monitoring.bundled": ("BundledPrometheus", "BundledPrometheusArgs"),
+    "monitoring.existing": ("ExistingPrometheus", "ExistingPrometheusArgs", "FilesForPrometheus"),
+    "monitoring.exporter": ("Exporter", "ExporterArgs"),
+    "monitoring.gpu_exporter": ("GpuExporter", "GpuExporterArgs"),
     "ownership": ("OwnershipTable",),
     "pods.egress": ("Egress", "egress_of"),
     "pods.priorities": ("Priorities",),

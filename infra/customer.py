@@ -11,6 +11,8 @@ from typing import TypeAlias, TypeVar
 import pulumi
 
 from components import (
+    BundledPrometheus,
+    BundledPrometheusArgs,
     Controller,
     ControllerArgs,
     CronJob,
@@ -19,6 +21,9 @@ from components import (
     EvictionsArgs,
     ExistingPrometheus,
     ExistingPrometheusArgs,
+    Exporter,
+    ExporterArgs,
+    FilesForPrometheus,
     ImageSource,
     Job,
     JobArgs,
@@ -50,7 +55,11 @@ from components import (
     image_source,
 )
 from components.aws.savings import cost_tags
+from components.cluster.network_policies import OwnPrometheus
 from components.controller.workloads import token_file
+from components.monitoring.bundled import ALERTMANAGER_IMAGE, PROMETHEUS_IMAGE
+from components.monitoring.reach import gpu_target, reached
+from components.monitoring.scraping import ALERTMANAGER_PORT, Scraping
 from components.monitoring.targets import scraped_workers, targets
 from components.pods.claims import own_disks
 from components.pods.entrance import Balancing
@@ -66,18 +75,21 @@ from ebbtide.labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod, namespace_of
+from ebbtide.settings.exporter_document import exporter_config
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind, pod_size, takes
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
-from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, Discovery, PrometheusKind
+from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.workloads_document import workloads_config
+from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
 
@@ -149,7 +161,7 @@ class _Half:
             ),
             self._after(spaces, *held),
         )
-        policies = self._policies(spaces, starters, ray, redis.endpoint.port)
+        policies = self._policies(spaces, starters, ray, redis.endpoint)
         graces = {name: grace_seconds(pool) for name, pool in settings.workers.items()}
         evictions = Evictions("evictions", EvictionsArgs(namespace=workers, graces=graces), self._after(spaces))
         priorities = self._priorities()
@@ -180,7 +192,10 @@ class _Half:
             # Last to come and first to go: on its way out it closes the budgets, which must still be there.
             self._after(spaces, redis, policies, *sized),
         )
-        self._monitoring(self._after(spaces, controller))
+        exporter = self._exporter(
+            redis, self._after(spaces, redis, policies, *starters.values(), *([ray] if ray else []))
+        )
+        self._monitoring(self._after(spaces, controller, *exporter))
         return controller.document
 
     def _after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -227,15 +242,20 @@ class _Half:
     def _with_role(
         self, kind: str, name: str, pod: PodSettings, namespace: str, options: pulumi.ResourceOptions
     ) -> pulumi.ResourceOptions:
+        return options if pod.aws is None else self._given_role(kind, name, pod.aws, namespace, options)
+
+    def _given_role(
+        self, kind: str, name: str, rights: AwsRights, namespace: str, options: pulumi.ResourceOptions
+    ) -> pulumi.ResourceOptions:
         """With what the pod needs before it starts: one that runs already is not shown its role."""
-        if pod.aws is None or self.on.aws is None:
+        if self.on.aws is None:
             return options
         from components.aws.iam import PodAccount  # of a package that a cluster which is there already needs not
         from components.aws.pod_role import PodRole, PodRoleArgs
 
         settings = self.settings
         account = PodAccount(cluster_name=settings.customer, namespace=namespace, service_account=name)
-        args = PodRoleArgs(account=account, rights=pod.aws, region=settings.region, tags=cost_tags(settings))
+        args = PodRoleArgs(account=account, rights=rights, region=settings.region, tags=cost_tags(settings))
         # Fewer than 57 characters, since AWS takes 64 and Pulumi adds 8.
         role = PodRole(
             f"{kind}-{name}-role",
@@ -249,13 +269,13 @@ class _Half:
         spaces: Namespaces,
         starters: Mapping[str, OwnNamespace],
         ray: RaySpaces | None,
-        redis_port: int,
+        redis: RedisEndpoint,
     ) -> NetworkPolicies:
         settings, way_out = self.settings, self._egress
         args = NetworkPoliciesArgs(
             namespace=spaces.system.metadata.name,
             worker_namespace=spaces.workers.metadata.name,
-            redis_port=redis_port,
+            redis_port=redis.port,
             redis_inside=settings.redis.kind is RedisKind.IN_CLUSTER,
             allow=settings.egress.allow,
             proxies=[address for address in (way_out.http_proxy, way_out.https_proxy) if address is not None],
@@ -264,6 +284,9 @@ class _Half:
             drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
             ray_operator=settings.cluster.ray_operator is RayOperatorSource.BUNDLED,
             prometheus=settings.monitoring.namespace,
+            exporter=settings.monitoring.prometheus is not PrometheusKind.NONE,
+            redis_tls=redis.tls,
+            own_prometheus=own_prometheus(settings),
             scraped=scraped_workers(settings),
         )
         after = [spaces, *starters.values(), *([] if ray is None else [ray])]
@@ -348,19 +371,65 @@ class _Half:
         operator = RayOperator("ray-operator", manages, options)
         return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
 
+    def _exporter(self, redis: Redis, options: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
+        settings = self.settings
+        if settings.monitoring.prometheus is PrometheusKind.NONE:
+            return []
+        args = ExporterArgs(
+            config=exporter_config(settings, redis.endpoint),
+            customer=settings.customer,
+            image=self._controller_image(),
+            namespace=NAMESPACE,
+            tls_host=self.on.cache_host,
+            images=self._images,
+        )
+        return [Exporter("exporter", args, options)]
+
     def _monitoring(self, options: pulumi.ResourceOptions) -> None:
         """After all else: a cluster without the kinds of Prometheus' operator refuses it."""
         settings = self.settings
         if settings.monitoring.prometheus is PrometheusKind.NONE:
             return
+        if settings.monitoring.prometheus is PrometheusKind.BUNDLED:
+            self._bundled_prometheus(options)
+            return
+        by_files = settings.monitoring.discovery is Discovery.CONFIG_MAP
         args = ExistingPrometheusArgs(
             customer=settings.customer,
-            namespace=NAMESPACE,
+            namespace=(by_files and settings.monitoring.namespace) or NAMESPACE,
             labels=settings.monitoring.labels,
             targets=targets(settings),
             rules=rules_document(settings, settings.monitoring.runbooks),
         )
-        ExistingPrometheus("monitoring", args, options)
+        (FilesForPrometheus if by_files else ExistingPrometheus)("monitoring", args, options)
+
+    def _bundled_prometheus(self, options: pulumi.ResourceOptions) -> None:
+        settings, images = self.settings, self.settings.images
+        monitoring = settings.monitoring
+        remote = monitoring.remote_write
+        proxied = self._egress.http_proxy is not None or self._egress.https_proxy is not None
+        if remote is not None and remote.role is not None:
+            options = self._given_role("monitoring", PROMETHEUS, AwsRights(role=remote.role), NAMESPACE, options)
+        args = BundledPrometheusArgs(
+            settings=monitoring,
+            namespace=NAMESPACE,
+            scraping=Scraping(
+                customer=settings.customer,
+                targets=targets(settings),
+                kubelets_are_known=self.on.aws is not None,
+                gpu_exporter=gpu_target(settings),
+                alertmanager=f"{ALERTMANAGER}.{NAMESPACE}.svc:{ALERTMANAGER_PORT}" if monitoring.alerts else None,
+                remote_write=remote,
+                region=settings.region,
+                proxied=proxied,
+            ),
+            rules=rules_document(settings, monitoring.runbooks),
+            prometheus_image=self._images.chosen(images.prometheus, PROMETHEUS_IMAGE),
+            alertmanager_image=self._images.chosen(images.alertmanager, ALERTMANAGER_IMAGE),
+            images=self._images,
+            egress=self._egress,
+        )
+        BundledPrometheus("monitoring", args, options)
 
     def _priorities(self) -> list[pulumi.Resource]:
         values = [pod.priority for _, _, pod in every_pod(self.settings) if pod.priority is not None]
@@ -473,6 +542,16 @@ class _Half:
         return one_of_groups(name for name, group in self.settings.node_groups.items() if takes(group, pod))
 
 
+def own_prometheus(settings: StackSettings) -> OwnPrometheus | None:
+    monitoring = settings.monitoring
+    if monitoring.prometheus is not PrometheusKind.BUNDLED:
+        return None
+    alerts, remote = monitoring.alerts, monitoring.remote_write
+    tells = None if alerts is None else sorted({one.port for one in (alerts.receiver, alerts.dead_man) if one})
+    writes = () if remote is None else (remote.port,)
+    return OwnPrometheus(scrapes=[*reached(settings, targets(settings))], writes=writes, tells=tells)
+
+
 def wanted_secrets(settings: StackSettings) -> Mapping[str, Collection[str]]:
     """By namespace, the stack's own Secrets that its pods take; those that nobody takes stand beside the workloads."""
     everywhere = {*settings.images.pull_secrets, *([settings.redis.tls.secret] if settings.redis.tls else [])}
@@ -483,5 +562,6 @@ def wanted_secrets(settings: StackSettings) -> Mapping[str, Collection[str]]:
     if settings.redis.tls is not None:
         for name in (name for name, cluster in settings.ray.items() if cluster.remembers):
             wanted.setdefault(namespace_of_ray(name), set()).add(settings.redis.tls.secret)
+    wanted[NAMESPACE] |= {secret for _, secret, _ in settings.monitoring.secret_references()}
     wanted[NAMESPACE] |= settings.secrets.keys() - set().union(*wanted.values())
     return {space: names & settings.secrets.keys() for space, names in wanted.items()}

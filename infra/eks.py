@@ -19,6 +19,8 @@ from components import (
     ClusterArgs,
     DevicePlugin,
     DevicePluginArgs,
+    GpuExporter,
+    GpuExporterArgs,
     Network,
     NetworkArgs,
     NodeGroup,
@@ -32,8 +34,10 @@ from components.aws.node_shape import ami_type, node_shape, ranges
 from components.aws.savings import group_tags, node_tags
 from components.cluster.autoscaler import autoscaler_args
 from components.cluster.device_plugin import IMAGE as DEVICE_PLUGIN_IMAGE
+from components.monitoring.gpu_exporter import IMAGE as GPU_EXPORTER_IMAGE
 from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind
 from infra.foundation import Foundation
 
@@ -166,4 +170,8 @@ class _Eks:
             plugin = DevicePluginArgs(customer=settings.customer, image=image, images=images)
             options = pulumi.ResourceOptions(providers=inside, depends_on=[*nodes])
             parts.append(DevicePlugin("device-plugin", plugin, options))
+            if settings.monitoring.prometheus is PrometheusKind.BUNDLED:
+                image = images.chosen(settings.images.gpu_exporter, GPU_EXPORTER_IMAGE)
+                exporter = GpuExporterArgs(customer=settings.customer, image=image, images=images)
+                GpuExporter("gpu-exporter", exporter, options)
         return parts

@@ -14,11 +14,16 @@ nothing on a cluster whose network plugin does not enforce them; on EKS ours doe
 | workers that drive Ray | as workers, and Ray's pods | the same |
 | Ray's heads | as above | as workloads, and the API server |
 | Ray's operator | nobody | DNS, the API server |
+| exporter | as the controller | DNS, the API server, Redis where it speaks TLS |
 | closer | nobody | DNS, the API server |
+| Prometheus of its own | private addresses, on its port | what it scrapes, DNS, the API server, Alertmanager |
+| Alertmanager | private addresses and Prometheus, on its port | DNS, the ports of its receivers |
 | Redis | see `components.redis.server` | nobody |
 
-**A Prometheus that the file names** is let through to ports of metrics by its namespace, those of workers included.
-Then no other pod may call our own processes there, or Ray's.
+**A Prometheus that the file names** is let through to ports of metrics by its namespace, those of workers included;
+one of the stack's own by its name. Then no other pod may call our own processes there, or Ray's. Both of the latter are
+asked through the API server's proxy, which has a private address and no other name. Prometheus may call any address on
+the port of kubelets, which are no pods.
 
 **Private addresses** call workloads because load balancers do: they stand in the VPC and are no pods. So do those that
 `expose` makes, public ones too: what they let in comes by a node, with its address (`components.pods.entrance`). A load
@@ -40,10 +45,12 @@ import pulumi
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from ebbtide.settings.sections.egress import METADATA
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
 from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.workloads_document import DASHBOARD_PORT
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL
+from ebbtide.vocabulary.exporter import EXPORTER
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
 from ebbtide.vocabulary.workloads import WORKLOADS
 
@@ -63,6 +70,8 @@ _API_PORTS = (443, 6443)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 RAY_METRICS_PORT = 8080
+PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
+_KUBELET_PORT = 10250
 
 SERVICES = "ebbtide-workloads"
 
@@ -73,6 +82,15 @@ _NODE_DNS = "169.254.20.10/32"
 _POD_IDENTITY = ("169.254.170.23/32", "fd00:ec2::23/128")
 
 _EVERY_POD: "NetworkPolicyPeerArgsDict" = {"namespace_selector": {}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPrometheus:
+    """What the Prometheus of a stack calls, and its Alertmanager."""
+
+    scrapes: Sequence[tuple[str, Sequence[str], Sequence[int]]]  # namespace, values of the label `workload`, ports
+    writes: Sequence[int] = ()  # ports outside the cluster
+    tells: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +110,10 @@ class NetworkPoliciesArgs:
     ray_operator: bool = True  # ours; one of somebody else lives elsewhere, and calls no pod of Ray
     prometheus: str | None = None
     """The namespace whose pods alone may call the ports of metrics of our processes, of Ray and of workers."""
+    exporter: bool = False
+    redis_tls: bool = False  # then the exporter asks it for its certificate
+    own_prometheus: OwnPrometheus | None = None
+    """In place of `prometheus`: one in the controller's namespace."""
     scraped: Mapping[str, int] = field(default_factory=dict[str, int])
     """Pools that name a port for metrics, with its number."""
 
@@ -105,15 +127,23 @@ class NetworkPolicies(pulumi.ComponentResource):
         outside = _customer_egress(args)
         callers: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD, *_blocks(_PRIVATE)]}
         of_ray = [WORKLOADS, *([RAY_OPERATOR] if args.ray_operator else [])] if args.ray else []
-        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *of_ray])
+        of_metrics = [
+            *([EXPORTER] if args.exporter else []),
+            *([] if args.own_prometheus is None else [PROMETHEUS, ALERTMANAGER]),
+        ]
+        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *of_ray, *of_metrics])
         services = _Rules(pods=ours, ingress=[callers], egress=outside)
         self._policy(f"{name}-workloads", SERVICES, system, services)
         both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
         self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
-        scrapers = [_EVERY_POD if args.prometheus is None else _namespace(args.prometheus)]
+        scrapers = [_scraper(args)]
         scraped: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(CONTROLLER_PORT)}
         controller = _Rules(pods=_named(CONTROLLER), ingress=[scraped], egress=[_DNS, _API_SERVER, _redis(args)])
         self._policy(f"{name}-controller", CONTROLLER, system, controller)
+        if args.exporter:
+            looks_at = [_DNS, _API_SERVER, *([_redis(args)] if args.redis_tls else [])]
+            exporter = _Rules(pods=_named(EXPORTER), ingress=[scraped], egress=looks_at)
+            self._policy(f"{name}-exporter", EXPORTER, system, exporter)
         closer = _Rules(pods=_named(CLOSER), egress=[_DNS, _API_SERVER])
         self._policy(f"{name}-closer", CLOSER, system, closer)
         alike = _Rules(pods={}, ingress=[callers], egress=outside)
@@ -150,6 +180,8 @@ class NetworkPolicies(pulumi.ComponentResource):
         if args.ray and args.ray_operator:
             operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])
             self._policy(f"{name}-ray-operator", RAY_OPERATOR, system, operator)
+        if args.own_prometheus is not None:
+            self._own_prometheus(name, args, args.own_prometheus)
         for port in sorted({*args.scraped.values()} if args.prometheus is not None else ()):
             pools = [pool for pool, number in args.scraped.items() if number == port]
             read: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(port)}
@@ -157,6 +189,30 @@ class NetworkPolicies(pulumi.ComponentResource):
                 f"{name}-scraped-{port}", f"ebbtide-scraped-{port}", workers, _Rules(pods=_any(pools), ingress=[read])
             )
         self.register_outputs({})
+
+    def _own_prometheus(self, name: str, args: NetworkPoliciesArgs, own: OwnPrometheus) -> None:
+        system = args.namespace
+        calls: list[NetworkPolicyEgressRuleArgsDict] = [
+            {"to": [{**_namespace(space), "pod_selector": _any(pods)}], "ports": _tcp(*ports)}
+            for space, pods, ports in own.scrapes
+        ]
+        kubelets: NetworkPolicyEgressRuleArgsDict = {"to": _blocks(_ANYWHERE), "ports": _tcp(_KUBELET_PORT)}
+        written = _outside(args, own.writes)
+        if own.tells is not None:
+            calls.append({"to": [_pod(system, ALERTMANAGER)], "ports": _tcp(ALERTMANAGER_PORT)})
+            told = _Rules(
+                pods=_named(ALERTMANAGER),
+                ingress=[
+                    {"from_": [_pod(system, PROMETHEUS), *_blocks(_PRIVATE)], "ports": _tcp(ALERTMANAGER_PORT)},
+                ],
+                egress=[_DNS, *_outside(args, own.tells)],
+            )
+            self._policy(f"{name}-alertmanager", ALERTMANAGER, system, told)
+        proxied: NetworkPolicyIngressRuleArgsDict = {"from_": _blocks(_PRIVATE), "ports": _tcp(PROMETHEUS_PORT)}
+        rules = _Rules(
+            pods=_named(PROMETHEUS), ingress=[proxied], egress=[_DNS, _API_SERVER, kubelets, *calls, *written]
+        )
+        self._policy(f"{name}-prometheus", PROMETHEUS, system, rules)
 
     def _policy(self, resource_name: str, name: str, namespace: pulumi.Input[str], rules: "_Rules") -> None:
         """Both directions are named, so that an empty one is closed and not left as it was."""
@@ -185,8 +241,24 @@ def _customer_egress(args: NetworkPoliciesArgs) -> "list[NetworkPolicyEgressRule
     reach: NetworkPolicyEgressRuleArgsDict = {"to": [_EVERY_POD, *_blocks(args.allow or _ANYWHERE)]}
     if not args.allow:
         return [reach]
-    identity: NetworkPolicyEgressRuleArgsDict = {"to": _blocks(_POD_IDENTITY), "ports": _tcp(_IDENTITY_PORT)}
-    return [reach, _DNS, identity, _redis(args), *(_proxy(address) for address in args.proxies)]
+    return [reach, _DNS, _IDENTITY, _redis(args), *(_proxy(address) for address in args.proxies)]
+
+
+def _scraper(args: NetworkPoliciesArgs) -> "NetworkPolicyPeerArgsDict":
+    if args.own_prometheus is not None:
+        return _pod(args.namespace, PROMETHEUS)
+    return _EVERY_POD if args.prometheus is None else _namespace(args.prometheus)
+
+
+def _outside(args: NetworkPoliciesArgs, ports: Sequence[int]) -> "list[NetworkPolicyEgressRuleArgsDict]":
+    """Pods of the cluster too: a receiver may be one. And what gives the pod its role, and the proxy.
+
+    Nothing without a port: a rule that names none opens all.
+    """
+    if not ports:
+        return []
+    reach: NetworkPolicyEgressRuleArgsDict = {"to": [_EVERY_POD, *_blocks(_ANYWHERE)], "ports": _tcp(*ports)}
+    return [reach, _IDENTITY, *(_proxy(address) for address in args.proxies)]
 
 
 def _redis(args: NetworkPoliciesArgs) -> "NetworkPolicyEgressRuleArgsDict":
@@ -221,6 +293,10 @@ def _namespace(name: pulumi.Input[str]) -> "NetworkPolicyPeerArgsDict":
     return {"namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": name}}}
 
 
+def _pod(namespace: pulumi.Input[str], name: str) -> "NetworkPolicyPeerArgsDict":
+    return {**_namespace(namespace), "pod_selector": _named(name)}
+
+
 def _named(name: str) -> "LabelSelectorArgsDict":
     return {"match_labels": {WORKLOAD: name}}
 
@@ -244,3 +320,5 @@ _DNS: "NetworkPolicyEgressRuleArgsDict" = {
 }
 
 _API_SERVER: "NetworkPolicyEgressRuleArgsDict" = {"to": _blocks(_ANYWHERE), "ports": _tcp(*_API_PORTS)}
+
+_IDENTITY: "NetworkPolicyEgressRuleArgsDict" = {"to": _blocks(_POD_IDENTITY), "ports": _tcp(_IDENTITY_PORT)}

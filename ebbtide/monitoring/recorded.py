@@ -1,4 +1,4 @@
-"""The names of what recording rules made, for those who ask for it: pages, dashboards and commands."""
+"""The names of what recording rules make, for the rules and for whoever asks: pages, dashboards and commands."""
 
 from enum import StrEnum
 
@@ -26,6 +26,14 @@ class Recorded(StrEnum):
     BUDGETS_OPEN = "customer_reason:ebbtide_budgets_open:count"
     UNREMOVABLE = "customer_reason:ebbtide_unremovable_nodes:max"
     EVICTIONS = "customer_workload:ebbtide_evictions:increase1h"
+    RESTARTS = "customer_workload:ebbtide_container_restarts:increase1h"
+    OOM_KILLS = "customer_workload:ebbtide_container_oom_kills:increase1h"
+    THROTTLED = "customer_workload:ebbtide_throttled_periods:ratio5m"
+    OLDEST_NODE = "customer_group:ebbtide_node_age_seconds:max"
+    MEDIAN_NODE = "customer_group:ebbtide_node_age_seconds:p50"
+    ALL_DOLLARS = "customer:ebbtide_node_dollars_per_hour:sum"
+    WORKER_HOURS = "customer_pool:ebbtide_worker_hours:increase1d"
+    RECONCILE = "customer:ebbtide_reconcile_seconds:mean5m"
 
     def of(self, customer: str) -> str:
         return f'{self.value}{{{CUSTOMER}="{customer}"}}'

@@ -23,6 +23,7 @@ from ebbtide.settings.checks.draft import (
     entries,
     gpus_wanted,
 )
+from ebbtide.settings.checks.monitoring import MONITORING
 from ebbtide.settings.checks.secrets import told_once
 from ebbtide.settings.defaults import REGION as DEFAULT_REGION
 from ebbtide.settings.defaults import filled_groups
@@ -58,7 +59,6 @@ NETWORK = OURS + "network"
 IMAGES = OURS + "images"
 EGRESS = OURS + "egress"
 CONTROLLER = OURS + "controller"
-MONITORING = OURS + "monitoring"
 EXCEPTIONS = OURS + "exceptions"
 
 KEYS = (

@@ -1,10 +1,12 @@
 """A stack file in a few lines, for whoever wants to see whether it says what was meant."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 from ebbtide.labels import GPU_RESOURCE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.week import format_week
 from ebbtide.units.durations import format_duration
@@ -17,8 +19,7 @@ def summary(settings: StackSettings) -> list[str]:
     lines = [f"customer {settings.customer}, open {format_week(hours.week)} ({hours.timezone}){_calendar(settings)}"]
     if settings.cluster.context is not None:
         lines.append(f"cluster  existing, {settings.place}")
-    if settings.monitoring.namespace is not None:
-        lines.append(f"watched  by the Prometheus in the namespace {settings.monitoring.namespace}")
+    lines += _watched(settings.monitoring)
     for name, labels in settings.cluster.node_selectors.items():
         lines.append(f"nodes    {name}: {', '.join(f'{key}={value}' for key, value in labels.items())}")
     for name, group in settings.node_groups.items():
@@ -55,6 +56,21 @@ def summary(settings: StackSettings) -> list[str]:
         f"planned  {o.pool}: {o.workers} workers from {o.at} for {format_duration(o.for_)}" for o in hours.overnight
     ]
     return lines
+
+
+def _watched(monitoring: MonitoringSettings) -> Iterator[str]:
+    match monitoring.prometheus:
+        case PrometheusKind.NONE:
+            return
+        case PrometheusKind.EXISTING:
+            yield f"watched  by the Prometheus in the namespace {monitoring.namespace}"
+        case PrometheusKind.BUNDLED:
+            alerts = f"by {monitoring.alerts.receiver.kind}" if monitoring.alerts else "to nobody"
+            days = monitoring.kept_for.total_seconds() / 86_400
+            yield (
+                f"watched  by a Prometheus of its own, {days:g} days in {memory_text(monitoring.storage_mib)}, alerts "
+                f"{alerts}"
+            )
 
 
 def _of_job(job: JobSettings) -> str:

@@ -155,7 +155,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "make test-backends",
         "make test-ray",
         "make test-engine",
-        "python tools/control-plane/build.py --ray",
+        "python tools/control-plane/build.py --ray --monitoring",
         "make test-control-plane",
     ]
     assert asked.index("make check-workflows") < asked.index("make test-node") < asked.index("make test-redis")
@@ -173,7 +173,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
             "control-plane",
             [
                 "make setup PYTHON=/bin/python3.11",
-                "python tools/control-plane/build.py --ray",
+                "python tools/control-plane/build.py --ray --monitoring",
                 "make test-control-plane",
             ],
         ),
@@ -190,7 +190,7 @@ def test_the_engines_tier_builds_the_control_plane_where_the_provider_for_it_is_
 
     _, asked = run(tree, ["engine"])
 
-    assert asked[1:] == ["python tools/control-plane/build.py --ray", "make test-engine"]
+    assert asked[1:] == ["python tools/control-plane/build.py --ray --monitoring", "make test-engine"]
 
 
 def test_a_tier_that_does_not_exist_is_refused_before_anything_runs(tree: Path) -> None:

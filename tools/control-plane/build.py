@@ -1,19 +1,24 @@
 """Build the control plane's programs into the cache: `python tools/control-plane/build.py`. Needs Go, once.
 
-With `--ray` also KubeRay's operator. With `--nodes` all of that and what real nodes need: kubelet, kube-proxy and
-images. Where nodes cannot run, one line says why.
+With `--monitoring` also Prometheus and Alertmanager. With `--ray` also KubeRay's operator. With `--nodes` that too, and
+what real nodes need: kubelet, kube-proxy and images. Where nodes cannot run, one line says why.
 """
 
 import sys
 
-from control_plane.plane.binaries import OF_RAY, PACKAGES, WITH_NODES, binaries, build
+from control_plane.plane.binaries import OF_MONITORING, OF_RAY, PACKAGES, WITH_NODES, binaries, build
 from control_plane.plane.errors import ControlPlaneError
 
 
 def main(arguments: list[str]) -> int:
     with_nodes = "--nodes" in arguments
     with_ray = with_nodes or "--ray" in arguments
-    programs = (*(WITH_NODES if with_nodes else PACKAGES), *(OF_RAY if with_ray else ()))
+    with_monitoring = "--monitoring" in arguments
+    programs = (
+        *(WITH_NODES if with_nodes else PACKAGES),
+        *(OF_RAY if with_ray else ()),
+        *(OF_MONITORING if with_monitoring else ()),
+    )
     try:
         if with_nodes and (why := _why_no_nodes()):
             print(why)  # the tests say so too, and skip

@@ -14,6 +14,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_kind, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
@@ -124,6 +125,7 @@ class Wants:
     token: bool = False  # of a cache that AWS runs
     storage_class: str | None = None  # by name; None for the cluster's default
     metrics: bool = False
+    prometheus_operator: bool = False
     rights: tuple[Right, ...] = RIGHTS  # of whoever brings it up
     nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None where they are not there yet to be seen
     pods: Mapping[str, Sequence[PodWant]] = field(default_factory=dict[str, Sequence[PodWant]])  # by set of nodes
@@ -267,6 +269,8 @@ def wants_of(settings: StackSettings) -> Wants:
         token=settings.redis.kind is RedisKind.ELASTICACHE,
         storage_class=settings.redis.storage_class,
         metrics=any(workload.replicas_owner is ReplicasOwner.HPA for workload in settings.workloads.values()),
+        prometheus_operator=settings.monitoring.prometheus is PrometheusKind.EXISTING
+        and settings.monitoring.discovery is not Discovery.CONFIG_MAP,
         rights=tuple(
             dict.fromkeys(
                 (

@@ -552,16 +552,22 @@ def _entrances_lead_somewhere(draft: Draft) -> Iterator[Finding]:
     yield from draft.entrances.findings(existing=draft.existing)
 
 
+def _monitoring_is_possible(draft: Draft) -> Iterator[Finding]:
+    yield from draft.monitoring.findings(draft.secrets, existing=draft.existing)
+
+
 def _brought(draft: Draft) -> Iterator[str]:
     """The keys of the images that Ebbtide brings to this stack, or may: what could not be read is given the doubt."""
     if draft.redis.kind in (None, RedisKind.IN_CLUSTER):
         yield "redis"
     if draft.ray_heads and draft.ray_operator is RayOperatorSource.BUNDLED:
         yield "rayOperator"
+    gpus = not draft.existing and any(group.kind in (None, NodeKind.GPU) for group in draft.groups.values())
     if not draft.existing:
         yield "autoscaler"
-        if any(group.kind in (None, NodeKind.GPU) for group in draft.groups.values()):
+        if gpus:
             yield "devicePlugin"
+    yield from draft.monitoring.images(gpus=gpus)
 
 
 def _secrets_have_the_keys(draft: Draft) -> Iterator[Finding]:
@@ -632,6 +638,7 @@ RULES: tuple[Rule, ...] = (
     _snapshots_can_be_taken,
     _fragments_break_no_promise,
     _entrances_lead_somewhere,
+    _monitoring_is_possible,
 )
 
 _OF_NODE_GROUPS: frozenset[Rule] = frozenset(

@@ -16,6 +16,7 @@ from ebbtide.settings.checks.accounts import AccountDraft, accounts_draft
 from ebbtide.settings.checks.checkpoints import CheckpointsDraft, checkpoints_draft, own_claims
 from ebbtide.settings.checks.entrances import EntrancesDraft, entrances_draft
 from ebbtide.settings.checks.image_names import IMAGES, ImagesDraft, images_draft
+from ebbtide.settings.checks.monitoring import MonitoringDraft, monitoring_draft
 from ebbtide.settings.checks.snapshots import snapshots_draft
 from ebbtide.settings.file.pod_entries import RAY, named_entries, raw_pods
 from ebbtide.settings.file.problems import Location, Secret, value_at
@@ -169,6 +170,7 @@ class Draft:
     snapshots: tuple[Location, ...]
     own_claims: Mapping[str, re.Pattern[str]]  # names of claims of the stack's own disks, by their volume
     entrances: EntrancesDraft
+    monitoring: MonitoringDraft
     expected_hours: tuple[str, ...]  # names of groups
     nameless: frozenset[str]  # sections that are no mappings, so that no name can be said to be missing there
 
@@ -204,6 +206,7 @@ def draft_of(config: Config, groups: Config) -> Draft:
         snapshots=snapshots_draft(config),
         own_claims=own_claims(config),
         entrances=entrances_draft(config),
+        monitoring=monitoring_draft(config),
         expected_hours=tuple(cast("Mapping[str, object]", expected)) if isinstance(expected, Mapping) else (),
         nameless=frozenset(key for key in (GROUPS, WORKERS) if key in config and not isinstance(config[key], Mapping)),
     )
@@ -342,6 +345,7 @@ def _references(config: Config) -> Iterator[SecretReference]:
     redis = readable(RedisSettings, config.get(REDIS, {}))
     if redis.get("tls") and redis.get("kind") is RedisKind.IN_CLUSTER:
         yield SecretReference((REDIS, "tls", "secret"), redis["tls"].secret, TLS_KEYS)
+    yield from monitoring_draft(config).references
     yield from _references_of_pods(config)
 
 

@@ -26,7 +26,15 @@ _NAMING: Mapping[str, type[BaseModel]] = {
     RAY: RaySettings,
 }
 
-BROUGHT = {"redis": "redis", "autoscaler": "autoscaler", "device_plugin": "devicePlugin", "ray_operator": "rayOperator"}
+BROUGHT = {
+    "redis": "redis",
+    "autoscaler": "autoscaler",
+    "device_plugin": "devicePlugin",
+    "ray_operator": "rayOperator",
+    "prometheus": "prometheus",
+    "alertmanager": "alertmanager",
+    "gpu_exporter": "gpuExporter",
+}
 """What Ebbtide brings, by field and by key. The controller's image has its key in the controller's section."""
 
 

@@ -86,3 +86,19 @@ class ImageSettings(Settings):
         description="the image of NVIDIA's device plugin; default: this release's",
         examples=["registry.example.com/nvidia/k8s-device-plugin:v0.17.4"],
     )
+    prometheus: Image | None = Field(
+        default=None,
+        description="the image of Prometheus, where monitoring brings one; default: this release's",
+        examples=["registry.example.com/prometheus/prometheus:v3.7.3"],
+    )
+    alertmanager: Image | None = Field(
+        default=None,
+        description="the image of Alertmanager, where monitoring brings one; default: this release's",
+        examples=["registry.example.com/prometheus/alertmanager:v0.28.1"],
+    )
+    gpu_exporter: Image | None = Field(
+        default=None,
+        description="the image of NVIDIA's exporter of GPU metrics, where monitoring brings a Prometheus; default: "
+        "this release's",
+        examples=["registry.example.com/nvidia/dcgm-exporter:4.4.1"],
+    )

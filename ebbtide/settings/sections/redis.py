@@ -105,7 +105,7 @@ def _check_secret(name: str) -> str:
     return name
 
 
-def _check_class(name: str) -> str:
+def class_name(name: str) -> str:
     if _OBJECT_NAME.fullmatch(name) is None:
         raise wanted(
             "storage-class.name",
@@ -206,7 +206,7 @@ class RedisSettings(Settings):
         description="for kind in-cluster: the volume, as it is made; growing it later takes kubectl too",
         examples=["16Gi"],
     )
-    storage_class: Annotated[str, AfterValidator(_check_class)] | None = Field(
+    storage_class: Annotated[str, AfterValidator(class_name)] | None = Field(
         default=None,
         description="for kind in-cluster: the StorageClass of the volume; its own rules say whether the volume is kept",
         examples=["fast-retained"],

@@ -126,7 +126,7 @@ def _running(command: Sequence[str], folder: Path, ready: str) -> Generator[None
     with log.open("wb") as told:
         process = subprocess.Popen(command, cwd=folder, stdout=told, stderr=told)
         try:
-            eventually(lambda: process.poll() is not None or _answers(ready), what=f"{command[0]} to be ready")
+            eventually(lambda: process.poll() is not None or answers(ready), what=f"{command[0]} to be ready")
             assert process.poll() is None, log.read_text()
             yield
         finally:
@@ -134,7 +134,7 @@ def _running(command: Sequence[str], folder: Path, ready: str) -> Generator[None
             process.wait()
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return answer.status == 200

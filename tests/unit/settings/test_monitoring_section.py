@@ -1,5 +1,6 @@
 """The section of monitoring: what belongs to a Prometheus that is there, and what would do nothing."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,6 @@ def test_one_that_is_there_needs_its_namespace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ("{ prometheus: bundled }", ("choice.planned", "found 'bundled'")),
         ("{ prometheus: thanos }", ("choice.unknown", "found 'thanos'")),
         ("{ namespace: monitoring }", ("monitoring.key-of-nothing", "monitoring.namespace:")),
         ("{ labels: { release: stack } }", ("monitoring.key-of-nothing", "monitoring.labels:")),
@@ -37,7 +37,18 @@ def test_one_that_is_there_needs_its_namespace(tmp_path: Path) -> None:
         ("{ prometheus: existing, namespace: Monitoring }", ("monitoring.namespace-form", "'Monitoring'")),
         ("{ prometheus: existing, namespace: m, labels: { a: true } }", ("label.value", "quote it")),
         ("{ prometheus: existing, namespace: m, runbooks: docs }", ("monitoring.runbooks-form", "'docs'")),
-        ("{ prometheus: existing, namespace: m, retention: 30d }", ("key.unknown", "retention")),
+        (
+            "{ prometheus: existing, namespace: m, retention: 30d }",
+            ("monitoring.key-of-nothing", "monitoring.retention:"),
+        ),
+        ("{ prometheus: existing, namespace: m, storage: 9Gi }", ("monitoring.key-of-nothing", "monitoring.storage:")),
+        (
+            "{ prometheus: existing, namespace: m, remoteWrite: { url: 'https://m.example' } }",
+            ("monitoring.key-of-nothing", "monitoring.remoteWrite:", "the Prometheus that is there writes"),
+        ),
+        ("{ storage: 50Gi }", ("monitoring.key-of-nothing", "without a Prometheus")),
+        ("{ prometheus: bundled, namespace: m }", ("monitoring.key-of-nothing", "monitoring.namespace:")),
+        ("{ prometheus: bundled, labels: { a: b } }", ("monitoring.key-of-nothing", "monitoring.labels:")),
     ],
 )
 def test_what_would_do_nothing_is_refused(section: str, said: tuple[str, ...], tmp_path: Path) -> None:
@@ -50,3 +61,111 @@ def test_an_address_with_a_login_is_not_shown(tmp_path: Path) -> None:
 
     assert problem.tells("monitoring.runbooks-form")
     assert "geheim" not in problem
+
+
+KEYS = ", ".join(f"{key}: {{ secure: v1:a }}" for key in ("url", "token", "password"))
+HELD = f"ebbtide:digestKey: {{ secure: v1:a }}\nebbtide:secrets: {{ held: {{ {KEYS} }} }}"
+MAIL = "to: a@example.com, from: b@example.com, smarthost: 'smtp.example.com:587'"
+REMOTE = "url: 'https://mimir.example.com/push'"
+
+
+def bundled(keys: str = "") -> str:
+    more = f", {keys}" if keys else ""
+    return shortest(more=f"{HELD}\nebbtide:monitoring: {{ prometheus: bundled{more} }}")
+
+
+def told_by(receiver: str) -> str:
+    return bundled(f"alerts: {{ receiver: {{ {receiver} }} }}")
+
+
+def test_one_of_its_own_needs_nothing_more(tmp_path: Path) -> None:
+    section = loaded(bundled(), tmp_path).monitoring
+
+    assert (section.prometheus, section.kept_for, section.storage_mib) == ("bundled", timedelta(days=30), 51200)
+    assert list(section.secret_references()) == []
+
+
+def test_what_is_secret_is_referred_to_by_name_and_a_fixed_key(tmp_path: Path) -> None:
+    alerts = "alerts: { receiver: { webhook: { port: 8080 }, secret: held }, deadMan: { secret: held } }"
+    section = loaded(
+        bundled(f"retention: 36h, {alerts}, remoteWrite: {{ {REMOTE}, secret: held }}"), tmp_path
+    ).monitoring
+
+    assert section.kept_for == timedelta(hours=36)
+    assert section.alerts is not None
+    assert (section.alerts.receiver.kind, section.alerts.receiver.port) == ("webhook", 8080)
+    assert list(section.secret_references()) == [
+        (("alerts", "receiver", "secret"), "held", "url"),
+        (("alerts", "deadMan", "secret"), "held", "url"),
+        (("remoteWrite", "secret"), "held", "token"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *(
+            (bundled(f"retention: {wrong}"), ("monitoring.retention-form", "monitoring.retention:"))
+            for wrong in ("5h", "0d", "30", "30m", "2000d", "a month")
+        ),
+        (bundled("storage: 100Mi"), ("monitoring.storage-small", "found 100Mi")),
+        (bundled("storageClass: Gp3"), ("storage-class.name", "'Gp3'")),
+        (told_by("slack: {}"), ("key.missing", "alerts.receiver.secret:")),
+        (told_by("secret: held"), ("monitoring.receiver-kinds", "found none of them")),
+        (told_by("slack: {}, webhook: {}, secret: held"), ("monitoring.receiver-kinds", "found slack and webhook")),
+        (told_by("slack: {}, secret: other"), ("monitoring.secret-unknown", "receiver.secret:", "found 'other'")),
+        (told_by("pagerduty: {}, secret: held"), ("secret.key-unknown", "receiver.secret:", "found 'routingKey'")),
+        (told_by("webhook: { port: 0 }, secret: held"), ("number.too-small", "webhook.port:")),
+        *(
+            (told_by(f"email: {{ {MAIL.replace(right, wrong)} }}, secret: held"), (code, wrong.strip("'")))
+            for right, wrong, code in (
+                ("a@example.com", "me", "monitoring.email-form"),
+                ("'smtp.example.com:587'", "smtp.example.com", "monitoring.smarthost-form"),
+                ("'smtp.example.com:587'", "'smtp.example.com:70000'", "monitoring.smarthost-form"),
+            )
+        ),
+        (bundled("alerts: {}"), ("key.missing", "monitoring.alerts.receiver:")),
+        (bundled("remoteWrite: { url: mimir }"), ("monitoring.remote-url", "remoteWrite.url:")),
+        (bundled(f"remoteWrite: {{ {REMOTE}, role: writer }}"), ("monitoring.role-form", "'writer'")),
+        (
+            bundled(f"remoteWrite: {{ {REMOTE}, secret: held, role: 'arn:aws:iam::123456789012:role/w' }}"),
+            ("monitoring.remote-both", "remoteWrite.role:"),
+        ),
+        (bundled(f"remoteWrite: {{ {REMOTE}, secret: other }}"), ("monitoring.secret-unknown", "remoteWrite.secret:")),
+    ],
+)
+def test_what_could_not_work_is_refused(text: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(text, tmp_path).tells(*said)
+
+
+@pytest.mark.parametrize("missing", ["to", "from", "smarthost"])
+def test_mail_needs_whom_from_whom_and_by_which_server(missing: str, tmp_path: Path) -> None:
+    kept = ", ".join(part for part in MAIL.split(", ") if not part.startswith(f"{missing}:"))
+    refused = problem_of(told_by(f"email: {{ {kept} }}, secret: held"), tmp_path)
+
+    assert refused.tells("key.missing", f"receiver.email.{missing}:")
+
+
+def test_a_login_in_the_address_of_a_store_is_not_shown(tmp_path: Path) -> None:
+    problem = problem_of(bundled("remoteWrite: { url: 'https://me:geheim@m.example' }"), tmp_path)
+
+    assert problem.tells("monitoring.remote-url")
+    assert "geheim" not in problem
+
+
+def test_a_role_needs_a_cluster_that_ebbtide_makes(tmp_path: Path) -> None:
+    writes = f"remoteWrite: {{ {REMOTE}, role: 'arn:aws:iam::123456789012:role/w' }}"
+    existing = bundled(writes) + "  ebbtide:cluster: { kind: existing, context: here }\n"
+
+    assert loaded(bundled(writes), tmp_path).monitoring.remote_write is not None
+    assert problem_of(existing, tmp_path).tells("monitoring.role-without-eks", "remoteWrite.role:")
+
+
+def test_images_that_a_prometheus_of_its_own_needs_may_be_named_and_no_others(tmp_path: Path) -> None:
+    named = "  ebbtide:images: { prometheus: 'mirror/p:1' }\n"
+    alertmanager = "  ebbtide:images: { alertmanager: 'mirror/a:1' }\n"
+
+    assert loaded(bundled() + named, tmp_path).images.prometheus == "mirror/p:1"
+    assert loaded(told_by("slack: {}, secret: held") + alertmanager, tmp_path).images.alertmanager == "mirror/a:1"
+    assert problem_of(shortest() + named, tmp_path).tells("image.unused", "images.prometheus:")
+    assert problem_of(bundled() + alertmanager, tmp_path).tells("image.unused", "images.alertmanager:")

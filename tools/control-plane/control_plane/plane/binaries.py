@@ -42,7 +42,15 @@ RAY_OPERATOR = "ray-operator-v1.6.2"  # it tells no version, so its name does
 OF_RAY: Mapping[str, tuple[str, str]] = {  # of the tests with Ray alone
     RAY_OPERATOR: ("../ray", "github.com/ray-project/kuberay/ray-operator"),
 }
-_ALL = {**WITH_NODES, **OF_RAY}
+PROMETHEUS, PROMTOOL, ALERTMANAGER = "prometheus-v3.7.3", "promtool-v3.7.3", "alertmanager-v0.28.1"  # as above
+OF_MONITORING: Mapping[str, tuple[str, str]] = {  # of the tests with a Prometheus alone
+    PROMETHEUS: ("../prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
+    PROMTOOL: ("../prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
+    ALERTMANAGER: ("../prometheus", "github.com/prometheus/alertmanager/cmd/alertmanager"),
+}
+_BY_NAME = {**OF_RAY, **OF_MONITORING}
+_TAGS: Mapping[str, str] = {"../prometheus": "remove_all_sd,enable_kubernetes_sd"}  # else it builds each cloud's SDK
+_ALL = {**WITH_NODES, **_BY_NAME}
 _PINNED = {"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes", "kwok": "sigs.k8s.io/kwok"}
 # Kubernetes learns its version from its build alone, and would call itself v0.0.0.
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -76,7 +84,7 @@ def cache_root() -> Path:
 
 def find(program: str) -> Path | None:
     """Where the program is, or None if it has to be built."""
-    if program in OF_RAY:
+    if program in _BY_NAME:
         return _built(program)
     return next((found.path for found in _candidates(program) if _fits(program, found.version)), None)
 
@@ -153,14 +161,14 @@ def _fits(program: str, version: Version) -> bool:
 def _wanted(program: str) -> str:
     """Such as v1.35.4; the same minor version will do."""
     module, _ = _ALL[program]
-    if program in OF_RAY:
+    if program in _BY_NAME:
         return program.rpartition("-")[2]
     return required(MODULES / module / "go.mod", _PINNED[module])
 
 
 def _passed_over(program: str) -> list[str]:
     """Of a program for which nothing fits: what there is instead."""
-    if program in OF_RAY:
+    if program in _BY_NAME:
         return []
     return [
         f"{found.path} (from {found.source}) {'is ' if found.version.minor else ''}{found.version.said}"
@@ -203,7 +211,8 @@ def _build(program: str, folder: Path) -> None:
     for left in folder.glob(f".{program}.*"):  # of a build that was killed; the lock is ours
         left.unlink(missing_ok=True)
     unfinished = folder / f".{program}.{os.getpid()}"
-    command = ["go", "build", "-trimpath", "-ldflags", _link_flags(program), "-o", str(unfinished), package]
+    tags = [f"-tags={_TAGS[module]}"] if module in _TAGS else []
+    command = ["go", "build", *tags, "-trimpath", "-ldflags", _link_flags(program), "-o", str(unfinished), package]
     try:
         done = _run(command, MODULES / module)
         if done.returncode != 0:

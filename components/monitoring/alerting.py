@@ -1,0 +1,86 @@
+"""Whom the bundled Alertmanager tells: its config, as plain data. What is secret it reads from files.
+
+The dead man's alert goes to nobody unless a service is named that misses it: in a channel that people read it would be
+a message every few minutes that says nothing. A group is looked at again every minute there, since at an interval equal
+to `repeat_interval` each second message would be left out.
+"""
+
+from typing import Any, TypeAlias
+
+from ebbtide.settings.sections.alerting import DEAD_MAN_KEY, Alerts, Email, Receiver, Slack
+
+Document: TypeAlias = dict[str, Any]
+
+DIRECTORY = "/etc/alertmanager"
+CONFIG_FILE = "alertmanager.json"
+SECRET_DIRECTORY, DEAD_MAN_DIRECTORY = "/etc/alertmanager-receiver", "/etc/alertmanager-dead-man"
+DEAD_MAN = "dead-man"
+_TOLD, _NOBODY = "told", "nobody"
+
+_TITLE = "[{{ .Status | toUpper }}] {{ .CommonLabels.alertname }} ({{ .CommonLabels.customer }})"
+_TEXT = (
+    "{{ range .Alerts }}{{ .Labels.severity }}: {{ .Annotations.summary }} "
+    "{{ or .Annotations.runbook_url .Annotations.runbook }}\n{{ end }}"
+)
+_PAGER_SEVERITY = '{{ if eq .CommonLabels.severity "critical" }}critical{{ else }}warning{{ end }}'
+
+
+def alertmanager_document(alerts: Alerts, *, proxied: bool = False) -> Document:
+    """`proxied`: what lies outside the cluster is reached by the proxy of the environment."""
+    missing: Document = {"receiver": _NOBODY}
+    last: Document = {"name": _NOBODY}
+    if alerts.dead_man is not None:
+        missing = {"receiver": DEAD_MAN, "group_wait": "0s", "group_interval": "1m", "repeat_interval": "5m"}
+        beat = {"url_file": f"{DEAD_MAN_DIRECTORY}/{DEAD_MAN_KEY}", "send_resolved": False}
+        last = {"name": DEAD_MAN, "webhook_configs": [{**beat, **_way(proxied=proxied)}]}
+    return {
+        "route": {
+            "receiver": _TOLD,
+            "group_by": ["alertname", "customer"],
+            "group_wait": "30s",
+            "group_interval": "5m",
+            "repeat_interval": "4h",
+            "routes": [
+                {"matchers": ['severity="none"'], **missing},
+                {"matchers": ['severity="warning"'], "receiver": _TOLD, "repeat_interval": "24h"},
+            ],
+        },
+        "receivers": [{"name": _TOLD, **_receiver(alerts.receiver, proxied=proxied)}, last],
+    }
+
+
+def _way(*, proxied: bool) -> Document:
+    return {"http_config": {"proxy_from_environment": True}} if proxied else {}
+
+
+def _receiver(receiver: Receiver, *, proxied: bool) -> Document:
+    """A list with one entry, under the name that Alertmanager has for the kind."""
+    file = f"{SECRET_DIRECTORY}/{receiver.key}"
+    if receiver.email is not None:
+        return {"email_configs": [_email(receiver.email, file)]}
+    if receiver.slack is not None:
+        config = _slack(receiver.slack, file)
+    elif receiver.webhook is not None:
+        config = {"url_file": file}
+    else:
+        config = {"routing_key_file": file, "description": f"{_TITLE}: {_TEXT}", "severity": _PAGER_SEVERITY}
+    return {f"{receiver.kind}_configs": [{**config, "send_resolved": True, **_way(proxied=proxied)}]}
+
+
+def _slack(slack: Slack, file: str) -> Document:
+    chosen = {} if slack.channel is None else {"channel": slack.channel}
+    return {"api_url_file": file, "title": _TITLE, "text": _TEXT, **chosen}
+
+
+def _email(email: Email, file: str) -> Document:
+    return {
+        "to": email.to,
+        "from": email.from_,
+        "smarthost": email.smarthost,
+        "auth_username": email.username or email.from_,
+        "auth_password_file": file,
+        "headers": {"Subject": _TITLE},
+        "text": _TEXT,
+        "html": "",
+        "send_resolved": True,
+    }

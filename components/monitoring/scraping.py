@@ -1,0 +1,161 @@
+"""What the bundled Prometheus scrapes, and where it writes: its config, as plain data.
+
+**Pods are found by namespace and label**, so that its account needs to list pods nowhere else, and the API server sends
+it no others. A pod that has ended is no target.
+
+**Whose labels win.** Ebbtide's own processes and the exporter of GPUs tell of other pods, by labels called `namespace`
+and `pod`: there the sample's own labels stay (`honor_labels`). What a customer's pod says of itself never wins: it
+could name another customer.
+
+**What is dropped.** A kubelet tells of each container three times over, in some 60 series. Kept are those that rules
+use, of containers alone (`container!=""`): the sums over a pod would count twice. From elsewhere everything is kept, up
+to a number of samples that no pod has by honest means.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from components.monitoring.targets import Target
+from ebbtide.monitoring.rules import CUSTOMER
+from ebbtide.settings.sections.alerting import TOKEN_KEY, RemoteWrite
+from ebbtide.vocabulary.labels import WORKLOAD
+
+Document: TypeAlias = dict[str, Any]
+
+INTERVAL = "30s"
+DIRECTORY = "/etc/prometheus"
+CONFIG_FILE, RULES_FILE = "prometheus.json", "rules.json"
+TOKEN_DIRECTORY = "/etc/prometheus-remote-write"
+PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
+MOST_SAMPLES = 20_000  # of one pod
+
+KUBELET_KEPT = "kubelet_volume_stats_(used|capacity)_bytes"
+NODE_KEPT = "node_(cpu_usage_seconds_total|memory_working_set_bytes)"
+CADVISOR_KEPT = (
+    "container_(cpu_usage_seconds_total|cpu_cfs_periods_total|cpu_cfs_throttled_periods_total|"
+    "memory_working_set_bytes|memory_max_usage_bytes)"
+)
+GPU_KEPT = "DCGM_FI_DEV_(GPU_UTIL|FB_USED|FB_FREE)"
+
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_OF_KUBELETS = {
+    "kubelet": ("/metrics", KUBELET_KEPT),
+    "kubelet-resource": ("/metrics/resource", NODE_KEPT),
+    "cadvisor": ("/metrics/cadvisor", CADVISOR_KEPT),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scraping:
+    customer: str
+    targets: Sequence[Target]
+    kubelets_are_known: bool
+    """Whether the cluster's authority signs what kubelets present, as on EKS; elsewhere they often sign themselves."""
+    gpu_exporter: Target | None = None
+    alertmanager: str | None = None  # host and port
+    remote_write: RemoteWrite | None = None
+    region: str = ""  # of `remote_write.role`
+    proxied: bool = False  # what lies outside the cluster is reached by the proxy of the environment
+
+
+def prometheus_document(scraping: Scraping) -> Document:
+    return {
+        "global": {
+            "scrape_interval": INTERVAL,
+            "evaluation_interval": INTERVAL,
+            "external_labels": {CUSTOMER: scraping.customer},
+        },
+        "rule_files": [f"{DIRECTORY}/{RULES_FILE}"],
+        "scrape_configs": [{**job, **_with_customer(job, scraping.customer)} for job in _jobs(scraping)],
+        **({"alerting": {"alertmanagers": [_static(scraping.alertmanager)]}} if scraping.alertmanager else {}),
+        **({"remote_write": [_remote(scraping.remote_write, scraping)]} if scraping.remote_write else {}),
+    }
+
+
+def jobs_of_pods(customer: str, targets: Sequence[Target]) -> Document:
+    """A file for `scrape_config_files` of a Prometheus that is there: the pods of a stack alone."""
+    jobs = [_target_job(target) for target in targets]
+    named = [{**job, "job_name": f"{customer}/{job['job_name']}"} for job in jobs]
+    return {"scrape_configs": [{**job, **_with_customer(job, customer)} for job in named]}
+
+
+def _jobs(scraping: Scraping) -> Iterator[Document]:
+    yield {"job_name": "prometheus", **_static(f"localhost:{PROMETHEUS_PORT}")}
+    if scraping.alertmanager:
+        yield {"job_name": "alertmanager", **_static(scraping.alertmanager)}
+    for name, (path, kept) in _OF_KUBELETS.items():
+        yield _kubelet_job(name, path, kept, known=scraping.kubelets_are_known)
+    yield from map(_target_job, scraping.targets)
+    if scraping.gpu_exporter is not None:
+        job = _pod_job("gpu", scraping.gpu_exporter, trusted=True)
+        yield {**job, "metric_relabel_configs": [_keep("__name__", GPU_KEPT)]}
+
+
+def _target_job(target: Target) -> Document:
+    return _pod_job(f"{target.namespace}/{target.name}", target, trusted=target.tells_of_others)
+
+
+def _static(address: str) -> Document:
+    return {"static_configs": [{"targets": [address]}]}
+
+
+def _with_customer(job: Mapping[str, Any], customer: str) -> Document:
+    own = job.get("relabel_configs", [])
+    return {"relabel_configs": [*own, {"target_label": CUSTOMER, "replacement": customer}]}
+
+
+def _kubelet_job(name: str, path: str, kept: str, *, known: bool) -> Document:
+    tls: Document = {"ca_file": f"{_ACCOUNT}/ca.crt"} if known else {"insecure_skip_verify": True}
+    dropped = [{"action": "drop", "source_labels": ["container"], "regex": ""}] if name == "cadvisor" else []
+    return {
+        "job_name": name,
+        "scheme": "https",
+        "metrics_path": path,
+        "authorization": {"credentials_file": f"{_ACCOUNT}/token"},
+        "tls_config": tls,
+        "kubernetes_sd_configs": [{"role": "node"}],
+        "relabel_configs": [_label("node_name", "node")],
+        "metric_relabel_configs": [_keep("__name__", kept), *dropped],
+    }
+
+
+def _pod_job(name: str, target: Target, *, trusted: bool) -> Document:
+    chosen = f"{WORKLOAD} in ({','.join(target.workloads)})"
+    limits: Document = {"honor_labels": True} if trusted else {"sample_limit": MOST_SAMPLES}
+    return {
+        "job_name": name,
+        **limits,
+        "kubernetes_sd_configs": [
+            {
+                "role": "pod",
+                "namespaces": {"names": [target.namespace]},
+                "selectors": [{"role": "pod", "label": chosen}],
+            }
+        ],
+        "relabel_configs": [
+            _keep("__meta_kubernetes_pod_container_port_name", target.port),
+            {"action": "drop", "source_labels": ["__meta_kubernetes_pod_phase"], "regex": "Succeeded|Failed"},
+            _label("namespace", "namespace"),
+            _label("pod_name", "pod"),
+            _label("pod_node_name", "node"),
+            *([] if trusted else [_label("pod_label_ebbtide_dev_workload", "workload")]),
+        ],
+    }
+
+
+def _keep(label: str, expression: str) -> Document:
+    return {"action": "keep", "source_labels": [label], "regex": expression}
+
+
+def _label(found: str, label: str) -> Document:
+    return {"source_labels": [f"__meta_kubernetes_{found}"], "target_label": label}
+
+
+def _remote(remote: RemoteWrite, scraping: Scraping) -> Document:
+    document: Document = {"url": remote.url}
+    if remote.secret is not None:
+        document["authorization"] = {"credentials_file": f"{TOKEN_DIRECTORY}/{TOKEN_KEY}"}
+    if remote.role is not None:
+        document["sigv4"] = {"region": scraping.region}
+    return {**document, "proxy_from_environment": True} if scraping.proxied else document

@@ -1,0 +1,200 @@
+"""Whom the Alertmanager of a stack tells, and where its Prometheus writes besides.
+
+What is secret, an address with a token in it, a password or a key, stands in a Secret of the stack under one fixed key
+for each kind of receiver; Alertmanager reads it from a mounted file at each message, so that a new value needs no
+restart. The network policy must know the port of a hidden address, so that is told here.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.types import Name
+
+HTTPS = 443
+SECRET_KEY: Mapping[str, str] = {"slack": "url", "webhook": "url", "email": "password", "pagerduty": "routingKey"}
+"""The key of the Secret, by the kind of receiver."""
+DEAD_MAN_KEY = "url"
+TOKEN_KEY = "token"
+"""Of remote write."""
+
+_ADDRESS = r"^[^@\s,<>]+@[^@\s,<>]+\.[^@\s,<>]+$"
+_SMARTHOST = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5}$"
+_ROLE = r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}$"
+_REMOTE_EXAMPLE = "https://mimir.example.com/api/v1/push"
+
+
+def _address(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_ADDRESS, value) is None:
+        raise wanted("monitoring.email-form", "an e-mail address", example="oncall@example.com")
+    return value
+
+
+def _smarthost(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_SMARTHOST, value) is None or port_of(value) > 65_535:
+        what = "the mail server, a host and a port"
+        raise wanted("monitoring.smarthost-form", what, example="smtp.example.com:587")
+    return value
+
+
+def _role(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None:
+        what = "the ARN of a role of AWS"
+        raise wanted("monitoring.role-form", what, example="arn:aws:iam::123456789012:role/remote-write")
+    return value
+
+
+def _remote_url(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        sound = False
+        parts = urlsplit("")
+    if not sound or parts.username or parts.fragment or re.search(r"\s", address):
+        # It is not shown: before an @ may stand a password.
+        what = "where samples are written, http:// or https://, without a login"
+        raise wanted("monitoring.remote-url", what, found="another address", example=_REMOTE_EXAMPLE)
+    return address
+
+
+def port_of(host_and_port: str) -> int:
+    return int(host_and_port.rpartition(":")[2])
+
+
+_Port: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=65_535)]
+_Address: TypeAlias = Annotated[str, BeforeValidator(_address), WithJsonSchema({"type": "string", "pattern": _ADDRESS})]
+_Smarthost: TypeAlias = Annotated[
+    str, BeforeValidator(_smarthost), WithJsonSchema({"type": "string", "pattern": _SMARTHOST})
+]
+_RoleArn: TypeAlias = Annotated[str, BeforeValidator(_role), WithJsonSchema({"type": "string", "pattern": _ROLE})]
+
+
+class Slack(Settings):
+    """A channel of Slack, by an incoming webhook."""
+
+    channel: str | None = Field(
+        default=None, description="instead of the channel that the webhook was made for", examples=['"#oncall"']
+    )
+
+
+class Webhook(Settings):
+    """An address that takes Alertmanager's own messages."""
+
+    port: _Port = Field(
+        default=HTTPS, description="of the hidden address: the network policy opens that one", examples=["8080"]
+    )
+
+
+class Email(Settings):
+    """Mail, by a server that asks for a password and speaks TLS."""
+
+    to: _Address = Field(description="whom to tell", examples=["oncall@example.com"])
+    from_: _Address = Field(alias="from", description="the sender", examples=["ebbtide@example.com"])
+    smarthost: _Smarthost = Field(description="the mail server and its port", examples=["smtp.example.com:587"])
+    username: str | None = Field(
+        default=None, description="of the mail server; default: the sender", examples=["ebbtide"]
+    )
+
+
+class PagerDuty(Settings):
+    """A service of PagerDuty, by the Events API v2."""
+
+
+def _one_kind(slack: object, webhook: object, email: object, pagerduty: object) -> None:
+    given = {"slack": slack, "webhook": webhook, "email": email, "pagerduty": pagerduty}
+    named = [kind for kind, value in given.items() if value is not None]
+    if len(named) != 1:
+        raise wanted(
+            "monitoring.receiver-kinds",
+            f"one of {', '.join(given)}",
+            found=" and ".join(named) or "none of them",
+            example="slack: {}",
+            at=named[1] if named else "",
+        )
+
+
+class Receiver(Settings):
+    """Who is told."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("slack", "webhook", "email", "pagerduty"), _one_kind),)
+
+    slack: Slack | None = Field(default=None, description="the Secret's key is url", examples=["{}"])
+    webhook: Webhook | None = Field(default=None, description="the Secret's key is url", examples=["{ port: 8080 }"])
+    email: Email | None = Field(
+        default=None,
+        description="the Secret's key is password",
+        examples=["{ to: oncall@example.com, from: ebbtide@example.com, smarthost: smtp.example.com:587 }"],
+    )
+    pagerduty: PagerDuty | None = Field(default=None, description="the Secret's key is routingKey", examples=["{}"])
+    secret: Name = Field(description="a Secret of ebbtide:secrets with the one value", examples=["oncall"])
+
+    @property
+    def kind(self) -> str:
+        given = {"slack": self.slack, "webhook": self.webhook, "email": self.email}
+        return next((kind for kind, value in given.items() if value is not None), "pagerduty")
+
+    @property
+    def key(self) -> str:
+        """Of the Secret."""
+        return SECRET_KEY[self.kind]
+
+    @property
+    def port(self) -> int:
+        if self.webhook is not None:
+            return self.webhook.port
+        return HTTPS if self.email is None else port_of(self.email.smarthost)
+
+
+class DeadMan(Settings):
+    """A service outside the cluster that misses the alert which always fires."""
+
+    secret: Name = Field(
+        description="a Secret of ebbtide:secrets whose key url is the address of the service", examples=["dead-man"]
+    )
+    port: _Port = Field(default=HTTPS, description="of that address", examples=["8080"])
+
+
+class Alerts(Settings):
+    """Whom Alertmanager tells."""
+
+    receiver: Receiver
+    dead_man: DeadMan | None = Field(
+        default=None,
+        description="who is sent EbbtideDeadMan every five minutes, by a webhook; default: nobody",
+        examples=["{ secret: dead-man }"],
+    )
+
+
+def _one_proof(secret: str | None, role: str | None) -> None:
+    if secret is not None and role is not None:
+        raise wanted("monitoring.remote-both", "secret or role, not both", at="role", example="secret: mimir")
+
+
+class RemoteWrite(Settings):
+    """A store beside Prometheus' own, for longer than the retention."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("secret", "role"), _one_proof),)
+
+    url: Annotated[str, AfterValidator(_remote_url)] = Field(
+        description="where samples are written", examples=[_REMOTE_EXAMPLE]
+    )
+    secret: Name | None = Field(
+        default=None, description="a Secret of ebbtide:secrets whose key token is a bearer token", examples=["mimir"]
+    )
+    role: _RoleArn | None = Field(
+        default=None,
+        description="for Amazon Managed Prometheus, on EKS: the role that Prometheus' account is given; it must trust "
+        "pods.eks.amazonaws.com",
+        examples=["arn:aws:iam::123456789012:role/remote-write"],
+    )
+
+    @property
+    def port(self) -> int:
+        parts = urlsplit(self.url)
+        return parts.port or (HTTPS if parts.scheme == "https" else 80)
