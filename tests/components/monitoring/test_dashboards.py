@@ -1,6 +1,7 @@
 """Dashboards come along when they are asked for, where the sidecar of Grafana looks for them."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -12,7 +13,7 @@ EXISTING = {"prometheus": PrometheusKind.EXISTING, "namespace": "monitoring"}
 BUNDLED = {"prometheus": PrometheusKind.BUNDLED}
 
 
-def config_maps(given: dict[str, object]) -> dict[str, dict[str, str]]:
+def config_maps(given: Mapping[str, object]) -> dict[str, dict[str, str]]:
     """By name, the namespace and the data of each that has the sidecar's label."""
     monitoring = MonitoringSettings.model_validate(given)
     made = Recorded(record(stack_settings(monitoring=monitoring)))
@@ -25,7 +26,7 @@ def config_maps(given: dict[str, object]) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize(("given", "namespace"), [(EXISTING, "monitoring"), (BUNDLED, "ebbtide")])
-def test_each_is_a_config_map_with_the_label_of_the_sidecar(given: dict[str, object], namespace: str) -> None:
+def test_each_is_a_config_map_with_the_label_of_the_sidecar(given: Mapping[str, object], namespace: str) -> None:
     found = config_maps({**given, "dashboards": True})
 
     assert sorted(found) == [f"ebbtide-acme-{name}" for name in ("day", "money", "nodes", "queues")]
