@@ -28,6 +28,7 @@ class Day:
     hours: int = 24
     left_out: Collection[str] = ()
     holes: Sequence[tuple[float, float]] = ()
+    sees_pods: bool = True
 
     def instants(self) -> Iterator[tuple[datetime, float]]:
         """With the hour of the day."""
@@ -38,7 +39,7 @@ class Day:
 
     def samples(self) -> Iterator[tuple[str, datetime, float]]:
         for at, hour in self.instants():
-            for series, value in _of(hour):
+            for series, value in (*_of(hour), (_SEEN, float(self.sees_pods))):
                 if not series.startswith(tuple(self.left_out) or ("-",)):
                     yield series, at, value
 
@@ -90,7 +91,6 @@ def _of(hour: float) -> Iterator[tuple[str, float]]:
     yield 'ebbtide_budget_max_unavailable{budget="api"}', 0 if 8 <= hour < 18 else 1
     if not 8 <= hour < 18:
         yield f'{Recorded.BUDGETS_OPEN}{{reason="disruption-window-open"}}', 2
-    yield _SEEN, 1
     if 19 <= hour < 21:
         yield f'{Recorded.EVICTIONS}{{workload="api"}}', 3
     yield f'{Recorded.UNREMOVABLE}{{reason="NotEnoughPdb"}}', round(2 * busy)

@@ -77,6 +77,17 @@ def test_node_hours_and_dollars_are_those_of_the_day(whole: tuple[Day, str], tmp
 
 @needs_promtool
 @needs_prometheus
+def test_where_no_gpu_was_paid_for_none_was_used(whole: tuple[Day, str], tmp_path: Path) -> None:
+    """By night there are no nodes with GPUs, and no series of them."""
+    _, page = live(tmp_path, "--prometheus", whole[1])
+    gpus = page.read_text().split('<figure id="gpus"')[1].split("</figcaption>")[0]
+
+    assert "all of it recorded" in said(gpus)
+    assert 'class="gap"' not in page.read_text().split('<figure id="gpus"')[1].split("</figure>")[0]
+
+
+@needs_promtool
+@needs_prometheus
 def test_the_page_asks_for_nothing_from_elsewhere(whole: tuple[Day, str], tmp_path: Path) -> None:
     _, page = live(tmp_path, "--prometheus", whole[1])
     text = page.read_text()
@@ -112,7 +123,20 @@ def test_calm_is_no_gap_and_a_hole_is(torn: str, tmp_path: Path) -> None:
     picture = ElementTree.fromstring(figure[figure.index("<svg") : figure.index("</svg>") + 6])
 
     gaps = [each for each in picture.iter() if each.get("class") == "gap" and each.get("height") != "12"]
-    assert len(gaps) == 2, "the holes alone"
+    (plot,) = {float(picture.get("data-right", 0)) - float(picture.get("data-left", 0))}
+    assert len(gaps) == 2
+    shaded = sum(float(each.get("width", 0)) for each in gaps) / plot
+    assert shaded == pytest.approx(2 / 24, abs=0.005), "the holes alone"
+
+
+@needs_promtool
+@needs_prometheus
+def test_evictions_are_unknown_while_the_exporter_cannot_see_pods(tmp_path: Path) -> None:
+    Day(until=of_now(), sees_pods=False, left_out=[Recorded.EVICTIONS]).write(tmp_path)
+    with prometheus(tmp_path, {}) as url:
+        _, page = live(tmp_path, "--prometheus", url)
+
+    assert f"Not recorded: Prometheus at {url} has nothing for {Recorded.EVICTIONS}" in said(page.read_text())
 
 
 @needs_prometheus
