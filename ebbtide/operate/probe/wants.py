@@ -14,6 +14,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_kind, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
@@ -245,6 +246,19 @@ def _rights_of_starters(settings: StackSettings) -> Iterator[Right]:
                 yield from (Right(verb, group, resource, namespace) for verb in rule.verbs)
 
 
+def _rights_of_exporter(settings: StackSettings) -> Iterator[Right]:
+    """To make its account's roles, those of the whole cluster too, and to grant what they grant."""
+    if settings.monitoring.prometheus is PrometheusKind.NONE:
+        return
+    rbac = "rbac.authorization.k8s.io"
+    made = {kind: (rbac, f"{kind.lower()}s", ("",)) for kind in ("ClusterRole", "ClusterRoleBinding")}
+    yield from _to_make(made)
+    hpas = "autoscaling", "horizontalpodautoscalers"
+    spaces = dict.fromkeys((NAMESPACE, *(it.namespace for it in every_pod(settings))))
+    read = [("", "nodes", ""), ("", "pods", ""), ("batch", "cronjobs", NAMESPACE), *((*hpas, it) for it in spaces)]
+    yield from (Right(verb, group, resource, where) for group, resource, where in read for verb in _READ)
+
+
 def wants_of(settings: StackSettings) -> Wants:
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
     for name, workload in settings.workloads.items():
@@ -274,6 +288,7 @@ def wants_of(settings: StackSettings) -> Wants:
                     *_rights_of_some(settings),
                     *_rights_of_saved_pools(settings),
                     *_rights_of_starters(settings),
+                    *_rights_of_exporter(settings),
                     *ray_rights(settings),
                 )
             )
