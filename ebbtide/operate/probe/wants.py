@@ -247,6 +247,19 @@ def _rights_of_starters(settings: StackSettings) -> Iterator[Right]:
                 yield from (Right(verb, group, resource, namespace) for verb in rule.verbs)
 
 
+def _rights_of_exporter(settings: StackSettings) -> Iterator[Right]:
+    """To make its account's roles, those of the whole cluster too, and to grant what they grant."""
+    if settings.monitoring.prometheus is PrometheusKind.NONE:
+        return
+    rbac = "rbac.authorization.k8s.io"
+    made = {kind: (rbac, f"{kind.lower()}s", ("",)) for kind in ("ClusterRole", "ClusterRoleBinding")}
+    yield from _to_make(made)
+    hpas = "autoscaling", "horizontalpodautoscalers"
+    spaces = dict.fromkeys((NAMESPACE, *(it.namespace for it in every_pod(settings))))
+    read = [("", "nodes", ""), ("", "pods", ""), ("batch", "cronjobs", NAMESPACE), *((*hpas, it) for it in spaces)]
+    yield from (Right(verb, group, resource, where) for group, resource, where in read for verb in _READ)
+
+
 def wants_of(settings: StackSettings) -> Wants:
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
     for name, workload in settings.workloads.items():
@@ -278,6 +291,7 @@ def wants_of(settings: StackSettings) -> Wants:
                     *_rights_of_some(settings),
                     *_rights_of_saved_pools(settings),
                     *_rights_of_starters(settings),
+                    *_rights_of_exporter(settings),
                     *ray_rights(settings),
                 )
             )
