@@ -62,7 +62,7 @@ class Prometheus:
         *,
         freshness: timedelta = timedelta(minutes=2),
     ) -> None:
-        self._link, self._where = link, link.where
+        self._link, self.where = link, link.where
         self._of, self._now, self._freshness = Metrics(customer), now, freshness
 
     def ask(self, expression: str, *, stands_on: Sequence[str]) -> Answer:
@@ -71,8 +71,18 @@ class Prometheus:
             return why
         return self._samples(expression)
 
-    def over(self, expression: str, since: datetime, step: timedelta, *, stands_on: Sequence[str]) -> Course:
-        """The values from `since` until now; unknown if Prometheus keeps nothing for so long."""
+    def doubt(self) -> Unknown | None:
+        """Why nothing that it says may be believed: it is away, its clock is wrong, or two clusters are one in it."""
+        answer = self.ask("vector(1)", stands_on=())
+        return answer if isinstance(answer, Unknown) else None
+
+    def over(
+        self, expression: str, since: datetime, step: timedelta, *, stands_on: Sequence[str], called: str = ""
+    ) -> Course:
+        """The values from `since` until now; unknown if Prometheus keeps nothing for so long.
+
+        `called`: what the operator is told that there is nothing for, where that is not the expression.
+        """
         until = self._now()
         if (until - since) / step > _SAMPLES:
             return Unknown(f"{until - since} in steps of {step} are more than {_SAMPLES} values: take longer steps")
@@ -87,7 +97,7 @@ class Prometheus:
                 Series(labels=one["metric"], points=points)
                 for one in found["result"]
                 if (points := tuple(_points(one["values"])))
-            ) or self._silent(expression)
+            ) or self._silent(called or expression)
         except (KeyError, TypeError, ValueError, OverflowError, OSError):
             return self._garbled()
 
@@ -102,13 +112,13 @@ class Prometheus:
             except (ValueError, OverflowError, OSError):
                 return self._garbled()
             if age > self._freshness:
-                return Unknown(f"{self._where}: ebbtide_{metric} is {duration(age.total_seconds())} old")
+                return Unknown(f"{self.where}: ebbtide_{metric} is {duration(age.total_seconds())} old")
             if age < -APART:
-                return Unknown(f"{self._where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future")
+                return Unknown(f"{self.where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future")
         leaders = self._samples(f"sum({self._of('leader')})")
         if not isinstance(leaders, Unknown) and leaders[0].value > 1:
             what = f"{leaders[0].value:.0f} controllers of {self._of.customer} lead at once"
-            return Unknown(f"{self._where}: {what}: are there two clusters with the label {CUSTOMER} of one?")
+            return Unknown(f"{self.where}: {what}: are there two clusters with the label {CUSTOMER} of one?")
         return None
 
     def _forgotten(self, asked: timedelta) -> Unknown | None:
@@ -118,7 +128,7 @@ class Prometheus:
         if kept is None or kept >= asked:
             return None
         lengths = [duration(span.total_seconds()) for span in (kept, asked)]
-        return Unknown(f"{self._where} keeps {lengths[0]}, and {lengths[1]} were asked for")
+        return Unknown(f"{self.where} keeps {lengths[0]}, and {lengths[1]} were asked for")
 
     def _samples(self, expression: str) -> Answer:
         found = self._data("query", query=expression, time=self._now().timestamp())
@@ -138,16 +148,16 @@ class Prometheus:
         try:
             reply = self._link.get(path, query)
         except NoReply as error:
-            return Unknown(f"{self._where}: {error}")
+            return Unknown(f"{self.where}: {error}")
         if (apart := self._apart(reply.at)) is not None:
             return apart
         try:
             told = cast("dict[str, Any]", reply.document)
             partial = told.get("warnings") or (["a part of the data is missing"] if told.get("isPartial") else [])
             if told["status"] != "success":
-                return Unknown(f"{self._where}: {_one_line(told.get('error', 'an error without a word'))}")
+                return Unknown(f"{self.where}: {_one_line(told.get('error', 'an error without a word'))}")
             if partial:
-                return Unknown(f"{self._where}: the answer is partial: {_one_line(partial[0])}")
+                return Unknown(f"{self.where}: the answer is partial: {_one_line(partial[0])}")
             return cast("dict[str, Any]", told["data"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return self._garbled()
@@ -156,13 +166,13 @@ class Prometheus:
         apart = abs(self._now() - theirs) if theirs is not None else timedelta()
         if apart <= APART:
             return None
-        return Unknown(f"{self._where}: its clock and ours are {duration(apart.total_seconds())} apart")
+        return Unknown(f"{self.where}: its clock and ours are {duration(apart.total_seconds())} apart")
 
     def _silent(self, expression: str) -> Unknown:
-        return Unknown(f"{self._where} has nothing for {expression}")
+        return Unknown(f"{self.where} has nothing for {expression}")
 
     def _garbled(self) -> Unknown:
-        return Unknown(f"{self._where}: {NOT_PROMETHEUS}")
+        return Unknown(f"{self.where}: {NOT_PROMETHEUS}")
 
 
 def _one_line(text: object) -> str:

@@ -51,16 +51,21 @@ def link_of(settings: StackSettings, api: OperatorApi, url: str = "", token_file
     Raises `CannotOperate` for an address or a file that is none.
     """
     if url:
-        try:
-            return HttpLink(url, token=_token(token_file), timeout=_TIMEOUT)
-        except ValueError as error:
-            raise CannotOperate(f"--prometheus: {error}", 2) from error
+        return named_link(url, token_file)
     monitoring = settings.monitoring
     if monitoring.prometheus is PrometheusKind.NONE:
         return None
     if monitoring.prometheus is PrometheusKind.EXISTING and monitoring.namespace is not None:
         return ProxyLink(api, monitoring.namespace, OF_THE_OPERATOR)
     return ProxyLink(api, NAMESPACE, OF_THE_STACK)
+
+
+def named_link(url: str, token_file: Path | None) -> Link:
+    """Raises `CannotOperate` for an address or a file that is none."""
+    try:
+        return HttpLink(url, token=_token(token_file), timeout=_TIMEOUT)
+    except ValueError as error:
+        raise CannotOperate(f"--prometheus: {error}", 2) from error
 
 
 def _token(file: Path | None) -> str:

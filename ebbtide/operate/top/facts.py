@@ -93,6 +93,8 @@ def _measured(prometheus: Prometheus | None, customer: str) -> dict[str, Answer]
     asked = questions(Metrics(customer))
     if prometheus is None:
         return dict.fromkeys(asked, NO_PROMETHEUS)
+    if (doubt := prometheus.doubt()) is not None:  # one wait for a time-out, and not one for each question
+        return dict.fromkeys(asked, doubt)
     found: dict[str, Answer] = {}
     for name, (expression, metric) in asked.items():
         found[name] = prometheus.ask(expression, stands_on=[metric])
