@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
     from components.monitoring.bundled import BundledPrometheus, BundledPrometheusArgs
+    from components.monitoring.dashboards import Dashboards, DashboardsArgs
     from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs, FilesForPrometheus
     from components.monitoring.exporter import Exporter, ExporterArgs
     from components.monitoring.gpu_exporter import GpuExporter, GpuExporterArgs
@@ -57,6 +58,7 @@ _MODULES = {
     "controller.workloads": ("WorkloadController", "WorkloadControllerArgs"),
     "images": ("ImageSource", "image_source"),
     "monitoring.bundled": ("BundledPrometheus", "BundledPrometheusArgs"),
+    "monitoring.dashboards": ("Dashboards", "DashboardsArgs"),
     "monitoring.existing": ("ExistingPrometheus", "ExistingPrometheusArgs", "FilesForPrometheus"),
     "monitoring.exporter": ("Exporter", "ExporterArgs"),
     "monitoring.gpu_exporter": ("GpuExporter", "GpuExporterArgs"),

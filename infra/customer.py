@@ -16,6 +16,8 @@ from components import (
     Controller,
     ControllerArgs,
     CronJob,
+    Dashboards,
+    DashboardsArgs,
     Egress,
     Evictions,
     EvictionsArgs,
@@ -388,6 +390,13 @@ class _Half:
         settings = self.settings
         if settings.monitoring.prometheus is PrometheusKind.NONE:
             return
+        if settings.monitoring.dashboards:
+            shown = DashboardsArgs(
+                customer=settings.customer,
+                namespace=settings.monitoring.namespace or NAMESPACE,
+                timezone=settings.business_hours.timezone,
+            )
+            Dashboards("dashboards", shown, options)
         if settings.monitoring.prometheus is PrometheusKind.BUNDLED:
             self._bundled_prometheus(options)
             return

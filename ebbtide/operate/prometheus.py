@@ -12,13 +12,12 @@ from controllers.adapters.kube_api import ApiError
 from ebbtide.monitoring.links import HttpLink, Link, NoReply, Reply
 from ebbtide.operate.api import CannotOperate, OperatorApi, one_line
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.monitoring import PROMETHEUS, PrometheusKind
 from ebbtide.vocabulary.labels import NAMESPACE
 
 PORT = 9090
 OF_THE_OPERATOR = "prometheus-operated"
 """The Service that Prometheus' operator makes for its Prometheus, whatever that is called."""
-OF_THE_STACK = "ebbtide-prometheus"
 _TIMEOUT = timedelta(seconds=20)  # a day of a large cluster
 
 
@@ -55,9 +54,9 @@ def link_of(settings: StackSettings, api: OperatorApi, url: str = "", token_file
     monitoring = settings.monitoring
     if monitoring.prometheus is PrometheusKind.NONE:
         return None
-    if monitoring.prometheus is PrometheusKind.EXISTING and monitoring.namespace is not None:
-        return ProxyLink(api, monitoring.namespace, OF_THE_OPERATOR)
-    return ProxyLink(api, NAMESPACE, OF_THE_STACK)
+    if monitoring.prometheus is PrometheusKind.BUNDLED:
+        return ProxyLink(api, NAMESPACE, PROMETHEUS)
+    return ProxyLink(api, str(monitoring.namespace), OF_THE_OPERATOR)
 
 
 def named_link(url: str, token_file: Path | None) -> Link:

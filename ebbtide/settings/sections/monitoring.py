@@ -139,7 +139,7 @@ class MonitoringSettings(Settings):
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("prometheus", "namespace"), _existing_says_where),
         *(_only_with(key, key, PrometheusKind.EXISTING) for key in ("namespace", "discovery", "labels")),
-        _only_with("runbooks", "runbooks", PrometheusKind.EXISTING, PrometheusKind.BUNDLED),
+        *(_only_with(key, key, PrometheusKind.EXISTING, PrometheusKind.BUNDLED) for key in ("runbooks", "dashboards")),
         *(_only_with(field, key, PrometheusKind.BUNDLED) for field, key in _BUNDLED_ONLY.items()),
     )
 
@@ -169,6 +169,11 @@ class MonitoringSettings(Settings):
         default=None,
         description="where the built documentation is served: each alert links to its page; default: the page's file",
         examples=[_RUNBOOKS_EXAMPLE],
+    )
+    dashboards: bool = Field(
+        default=False,
+        description="whether Grafana's dashboards come along, as ConfigMaps that its sidecar looks for",
+        examples=["true"],
     )
     retention: _Retention | None = Field(
         default=None, description="for bundled: how long samples are kept; default: 30d", examples=["30d"]

@@ -89,7 +89,7 @@ def test_a_document_is_what_grafana_imports(document: dict[str, Any]) -> None:
 
 
 def test_the_longest_name_of_a_customer_stays_within_grafanas_limit() -> None:
-    longest = "a" * 20
+    longest = "a" * 24
     assert all(len(document_of(each, longest, "UTC")["uid"]) <= 40 for each in dashboards(longest))
 
 

@@ -135,10 +135,19 @@ def test_the_cluster_of_another_customer_is_refused(cluster: CannedApi, tmp_path
     assert "this cluster is of customer other, and the stack of acme: wanted its context" in result.output
 
 
-def test_a_prometheus_that_is_not_there_is_named_once(cluster: CannedApi, tmp_path: Path) -> None:
-    result = top(cluster, tmp_path, more=EXISTING)
+@pytest.mark.parametrize(
+    ("more", "service"),
+    [
+        (EXISTING, "monitoring/prometheus-operated"),
+        ("ebbtide:monitoring: { prometheus: bundled }", "ebbtide/ebbtide-prometheus"),
+    ],
+)
+def test_a_prometheus_that_is_not_there_is_named_once(
+    cluster: CannedApi, tmp_path: Path, more: str, service: str
+) -> None:
+    result = top(cluster, tmp_path, more=more)
 
-    (line,) = [line for line in result.output.splitlines() if "monitoring/prometheus-operated" in line]
+    (line,) = [line for line in result.output.splitlines() if service in line]
     assert line.startswith("? CPU used, memory used, evictions, p95 of waits: Prometheus behind the service")
 
 
