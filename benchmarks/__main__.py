@@ -6,7 +6,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import control_plane, live, offline, preview, real_size, replay, scale, scheduling, sweep, turn
+from benchmarks import (
+    control_plane,
+    live,
+    offline,
+    preview,
+    prometheus_size,
+    real_size,
+    replay,
+    scale,
+    scheduling,
+    sweep,
+    turn,
+)
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
@@ -24,6 +36,7 @@ PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "control_plane": control_plane.measured,
     "scale": scale.measured,
     "scheduling": scheduling.measured,
+    "prometheus_size": prometheus_size.measured,
 }
 
 

@@ -194,9 +194,7 @@ class _Half:
             # Last to come and first to go: on its way out it closes the budgets, which must still be there.
             self._after(spaces, redis, policies, *sized),
         )
-        exporter = self._exporter(
-            redis, self._after(spaces, redis, policies, *starters.values(), *([ray] if ray else []))
-        )
+        exporter = self._exporter(redis, self._after(spaces, redis, policies))
         self._monitoring(self._after(spaces, controller, *exporter))
         return controller.document
 

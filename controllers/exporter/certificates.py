@@ -31,7 +31,8 @@ class Certificates:
         self._endpoints: Sequence[str] = ()
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="certificates", daemon=True).start()
+        never = threading.Event()
+        threading.Thread(target=self.run, args=(never.wait,), name="certificates", daemon=True).start()
 
     def follow(self, endpoints: Sequence[str]) -> None:
         self._endpoints = endpoints
@@ -51,9 +52,10 @@ class Certificates:
         self.ends = {it: end for it, end in self.ends.items() if it in endpoints}
         self.whys = {it: why for it, why in self.whys.items() if it in endpoints}
 
-    def _run(self) -> None:
-        never = threading.Event()
-        while not never.wait(_LOOK if self._asked else 0):
+    def run(self, wait: Callable[[float], bool]) -> None:
+        """`wait` says, after so many seconds, whether it is time to end."""
+        self.look()
+        while not wait(_LOOK):
             self.look()
 
 

@@ -20,6 +20,7 @@ from ebbtide.settings.json_schema import json_schema
 from ebbtide.settings.json_schema import schema_text as stack_schema
 from ebbtide.units.durations import format_duration
 from tests.aws.support.page import counts_table, differences_table, faults_table, forgotten_table
+from tools.docs.alerts import alert_messages
 from tools.docs.commands import commands
 from tools.docs.metrics import exporter_metrics, metrics, ray_annotations, workload_events, workload_metrics
 from tools.docs.tables import Row, table
@@ -40,6 +41,7 @@ def documents() -> dict[Path, str]:
         "workload-metrics": workload_metrics,
         "exporter-metrics": exporter_metrics,
         "workload-events": workload_events,
+        "alert-messages": alert_messages,
         "ray-annotations": ray_annotations,
         "decisions": decisions,
         "aws-differences": differences_table,

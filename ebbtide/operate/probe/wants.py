@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
+from components.monitoring.targets import targets
 from ebbtide.labels import GPU_RESOURCE, WORKER_NAMESPACE, NodeKind, ReplicasOwner
 from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right
 from ebbtide.operate.probe.ray_wants import ray_rights, ray_wants
@@ -62,6 +63,7 @@ OF_CALLED_POOLS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """For a stack with ports on a pool."""
 
+_OF_THE_OPERATOR = "monitoring.coreos.com"
 INGRESSES = ("networking.k8s.io", "ingresses")
 
 _READ = ("get", "list", "watch")
@@ -247,6 +249,28 @@ def _rights_of_starters(settings: StackSettings) -> Iterator[Right]:
                 yield from (Right(verb, group, resource, namespace) for verb in rule.verbs)
 
 
+def _rights_of_monitoring(settings: StackSettings) -> Iterator[Right]:
+    """To make the accounts' roles, those of the whole cluster too, and to grant what they grant."""
+    monitoring = settings.monitoring
+    if monitoring.prometheus is PrometheusKind.NONE:
+        return
+    rbac = "rbac.authorization.k8s.io"
+    made = {kind: (rbac, f"{kind.lower()}s", ("",)) for kind in ("ClusterRole", "ClusterRoleBinding")}
+    hpas = "autoscaling", "horizontalpodautoscalers"
+    spaces = dict.fromkeys((NAMESPACE, *(it.namespace for it in every_pod(settings))))
+    read = [("", "nodes", ""), ("", "pods", ""), ("batch", "cronjobs", NAMESPACE), *((*hpas, it) for it in spaces)]
+    yield from (Right(verb, group, resource, where) for group, resource, where in read for verb in _READ)
+    if monitoring.prometheus is PrometheusKind.BUNDLED:
+        yield Right("get", "", "nodes/metrics")
+    elif monitoring.discovery is Discovery.CONFIG_MAP:
+        made["ConfigMap"] = ("", "configmaps", (monitoring.namespace or NAMESPACE,))
+    else:
+        scraped = tuple(dict.fromkeys(target.namespace for target in targets(settings)))
+        made["PodMonitor"] = (_OF_THE_OPERATOR, "podmonitors", scraped)
+        made["PrometheusRule"] = (_OF_THE_OPERATOR, "prometheusrules", (NAMESPACE,))
+    yield from _to_make(made)
+
+
 def wants_of(settings: StackSettings) -> Wants:
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
     for name, workload in settings.workloads.items():
@@ -278,6 +302,7 @@ def wants_of(settings: StackSettings) -> Wants:
                     *_rights_of_some(settings),
                     *_rights_of_saved_pools(settings),
                     *_rights_of_starters(settings),
+                    *_rights_of_monitoring(settings),
                     *ray_rights(settings),
                 )
             )

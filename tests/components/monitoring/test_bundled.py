@@ -165,6 +165,16 @@ def test_the_rules_are_those_of_the_stack() -> None:
     assert document(stack(), "prometheus", "prometheus.json")["rule_files"] == ["/etc/prometheus/rules.json"]
 
 
+def test_no_other_pod_and_no_config_knows_of_it_so_that_nothing_waits_for_it() -> None:
+    ours = [one for one in stack().all if one.name.startswith("monitoring") or "-prometheus" in one.name]
+    others = [one for one in stack().all if one not in ours and one.name != "network-policies-alertmanager"]
+    policies = {one.name for one in others if one.type.endswith(":NetworkPolicy")}
+
+    assert len(ours) > 10
+    named = {one.name for one in others if any(name in str(one.inputs) for name in ("ebbtide-prom", "ebbtide-alertm"))}
+    assert named <= policies
+
+
 def test_without_somebody_to_tell_there_is_no_alertmanager() -> None:
     made = Recorded(record(settings(alerts=None)))
 

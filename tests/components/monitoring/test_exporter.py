@@ -169,6 +169,13 @@ def test_with_tls_it_calls_redis_too_on_its_port() -> None:
     assert not found.allow(POD, INTERNET, 6379)
 
 
+def test_the_stacks_own_redis_with_tls_lets_it_in() -> None:
+    encrypted = {"kind": "in-cluster", "tls": {"secret": "redis-tls"}}
+    found = Policies(record(ray_settings(monitoring=WATCHED, redis=encrypted)))
+
+    assert found.allow(POD, REDIS, 6379)
+
+
 def test_prometheus_alone_calls_it() -> None:
     found = Policies(stack().all)
 

@@ -137,6 +137,17 @@ def test_each_is_asked_once_an_hour_and_a_new_one_at_once() -> None:
     assert scene.asked == ["a:1", "b:1", "a:1"]
 
 
+def test_between_two_looks_it_waits_though_it_has_nothing_to_ask() -> None:
+    waited: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) == 3
+
+    Endpoints().certificates.run(wait)
+    assert waited == [5.0, 5.0, 5.0]
+
+
 def test_one_that_fails_is_not_asked_sooner_and_keeps_the_others_from_nothing() -> None:
     scene = Endpoints()
     scene.answers = {"a:1": ConnectionRefusedError("refused"), "b:1": END}

@@ -97,6 +97,7 @@ def test_it_looks_where_a_new_document_says_and_no_longer_where_the_old_one_said
     assert process._file.changed()
     process._follow()
 
+    assert 'ebbtide_exporter_sees{what="hpas"} 0.0' in process.metrics(), "the new namespace is not listed yet"
     assert [*process.sight.hpas] == ["/apis/autoscaling/v2/namespaces/two/horizontalpodautoscalers"]
     assert old._closed.is_set()
     assert [*process.sight.cron_jobs.values()] == [jobs]

@@ -90,6 +90,8 @@ def test_a_pod_that_is_seen_in_pieces_is_counted_as_if_it_had_been_whole() -> No
 
     assert scene.changes(event("MODIFIED", without), event("MODIFIED", restarted(3, killed=NOON))).counts == (0, 0, 0)
     assert scene.changes(event("MODIFIED", restarted(1)), event("MODIFIED", restarted(3))).counts == (0, 0, 0)
+    later, before = restarted(4, killed=LATER), restarted(4, killed=NOON)
+    assert scene.changes(*(event("MODIFIED", it) for it in (later, before, later))).counts == (1, 1, 0)
 
 
 def test_the_next_pod_of_the_same_name_is_another() -> None:
