@@ -16,6 +16,7 @@ from ebbtide.report.charts.axes import ChartView
 from ebbtide.report.live.charts import Curve, LiveChart, Panel, draw, hover, stacked
 from ebbtide.report.live.reading import step_of
 from ebbtide.report.live.record import Band, spans
+from ebbtide.report.words import DASH
 from tests.builders.monitoring.canned_api import canned_api
 from tests.builders.monitoring.day import Day, needs_promtool, nodes_at
 from tests.builders.monitoring.servers import needs_prometheus, prometheus
@@ -80,10 +81,10 @@ def test_node_hours_and_dollars_are_those_of_the_day(whole: tuple[Day, str], tmp
 def test_where_no_gpu_was_paid_for_none_was_used(whole: tuple[Day, str], tmp_path: Path) -> None:
     """By night there are no nodes with GPUs, and no series of them."""
     _, page = live(tmp_path, "--prometheus", whole[1])
-    gpus = page.read_text().split('<figure id="gpus"')[1].split("</figcaption>")[0]
+    table = page.read_text().split('<figure id="gpus"')[1].split("<tbody>")[1].split("</tbody>")[0]
 
-    assert "all of it recorded" in said(gpus)
-    assert 'class="gap"' not in page.read_text().split('<figure id="gpus"')[1].split("</figure>")[0]
+    assert "<td>0</td>" in table
+    assert f"<td>{DASH}</td>" not in table
 
 
 @needs_promtool
