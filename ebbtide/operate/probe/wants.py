@@ -255,7 +255,9 @@ def _rights_of_monitoring(settings: StackSettings) -> Iterator[Right]:
     if monitoring.prometheus is PrometheusKind.NONE:
         return
     rbac = "rbac.authorization.k8s.io"
-    made = {kind: (rbac, f"{kind.lower()}s", ("",)) for kind in ("ClusterRole", "ClusterRoleBinding")}
+    made: dict[str, tuple[str, str, tuple[str, ...]]] = {
+        kind: (rbac, f"{kind.lower()}s", ("",)) for kind in ("ClusterRole", "ClusterRoleBinding")
+    }
     hpas = "autoscaling", "horizontalpodautoscalers"
     spaces = dict.fromkeys((NAMESPACE, *(it.namespace for it in every_pod(settings))))
     read = [("", "nodes", ""), ("", "pods", ""), ("batch", "cronjobs", NAMESPACE), *((*hpas, it) for it in spaces)]
