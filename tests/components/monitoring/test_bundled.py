@@ -83,6 +83,13 @@ def test_the_oldest_samples_go_before_the_volume_is_full() -> None:
     assert f"--storage.tsdb.retention.size={int(100 * 1024 * 0.85)}MB" in flags
 
 
+def test_prometheus_has_the_memory_that_the_file_names() -> None:
+    made = Recorded(record(settings(memory="3Gi")))
+    asked = {part: pod(made, part)["containers"][0]["resources"]["requests"]["memory"] for part in PARTS}
+
+    assert asked == {"prometheus": "3Gi", "alertmanager": "96Mi"}
+
+
 def test_a_changed_config_is_another_pod_and_a_changed_claim_is_not() -> None:
     other = Recorded(record(settings(runbooks="https://docs.example")))
     digests = [
