@@ -25,7 +25,8 @@ ENV PYTHONPATH=/app:/app/dependencies PYTHONUNBUFFERED=1
 ENV PYTHONOPTIMIZE=2 MALLOC_TRIM_THRESHOLD_=65536 MALLOC_ARENA_MAX=2
 # Running it once writes the bytecode of all that it imports, the standard library's too: the base has none of that,
 # and a read-only root could never keep it.
-RUN python -m controllers --help && python -m controllers.closer --help && python -m controllers.workloads --help
+RUN python -m controllers --help && python -m controllers.closer --help && python -m controllers.workloads --help \
+ && python -m controllers.exporter --help
 ENV PYTHONDONTWRITEBYTECODE=1
 # Root owns every file; the process is nobody's.
 USER 65532:65532

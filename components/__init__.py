@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
     from components.monitoring.bundled import BundledPrometheus, BundledPrometheusArgs
-    from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs
+    from components.monitoring.dashboards import Dashboards, DashboardsArgs
+    from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs, FilesForPrometheus
+    from components.monitoring.exporter import Exporter, ExporterArgs
     from components.monitoring.gpu_exporter import GpuExporter, GpuExporterArgs
     from components.ownership import OwnershipTable
     from components.pods.egress import Egress, egress_of
@@ -56,7 +58,9 @@ _MODULES = {
     "controller.workloads": ("WorkloadController", "WorkloadControllerArgs"),
     "images": ("ImageSource", "image_source"),
     "monitoring.bundled": ("BundledPrometheus", "BundledPrometheusArgs"),
-    "monitoring.existing": ("ExistingPrometheus", "ExistingPrometheusArgs"),
+    "monitoring.dashboards": ("Dashboards", "DashboardsArgs"),
+    "monitoring.existing": ("ExistingPrometheus", "ExistingPrometheusArgs", "FilesForPrometheus"),
+    "monitoring.exporter": ("Exporter", "ExporterArgs"),
     "monitoring.gpu_exporter": ("GpuExporter", "GpuExporterArgs"),
     "ownership": ("OwnershipTable",),
     "pods.egress": ("Egress", "egress_of"),

@@ -1,17 +1,18 @@
-"""Label keys, taints, namespaces and kinds that the provisioning side sets and the controller never reads.
+"""Label keys, taints, namespaces and kinds that the provisioning side sets and the controllers never read.
 
-`node-group` says which group a node belongs to and `node-kind` which kind that group is; both are set on nodes. They
-are no part of the vocabulary, which the controller's image holds.
+`node-group` says which group a node belongs to and `node-kind` which kind that group is; both are set on nodes, and
+read by the exporter. The rest is no part of the vocabulary, which the controller's image holds.
 """
 
 from enum import StrEnum
 
+from ebbtide.vocabulary.exporter import GPU_RESOURCE as GPU_RESOURCE
+from ebbtide.vocabulary.exporter import NODE_GROUP as NODE_GROUP
+from ebbtide.vocabulary.exporter import NODE_KIND as NODE_KIND
 from ebbtide.vocabulary.labels import PREFIX
 
 CUSTOMER = PREFIX + "customer"
 POOL = PREFIX + "pool"
-NODE_GROUP = PREFIX + "node-group"
-NODE_KIND = PREFIX + "node-kind"
 
 VOLUME = PREFIX + "volume"
 """Tag on a disk of EBS and on its snapshots: the customer, the workload and its volume, with dots between them."""
@@ -31,7 +32,6 @@ WORKER_NAMESPACE = "ebbtide-workers"
 
 NVIDIA = "nvidia.com/"
 """What the names of NVIDIA's resources begin with, those of slices of a GPU too."""
-GPU_RESOURCE = "nvidia.com/gpu"
 GPU_MEMORY = "nvidia.com/gpu.memory"
 """Label of a node: MiB of each of its GPUs. Source: NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery."""
 GPU_TAINT_KEY = "nvidia.com/gpu"

@@ -16,11 +16,16 @@ from components import (
     Controller,
     ControllerArgs,
     CronJob,
+    Dashboards,
+    DashboardsArgs,
     Egress,
     Evictions,
     EvictionsArgs,
     ExistingPrometheus,
     ExistingPrometheusArgs,
+    Exporter,
+    ExporterArgs,
+    FilesForPrometheus,
     ImageSource,
     Job,
     JobArgs,
@@ -72,12 +77,13 @@ from ebbtide.labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod, namespace_of
+from ebbtide.settings.exporter_document import exporter_config
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind, pod_size, takes
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
-from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, PrometheusKind
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
@@ -85,6 +91,7 @@ from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.workloads_document import workloads_config
+from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
 
@@ -156,7 +163,7 @@ class _Half:
             ),
             self._after(spaces, *held),
         )
-        policies = self._policies(spaces, starters, ray, redis.endpoint.port)
+        policies = self._policies(spaces, starters, ray, redis.endpoint)
         graces = {name: grace_seconds(pool) for name, pool in settings.workers.items()}
         evictions = Evictions("evictions", EvictionsArgs(namespace=workers, graces=graces), self._after(spaces))
         priorities = self._priorities()
@@ -187,7 +194,8 @@ class _Half:
             # Last to come and first to go: on its way out it closes the budgets, which must still be there.
             self._after(spaces, redis, policies, *sized),
         )
-        self._monitoring(self._after(spaces, controller))
+        exporter = self._exporter(redis, self._after(spaces, redis, policies))
+        self._monitoring(self._after(spaces, controller, *exporter))
         return controller.document
 
     def _after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -261,13 +269,13 @@ class _Half:
         spaces: Namespaces,
         starters: Mapping[str, OwnNamespace],
         ray: RaySpaces | None,
-        redis_port: int,
+        redis: RedisEndpoint,
     ) -> NetworkPolicies:
         settings, way_out = self.settings, self._egress
         args = NetworkPoliciesArgs(
             namespace=spaces.system.metadata.name,
             worker_namespace=spaces.workers.metadata.name,
-            redis_port=redis_port,
+            redis_port=redis.port,
             redis_inside=settings.redis.kind is RedisKind.IN_CLUSTER,
             allow=settings.egress.allow,
             proxies=[address for address in (way_out.http_proxy, way_out.https_proxy) if address is not None],
@@ -276,6 +284,8 @@ class _Half:
             drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
             ray_operator=settings.cluster.ray_operator is RayOperatorSource.BUNDLED,
             prometheus=settings.monitoring.namespace,
+            exporter=settings.monitoring.prometheus is not PrometheusKind.NONE,
+            redis_tls=redis.tls,
             own_prometheus=own_prometheus(settings),
             scraped=scraped_workers(settings),
         )
@@ -361,22 +371,44 @@ class _Half:
         operator = RayOperator("ray-operator", manages, options)
         return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[operator]))
 
+    def _exporter(self, redis: Redis, options: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
+        settings = self.settings
+        if settings.monitoring.prometheus is PrometheusKind.NONE:
+            return []
+        args = ExporterArgs(
+            config=exporter_config(settings, redis.endpoint),
+            customer=settings.customer,
+            image=self._controller_image(),
+            namespace=NAMESPACE,
+            tls_host=self.on.cache_host,
+            images=self._images,
+        )
+        return [Exporter("exporter", args, options)]
+
     def _monitoring(self, options: pulumi.ResourceOptions) -> None:
         """After all else: a cluster without the kinds of Prometheus' operator refuses it."""
         settings = self.settings
         if settings.monitoring.prometheus is PrometheusKind.NONE:
             return
+        if settings.monitoring.dashboards:
+            shown = DashboardsArgs(
+                customer=settings.customer,
+                namespace=settings.monitoring.namespace or NAMESPACE,
+                timezone=settings.business_hours.timezone,
+            )
+            Dashboards("dashboards", shown, options)
         if settings.monitoring.prometheus is PrometheusKind.BUNDLED:
             self._bundled_prometheus(options)
             return
+        by_files = settings.monitoring.discovery is Discovery.CONFIG_MAP
         args = ExistingPrometheusArgs(
             customer=settings.customer,
-            namespace=NAMESPACE,
+            namespace=(by_files and settings.monitoring.namespace) or NAMESPACE,
             labels=settings.monitoring.labels,
             targets=targets(settings),
             rules=rules_document(settings, settings.monitoring.runbooks),
         )
-        ExistingPrometheus("monitoring", args, options)
+        (FilesForPrometheus if by_files else ExistingPrometheus)("monitoring", args, options)
 
     def _bundled_prometheus(self, options: pulumi.ResourceOptions) -> None:
         settings, images = self.settings, self.settings.images

@@ -14,6 +14,7 @@ nothing on a cluster whose network plugin does not enforce them; on EKS ours doe
 | workers that drive Ray | as workers, and Ray's pods | the same |
 | Ray's heads | as above | as workloads, and the API server |
 | Ray's operator | nobody | DNS, the API server |
+| exporter | as the controller | DNS, the API server, Redis where it speaks TLS |
 | closer | nobody | DNS, the API server |
 | Prometheus of its own | private addresses, on its port | what it scrapes, DNS, the API server, Alertmanager |
 | Alertmanager | private addresses and Prometheus, on its port | DNS, the ports of its receivers |
@@ -49,6 +50,7 @@ from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.workloads_document import DASHBOARD_PORT
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL
+from ebbtide.vocabulary.exporter import EXPORTER
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
 from ebbtide.vocabulary.workloads import WORKLOADS
 
@@ -108,6 +110,8 @@ class NetworkPoliciesArgs:
     ray_operator: bool = True  # ours; one of somebody else lives elsewhere, and calls no pod of Ray
     prometheus: str | None = None
     """The namespace whose pods alone may call the ports of metrics of our processes, of Ray and of workers."""
+    exporter: bool = False
+    redis_tls: bool = False  # then the exporter asks it for its certificate
     own_prometheus: OwnPrometheus | None = None
     """In place of `prometheus`: one in the controller's namespace."""
     scraped: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -123,7 +127,10 @@ class NetworkPolicies(pulumi.ComponentResource):
         outside = _customer_egress(args)
         callers: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD, *_blocks(_PRIVATE)]}
         of_ray = [WORKLOADS, *([RAY_OPERATOR] if args.ray_operator else [])] if args.ray else []
-        of_metrics = [] if args.own_prometheus is None else [PROMETHEUS, ALERTMANAGER]
+        of_metrics = [
+            *([EXPORTER] if args.exporter else []),
+            *([] if args.own_prometheus is None else [PROMETHEUS, ALERTMANAGER]),
+        ]
         ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *of_ray, *of_metrics])
         services = _Rules(pods=ours, ingress=[callers], egress=outside)
         self._policy(f"{name}-workloads", SERVICES, system, services)
@@ -133,6 +140,10 @@ class NetworkPolicies(pulumi.ComponentResource):
         scraped: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(CONTROLLER_PORT)}
         controller = _Rules(pods=_named(CONTROLLER), ingress=[scraped], egress=[_DNS, _API_SERVER, _redis(args)])
         self._policy(f"{name}-controller", CONTROLLER, system, controller)
+        if args.exporter:
+            looks_at = [_DNS, _API_SERVER, *([_redis(args)] if args.redis_tls else [])]
+            exporter = _Rules(pods=_named(EXPORTER), ingress=[scraped], egress=looks_at)
+            self._policy(f"{name}-exporter", EXPORTER, system, exporter)
         closer = _Rules(pods=_named(CLOSER), egress=[_DNS, _API_SERVER])
         self._policy(f"{name}-closer", CLOSER, system, closer)
         alike = _Rules(pods={}, ingress=[callers], egress=outside)

@@ -8,13 +8,16 @@ Each target is given the label `customer`, by which the rules find their own ser
 writes itself is kept as `exported_customer`.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.core.v1 import ConfigMap
 
+from components.monitoring.scraping import RULES_FILE, jobs_of_pods
 from components.monitoring.targets import Target
 from ebbtide.labels import CUSTOMER as CUSTOMER_LABEL
 from ebbtide.monitoring.rules import CUSTOMER
@@ -22,6 +25,7 @@ from ebbtide.vocabulary.labels import WORKLOAD
 
 API = "monitoring.coreos.com/v1"
 RULES = "ebbtide"
+SCRAPES = "scrape.json"
 _INTERVAL = "30s"
 
 
@@ -32,6 +36,25 @@ class ExistingPrometheusArgs:
     labels: Mapping[str, str]
     targets: Sequence[Target]
     rules: Mapping[str, Any]
+
+
+class FilesForPrometheus(pulumi.ComponentResource):
+    """For a Prometheus without an operator: a ConfigMap in its namespace, with files that its own config names.
+
+    It needs Prometheus 2.43 or later, which reads `scrape_config_files`, and rights to list our pods.
+    """
+
+    def __init__(self, name: str, args: ExistingPrometheusArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:FilesForPrometheus", name, None, opts)
+        files = {SCRAPES: jobs_of_pods(args.customer, args.targets), RULES_FILE: args.rules}
+        labels = {CUSTOMER_LABEL: args.customer, **args.labels}
+        ConfigMap(
+            f"{name}-files",
+            metadata={"name": f"ebbtide-{args.customer}", "namespace": args.namespace, "labels": labels},
+            data={file: json.dumps(document, indent=1) for file, document in files.items()},
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({})
 
 
 class ExistingPrometheus(pulumi.ComponentResource):
@@ -63,6 +86,7 @@ def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
                 "port": target.port,
                 "path": "/metrics",
                 "interval": _INTERVAL,
+                **({"honorLabels": True} if target.tells_of_others else {}),
                 "relabelings": [{"action": "replace", "targetLabel": CUSTOMER, "replacement": customer}],
             }
         ],

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from components.monitoring.targets import OWN_PORT, Target
+from components.monitoring.targets import Target
 from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.settings.sections.alerting import TOKEN_KEY, RemoteWrite
 from ebbtide.vocabulary.labels import WORKLOAD
@@ -73,17 +73,27 @@ def prometheus_document(scraping: Scraping) -> Document:
     }
 
 
+def jobs_of_pods(customer: str, targets: Sequence[Target]) -> Document:
+    """A file for `scrape_config_files` of a Prometheus that is there: the pods of a stack alone."""
+    jobs = [_target_job(target) for target in targets]
+    named = [{**job, "job_name": f"{customer}/{job['job_name']}"} for job in jobs]
+    return {"scrape_configs": [{**job, **_with_customer(job, customer)} for job in named]}
+
+
 def _jobs(scraping: Scraping) -> Iterator[Document]:
     yield {"job_name": "prometheus", **_static(f"localhost:{PROMETHEUS_PORT}")}
     if scraping.alertmanager:
         yield {"job_name": "alertmanager", **_static(scraping.alertmanager)}
     for name, (path, kept) in _OF_KUBELETS.items():
         yield _kubelet_job(name, path, kept, known=scraping.kubelets_are_known)
-    for target in scraping.targets:
-        yield _pod_job(f"{target.namespace}/{target.name}", target, trusted=target.port == OWN_PORT)
+    yield from map(_target_job, scraping.targets)
     if scraping.gpu_exporter is not None:
         job = _pod_job("gpu", scraping.gpu_exporter, trusted=True)
         yield {**job, "metric_relabel_configs": [_keep("__name__", GPU_KEPT)]}
+
+
+def _target_job(target: Target) -> Document:
+    return _pod_job(f"{target.namespace}/{target.name}", target, trusted=target.tells_of_others)
 
 
 def _static(address: str) -> Document:

@@ -13,6 +13,7 @@ from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import METRICS_PORT
 from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.vocabulary.exporter import EXPORTER
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from ebbtide.vocabulary.workloads import WORKLOADS
 
@@ -28,12 +29,14 @@ class Target:
     namespace: str
     workloads: tuple[str, ...]
     port: str
+    tells_of_others: bool = False
+    """Its labels `namespace` and `pod` are those of what it tells of, and stay; elsewhere they say who tells."""
 
 
 def targets(settings: StackSettings) -> tuple[Target, ...]:
-    own = (CONTROLLER, *((WORKLOADS,) if settings.ray else ()))
+    own = (CONTROLLER, EXPORTER, *((WORKLOADS,) if settings.ray else ()))
     return (
-        Target(name="ebbtide", namespace=NAMESPACE, workloads=own, port=OWN_PORT),
+        Target(name="ebbtide", namespace=NAMESPACE, workloads=own, port=OWN_PORT, tells_of_others=True),
         *_of_the_autoscaler(settings),
         *_of_pods(settings),
         *_of_ray(settings),

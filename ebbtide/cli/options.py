@@ -25,3 +25,17 @@ MaxJob = Annotated[
 JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON.")
 ]
+_PROMETHEUS_HELP = "Its address; default: the stack's own, through the API server."
+PrometheusUrl = Annotated[
+    str, typer.Option("--prometheus", metavar="URL", envvar="EBBTIDE_PROMETHEUS_URL", help=_PROMETHEUS_HELP)
+]
+PrometheusToken = Annotated[
+    Path | None,
+    typer.Option(
+        "--prometheus-token-file",
+        metavar="FILE",
+        dir_okay=False,
+        envvar="EBBTIDE_PROMETHEUS_TOKEN_FILE",
+        help="A file with the token for that address.",
+    ),
+]

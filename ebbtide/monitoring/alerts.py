@@ -13,6 +13,7 @@ begin anew each time.
 from collections.abc import Iterator
 from datetime import timedelta
 
+from ebbtide.monitoring.cluster_alerts import cluster_alerts
 from ebbtide.monitoring.rules import Alert, Metrics, Severity
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
@@ -31,7 +32,12 @@ _STUCK_SECONDS = 120
 def alerts(settings: StackSettings) -> tuple[Alert, ...]:
     """Those of one stack, in the order of what is lost; expressions see this customer's series alone."""
     of = Metrics(settings.customer)
-    return (*_of_the_controller(of), *_of_pools(of, settings), *(_of_workloads(of) if settings.ray else ()))
+    return (
+        *_of_the_controller(of),
+        *_of_pools(of, settings),
+        *cluster_alerts(of, settings),
+        *(_of_workloads(of) if settings.ray else ()),
+    )
 
 
 def _dead_man() -> Alert:

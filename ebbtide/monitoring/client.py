@@ -10,25 +10,19 @@ ours. Two leaders at once are two clusters that carry one customer's name.
 unknown here.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
-from http.client import HTTPException, HTTPMessage
 from math import isnan
 from typing import Any, TypeAlias, cast
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from ebbtide.monitoring.links import NOT_PROMETHEUS, Link, NoReply
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
 from ebbtide.units.durations import duration, read_duration
 
 APART = timedelta(seconds=60)
 """Clocks that differ by more are not compared, as everywhere in Ebbtide."""
-MOST_BYTES = 64 * 2**20
 _SAMPLES = 11_000  # of one series; Prometheus answers no more
 
 
@@ -58,27 +52,18 @@ Course: TypeAlias = tuple[Series, ...] | Unknown
 
 
 class Prometheus:
-    """One stack's view of a Prometheus. `now` is the clock that answers are held to; `token` is never shown."""
+    """One stack's view of a Prometheus. `now` is the clock that answers are held to."""
 
     def __init__(
         self,
-        url: str,
+        link: Link,
         customer: str,
         now: Callable[[], datetime],
         *,
-        token: str = "",
-        timeout: timedelta = timedelta(seconds=10),
         freshness: timedelta = timedelta(minutes=2),
     ) -> None:
-        """Raises ValueError for what is no address of a server."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            raise ValueError("wanted the address of a Prometheus without a login (for example http://127.0.0.1:9090)")
-        self._url, self._where = url.rstrip("/"), f"Prometheus at {parts.scheme}://{parts.netloc}"
-        self._of, self._now = Metrics(customer), now
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._timeout, self._freshness = timeout.total_seconds(), freshness
-        self._opener = build_opener(_NoRedirect())
+        self._link, self.where = link, link.where
+        self._of, self._now, self._freshness = Metrics(customer), now, freshness
 
     def ask(self, expression: str, *, stands_on: Sequence[str]) -> Answer:
         """The values now. `stands_on`: the metrics behind the expression, without the prefix: `pool_jobs`."""
@@ -86,8 +71,18 @@ class Prometheus:
             return why
         return self._samples(expression)
 
-    def over(self, expression: str, since: datetime, step: timedelta, *, stands_on: Sequence[str]) -> Course:
-        """The values from `since` until now; unknown if Prometheus keeps nothing for so long."""
+    def doubt(self) -> Unknown | None:
+        """Why nothing that it says may be believed: it is away, its clock is wrong, or two clusters are one in it."""
+        answer = self.ask("vector(1)", stands_on=())
+        return answer if isinstance(answer, Unknown) else None
+
+    def over(
+        self, expression: str, since: datetime, step: timedelta, *, stands_on: Sequence[str], called: str = ""
+    ) -> Course:
+        """The values from `since` until now; unknown if Prometheus keeps nothing for so long.
+
+        `called`: what the operator is told that there is nothing for, where that is not the expression.
+        """
         until = self._now()
         if (until - since) / step > _SAMPLES:
             return Unknown(f"{until - since} in steps of {step} are more than {_SAMPLES} values: take longer steps")
@@ -102,7 +97,7 @@ class Prometheus:
                 Series(labels=one["metric"], points=points)
                 for one in found["result"]
                 if (points := tuple(_points(one["values"])))
-            ) or self._silent(expression)
+            ) or self._silent(called or expression)
         except (KeyError, TypeError, ValueError, OverflowError, OSError):
             return self._garbled()
 
@@ -117,13 +112,13 @@ class Prometheus:
             except (ValueError, OverflowError, OSError):
                 return self._garbled()
             if age > self._freshness:
-                return Unknown(f"{self._where}: ebbtide_{metric} is {duration(age.total_seconds())} old")
+                return Unknown(f"{self.where}: ebbtide_{metric} is {duration(age.total_seconds())} old")
             if age < -APART:
-                return Unknown(f"{self._where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future")
+                return Unknown(f"{self.where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future")
         leaders = self._samples(f"sum({self._of('leader')})")
         if not isinstance(leaders, Unknown) and leaders[0].value > 1:
             what = f"{leaders[0].value:.0f} controllers of {self._of.customer} lead at once"
-            return Unknown(f"{self._where}: {what}: are there two clusters with the label {CUSTOMER} of one?")
+            return Unknown(f"{self.where}: {what}: are there two clusters with the label {CUSTOMER} of one?")
         return None
 
     def _forgotten(self, asked: timedelta) -> Unknown | None:
@@ -133,7 +128,7 @@ class Prometheus:
         if kept is None or kept >= asked:
             return None
         lengths = [duration(span.total_seconds()) for span in (kept, asked)]
-        return Unknown(f"{self._where} keeps {lengths[0]}, and {lengths[1]} were asked for")
+        return Unknown(f"{self.where} keeps {lengths[0]}, and {lengths[1]} were asked for")
 
     def _samples(self, expression: str) -> Answer:
         found = self._data("query", query=expression, time=self._now().timestamp())
@@ -150,63 +145,34 @@ class Prometheus:
 
     def _data(self, path: str, **query: object) -> dict[str, Any] | Unknown:
         """What Prometheus says, whole; a part of it is unknown."""
-        request = Request(f"{self._url}/api/v1/{path}?{urlencode(query)}", headers=self._headers)
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                text, headers = answer.read(MOST_BYTES + 1), answer.headers
-        except HTTPError as error:
-            return Unknown(f"{self._where}: {_refusal(error)}")
-        except (URLError, HTTPException, OSError) as error:
-            return Unknown(f"{self._where}: {getattr(error, 'reason', '') or error}")
-        if len(text) > MOST_BYTES:
-            return Unknown(f"{self._where}: the answer has more than {MOST_BYTES // 2**20} MiB")
-        if (apart := self._apart(headers)) is not None:
+            reply = self._link.get(path, query)
+        except NoReply as error:
+            return Unknown(f"{self.where}: {error}")
+        if (apart := self._apart(reply.at)) is not None:
             return apart
         try:
-            told = cast("dict[str, Any]", json.loads(text))
+            told = cast("dict[str, Any]", reply.document)
             partial = told.get("warnings") or (["a part of the data is missing"] if told.get("isPartial") else [])
             if told["status"] != "success":
-                return Unknown(f"{self._where}: {_one_line(told.get('error', 'an error without a word'))}")
+                return Unknown(f"{self.where}: {_one_line(told.get('error', 'an error without a word'))}")
             if partial:
-                return Unknown(f"{self._where}: the answer is partial: {_one_line(partial[0])}")
+                return Unknown(f"{self.where}: the answer is partial: {_one_line(partial[0])}")
             return cast("dict[str, Any]", told["data"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             return self._garbled()
 
-    def _apart(self, headers: HTTPMessage) -> Unknown | None:
-        try:
-            theirs = parsedate_to_datetime(headers.get("Date", ""))
-        except ValueError:
-            return None
-        apart = abs(self._now() - theirs)
+    def _apart(self, theirs: datetime | None) -> Unknown | None:
+        apart = abs(self._now() - theirs) if theirs is not None else timedelta()
         if apart <= APART:
             return None
-        return Unknown(f"{self._where}: its clock and ours are {duration(apart.total_seconds())} apart")
+        return Unknown(f"{self.where}: its clock and ours are {duration(apart.total_seconds())} apart")
 
     def _silent(self, expression: str) -> Unknown:
-        return Unknown(f"{self._where} has nothing for {expression}")
+        return Unknown(f"{self.where} has nothing for {expression}")
 
     def _garbled(self) -> Unknown:
-        return Unknown(f"{self._where}: the answer is not Prometheus': is the address that of its API, and the login?")
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """A token goes nowhere but where the operator says."""
-
-    def http_error_302(self, *_: object, **__: object) -> None:
-        return None
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
-
-def _refusal(error: HTTPError) -> str:
-    """Prometheus' own words for what it refuses; of others the status alone."""
-    if error.code in (401, 403):
-        return f"HTTP {error.code}: the token is refused or missing"
-    try:
-        return f"HTTP {error.code}: {_one_line(json.loads(error.read(10_000))['error'])}"
-    except (ValueError, KeyError, TypeError, OSError):
-        return f"HTTP {error.code}"
+        return Unknown(f"{self.where}: {NOT_PROMETHEUS}")
 
 
 def _one_line(text: object) -> str:

@@ -34,7 +34,7 @@ def rules_document(settings: StackSettings, runbooks: str | None = None) -> dict
 
 def _rule(rule: Recording | Alert, customer: str, runbooks: str | None) -> dict[str, Any]:
     if isinstance(rule, Recording):
-        return {"record": rule.record, "expr": rule.expr}
+        return {"record": str(rule.record), "expr": rule.expr}
     page = (
         {"runbook": f"{_PAGES}/{rule.runbook}.md"}
         if runbooks is None

@@ -1,27 +1,140 @@
-"""Recording rules: what pages and dashboards ask for again and again, over the metrics of Ebbtide's own processes."""
+"""Recording rules: what pages and dashboards ask for again and again.
 
-from ebbtide.monitoring.rules import Metrics, Recording
+Over the metrics of Ebbtide's own processes, of the cluster autoscaler where the stack brings it, and of the kubelet's
+cAdvisor. **cAdvisor's series carry no customer** in a Prometheus that is there already: they become ours by the pods
+and nodes that the exporter names, so another cluster in the same Prometheus is left out unless it has a node and a pod
+of the same names.
+
+The exporter has one process at most but for a rollout, so each of its series is taken as the highest of its kind: two
+processes never make two nodes of one.
+"""
+
+from collections.abc import Iterator
+
+from ebbtide.monitoring.recorded import Recorded
+from ebbtide.monitoring.rules import CUSTOMER, Metrics, Recording
+
+_POD = ("namespace", "pod")
+_BY = (CUSTOMER, "group", "category", "workload")
 
 
 def recordings(customer: str) -> tuple[Recording, ...]:
     of = Metrics(customer)
+    return (*_of_the_controller(of), *_of_nodes(of), *_of_money(of), *_of_requests(of), *_of_use(of), *_of_trouble(of))
+
+
+def _of_the_controller(of: Metrics) -> Iterator[Recording]:
     spent, reconciles = (f"rate({of(name)}[5m])" for name in ("reconcile_seconds_total", "reconciles_total"))
     opened = f"{of.highest('budget_max_unavailable', 'budget')} > 0"
     reason = of.highest("budget_reason", "budget", "reason")
-    return (
-        Recording(record="customer_part:ebbtide_pool_jobs:sum", expr=f"sum by (customer, part) ({of('pool_jobs')})"),
-        Recording(record="customer:ebbtide_pool_running:sum", expr=f"sum by (customer) ({of('pool_running')})"),
-        Recording(record="customer:ebbtide_pool_wanted:sum", expr=f"sum by (customer) ({of('pool_wanted')})"),
-        Recording(
-            record="customer_pool:ebbtide_worker_hours:increase1d",
-            expr=f"sum by (customer, pool) (increase({of('worker_hours_total')}[1d]))",
-        ),
-        Recording(
-            record="customer_reason:ebbtide_budgets_open:count",
-            expr=f"count by (customer, reason) ({reason} and on (customer, budget) ({opened}))",
-        ),
-        Recording(
-            record="customer:ebbtide_reconcile_seconds:mean5m",
-            expr=f"sum by (customer) ({spent}) / sum by (customer) ({reconciles})",
-        ),
+    waited = f"quantile_over_time(0.95, {of('pool_oldest_wait_seconds')}[1h])"
+    yield Recording(record=Recorded.JOBS, expr=f"sum by (customer, part) ({of('pool_jobs')})")
+    yield Recording(record=Recorded.WORKERS_RUNNING, expr=f"sum by (customer) ({of('pool_running')})")
+    yield Recording(record=Recorded.WORKERS_WANTED, expr=f"sum by (customer) ({of('pool_wanted')})")
+    yield Recording(
+        record=Recorded.WORKER_HOURS,
+        expr=f"sum by (customer, pool) (increase({of('worker_hours_total')}[1d]))",
     )
+    yield Recording(record=Recorded.WAITS, expr=f"max by (customer, pool) ({waited})")
+    yield Recording(
+        record=Recorded.BUDGETS_OPEN,
+        expr=f"count by (customer, reason) ({reason} and on (customer, budget) ({opened}))",
+    )
+    yield Recording(
+        record=Recorded.RECONCILE,
+        expr=f"sum by (customer) ({spent}) / sum by (customer) ({reconciles})",
+    )
+
+
+def _of_nodes(of: Metrics) -> Iterator[Recording]:
+    yield Recording(record=Recorded.NODES, expr=f"count by (customer, group) ({_groups(of)})")
+    yield Recording(record=Recorded.PAID_CPU, expr=_by_group(of, "node_cpu_cores"))
+    yield Recording(record=Recorded.PAID_MEMORY, expr=_by_group(of, "node_memory_bytes"))
+    yield Recording(record=Recorded.PAID_GPUS, expr=_by_group(of, "node_gpus"))
+    born = of.highest("node_created_timestamp_seconds", "node")
+    aged = f"(time() - {born}) * on (customer, node) group_left (group) {_groups(of)}"
+    yield Recording(record=Recorded.OLDEST_NODE, expr=f"max by (customer, group) ({aged})")
+    yield Recording(record=Recorded.MEDIAN_NODE, expr=f"quantile by (customer, group) (0.5, {aged})")
+    unremovable = f'cluster_autoscaler_unremovable_nodes_count{{{CUSTOMER}="{of.customer}"}}'
+    yield Recording(record=Recorded.UNREMOVABLE, expr=f"max by (customer, reason) ({unremovable})")
+
+
+def _of_money(of: Metrics) -> Iterator[Recording]:
+    yield Recording(record=Recorded.DOLLARS, expr=_by_group(of, "node_dollars_per_hour"))
+    # Not a mean of groups: a group without nodes has no series, so that its mean would leave its zeros out.
+    yield Recording(
+        record=Recorded.ALL_DOLLARS,
+        expr=f"sum by (customer) ({of.highest('node_dollars_per_hour', 'node')})",
+    )
+
+
+def _of_requests(of: Metrics) -> Iterator[Recording]:
+    requested = {
+        Recorded.REQUESTED_CPU: "cpu_cores",
+        Recorded.REQUESTED_MEMORY: "memory_bytes",
+        Recorded.REQUESTED_GPUS: "gpus",
+    }
+    for record, what in requested.items():
+        asked = of.highest(f"pod_requested_{what}", *_POD)
+        yield Recording(
+            record=record,
+            expr=f"sum by ({', '.join(_BY)}) ({asked} * on (customer, namespace, pod) group_left "
+            f"(category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
+        )
+
+
+def _of_use(of: Metrics) -> Iterator[Recording]:
+    cpu = 'rate(container_cpu_usage_seconds_total{container!=""}[5m])'
+    yield Recording(record=Recorded.USED_CPU, expr=_used(of, cpu))
+    memory = 'container_memory_working_set_bytes{container!=""}'
+    yield Recording(record=Recorded.USED_MEMORY, expr=_used(of, memory))
+    busy = 'DCGM_FI_DEV_GPU_UTIL{pod!=""} / 100'
+    each = f"sum by (namespace, pod) ({busy})"
+    yield Recording(
+        record=Recorded.USED_GPUS,
+        expr=f"sum by ({', '.join(_BY)}) ({each} * on (namespace, pod) group_left "
+        f"(customer, category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
+    )
+    slowed, periods = (
+        _by_workload(of, f'rate(container_cpu_cfs_{what}_total{{container!=""}}[5m])')
+        for what in ("throttled_periods", "periods")
+    )
+    yield Recording(record=Recorded.THROTTLED, expr=f"{slowed} / {periods}")
+
+
+def _of_trouble(of: Metrics) -> Iterator[Recording]:
+    counted = {
+        Recorded.RESTARTS: "container_restarts_total",
+        Recorded.OOM_KILLS: "container_oom_kills_total",
+        Recorded.EVICTIONS: "evictions_total",
+    }
+    for record, counter in counted.items():
+        yield Recording(record=record, expr=f"sum by (customer, workload) (increase({of(counter)}[1h]))")
+
+
+def _groups(of: Metrics) -> str:
+    return of.highest("node_info", "node", "group")
+
+
+def _pods(of: Metrics) -> str:
+    return of.highest("pod_info", *_POD, "node", "category", "workload")
+
+
+def _by_group(of: Metrics, metric: str) -> str:
+    each = of.highest(metric, "node")
+    return f"sum by (customer, group) ({each} * on (customer, node) group_left (group) {_groups(of)})"
+
+
+def _of_pods(of: Metrics, series: str) -> str:
+    """By node and pod, with what the exporter says of the pod."""
+    once = f"max by (node, namespace, pod, container) ({series})"
+    each = f"sum by (node, namespace, pod) ({once})"
+    return f"{each} * on (node, namespace, pod) group_left (customer, category, workload) {_pods(of)}"
+
+
+def _used(of: Metrics, series: str) -> str:
+    return f"sum by ({', '.join(_BY)}) ({_of_pods(of, series)} * on (customer, node) group_left (group) {_groups(of)})"
+
+
+def _by_workload(of: Metrics, series: str) -> str:
+    return f"sum by (customer, workload) ({_of_pods(of, series)})"

@@ -62,3 +62,6 @@ class Metrics:
     def highest(self, name: str, *by: str, **labels: str) -> str:
         """The same without the labels of the pod that told it, which change with each new leader."""
         return f"max by ({', '.join((CUSTOMER, *by))}) ({self(name, **labels)})"
+
+    def lowest(self, name: str, *by: str) -> str:
+        return f"min by ({', '.join((CUSTOMER, *by))}) ({self(name)})"

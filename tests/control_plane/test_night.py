@@ -25,6 +25,7 @@ from ebbtide.simulator.world.waits import percentile
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, Category
 from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
+from tests.control_plane.support.recorded_nodes import RecordedNodes, recorded_nodes
 from tests.counts import count
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.long, pytest.mark.redis, pytest.mark.timeout(4800)]
@@ -35,6 +36,7 @@ MORNING = datetime(2026, 6, 3, 7, 40)  # noqa: DTZ001 - of the customer's zone; 
 FLEXIBLE = 5  # nodes on which the evening's services lie scattered; two would do
 RESYNC = timedelta(minutes=5)  # at 5 s, as in production, no turn would be in time
 AGREEMENT = 0.05
+RECORDED_WITHIN = 0.01
 AGE = "old, and after a node was added"  # true of every node, by the real clock
 
 
@@ -51,6 +53,7 @@ class Played:
     closer: "subprocess.CompletedProcess[str]"
     told: Mapping[str, str]  # by flexible node: what `ebbtide why node` says
     refusal: ApiError  # of an eviction after the closing
+    nodes: RecordedNodes | None  # as Prometheus has them
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +75,12 @@ def play(night: Night, speed: float, folder: Path) -> Played:
     with (
         ControlPlane(hands_off=f"{CATEGORY}={Category.WORKER}") as plane,
         RealNight(plane, night, speed, folder) as on_cluster,
+        recorded_nodes(plane, folder) as nodes,
     ):
         on_cluster.wait_until(night.length.total_seconds())
         real, took = on_cluster.stop()
+        if nodes is not None:
+            nodes.stop()
         open_before = budgets(plane.api)
         told = {node: on_cluster.why(node) for node in flexible_nodes(plane.api)}
         closer = on_cluster.close_as_cron_would(closing_time(night))
@@ -88,6 +94,7 @@ def play(night: Night, speed: float, folder: Path) -> Played:
             closer=closer,
             told=told,
             refusal=refused_eviction(plane.api),
+            nodes=nodes,
         )
     print(figures(result, speed=speed, wall=monotonic() - began))
     return result
@@ -135,7 +142,8 @@ def figures(played: Played, *, speed: float, wall: float) -> str:
     ]
     void = "" if played.took.tolerable else ": too busy a machine for this speed, counts for nothing"
     head = f"\nnight of {HOURS} h at {speed:g} times, {wall:.0f} s of wall time; {played.took}{void}"
-    return "\n".join([head, *hours, f"difference {difference(played):+.2%}"])
+    told = f"recorded by Prometheus {seen.recorded / seen.lived - 1:+.2%}" if (seen := played.nodes) else ""
+    return "\n".join([head, *hours, f"difference {difference(played):+.2%}", told])
 
 
 def counted(played: Played, course: Course) -> EvictionCounts:
@@ -155,6 +163,14 @@ def difference(played: Played) -> float:
 
 def test_the_node_hours_are_those_of_the_simulation(played: Played) -> None:
     assert abs(difference(played)) <= AGREEMENT
+
+
+def test_the_node_hours_that_prometheus_recorded_are_those_that_the_nodes_lived(played: Played) -> None:
+    if (nodes := played.nodes) is None:
+        pytest.skip("no prometheus on PATH (Debian's package)")
+
+    assert nodes.lived > timedelta()
+    assert abs(nodes.recorded / nodes.lived - 1) <= RECORDED_WITHIN
 
 
 def test_pods_are_moved_in_the_window_and_none_in_business_hours(played: Played) -> None:

@@ -38,7 +38,7 @@ def settings(week: Mapping[str, str] = DAY) -> StackSettings:
                     "head": {"cpu": "500m", "memory": "2Gi"},
                     "groups": {GROUP: {"max": WORKERS, "cpu": 1, "memory": "2Gi", "idleAfter": "20s", **imported}},
                     "longestTask": "60s",
-                    "sleep": {"when": "outsideBusinessHours", "after": "1m", "wake": ["businessHours", "queue"]},
+                    "sleep": {"when": "outsideBusinessHours", "after": "15s", "wake": ["businessHours", "queue"]},
                 }
             },
             "ebbtide:workers": {

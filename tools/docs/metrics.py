@@ -1,4 +1,4 @@
-"""The reference of what the two controllers tell: metrics, Events and annotations.
+"""The reference of what our own processes tell: metrics, Events and annotations.
 
 Metrics are what each writes for a report in which everything is known. Events of the workload controller are the
 reasons for which its decisions change something, tried in every state that they tell apart.
@@ -17,7 +17,12 @@ from controllers.workloads.ray.sleep import Seen, decide_sleep
 from ebbtide.operate.ray.wording import REASONS
 from ebbtide.vocabulary import labels, workloads
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
-from tests.builders.monitoring.expositions import of_an_idle_ray_cluster, of_the_scaler, of_the_workload_controller
+from tests.builders.monitoring.expositions import (
+    of_an_idle_ray_cluster,
+    of_the_exporter,
+    of_the_scaler,
+    of_the_workload_controller,
+)
 from tools.docs.tables import table
 
 _HELP = re.compile(r"# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n[^\s{]+(?:\{(.*?)\})? ")
@@ -38,6 +43,11 @@ def workload_metrics() -> str:
     with tempfile.TemporaryDirectory() as folder:
         process = of_the_workload_controller(Path(folder))
     return _table(process + of_an_idle_ray_cluster())
+
+
+def exporter_metrics() -> str:
+    """Of the exporter, for a cluster in which everything is known."""
+    return _table(of_the_exporter())
 
 
 def _table(exposition: str) -> str:

@@ -20,8 +20,9 @@ from ebbtide.settings.json_schema import json_schema
 from ebbtide.settings.json_schema import schema_text as stack_schema
 from ebbtide.units.durations import format_duration
 from tests.aws.support.page import counts_table, differences_table, faults_table, forgotten_table
+from tools.docs.alerts import alert_messages
 from tools.docs.commands import commands
-from tools.docs.metrics import metrics, ray_annotations, workload_events, workload_metrics
+from tools.docs.metrics import exporter_metrics, metrics, ray_annotations, workload_events, workload_metrics
 from tools.docs.tables import Row, table
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,9 @@ def documents() -> dict[Path, str]:
         "commands": commands,
         "metrics": metrics,
         "workload-metrics": workload_metrics,
+        "exporter-metrics": exporter_metrics,
         "workload-events": workload_events,
+        "alert-messages": alert_messages,
         "ray-annotations": ray_annotations,
         "decisions": decisions,
         "aws-differences": differences_table,

@@ -26,6 +26,7 @@ OLDEST = (1, 30)
 MAX_CLOCK_SKEW = timedelta(seconds=60)
 """The largest clock skew that the controller accepts; beyond it every budget stays closed."""
 
+_OPERATOR_API = "monitoring.coreos.com/v1"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -127,6 +128,16 @@ def _metrics(probed: Probed) -> Iterator[Finding]:
         yield note("metrics", "no metrics.k8s.io; Ebbtide does not need it, kubectl top does")
 
 
+def _prometheus_operator(probed: Probed) -> Iterator[Finding]:
+    if not probed.wants.prometheus_operator:
+        return
+    if _OPERATOR_API in probed.facts.apis:
+        yield ok("monitoring", f"Prometheus' operator, {_OPERATOR_API}")
+    else:
+        lacking = f"no {_OPERATOR_API}, which monitoring.prometheus: existing needs"
+        yield missing("monitoring", f"{lacking}; install Prometheus' operator, or write prometheus: bundled")
+
+
 def _rights(probed: Probed) -> Iterator[Finding]:
     denied = sorted(probed.facts.denied)
     if not denied:
@@ -200,6 +211,7 @@ RULES: tuple[Rule, ...] = (
     _storage,
     _token,
     _metrics,
+    _prometheus_operator,
     nodes_and_room,
     objects_of_others,
     ray_clusters,

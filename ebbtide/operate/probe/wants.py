@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
+from components.monitoring.targets import targets
 from ebbtide.labels import GPU_RESOURCE, WORKER_NAMESPACE, NodeKind, ReplicasOwner
 from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right
 from ebbtide.operate.probe.ray_wants import ray_rights, ray_wants
@@ -14,6 +15,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_kind, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
@@ -61,6 +63,7 @@ OF_CALLED_POOLS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """For a stack with ports on a pool."""
 
+_OF_THE_OPERATOR = "monitoring.coreos.com"
 INGRESSES = ("networking.k8s.io", "ingresses")
 
 _READ = ("get", "list", "watch")
@@ -124,6 +127,7 @@ class Wants:
     token: bool = False  # of a cache that AWS runs
     storage_class: str | None = None  # by name; None for the cluster's default
     metrics: bool = False
+    prometheus_operator: bool = False
     rights: tuple[Right, ...] = RIGHTS  # of whoever brings it up
     nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None where they are not there yet to be seen
     pods: Mapping[str, Sequence[PodWant]] = field(default_factory=dict[str, Sequence[PodWant]])  # by set of nodes
@@ -245,6 +249,28 @@ def _rights_of_starters(settings: StackSettings) -> Iterator[Right]:
                 yield from (Right(verb, group, resource, namespace) for verb in rule.verbs)
 
 
+def _rights_of_monitoring(settings: StackSettings) -> Iterator[Right]:
+    """To make the accounts' roles, those of the whole cluster too, and to grant what they grant."""
+    monitoring = settings.monitoring
+    if monitoring.prometheus is PrometheusKind.NONE:
+        return
+    rbac = "rbac.authorization.k8s.io"
+    made = {kind: (rbac, f"{kind.lower()}s", ("",)) for kind in ("ClusterRole", "ClusterRoleBinding")}
+    hpas = "autoscaling", "horizontalpodautoscalers"
+    spaces = dict.fromkeys((NAMESPACE, *(it.namespace for it in every_pod(settings))))
+    read = [("", "nodes", ""), ("", "pods", ""), ("batch", "cronjobs", NAMESPACE), *((*hpas, it) for it in spaces)]
+    yield from (Right(verb, group, resource, where) for group, resource, where in read for verb in _READ)
+    if monitoring.prometheus is PrometheusKind.BUNDLED:
+        yield Right("get", "", "nodes/metrics")
+    elif monitoring.discovery is Discovery.CONFIG_MAP:
+        made["ConfigMap"] = ("", "configmaps", (monitoring.namespace or NAMESPACE,))
+    else:
+        scraped = tuple(dict.fromkeys(target.namespace for target in targets(settings)))
+        made["PodMonitor"] = (_OF_THE_OPERATOR, "podmonitors", scraped)
+        made["PrometheusRule"] = (_OF_THE_OPERATOR, "prometheusrules", (NAMESPACE,))
+    yield from _to_make(made)
+
+
 def wants_of(settings: StackSettings) -> Wants:
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
     for name, workload in settings.workloads.items():
@@ -267,6 +293,8 @@ def wants_of(settings: StackSettings) -> Wants:
         token=settings.redis.kind is RedisKind.ELASTICACHE,
         storage_class=settings.redis.storage_class,
         metrics=any(workload.replicas_owner is ReplicasOwner.HPA for workload in settings.workloads.values()),
+        prometheus_operator=settings.monitoring.prometheus is PrometheusKind.EXISTING
+        and settings.monitoring.discovery is not Discovery.CONFIG_MAP,
         rights=tuple(
             dict.fromkeys(
                 (
@@ -274,6 +302,7 @@ def wants_of(settings: StackSettings) -> Wants:
                     *_rights_of_some(settings),
                     *_rights_of_saved_pools(settings),
                     *_rights_of_starters(settings),
+                    *_rights_of_monitoring(settings),
                     *ray_rights(settings),
                 )
             )

@@ -126,6 +126,7 @@ _SCHEMA = {
 CostTags: TypeAlias = Annotated[dict[str, str], BeforeValidator(parse_cost_tags), WithJsonSchema(_SCHEMA)]
 
 
+Dollars = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Hours = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 
 
@@ -140,4 +141,9 @@ class CostSettings(Settings):
     )
     expected_node_hours: dict[str, Hours] = Field(
         default={}, description="node-hours per month by node group, for the estimate", examples=["{ flexible: 2000 }"]
+    )
+    plan: Dollars | None = Field(
+        default=None,
+        description="US dollars a month that nodes are planned to cost at list price; monitoring alerts above it",
+        examples=[4000],
     )

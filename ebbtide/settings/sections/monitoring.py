@@ -43,6 +43,13 @@ class PrometheusKind(StrEnum):
     BUNDLED = "bundled"
 
 
+class Discovery(StrEnum):
+    """How a Prometheus that is there learns what to scrape and which rules to evaluate."""
+
+    OPERATOR = "operator"  # PodMonitors and a PrometheusRule
+    CONFIG_MAP = "config-map"  # files, which its own config names
+
+
 def _retention(value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
@@ -135,14 +142,14 @@ class MonitoringSettings(Settings):
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("prometheus", "namespace"), _existing_says_where),
-        *(_only_with(key, key, PrometheusKind.EXISTING) for key in ("namespace", "labels")),
-        _only_with("runbooks", "runbooks", PrometheusKind.EXISTING, PrometheusKind.BUNDLED),
+        *(_only_with(key, key, PrometheusKind.EXISTING) for key in ("namespace", "discovery", "labels")),
+        *(_only_with(key, key, PrometheusKind.EXISTING, PrometheusKind.BUNDLED) for key in ("runbooks", "dashboards")),
         *(_only_with(field, key, PrometheusKind.BUNDLED) for field, key in _BUNDLED_ONLY.items()),
     )
 
     prometheus: Annotated[PrometheusKind, *acted_on(*PrometheusKind, planned={})] = Field(
         default=PrometheusKind.NONE,
-        description="none; existing: one that is there, with its operator, is told what to scrape and is given rules; "
+        description="none; existing: one that is there is told what to scrape and is given rules; "
         "bundled: one of the stack's own, with an Alertmanager where alerts says whom to tell",
         examples=["bundled"],
     )
@@ -151,15 +158,26 @@ class MonitoringSettings(Settings):
         description="for existing: where it runs. Its pods may reach the ports of metrics",
         examples=["monitoring"],
     )
+    discovery: Discovery | None = Field(
+        default=None,
+        description="for existing: operator, its kinds; config-map: files of scrape jobs and rules in its namespace, "
+        "for one without an operator; default: operator",
+        examples=["config-map"],
+    )
     labels: dict[LabelKey, LabelValue] = Field(
         default={},
-        description="for existing: labels by which its operator chooses PodMonitors and PrometheusRules",
+        description="for existing: labels by which PodMonitors and PrometheusRules, or the ConfigMap, are chosen",
         examples=["{ release: kube-prometheus-stack }"],
     )
     runbooks: Annotated[str, AfterValidator(_runbooks)] | None = Field(
         default=None,
         description="where the built documentation is served: each alert links to its page; default: the page's file",
         examples=[_RUNBOOKS_EXAMPLE],
+    )
+    dashboards: bool = Field(
+        default=False,
+        description="whether Grafana's dashboards come along, as ConfigMaps that its sidecar looks for",
+        examples=["true"],
     )
     retention: _Retention | None = Field(
         default=None, description="for bundled: how long samples are kept; default: 30d", examples=["30d"]

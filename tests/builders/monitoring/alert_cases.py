@@ -10,6 +10,19 @@ from datetime import timedelta
 from typing import Any
 
 from ebbtide.monitoring.rules import Alert
+from ebbtide.settings.sections.costs import CostSettings
+from tests.builders.stack import pool_settings
+from tests.components.ray.stack import ray_settings
+
+TARGET = {"drain_within": timedelta(minutes=10), "job_takes": timedelta(minutes=1)}
+STACK = ray_settings().model_copy(
+    update={
+        "customer": "acme",
+        "costs": CostSettings(plan=4000.0),
+        "workers": {"train": pool_settings(timedelta(minutes=30)).model_copy(update=TARGET)},
+    }
+)
+"""A stack that has every alert."""
 
 GONE = "_"
 """As promtool writes a sample that is missing."""
@@ -22,6 +35,14 @@ CLOCK = "ebbtide_last_reconcile_timestamp_seconds"
 WAIT = f"ebbtide_pool_oldest_wait_seconds{{{_POOL}}}"
 RUNNING, PENDING = f"ebbtide_pool_running{{{_POOL}}}", f"ebbtide_pool_pending{{{_POOL}}}"
 FAILING, ENDING = f"ebbtide_pool_failing{{{_POOL}}}", f"ebbtide_pool_terminating{{{_POOL}}}"
+_HPA = 'namespace="ebbtide",hpa="api"'
+HPA_SEES, HPA_REPLICAS = (f"ebbtide_hpa_{what}{{{_HPA}}}" for what in ("scaling_active", "replicas"))
+CLOSER = 'cronjob="ebbtide-closer-0745"'
+DUE, CLOSED = (f"ebbtide_closer_last_{what}_timestamp_seconds{{{CLOSER}}}" for what in ("schedule", "success"))
+CERTIFICATE = 'ebbtide_certificate_end_timestamp_seconds{endpoint="redis:6379"}'
+HOLIDAYS = "ebbtide_holidays_end_timestamp_seconds"
+SEES_NODES = 'ebbtide_exporter_sees{what="nodes"}'
+LONG = "100000000"
 OVERDUE = f'ebbtide_workload_workers_overdue{{{_WORKLOAD},group="gpu"}}'
 
 WELL: Mapping[str, str] = {
@@ -39,6 +60,14 @@ WELL: Mapping[str, str] = {
     ENDING: "0",
     REFUSED: GONE,
     "ebbtide_workloads_leader": "1",
+    "ebbtide_exporter_config_good": "1",
+    SEES_NODES: "1",
+    HPA_SEES: "1",
+    HPA_REPLICAS: "3",
+    DUE: "0",
+    CLOSED: "10",
+    CERTIFICATE: LONG,
+    HOLIDAYS: LONG,
     OVERDUE: "0",
     f"ebbtide_workload_noted{{{_WORKLOAD}}}": "0",
     f'ebbtide_workload_state{{{_WORKLOAD},state="unknown",why="cluster-unknown"}}': GONE,
@@ -124,6 +153,53 @@ CASES = (
         says="Pods of the pool train have been ending for longer than one may take.",
     ),
     Case(
+        alert="EbbtideExporterAway",
+        wrong={"ebbtide_exporter_config_good": GONE},
+        says="The exporter is away or cannot see a part of the cluster, so that alerts on it cannot fire.",
+    ),
+    Case(
+        alert="EbbtideExporterAway",
+        wrong={SEES_NODES: "0"},
+        labels={"what": "nodes"},
+        says="The exporter is away or cannot see a part of the cluster, so that alerts on it cannot fire.",
+    ),
+    Case(
+        alert="EbbtideCloserFailed",
+        wrong={DUE: "60"},
+        labels={"cronjob": "ebbtide-closer-0745"},
+        says="The closer ebbtide-closer-0745 was due 33m 0s ago and has not succeeded: budgets that the controller "
+        "left open are open.",
+    ),
+    Case(
+        alert="EbbtideCloserFailed",
+        wrong={DUE: "60", CLOSED: GONE},
+        labels={"cronjob": "ebbtide-closer-0745"},
+        says="The closer ebbtide-closer-0745 was due 33m 0s ago and has not succeeded: budgets that the controller "
+        "left open are open.",
+    ),
+    Case(
+        alert="EbbtideCloserNotStarted",
+        wrong={CLOSED: "-300000"},
+        says="No closer has succeeded for 3d 12h 4m 0s, and no two openings are further apart than 73h.",
+    ),
+    Case(
+        alert="EbbtideHpaBlind",
+        wrong={HPA_SEES: "0"},
+        labels={"namespace": "ebbtide", "hpa": "api"},
+        says="The HPA api in ebbtide cannot read its metrics, and holds its replicas.",
+    ),
+    Case(
+        alert="EbbtideCertificateEnds",
+        wrong={CERTIFICATE: "700000"},
+        labels={"endpoint": "redis:6379"},
+        says="The certificate of redis:6379 ends in 8d 0h 52m 40s.",
+    ),
+    Case(
+        alert="EbbtideHolidaysEnd",
+        wrong={HOLIDAYS: "2000000"},
+        says="Holidays are known for 23d 1h 59m 20s: after that each of them is a working day.",
+    ),
+    Case(
         alert="EbbtideWorkloadsNoLeader",
         wrong={"ebbtide_workloads_leader": GONE},
         says="No workload controller is known to hold its Lease: Ray clusters do not wake or sleep.",
@@ -154,6 +230,8 @@ HARMLESS: Mapping[str, Mapping[str, str]] = {
     "a budget that an operator holds shut at night and that is open still": {"ebbtide_window_open": "1", OPEN: "1"},
     "a budget that the file keeps open by day": {OPEN: "1", WANTED: "1"},
     "a job that waits for less than its target": {WAIT: "600"},
+    "a closer that is at work": {DUE: str(2 * 3600 - 14 * 60)},
+    "an HPA that is switched off": {HPA_SEES: "0", HPA_REPLICAS: "0"},
     "workers on their way while all that are wanted run": {PENDING: "1"},
 }
 """What looks like a fault and is none: no alert fires on it, however long it lasts."""
@@ -204,10 +282,11 @@ def timeline(
 
 
 def scraped(name: str, customer: str) -> str:
-    """With what scraping adds."""
+    """With what scraping adds where the process has no such label of its own."""
     metric, _, labels = name.partition("{")
     own = f",{labels}" if labels else "}"
-    return f'{metric}{{customer="{customer}",namespace="ebbtide",pod="one"{own}'
+    space = "" if "namespace=" in labels else ',namespace="ebbtide"'
+    return f'{metric}{{customer="{customer}"{space},pod="one"{own}'
 
 
 def minutes(lasting: timedelta) -> int:

@@ -1,19 +1,27 @@
 """What Ebbtide's own processes write at /metrics: the processes themselves, in this interpreter, without a cluster."""
 
 import json
-from datetime import timedelta
+import tempfile
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.kube_api import KubeApi
+from controllers.adapters.kube_cache import KubeCache
+from controllers.exporter import main as exporter
+from controllers.exporter.certificates import Certificates
+from controllers.exporter.objects import closing_job, hpa
+from controllers.exporter.sight import Sight
 from controllers.scaler import main as scaler
 from controllers.workloads import main as workloads
 from controllers.workloads.frame import Tally, metrics
 from controllers.workloads.ray.workers import IdleWorkers
+from ebbtide.vocabulary import exporter as exporter_words
 from ebbtide.vocabulary import workloads as workloads_words
 from ebbtide.vocabulary.controller_config import dump
 from tests.builders.controllers import NOON, Bench, budgets, config, pool_policy
+from tests.builders.monitoring import cluster_objects as objects
 from tests.builders.operation import ALWAYS_NIGHT
 
 NOWHERE = "https://127.0.0.1:1"
@@ -78,3 +86,47 @@ def of_an_idle_ray_cluster() -> str:
         "workers": (IdleWorkers(group="gpu", workers=1, idle_for=timedelta(), overdue=1),),
     }
     return metrics([seen], tally)
+
+
+def of_the_exporter() -> str:
+    """Of one that sees a node, a pod and one that waits, an HPA and the closer, and then that the pod is evicted."""
+    waiting = objects.pod("train-2", node="", phase="Pending")
+    killed = objects.container_status(1, last=objects.ended("OOMKilled"))
+    evicted = objects.pod(containerStatuses=[killed], conditions=[objects.disrupted()])
+    seen = objects.Script(
+        {
+            "/api/v1/nodes": [objects.node()],
+            "/api/v1/pods": [objects.pod(containerStatuses=[objects.container_status()]), waiting],
+            "hpas": [objects.hpa()],
+            "cronjobs": [objects.closing_job()],
+        },
+        {"/api/v1/pods": [objects.event("MODIFIED", evicted)]},
+    )
+    config = exporter_words.ExporterConfig(
+        namespace="ebbtide",
+        hpa_namespaces=("ebbtide",),
+        prices=(exporter_words.Price(instance_type="g5.xlarge", dollars_per_hour=1.006),),
+        tls_endpoints=("redis.example.com:6379",),
+        timezone="America/New_York",
+        holidays_until=date(2028, 12, 31),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        document = Path(folder) / "exporter.json"
+        document.write_text(exporter_words.dump(config), encoding="utf-8")
+        process = exporter.Process(ConfigFile(document, exporter_words.load), kubeconfig(Path(folder)))
+    sight = process.sight = Sight(seen.api, process.tally)
+    sight.hpas = {"hpas": KubeCache(seen.api, "hpas", hpa, lambda: None)}
+    sight.cron_jobs = {"cronjobs": KubeCache(seen.api, "cronjobs", closing_job, lambda: None)}
+    for cache in (sight.nodes, sight.pods, *sight.hpas.values(), *sight.cron_jobs.values()):
+        looked(cache)
+    process.certificates = Certificates(read=lambda _: datetime(2027, 3, 1, tzinfo=UTC))
+    process.certificates.follow(config.tls_endpoints)
+    process.certificates.look()
+    process._api.calls["WATCH"] = 4
+    return process.metrics()
+
+
+def looked(cache: KubeCache[Any]) -> None:
+    """What its thread does until the watch ends."""
+    cache._version = cache._list()
+    cache._follow()

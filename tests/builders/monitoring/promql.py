@@ -22,7 +22,7 @@ from promql_parser import (
     parse,
 )
 
-_SERIES = re.compile(r"^([a-z_:]+)(?:\{(.*)\})? \S+$", re.MULTILINE)
+_SERIES = re.compile(r"^([A-Za-z_:]+)(?:\{(.*)\})? (\S+)(?: \d+)?$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -40,6 +40,23 @@ def uses(expression: str) -> list[Use]:
     return [*_uses(parse(expression), frozenset())]
 
 
+def outer_labels(expression: str) -> set[tuple[str, ...]]:
+    """Those that the outermost aggregations keep, in the order in which they are named."""
+
+    def kept(node: Expr) -> set[tuple[str, ...]]:
+        match node:
+            case AggregateExpr():
+                return {tuple(node.modifier.labels)} if node.modifier is not None else {()}
+            case BinaryExpr():
+                return kept(node.lhs) | kept(node.rhs)
+            case ParenExpr():
+                return kept(node.expr)
+            case _:
+                return {("every",)}
+
+    return kept(parse(expression))
+
+
 def _uses(node: Expr, needed: frozenset[str]) -> Iterator[Use]:
     match node:
         case AggregateExpr():
@@ -52,8 +69,9 @@ def _uses(node: Expr, needed: frozenset[str]) -> Iterator[Use]:
             matching = node.modifier.matching if node.modifier is not None else None
             assert matching is None or matching.type == LabelModifierType.Include, "`ignoring` hides the labels"
             joined = needed if matching is None else frozenset(matching.labels)
-            yield from _uses(node.lhs, needed | joined)
-            yield from _uses(node.rhs, joined)
+            brought = frozenset((node.modifier.group_labels if node.modifier is not None else None) or ())
+            yield from _uses(node.lhs, (needed - brought) | joined)
+            yield from _uses(node.rhs, joined | brought)
         case Call():
             for argument in node.args:
                 yield from _uses(argument, needed)
@@ -72,7 +90,12 @@ def _uses(node: Expr, needed: frozenset[str]) -> Iterator[Use]:
 
 def series(exposition: str) -> Mapping[str, list[Mapping[str, str]]]:
     """The labels of each series of a text exposition, by metric."""
-    found: dict[str, list[Mapping[str, str]]] = {}
-    for name, labels in _SERIES.findall(exposition):
-        found.setdefault(name, []).append(dict(_LABEL.findall(labels)))
+    return {name: [labels for labels, _ in found] for name, found in valued(exposition).items()}
+
+
+def valued(exposition: str) -> Mapping[str, list[tuple[Mapping[str, str], float]]]:
+    """The same with their values."""
+    found: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+    for name, labels, value in _SERIES.findall(exposition):
+        found.setdefault(name, []).append((dict(_LABEL.findall(labels)), float(value)))
     return found

@@ -1,15 +1,29 @@
 """What a Prometheus that is there is told: what to scrape, and the rules. And who may reach the ports."""
 
+import json
+import subprocess
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from components.monitoring.scraping import jobs_of_pods
 from components.monitoring.targets import targets
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.recording.record import record
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
-from tests.builders.monitoring.watched import definitions, objects, place_of, settings, settings_with, stack
+from tests.builders.monitoring.servers import needs_prometheus
+from tests.builders.monitoring.watched import (
+    KINDS,
+    WATCHED,
+    definitions,
+    objects,
+    place_of,
+    settings,
+    settings_with,
+    stack,
+)
 from tests.builders.stack import Recorded, stack_settings
 from tests.components.cluster.test_network_policies import PROMETHEUS, Pod, Policies
 
@@ -97,12 +111,50 @@ def test_every_series_carries_the_customer_that_the_rules_ask_for() -> None:
             ]
 
 
+def test_the_pods_that_the_exporter_tells_of_keep_their_names_and_nobody_else_chooses_his() -> None:
+    """Prometheus would else move its `pod` to `exported_pod`; and a customer's pod could pass for another."""
+    monitors = {
+        place: one.inputs["spec"]["podMetricsEndpoints"] for place, one in objects().items() if "Pod" in place[0]
+    }
+    honoured = {place[1:] for place, (endpoint,) in monitors.items() if endpoint.get("honorLabels")}
+
+    assert honoured == {("ebbtide", "ebbtide")}
+
+
 @pytest.mark.parametrize("place", [*OBJECTS], ids=str)
 def test_the_operators_own_definitions_take_each_object_and_know_each_of_its_keys(place: tuple[str, str, str]) -> None:
     plain = objects()[place].inputs
 
     faults = [f"{error.json_path}: {error.message}" for error in schema_of(place[0]).iter_errors({**plain})]
     assert faults == []
+
+
+def test_one_without_an_operator_is_given_files_in_its_own_namespace() -> None:
+    by_files = Recorded(record(settings_with(monitoring={**WATCHED, "discovery": "config-map"})))
+    (given,) = [one for one in by_files.all if one.name == "monitoring-files"]
+    scrapes, rules = (json.loads(given.inputs["data"][file]) for file in ("scrape.json", "rules.json"))
+
+    assert [one for one in by_files.all if one.inputs.get("kind") in KINDS] == []
+    assert given.inputs["metadata"] == {
+        "name": f"ebbtide-{settings().customer}",
+        "namespace": "monitoring",
+        "labels": {"ebbtide.dev/customer": settings().customer, "release": "stack"},
+    }
+    assert rules == rules_document(settings())
+    assert len(scrapes["scrape_configs"]) == len(targets(settings()))
+
+
+@needs_prometheus
+def test_those_files_are_what_prometheus_takes(tmp_path: Path) -> None:
+    """Debian's promtool, 2.42, knows neither `scrape_config_files` nor the discovery of pods, which is taken out."""
+    jobs = jobs_of_pods(settings().customer, targets(settings()))["scrape_configs"]
+    for job in jobs:
+        assert job.pop("kubernetes_sd_configs")[0]["role"] == "pod"
+    file = tmp_path / "prometheus.json"
+    file.write_text(json.dumps({"scrape_configs": jobs}), encoding="utf-8")
+
+    done = subprocess.run(["promtool", "check", "config", str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_cluster_without_the_kinds_refuses_them_after_all_else_is_there() -> None:
@@ -120,7 +172,7 @@ def test_the_namespace_that_is_named_reaches_the_ports_of_metrics_and_nobody_els
     port = settings().workers["train"].ports["metrics"]
     ours = [
         Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": name})
-        for name in ("ebbtide-controller", "ebbtide-workloads")
+        for name in ("ebbtide-controller", "ebbtide-workloads", "ebbtide-exporter")
     ]
     ray = Pod(namespace="ebbtide-ray-flow", labels={"ebbtide.dev/workload": "flow-cpu"})
 

@@ -1,10 +1,13 @@
 """Rules on a real Prometheus that scrapes what our process writes: they load, and alerts arrive at a receiver."""
 
+import re
+import time
 from pathlib import Path
 
 from ebbtide.monitoring.documents import rules_document
 from tests.builders.control_plane import eventually
-from tests.builders.monitoring.expositions import of_the_scaler
+from tests.builders.monitoring.alert_cases import CASES, CERTIFICATE, CLOCK, CLOSED, DUE, GONE, HOLIDAYS, STACK, WELL
+from tests.builders.monitoring.expositions import of_the_exporter, of_the_scaler
 from tests.builders.monitoring.rule_files import at_once
 from tests.builders.monitoring.servers import (
     Exposed,
@@ -18,28 +21,65 @@ from tests.builders.monitoring.servers import (
 from tests.builders.stack import stack_settings
 
 
+def all_wrong() -> str:
+    """Everything at once that an alert is about, in a process's own form. Instants are by this machine's clock."""
+    now = time.time()
+    told = {**WELL, **{name: value for case in CASES for name, value in case.wrong.items()}}
+    instants = {
+        CLOCK: now - 900,
+        DUE: now - 33 * 60,
+        CLOSED: now - 5 * 86_400,
+        CERTIFICATE: now + 5 * 86_400,
+        HOLIDAYS: now + 20 * 86_400,
+    }
+    return "".join(f"{name} {value}\n" for name, value in {**told, **instants}.items() if value != GONE)
+
+
 @needs_prometheus
 @needs_alertmanager
-def test_alerts_arrive_with_their_sentence_and_their_page(tmp_path: Path) -> None:
-    """The process in this test has no Lease, what it last reported lies months back, and two of its workers wait."""
-    target, receiver = Exposed(of_the_scaler(tmp_path)), Receiver()
-    rules = at_once(rules_document(stack_settings(), "https://docs.example"))
+def test_each_alert_arrives_with_its_sentence_and_its_page(tmp_path: Path) -> None:
+    """All but the one on spend, which takes a day of history."""
+    target, receiver = Exposed(all_wrong()), Receiver()
+    rules = at_once(rules_document(STACK, "https://docs.example"))
+    named = {rule["alert"]: rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
+    expected = named.keys() - {"EbbtideSpendAbovePlan"}
     with (
         alertmanager(tmp_path, receiver.url) as told,
         prometheus(tmp_path, {"ebbtide": target.address}, rules=rules, alertmanager=told) as url,
     ):
-        expected = {"EbbtideDeadMan", "EbbtideNoLeader", "EbbtideControllerStuck", "EbbtideWorkersPending"}
         eventually(lambda: expected <= {it["labels"]["alertname"] for it in receiver.alerts}, what="the alerts")
         groups = asked(url, "rules")["groups"]
         (scraped,) = asked(url, "targets")["activeTargets"]
 
-    (leaderless, *_) = [it for it in receiver.alerts if it["labels"]["alertname"] == "EbbtideNoLeader"]
-    assert leaderless["labels"] == {"alertname": "EbbtideNoLeader", "severity": "critical", "customer": "acme"}
-    assert leaderless["annotations"] == {
-        "summary": "No controller is known to hold its Lease: queues are not scaled and budgets not flipped.",
-        "runbook_url": "https://docs.example/runbooks/no-leader.html",
-    }
-    assert {it["labels"]["alertname"] for it in receiver.alerts} == expected
+    arrived = {it["labels"]["alertname"]: it for it in receiver.alerts}
+    assert arrived.keys() == expected
+    for name, alert in arrived.items():
+        assert (alert["status"], alert["labels"]["customer"]) == ("firing", "acme")
+        assert alert["labels"]["severity"] == named[name]["labels"]["severity"]
+        assert alert["annotations"]["runbook_url"] == named[name]["annotations"]["runbook_url"]
+        assert re.fullmatch(r"[A-Z][^{}]+\.", alert["annotations"]["summary"]), "no template is left in it"
+    late = "A job of the pool train has waited for 11m 40s, and drainWithin says 10m."
+    assert arrived["EbbtideQueueLate"]["annotations"]["summary"] == late
     assert scraped["health"] == "up"
     assert [rule for group in groups for rule in group["rules"] if rule["health"] != "ok"] == []
     assert sum(len(group["rules"]) for group in groups) == sum(len(group["rules"]) for group in rules["groups"])
+
+
+@needs_prometheus
+@needs_alertmanager
+def test_of_what_our_processes_write_nothing_else_fires(tmp_path: Path) -> None:
+    """The scaler in this test has no Lease, what it last reported lies months back, and two of its workers wait; the
+    exporter's certificate has ended.
+    """
+    receiver = Receiver()
+    exposed = {"scaler": Exposed(of_the_scaler(tmp_path)), "exporter": Exposed(of_the_exporter())}
+    targets = {name: it.address for name, it in exposed.items()}
+    rules = at_once(rules_document(stack_settings(), "https://docs.example"))
+    with (
+        alertmanager(tmp_path, receiver.url) as told,
+        prometheus(tmp_path, targets, rules=rules, alertmanager=told),
+    ):
+        expected = {"EbbtideDeadMan", "EbbtideNoLeader", "EbbtideControllerStuck", "EbbtideWorkersPending"}
+        eventually(lambda: expected <= {it["labels"]["alertname"] for it in receiver.alerts}, what="the alerts")
+
+    assert {it["labels"]["alertname"] for it in receiver.alerts} == expected

@@ -10,6 +10,7 @@ import pytest
 
 from controllers.adapters.server import Page, Server
 from ebbtide.monitoring.client import Prometheus, Sample, Unknown
+from ebbtide.monitoring.links import HttpLink
 from tests.builders.control_plane import eventually
 from tests.builders.monitoring.servers import Exposed, needs_prometheus, prometheus
 
@@ -21,8 +22,8 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def client(url: str, **changes: object) -> Prometheus:
-    return Prometheus(url, "acme", now, token=TOKEN, **changes)  # pyright: ignore[reportArgumentType] - by name
+def client(url: str, **changes: timedelta) -> Prometheus:
+    return Prometheus(HttpLink(url, token=TOKEN, **changes), "acme", now)
 
 
 def why(answer: object) -> str:
@@ -84,7 +85,7 @@ def test_nothing_is_unknown_and_no_zero(url: str, asked: str, stands_on: str, to
 
 @needs_prometheus
 def test_another_customer_is_not_there(url: str) -> None:
-    theirs = Prometheus(url, "other", now)
+    theirs = Prometheus(HttpLink(url), "other", now)
 
     assert 'customer="other"' in why(theirs.ask(JOBS, stands_on=["pool_jobs"]))
 
@@ -132,7 +133,7 @@ def test_an_old_sample_is_no_answer_though_prometheus_gives_it(url: str, targets
 @needs_prometheus
 @pytest.mark.parametrize("ahead", [-2.5 * MINUTE, 2.5 * MINUTE], ids=["behind", "ahead"])
 def test_a_clock_that_is_not_ours_is_not_believed(url: str, ahead: timedelta) -> None:
-    elsewhere = Prometheus(url, "acme", lambda: now() + ahead)
+    elsewhere = Prometheus(HttpLink(url), "acme", lambda: now() + ahead)
 
     assert "its clock and ours are 2 min" in why(elsewhere.ask(JOBS, stands_on=["pool_jobs"]))
 
@@ -203,5 +204,5 @@ def test_a_series_of_no_time_that_was_is_not_believed(newest: object, told: str)
 )
 def test_what_is_no_address_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ValueError, match="wanted the address of a Prometheus") as refused:
-        Prometheus(url, "acme", now)
+        HttpLink(url)
     assert "geheim" not in str(refused.value)

@@ -15,35 +15,47 @@ from controllers.ports import Unknown
 from controllers.scaler.workers.decision import Reason
 from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
 from ebbtide.monitoring.documents import rule_groups, rules_document
+from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Recording, Severity
-from tests.builders.monitoring.alert_cases import CASES, HARMLESS, minutes, played, timeline
-from tests.builders.monitoring.expositions import of_an_idle_ray_cluster, of_the_scaler, of_the_workload_controller
-from tests.builders.monitoring.promql import series, uses
-from tests.builders.stack import pool_settings, stack_settings
-from tests.components.ray.stack import ray_settings
-from tests.paths import ROOT
+from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, STACK, minutes, played, timeline
+from tests.builders.monitoring.expositions import (
+    of_an_idle_ray_cluster,
+    of_the_exporter,
+    of_the_scaler,
+    of_the_workload_controller,
+)
+from tests.builders.monitoring.promql import outer_labels, series, uses
+from tests.builders.stack import stack_settings
+from tests.paths import DATA, ROOT
 
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
+EXPOSITIONS = DATA / "expositions"
+JOINED = ("container_", "DCGM_")
+"""Metrics without a customer, which become ours by the pods that the exporter names."""
 RUNBOOKS = ROOT / "docs" / "runbooks"
 HEADINGS = ["What it means", "How to look", "What to do", "When to sleep on"]
 
 
-TARGET = {"drain_within": timedelta(minutes=10), "job_takes": timedelta(minutes=1)}
-STACK = ray_settings().model_copy(
-    update={"customer": "acme", "workers": {"train": pool_settings(timedelta(minutes=30)).model_copy(update=TARGET)}}
-)
 RULES = [rule for group in rule_groups(STACK) for rule in group.rules]
 ALERTS = {rule.name: rule for rule in RULES if isinstance(rule, Alert)}
 RECORDED = {rule.record: rule for rule in RULES if isinstance(rule, Recording)}
+
+
+def labels_of(recorded: str) -> Sequence[str]:
+    """As the first part of its name says: `customer_pool:…`."""
+    return [CUSTOMER, *recorded.partition(":")[0].split("_")[1:]]
 
 
 @pytest.fixture(scope="module")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Mapping[str, str]]]:
     """What the processes of a stack write, by metric: the labels of each series."""
     folder = tmp_path_factory.mktemp("processes")
-    texts = (of_the_scaler(folder), of_an_idle_ray_cluster(), of_the_workload_controller(folder))
-    return {name: found for text in texts for name, found in series(text).items()}
+    own = (of_the_scaler(folder), of_an_idle_ray_cluster(), of_the_workload_controller(folder), of_the_exporter())
+    texts = (*own, *(file.read_text(encoding="utf-8") for file in EXPOSITIONS.glob("*.txt")))
+    written = {name: found for text in texts for name, found in series(text).items()}
+    recorded: dict[str, list[Mapping[str, str]]] = {name: [dict.fromkeys(labels_of(name), "")] for name in RECORDED}
+    return written | recorded
 
 
 # --- what rules name --------------------------------------------------------------------------------------------------
@@ -55,9 +67,22 @@ def test_a_rule_names_metrics_and_labels_that_our_processes_write(
 ) -> None:
     for use in uses(rule.expr):
         assert use.metric in exposed
+        by_scraping = {CUSTOMER, "node"} if use.metric.startswith("container_") else {CUSTOMER}
         for labels in exposed[use.metric]:
-            assert use.labels - labels.keys() <= {CUSTOMER}, f"{use.metric} has no such label"
-        assert use.asked[CUSTOMER] == "acme", "a rule may see the series of its own stack alone"
+            assert use.labels - labels.keys() <= by_scraping, f"{use.metric} has no such label"
+        if not use.metric.startswith(JOINED):
+            assert use.asked[CUSTOMER] == "acme", "a rule may see the series of its own stack alone"
+
+
+@pytest.mark.parametrize("rule", RECORDED.values(), ids=list(RECORDED))
+def test_a_recording_keeps_the_labels_that_its_name_says(rule: Recording) -> None:
+    (kept,) = outer_labels(rule.expr)
+
+    assert [*kept] == labels_of(rule.record)
+
+
+def test_each_name_that_pages_and_commands_ask_for_is_recorded_and_no_other() -> None:
+    assert RECORDED.keys() == {*Recorded}
 
 
 def test_the_words_of_a_rule_are_those_of_the_controller() -> None:
@@ -66,7 +91,7 @@ def test_the_words_of_a_rule_are_those_of_the_controller() -> None:
 
 
 def test_names_are_prometheus_own_form_and_each_is_there_once() -> None:
-    assert all(re.fullmatch(r"[a-z_]+:ebbtide_[a-z_]+:[a-z0-9]+", name) for name in RECORDED)
+    assert all(re.fullmatch(r"[a-z_]+:ebbtide_[a-z_]+:[a-z0-9_]+", name) for name in RECORDED)
     assert len(RECORDED) + len(set(ALERTS)) == len(RULES), "one pool, so nothing is there twice"
     document = json.dumps(rules_document(STACK))
     assert all(group.name in document and "acme" in group.name for group in rule_groups(STACK))
@@ -83,6 +108,7 @@ def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_misses_n
         "EbbtideWorkloadsNoLeader",
         "EbbtideWorkloadNeedsALook",
         "EbbtideRayWorkersKept",
+        "EbbtideSpendAbovePlan",
     }
 
 
@@ -90,7 +116,11 @@ def test_the_page_says_how_long_each_alert_waits() -> None:
     page = (ROOT / "docs" / "how-to" / "monitoring.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`Ebbtide.*?) \| (.*?) \| \[", page, re.MULTILINE)
     told = {name: after for names, after in rows for name in re.findall(r"`(Ebbtide\w+)`", names)}
-    by_hand = {"EbbtideDeadMan": "at once, always", "EbbtideWorkerWillNotStop": "a worker's grace + 15 min"}
+    by_hand = {
+        "EbbtideDeadMan": "at once, always",
+        "EbbtideWorkerWillNotStop": "a worker's grace + 15 min",
+        "EbbtideCloserFailed": "15 min",  # the expression itself waits
+    }
 
     assert told.keys() == ALERTS.keys()
     assert {name: told.pop(name) for name in by_hand} == by_hand
@@ -138,7 +168,9 @@ def test_an_alert_leads_to_its_page(runbooks: str | None, annotation: Mapping[st
 
 
 def test_every_alert_is_played() -> None:
-    assert {case.alert for case in CASES} == ALERTS.keys() - {"EbbtideDeadMan"}, "that one has a test of its own"
+    assert {case.alert for case in CASES} == ALERTS.keys() - {"EbbtideDeadMan", "EbbtideSpendAbovePlan"}, (
+        "these have tests of their own"
+    )
 
 
 @needs_promtool
@@ -198,6 +230,113 @@ def test_the_dead_mans_alert_fires_where_nothing_at_all_is_scraped(tmp_path: Pat
 
 
 @needs_promtool
+def test_spend_above_plan_is_told_once_there_is_a_day_to_go_by_and_over_when_a_week_is_below(tmp_path: Path) -> None:
+    """The plan is 4000 dollars a month of 730 hours, which is 5.48 an hour."""
+    alert = ALERTS["EbbtideSpendAbovePlan"]
+    day, total = 24, 14 * 24  # in hours, of which each is a sample
+    dear = 10 * day
+
+    def told(hour: int, dollars: str) -> dict[str, Any]:
+        firing = {
+            "exp_labels": {"severity": "warning", CUSTOMER: "acme"},
+            "exp_annotations": {
+                "summary": f"Nodes cost {dollars} dollars a month at list price if it goes on as in the last 7 days, "
+                "and costs.plan says 4000.",
+                "runbook": "docs/runbooks/spend-above-plan.md",
+            },
+        }
+        return {"eval_time": f"{hour}h", "alertname": alert.name, "exp_alerts": [firing] if dollars else []}
+
+    of = 'customer="acme",namespace="ebbtide",pod="one"'
+    prices = [6.0] * dear + [0.0] * (total - dear)
+    promtool(
+        tmp_path,
+        [
+            {
+                "interval": "1h",
+                "input_series": [
+                    {"series": f'ebbtide_node_dollars_per_hour{{{of},node="a"}}', "values": f"{1.0}x{total}"},
+                    {
+                        "series": f'ebbtide_node_dollars_per_hour{{{of},node="b"}}',
+                        "values": " ".join(str(price - 1) if price else GONE for price in prices),
+                    },
+                ],
+                "alert_rule_test": [told(23, ""), told(2 * day, "4.38k"), told(13 * day, "")],
+            }
+        ],
+        evaluated="1h",
+    )
+
+
+@needs_promtool
+def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tmp_path: Path) -> None:
+    """Two nodes of two groups, one pod of ours on each and one of somebody else; the exporter rolls, so it is twice."""
+    once = {
+        'ebbtide_node_info{%s,node="n1",group="flexible"}': "1",
+        'ebbtide_node_info{%s,node="n2",group="gpu"}': "1",
+        'ebbtide_node_cpu_cores{%s,node="n1"}': "8",
+        'ebbtide_node_cpu_cores{%s,node="n2"}': "4",
+        'ebbtide_node_gpus{%s,node="n2"}': "1",
+        'ebbtide_node_dollars_per_hour{%s,node="n1"}': "0.4",
+        'ebbtide_node_dollars_per_hour{%s,node="n2"}': "1.2",
+        'ebbtide_pod_info{%s,namespace="w",pod="t-1",node="n1",workload="train",category="worker"}': "1",
+        'ebbtide_pod_info{%s,namespace="e",pod="api-1",node="n2",workload="api",category="flexible"}': "1",
+        'ebbtide_pod_requested_cpu_cores{%s,namespace="w",pod="t-1"}': "2",
+        'ebbtide_pod_requested_cpu_cores{%s,namespace="e",pod="api-1"}': "1",
+        'ebbtide_pod_requested_gpus{%s,namespace="e",pod="api-1"}': "1",
+    }
+    twice = {name % f'customer="acme",instance="{one}"': value for name, value in once.items() for one in ("a", "b")}
+    kubelet = {
+        'container_cpu_usage_seconds_total{node="n1",namespace="w",pod="t-1",container="t"}': "0+30",
+        'container_cpu_usage_seconds_total{node="n1",namespace="w",pod="t-1",container=""}': "0+33",
+        'container_cpu_usage_seconds_total{node="n9",namespace="w",pod="t-1",container="t"}': "0+60",
+        'container_cpu_usage_seconds_total{node="n1",namespace="x",pod="other",container="t"}': "0+60",
+        'container_memory_working_set_bytes{node="n1",namespace="w",pod="t-1",container="t"}': "5",
+        'container_memory_working_set_bytes{node="n1",namespace="w",pod="t-1",container="sidecar"}': "6",
+        'container_cpu_cfs_periods_total{node="n1",namespace="w",pod="t-1",container="t"}': "0+600",
+        'container_cpu_cfs_throttled_periods_total{node="n1",namespace="w",pod="t-1",container="t"}': "0+150",
+        'DCGM_FI_DEV_GPU_UTIL{namespace="e",pod="api-1",gpu="0"}': "50",
+        'DCGM_FI_DEV_GPU_UTIL{namespace="",pod="",gpu="1"}': "0",
+    }
+    of = "customer_group_category_workload:ebbtide"
+    train = '{category="worker",customer="acme",group="flexible",workload="train"}'
+    api = '{category="flexible",customer="acme",group="gpu",workload="api"}'
+    flexible, gpu = (f'{{customer="acme",group="{group}"}}' for group in ("flexible", "gpu"))
+    wanted: dict[str, list[tuple[str, float]]] = {
+        "customer_group:ebbtide_nodes:count": [(flexible, 1), (gpu, 1)],
+        "customer_group:ebbtide_node_cpu_cores:sum": [(flexible, 8), (gpu, 4)],
+        "customer_group:ebbtide_node_gpus:sum": [(gpu, 1)],
+        "customer_group:ebbtide_node_dollars_per_hour:sum": [(flexible, 0.4), (gpu, 1.2)],
+        "customer:ebbtide_node_dollars_per_hour:sum": [('{customer="acme"}', 1.6)],
+        f"{of}_requested_cpu_cores:sum": [(train, 2), (api, 1)],
+        f"{of}_requested_gpus:sum": [(api, 1)],
+        f"{of}_used_cpu_cores:sum": [(train, 0.5)],
+        f"{of}_used_memory_bytes:sum": [(train, 11)],
+        f"{of}_used_gpus:sum": [(api, 0.5)],
+        "customer_workload:ebbtide_throttled_periods:ratio5m": [('{customer="acme",workload="train"}', 0.25)],
+    }
+    promtool(
+        tmp_path,
+        [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": name, "values": f"{value}x30"} for name, value in (twice | kubelet).items()
+                ],
+                "promql_expr_test": [
+                    {
+                        "expr": record,
+                        "eval_time": "20m",
+                        "exp_samples": [{"labels": record + labels, "value": value} for labels, value in samples],
+                    }
+                    for record, samples in wanted.items()
+                ],
+            }
+        ],
+    )
+
+
+@needs_promtool
 def test_recordings_add_up(tmp_path: Path) -> None:
     def sample(labels: str, value: float) -> dict[str, Any]:
         return {"labels": labels, "value": value}
@@ -245,11 +384,11 @@ def test_recordings_add_up(tmp_path: Path) -> None:
     )
 
 
-def promtool(folder: Path, tests: Sequence[Mapping[str, Any]]) -> None:
+def promtool(folder: Path, tests: Sequence[Mapping[str, Any]], evaluated: str = "1m") -> None:
     """JSON is YAML enough for it."""
     assert PROMTOOL is not None
     (folder / "rules.json").write_text(json.dumps(rules_document(STACK)), encoding="utf-8")
-    told = {"rule_files": ["rules.json"], "evaluation_interval": "1m", "tests": tests}
+    told = {"rule_files": ["rules.json"], "evaluation_interval": evaluated, "tests": tests}
     (folder / "tests.json").write_text(json.dumps(told), encoding="utf-8")
     done = subprocess.run([PROMTOOL, "test", "rules", "tests.json"], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -397,6 +397,16 @@ def test_metrics_are_needed_where_an_autoscaler_of_pods_is(tmp_path: Path) -> No
     assert lacking(cluster, wants(tmp_path, more=f"ebbtide:workloads: {{ api: {service} }}")) == ["metrics"]
 
 
+def test_an_existing_prometheus_needs_its_operators_kinds_and_nothing_else_does(tmp_path: Path) -> None:
+    existing = wants(tmp_path, more="ebbtide:monitoring: { prometheus: existing, namespace: monitoring }")
+    none = wants(tmp_path, more="")
+    without = CannedCluster({"/apis": groups(*GROUPS)})
+    installed = CannedCluster({"/apis": groups(*GROUPS, "monitoring.coreos.com/v1")})
+
+    assert lacking(without, existing) == ["monitoring"]
+    assert lacking(without, none) == lacking(installed, existing) == []
+
+
 def test_rights_that_are_not_there_are_named_and_the_rest_counted() -> None:
     cluster = CannedCluster(denied=(("create", "validatingadmissionpolicies"), ("patch", "roles"), ("get", "secrets")))
 

@@ -141,12 +141,17 @@ def test_what_is_copied_runs_with_what_is_locked_and_nothing_else(tmp_path: Path
     dependencies = linked_dependencies(tmp_path)
     told = run_alone(tmp_path, dependencies, "-m", "controllers", "--help")
     closer = run_alone(tmp_path, dependencies, "-m", "controllers.closer", "--help")
+    others = [
+        run_alone(tmp_path, dependencies, "-m", f"controllers.{name}", "--help") for name in ("workloads", "exporter")
+    ]
     without = run_alone(
         tmp_path, dependencies, "-c", "import controllers.scaler.main, sys; print('aiohttp' in sys.modules)"
     )
 
     assert "--config FILE" in told.stdout, told.stderr
     assert "--config FILE" in closer.stdout, closer.stderr
+    for other in others:
+        assert "--config FILE" in other.stdout, other.stderr
     assert without.stdout == "False\n", without.stderr
 
 

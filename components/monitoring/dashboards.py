@@ -1,0 +1,41 @@
+"""Grafana's dashboards of a stack, each as a ConfigMap that the sidecar of Grafana's chart looks for by its label.
+
+The sidecar must look into their namespace (`sidecar.dashboards.searchNamespace`).
+"""
+
+import json
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.core.v1 import ConfigMap
+
+from ebbtide.labels import CUSTOMER
+from ebbtide.monitoring.dashboards import dashboards, document_of
+
+SIDECAR = {"grafana_dashboard": "1"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DashboardsArgs:
+    customer: str
+    namespace: str
+    timezone: str
+
+
+class Dashboards(pulumi.ComponentResource):
+    def __init__(self, name: str, args: DashboardsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Dashboards", name, None, opts)
+        for each in dashboards(args.customer):
+            called = f"ebbtide-{args.customer}-{each.name}"
+            document = document_of(each, args.customer, args.timezone)
+            ConfigMap(
+                f"{name}-{each.name}",
+                metadata={
+                    "name": called,
+                    "namespace": args.namespace,
+                    "labels": {CUSTOMER: args.customer, **SIDECAR},
+                },
+                data={f"{called}.json": json.dumps(document, indent=1)},
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.register_outputs({})

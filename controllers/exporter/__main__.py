@@ -1,0 +1,8 @@
+"""`python -m controllers.exporter --config FILE` runs the exporter."""
+
+import sys
+
+from controllers.exporter.main import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,133 @@
+"""What Prometheus is told. Pure. A part that is out of sight is None, and nothing that stands on it is told."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from controllers.adapters.metrics import Sample, family
+from controllers.exporter.objects import ClosingJob, Hpa, Node, Pod
+from controllers.exporter.sight import WHAT
+from controllers.exporter.tally import Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    nodes: Collection[Node] | None
+    pods: Collection[Pod] | None
+    hpas: Collection[Hpa] | None
+    cronjobs: Collection[ClosingJob] | None
+
+
+def text(seen: Seen, tally: Tally, dollars_per_hour: Mapping[str, float]) -> str:
+    """Of the cluster."""
+    sees = [({"what": what}, getattr(seen, what) is not None) for what in WHAT]
+    parts = [family("exporter_sees", "whether what is told of these is up to date; if not, it is left out", sees)]
+    if seen.nodes is not None:
+        parts += _of_nodes(seen.nodes, dollars_per_hour)
+    if seen.pods is not None:
+        parts += [*_of_pods(seen.pods), *_of_events(tally)]
+    parts += _of_hpas(seen.hpas or ())
+    parts += _of_closing_jobs(seen.cronjobs or ())
+    return "".join(parts)
+
+
+def process_text(
+    *, config_good: bool, clocks_agree: bool, holidays_end: datetime | None, certificate_ends: Mapping[str, float]
+) -> str:
+    """Of what needs no look at the cluster."""
+    ends: list[Sample] = [({"endpoint": it}, end) for it, end in sorted(certificate_ends.items())]
+    until = holidays_end.timestamp() if holidays_end is not None else None
+    families = (
+        family("exporter_config_good", "whether the exporter's document can be read", [({}, config_good)]),
+        family("exporter_clocks_agree", "whether its clock and the API server's agree", [({}, clocks_agree)]),
+        family("holidays_end_timestamp_seconds", "end of the last day for which holidays are known", [({}, until)]),
+        family("certificate_end_timestamp_seconds", "when the certificate ends that the endpoint presents", ends),
+    )
+    return "".join(families)
+
+
+def _of_nodes(nodes: Collection[Node], dollars_per_hour: Mapping[str, float]) -> Iterator[str]:
+    infos: list[Sample] = [
+        (
+            {
+                "node": it.name,
+                "group": it.group,
+                "kind": it.kind,
+                "instance_type": it.instance_type,
+                "capacity_type": it.capacity_type,
+                "zone": it.zone,
+            },
+            1,
+        )
+        for it in nodes
+    ]
+    named = [({"node": it.name}, it) for it in nodes]
+    yield family("node_info", "1 for each node; empty where it has no such label", infos)
+    yield family("node_cpu_cores", "capacity, which is what is paid for", [(at, it.capacity.cpu) for at, it in named])
+    yield family("node_memory_bytes", "capacity of memory", [(at, it.capacity.memory) for at, it in named])
+    yield family("node_gpus", "GPUs of a node that has some", [(at, it.capacity.gpus or None) for at, it in named])
+    yield family("node_created_timestamp_seconds", "when it joined the cluster", [(at, it.created) for at, it in named])
+    yield family("node_ready", "whether it is ready; a silent one is not", [(at, it.ready) for at, it in named])
+    costs: list[Sample] = [(at, dollars_per_hour.get(it.instance_type)) for at, it in named]
+    yield family("node_dollars_per_hour", "list price on demand, of spot nodes too; not there if not known", costs)
+
+
+def _of_pods(pods: Collection[Pod]) -> Iterator[str]:
+    alive = [it for it in pods if not it.ended]
+    placed = [({"namespace": it.namespace, "pod": it.name}, it) for it in alive if it.node]
+    infos: list[Sample] = [
+        ({**at, "node": it.node, "workload": it.workload, "category": it.category}, 1) for at, it in placed
+    ]
+    yield family("pod_info", "1 for each pod that is on a node and has not ended", infos)
+    cpu, memory, gpus = ([(at, getattr(it.requested, part)) for at, it in placed] for part in ("cpu", "memory", "gpus"))
+    yield family("pod_requested_cpu_cores", "CPU that the scheduler keeps free for such a pod", cpu)
+    yield family("pod_requested_memory_bytes", "the memory that it keeps free", memory)
+    yield family("pod_requested_gpus", "the GPUs that it keeps free", gpus)
+    waiting = Counter({(it.workload, it.category): 0 for it in alive})
+    waiting.update((it.workload, it.category) for it in alive if not it.node)
+    counts: list[Sample] = [
+        ({"workload": workload, "category": category}, count) for (workload, category), count in sorted(waiting.items())
+    ]
+    yield family("pods_pending", "pods without a node", counts)
+
+
+def _of_events(tally: Tally) -> Iterator[str]:
+    restarts, kills, evictions = dict(tally.restarts), dict(tally.oom_kills), dict(tally.evictions)
+    yield family("container_restarts_total", "restarts of containers since the exporter began", _by_workload(restarts))
+    yield family(
+        "container_oom_kills_total", "containers that ended for lack of memory, since then", _by_workload(kills)
+    )
+    reasons: list[Sample] = [
+        ({"workload": workload, "reason": reason}, count) for (workload, reason), count in sorted(evictions.items())
+    ]
+    yield family("evictions_total", "pods that had to go, since the exporter began", reasons)
+
+
+def _by_workload(counts: Mapping[str, int]) -> list[Sample]:
+    return [({"workload": workload}, count) for workload, count in sorted(counts.items())]
+
+
+def _of_hpas(hpas: Collection[Hpa]) -> Iterator[str]:
+    named = [({"namespace": it.namespace, "hpa": it.name}, it) for it in hpas]
+    yield family("hpa_scaling_active", "whether it sees its metrics", [(at, it.scaling_active) for at, it in named])
+    yield family(
+        "hpa_able_to_scale", "whether it can reach what it scales", [(at, it.able_to_scale) for at, it in named]
+    )
+    yield family("hpa_replicas", "replicas that there are", [(at, it.replicas) for at, it in named])
+    yield family("hpa_wanted_replicas", "replicas that it wants", [(at, it.wanted) for at, it in named])
+    yield family("hpa_max_replicas", "replicas at most", [(at, it.most) for at, it in named])
+
+
+def _of_closing_jobs(jobs: Collection[ClosingJob]) -> Iterator[str]:
+    named = [({"cronjob": it.name}, it) for it in jobs]
+    yield family(
+        "closer_last_success_timestamp_seconds",
+        "when the closer last ended well",
+        [(at, it.last_success) for at, it in named],
+    )
+    yield family(
+        "closer_last_schedule_timestamp_seconds",
+        "when the closer was last begun",
+        [(at, it.last_schedule) for at, it in named],
+    )

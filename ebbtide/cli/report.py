@@ -1,0 +1,93 @@
+"""`ebbtide report live`: what a stack did and used, as one page, from what Prometheus recorded."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ebbtide.cli.cluster import Context, Kubeconfig, cluster
+from ebbtide.cli.console import fail
+from ebbtide.cli.options import PrometheusToken, PrometheusUrl, Stack
+from ebbtide.files import Unwritable
+from ebbtide.monitoring.client import Prometheus
+from ebbtide.monitoring.links import Link
+from ebbtide.operate.api import CannotOperate
+from ebbtide.operate.prometheus import link_of, named_link
+from ebbtide.report.live.page import verdict, write_live
+from ebbtide.report.live.reading import read_record
+from ebbtide.report.live.record import missing
+from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.terminal import console
+from ebbtide.units.durations import read_duration
+from ebbtide.vocabulary.windows import zone_of
+
+command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+def _far(text: str) -> timedelta:
+    found = read_duration(text)
+    if found is None or not timedelta(minutes=10) <= found <= timedelta(days=400):
+        raise typer.BadParameter(f"--since: wanted 10m to 400d, found {text!r} (for example 24h)")
+    return found
+
+
+@command.callback()
+def every_report() -> None:
+    """Pages about a stack that runs."""
+
+
+@command.command(epilog="Example: ebbtide report live demo --since 24h -o live.html")
+def live(
+    stack: Stack,
+    *,
+    since: Annotated[
+        str, typer.Option(metavar="24h", help="How far back, until now: 10m to 400d.", show_default=True)
+    ] = "24h",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", dir_okay=False, help="The page to write.")
+    ] = Path("live.html"),
+    prometheus: PrometheusUrl = "",
+    token_file: PrometheusToken = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Draw what a stack did and used, from what Prometheus recorded."""
+    far = _far(since)
+    try:
+        settings = load_stack(stack)
+    except StackInvalid as invalid:
+        fail(invalid)
+    if prometheus:
+        try:
+            link = named_link(prometheus, token_file)
+        except CannotOperate as error:
+            fail(error, code=error.code)
+        _write(link, settings, far, output)
+        return
+    with cluster(kubeconfig, context or settings.cluster.context) as api:
+        link = link_of(settings, api)
+        if link is None:
+            message = "has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
+            raise CannotOperate(f"{settings.customer} {message}", 2)
+        _write(link, settings, far, output)
+
+
+def _write(link: Link, settings: StackSettings, far: timedelta, output: Path) -> None:
+    until = datetime.now(zone_of(settings.business_hours.timezone))
+    asking = Prometheus(link, settings.customer, lambda: datetime.now(UTC))
+    if (doubt := asking.doubt()) is not None:
+        fail(doubt.why)
+    record = read_record(asking, settings, far, until)
+    whys, whole = missing(record)
+    if not whole:
+        fail(*dict.fromkeys(whys.values()))
+    try:
+        write_live(record, output)
+    except Unwritable as error:
+        fail(error)
+    out = console(fold=True)
+    out.print(f"{verdict(record)}.")
+    for what, why in whys.items():
+        out.print(f"not recorded: {what}: {why}", style="yellow")
+    out.print(f"written: {output}")

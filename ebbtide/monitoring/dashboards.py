@@ -1,0 +1,296 @@
+"""Dashboards of Grafana for one stack, as values, and as the documents that Grafana imports.
+
+Each names its metrics by the customer. Which Prometheus they ask is chosen in Grafana, by the variable `datasource`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ebbtide.monitoring.recorded import Recorded
+from ebbtide.monitoring.rules import Metrics
+
+SCHEMA = 39
+"""Of Grafana 10.4; later ones read it, and earlier ones from 9 on show it."""
+_WIDE, _HIGH = 12, 8  # two panels in a row of Grafana's 24 columns
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+
+class Unit(StrEnum):
+    """Grafana's own words."""
+
+    COUNT = "short"
+    SECONDS = "s"
+    BYTES = "bytes"
+    DOLLARS = "currencyUSD"
+    SHARE = "percentunit"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    expr: str
+    legend: str  # {{label}} for the value of a label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """`stacked`: areas whose sum means something."""
+
+    title: str
+    queries: Sequence[Query]
+    unit: Unit = Unit.COUNT
+    stacked: bool = False
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboard:
+    name: str  # of its file, and in its uid
+    title: str
+    panels: Sequence[Panel]
+
+
+def dashboards(customer: str) -> tuple[Dashboard, ...]:
+    of = Metrics(customer)
+    return (_day(of), _queues(of), _nodes(of), _money(of))
+
+
+def _by(of: Metrics, label: str, series: Recorded) -> str:
+    return f"sum by ({label}) ({series.of(of.customer)})"
+
+
+def _sum(of: Metrics, series: Recorded) -> str:
+    return f"sum({series.of(of.customer)})"
+
+
+def _used_and_paid(of: Metrics, used: Recorded, requested: Recorded, paid: Recorded) -> tuple[Query, ...]:
+    return (
+        Query(_sum(of, paid), "paid for"),
+        Query(_sum(of, requested), "requested"),
+        Query(_sum(of, used), "used"),
+    )
+
+
+_NODES_BY_GROUP = "Nodes by group"
+
+
+def _day(of: Metrics) -> Dashboard:
+    return Dashboard(
+        name="day",
+        title="Day and night",
+        panels=(
+            Panel(title=_NODES_BY_GROUP, queries=[Query(_by(of, "group", Recorded.NODES), "{{group}}")], stacked=True),
+            Panel(
+                title="Disruption window and open budgets",
+                queries=[
+                    Query(of.highest("window_open"), "window open"),
+                    Query(_by(of, "reason", Recorded.BUDGETS_OPEN), "open: {{reason}}"),
+                ],
+                about="By day no budget is open that the stack file does not keep open.",
+            ),
+            Panel(
+                title="Workers",
+                queries=[
+                    Query(Recorded.WORKERS_RUNNING.of(of.customer), "running"),
+                    Query(Recorded.WORKERS_WANTED.of(of.customer), "wanted"),
+                ],
+            ),
+            Panel(title="Jobs", queries=[Query(_by(of, "part", Recorded.JOBS), "{{part}}")], stacked=True),
+            Panel(
+                title="Dollars an hour, at list price",
+                queries=[Query(_by(of, "group", Recorded.DOLLARS), "{{group}}")],
+                unit=Unit.DOLLARS,
+                stacked=True,
+            ),
+            Panel(
+                title="Evictions in the last hour",
+                queries=[Query(_by(of, "workload", Recorded.EVICTIONS), "{{workload}}")],
+            ),
+        ),
+    )
+
+
+def _queues(of: Metrics) -> Dashboard:
+    return Dashboard(
+        name="queues",
+        title="Queues and workers",
+        panels=(
+            Panel(title="Jobs waiting", queries=[Query(of.highest("pool_jobs", "pool", part="waiting"), "{{pool}}")]),
+            Panel(title="Jobs running", queries=[Query(of.highest("pool_jobs", "pool", part="running"), "{{pool}}")]),
+            Panel(
+                title="Oldest wait",
+                queries=[
+                    Query(of.highest("pool_oldest_wait_seconds", "pool"), "{{pool}}"),
+                    Query(Recorded.WAITS.of(of.customer), "{{pool}}, p95 of the last hour"),
+                ],
+                unit=Unit.SECONDS,
+            ),
+            Panel(
+                title="Workers running and wanted",
+                queries=[
+                    Query(of.highest("pool_running", "pool"), "{{pool}} running"),
+                    Query(of.highest("pool_wanted", "pool"), "{{pool}} wanted"),
+                ],
+            ),
+            Panel(
+                title="Workers that do not work",
+                queries=[
+                    Query(of.highest("pool_pending", "pool"), "{{pool}} pending"),
+                    Query(of.highest("pool_failing", "pool"), "{{pool}} failing"),
+                    Query(of.highest("pool_unreachable", "pool"), "{{pool}} out of reach"),
+                ],
+            ),
+            Panel(
+                title="Why each pool gets what it gets",
+                queries=[Query(of.highest("pool_reason", "pool", "reason"), "{{pool}}: {{reason}}")],
+            ),
+            Panel(
+                title="Since the queues were last known",
+                queries=[Query(of.highest("pool_reading_age_seconds", "pool"), "{{pool}}")],
+                unit=Unit.SECONDS,
+            ),
+        ),
+    )
+
+
+def _nodes(of: Metrics) -> Dashboard:
+    return Dashboard(
+        name="nodes",
+        title="Nodes and reasons",
+        panels=(
+            Panel(title=_NODES_BY_GROUP, queries=[Query(_by(of, "group", Recorded.NODES), "{{group}}")], stacked=True),
+            Panel(
+                title="Nodes that the autoscaler cannot remove",
+                queries=[Query(_by(of, "reason", Recorded.UNREMOVABLE), "{{reason}}")],
+                stacked=True,
+            ),
+            Panel(
+                title="CPU cores",
+                queries=_used_and_paid(of, Recorded.USED_CPU, Recorded.REQUESTED_CPU, Recorded.PAID_CPU),
+            ),
+            Panel(
+                title="Memory",
+                queries=_used_and_paid(of, Recorded.USED_MEMORY, Recorded.REQUESTED_MEMORY, Recorded.PAID_MEMORY),
+                unit=Unit.BYTES,
+            ),
+            Panel(
+                title="GPUs",
+                queries=_used_and_paid(of, Recorded.USED_GPUS, Recorded.REQUESTED_GPUS, Recorded.PAID_GPUS),
+            ),
+            Panel(
+                title="Pods without a node",
+                queries=[Query(of.highest("pods_pending", "workload"), "{{workload}}")],
+            ),
+            Panel(
+                title="CPU used of what was requested",
+                queries=[
+                    Query(
+                        f"{_by(of, 'workload', Recorded.USED_CPU)} / {_by(of, 'workload', Recorded.REQUESTED_CPU)}",
+                        "{{workload}}",
+                    )
+                ],
+                unit=Unit.SHARE,
+            ),
+            Panel(
+                title="Memory used of what was requested",
+                queries=[
+                    Query(
+                        f"{_by(of, 'workload', Recorded.USED_MEMORY)} / "
+                        f"{_by(of, 'workload', Recorded.REQUESTED_MEMORY)}",
+                        "{{workload}}",
+                    )
+                ],
+                unit=Unit.SHARE,
+            ),
+        ),
+    )
+
+
+def _money(of: Metrics) -> Dashboard:
+    dollars = _sum(of, Recorded.DOLLARS)
+    return Dashboard(
+        name="money",
+        title="Money",
+        panels=(
+            Panel(
+                title="Dollars an hour, at list price",
+                queries=[Query(_by(of, "group", Recorded.DOLLARS), "{{group}}")],
+                unit=Unit.DOLLARS,
+                stacked=True,
+                about="Groups with an instance type that has no known price are left out.",
+            ),
+            Panel(
+                title="Dollars an hour for CPU that nobody requested",
+                queries=[
+                    Query(
+                        f"{dollars} * (1 - {_sum(of, Recorded.REQUESTED_CPU)} / {_sum(of, Recorded.PAID_CPU)})",
+                        "not requested",
+                    )
+                ],
+                unit=Unit.DOLLARS,
+                about="The share of CPU alone: a node full of memory or of GPUs is not free.",
+            ),
+            Panel(
+                title="CPU requested and used of what is paid for",
+                queries=[
+                    Query(f"{_sum(of, Recorded.REQUESTED_CPU)} / {_sum(of, Recorded.PAID_CPU)}", "requested"),
+                    Query(f"{_sum(of, Recorded.USED_CPU)} / {_sum(of, Recorded.PAID_CPU)}", "used"),
+                ],
+                unit=Unit.SHARE,
+            ),
+            Panel(
+                title="CPU requested by category",
+                queries=[Query(_by(of, "category", Recorded.REQUESTED_CPU), "{{category}}")],
+                stacked=True,
+            ),
+        ),
+    )
+
+
+def document_of(dashboard: Dashboard, customer: str, timezone: str) -> dict[str, Any]:
+    """As Grafana imports it. A missing sample is a gap."""
+    variable = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus", "hide": 0}
+    return {
+        "uid": f"ebbtide-{customer}-{dashboard.name}",
+        "title": f"Ebbtide {customer}: {dashboard.title}",
+        "tags": ["ebbtide", customer],
+        "schemaVersion": SCHEMA,
+        "version": 1,
+        "editable": True,
+        "timezone": timezone,
+        "time": {"from": "now-24h", "to": "now"},
+        "refresh": "1m",
+        "templating": {"list": [variable]},
+        "annotations": {"list": []},
+        "panels": [_panel(place, panel) for place, panel in enumerate(dashboard.panels)],
+    }
+
+
+def _panel(place: int, panel: Panel) -> dict[str, Any]:
+    custom: Mapping[str, Any] = {
+        "drawStyle": "line",
+        "lineInterpolation": "stepAfter",
+        "lineWidth": 1,
+        "fillOpacity": 60 if panel.stacked else 0,
+        "spanNulls": False,
+        "showPoints": "never",
+        "stacking": {"mode": "normal" if panel.stacked else "none", "group": "A"},
+    }
+    return {
+        "id": place + 1,
+        "type": "timeseries",
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": _SOURCE,
+        "gridPos": {"x": place % 2 * _WIDE, "y": place // 2 * _HIGH, "w": _WIDE, "h": _HIGH},
+        "fieldConfig": {"defaults": {"unit": panel.unit.value, "min": 0, "custom": custom}, "overrides": []},
+        "options": {
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        },
+        "targets": [
+            {"refId": chr(ord("A") + number), "datasource": _SOURCE, "expr": query.expr, "legendFormat": query.legend}
+            for number, query in enumerate(panel.queries)
+        ],
+    }

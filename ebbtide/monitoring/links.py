@@ -1,0 +1,98 @@
+"""Ways to a Prometheus: what carries a question there and the answer back, and says in one line why it could not."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from typing import Protocol
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+MOST_BYTES = 64 * 2**20
+
+
+class NoReply(Exception):
+    """The message is one line for the operator, without a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    document: object  # as JSON has it
+    at: datetime | None  # by the server's clock, with a zone; None where it did not say
+
+
+class Link(Protocol):
+    @property
+    def where(self) -> str:
+        """Begins every line about this Prometheus."""
+        ...
+
+    def get(self, path: str, query: Mapping[str, object]) -> Reply:
+        """`path` is what comes behind `/api/v1/`. Raises `NoReply`."""
+        ...
+
+
+class HttpLink:
+    """By its address. `token` is never shown, and sent nowhere else."""
+
+    def __init__(self, url: str, *, token: str = "", timeout: timedelta = timedelta(seconds=10)) -> None:
+        """Raises ValueError for what is no address of a server."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            raise ValueError("wanted the address of a Prometheus without a login (for example http://127.0.0.1:9090)")
+        self._url, self.where = url.rstrip("/"), f"Prometheus at {parts.scheme}://{parts.netloc}"
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout, self._opener = timeout.total_seconds(), build_opener(_NoRedirect())
+
+    def get(self, path: str, query: Mapping[str, object]) -> Reply:
+        try:
+            request = Request(f"{self._url}/api/v1/{path}?{urlencode(query)}", headers=self._headers)
+            with self._opener.open(request, timeout=self._timeout) as answer:
+                text, date = answer.read(MOST_BYTES + 1), answer.headers.get("Date", "")
+        except HTTPError as error:
+            raise NoReply(_refusal(error)) from error
+        except (URLError, HTTPException, OSError, ValueError) as error:
+            raise NoReply(_one_line(getattr(error, "reason", "") or error)) from error
+        if len(text) > MOST_BYTES:
+            raise NoReply(f"the answer has more than {MOST_BYTES // 2**20} MiB")
+        try:
+            return Reply(json.loads(text), _instant(date))
+        except (ValueError, RecursionError) as error:
+            raise NoReply(NOT_PROMETHEUS) from error
+
+
+NOT_PROMETHEUS = "the answer is not Prometheus': is the address that of its API, and the login?"
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A token goes nowhere but where the operator says."""
+
+    def http_error_302(self, *_: object, **__: object) -> None:
+        return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+def _refusal(error: HTTPError) -> str:
+    """Prometheus' own words for what it refuses; of others the status alone."""
+    if error.code in (401, 403):
+        return f"HTTP {error.code}: the token is refused or missing"
+    try:
+        return f"HTTP {error.code}: {_one_line(json.loads(error.read(10_000))['error'])}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return f"HTTP {error.code}"
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())[:300]
+
+
+def _instant(date: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None

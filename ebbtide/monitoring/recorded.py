@@ -1,0 +1,39 @@
+"""The names of what recording rules make, for the rules and for whoever asks: pages, dashboards and commands."""
+
+from enum import StrEnum
+
+from ebbtide.monitoring.rules import CUSTOMER
+
+
+class Recorded(StrEnum):
+    """Each has the label `customer`, and those in front of its first colon."""
+
+    NODES = "customer_group:ebbtide_nodes:count"
+    PAID_CPU = "customer_group:ebbtide_node_cpu_cores:sum"
+    PAID_MEMORY = "customer_group:ebbtide_node_memory_bytes:sum"
+    PAID_GPUS = "customer_group:ebbtide_node_gpus:sum"
+    DOLLARS = "customer_group:ebbtide_node_dollars_per_hour:sum"
+    REQUESTED_CPU = "customer_group_category_workload:ebbtide_requested_cpu_cores:sum"
+    REQUESTED_MEMORY = "customer_group_category_workload:ebbtide_requested_memory_bytes:sum"
+    REQUESTED_GPUS = "customer_group_category_workload:ebbtide_requested_gpus:sum"
+    USED_CPU = "customer_group_category_workload:ebbtide_used_cpu_cores:sum"
+    USED_MEMORY = "customer_group_category_workload:ebbtide_used_memory_bytes:sum"
+    USED_GPUS = "customer_group_category_workload:ebbtide_used_gpus:sum"
+    JOBS = "customer_part:ebbtide_pool_jobs:sum"
+    WORKERS_RUNNING = "customer:ebbtide_pool_running:sum"
+    WORKERS_WANTED = "customer:ebbtide_pool_wanted:sum"
+    WAITS = "customer_pool:ebbtide_pool_oldest_wait_seconds:p95_1h"
+    BUDGETS_OPEN = "customer_reason:ebbtide_budgets_open:count"
+    UNREMOVABLE = "customer_reason:ebbtide_unremovable_nodes:max"
+    EVICTIONS = "customer_workload:ebbtide_evictions:increase1h"
+    RESTARTS = "customer_workload:ebbtide_container_restarts:increase1h"
+    OOM_KILLS = "customer_workload:ebbtide_container_oom_kills:increase1h"
+    THROTTLED = "customer_workload:ebbtide_throttled_periods:ratio5m"
+    OLDEST_NODE = "customer_group:ebbtide_node_age_seconds:max"
+    MEDIAN_NODE = "customer_group:ebbtide_node_age_seconds:p50"
+    ALL_DOLLARS = "customer:ebbtide_node_dollars_per_hour:sum"
+    WORKER_HOURS = "customer_pool:ebbtide_worker_hours:increase1d"
+    RECONCILE = "customer:ebbtide_reconcile_seconds:mean5m"
+
+    def of(self, customer: str) -> str:
+        return f'{self.value}{{{CUSTOMER}="{customer}"}}'

@@ -1,0 +1,79 @@
+"""Which Prometheus watches a stack, and the way to it: an address, or the API server's proxy.
+
+The proxy is used with the operator's own rights. A Prometheus at a path of its own, or behind another Service, is named
+by its address.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from controllers.adapters.kube_api import ApiError
+from ebbtide.monitoring.links import HttpLink, Link, NoReply, Reply
+from ebbtide.operate.api import CannotOperate, OperatorApi, one_line
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.monitoring import PROMETHEUS, PrometheusKind
+from ebbtide.vocabulary.labels import NAMESPACE
+
+PORT = 9090
+OF_THE_OPERATOR = "prometheus-operated"
+"""The Service that Prometheus' operator makes for its Prometheus, whatever that is called."""
+_TIMEOUT = timedelta(seconds=20)  # a day of a large cluster
+
+
+class ProxyLink:
+    """Through the API server: `get` on `services/proxy` is what the operator needs."""
+
+    def __init__(self, api: OperatorApi, namespace: str, service: str) -> None:
+        self._api = api
+        self._path = f"/api/v1/namespaces/{namespace}/services/{service}:{PORT}/proxy/api/v1"
+        self.where = f"Prometheus behind the service {namespace}/{service}"
+
+    def get(self, path: str, query: Mapping[str, object]) -> Reply:
+        try:
+            document = self._api.get(f"{self._path}/{path}", **{key: str(value) for key, value in query.items()})
+        except ApiError as error:
+            raise NoReply(f"{one_line(error)}{_ADVICE.get(error.status, '')}") from error
+        ahead = self._api.clock_ahead  # the proxy passes the Date of Prometheus itself on
+        return Reply(document, None if ahead is None else datetime.now(UTC) + ahead)
+
+
+_ADVICE = {
+    403: " (HTTP 403): an administrator can allow `get` on services/proxy; or name it: --prometheus URL",
+    404: ": is it there under this name? else name it: --prometheus URL",
+}
+
+
+def link_of(settings: StackSettings, api: OperatorApi, url: str = "", token_file: Path | None = None) -> Link | None:
+    """The way to the Prometheus of `url`, else to the stack's own; None where the stack has none.
+
+    Raises `CannotOperate` for an address or a file that is none.
+    """
+    if url:
+        return named_link(url, token_file)
+    monitoring = settings.monitoring
+    if monitoring.prometheus is PrometheusKind.NONE:
+        return None
+    if monitoring.prometheus is PrometheusKind.BUNDLED:
+        return ProxyLink(api, NAMESPACE, PROMETHEUS)
+    return ProxyLink(api, str(monitoring.namespace), OF_THE_OPERATOR)
+
+
+def named_link(url: str, token_file: Path | None) -> Link:
+    """Raises `CannotOperate` for an address or a file that is none."""
+    try:
+        return HttpLink(url, token=_token(token_file), timeout=_TIMEOUT)
+    except ValueError as error:
+        raise CannotOperate(f"--prometheus: {error}", 2) from error
+
+
+def _token(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotOperate(f"the token of Prometheus: {file}: {one_line(error)}", 2) from error
+    if not token or not token.isascii() or not token.isprintable():
+        raise CannotOperate(f"the token of Prometheus: {file}: wanted one line with a token", 2)
+    return token

@@ -1,0 +1,101 @@
+"""What one look at a cluster found. A part that is missing has a line that says why, and hides nothing of the rest."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.monitoring.client import Answer, Prometheus, Unknown
+from ebbtide.monitoring.recorded import Recorded
+from ebbtide.monitoring.rules import Metrics
+from ebbtide.operate.api import CannotOperate, controller_config_of, items, one_line, readable
+from ebbtide.operate.objects import Document
+from ebbtide.operate.status import NoStatus, ServerView, from_pods, server_view
+from ebbtide.vocabulary.controller_config import ControllerConfig
+
+NO_PROMETHEUS = Unknown("no Prometheus: the stack file has none (monitoring.prometheus), and --prometheus names none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopFacts:
+    now: datetime
+    config: ControllerConfig | None = None
+    status: Document | None = None  # what the controller tells
+    known: ServerView | None = None  # what the API server tells instead, where the controller does not answer
+    nodes: Sequence[Document] | None = None
+    pods: Sequence[Document] | None = None  # that have not ended
+    measured: Mapping[str, Answer]  # by the keys of `questions`
+    unread: Sequence[str] = ()
+
+
+def top_facts(api: KubeApi, namespace: str, customer: str, prometheus: Prometheus | None) -> TopFacts:
+    """Raises `ApiError` where the API server cannot be reached, and `CannotOperate` for another customer's cluster."""
+    unread: list[str] = []
+    now, config, status, known = datetime.now(UTC), None, None, None
+    try:
+        config = controller_config_of(api, namespace)
+    except (ApiError, CannotOperate) as error:
+        if isinstance(error, ApiError) and error.status == 0:
+            raise
+        unread.append(f"pools and budgets: {one_line(error)}")
+    if config is not None and config.customer != customer:
+        raise CannotOperate(
+            f"this cluster is of customer {config.customer}, and the stack of {customer}: wanted its context, "
+            "for example --context NAME",
+            2,
+        )
+    if config is not None:
+        try:
+            status = from_pods(api, namespace)
+        except (NoStatus, ApiError) as error:
+            unread.append(f"queues and reasons: the controller does not answer: {one_line(error)}")
+            known = readable("pools and budgets", unread, lambda: server_view(api, namespace, config, now))
+    return TopFacts(
+        now=now,
+        config=config,
+        status=status,
+        known=known,
+        nodes=readable("nodes", unread, lambda: items(api, "/api/v1/nodes", resourceVersion="0")),
+        pods=readable("requests of pods", unread, lambda: _pods(api)),
+        measured=_measured(prometheus, customer),
+        unread=unread,
+    )
+
+
+def _pods(api: KubeApi) -> list[Document]:
+    alive = "status.phase!=Succeeded,status.phase!=Failed"
+    return [*items(api, "/api/v1/pods", fieldSelector=alive, resourceVersion="0")]
+
+
+def questions(of: Metrics) -> Mapping[str, tuple[str, str]]:
+    """Expressions, each with the metric that it stands on.
+
+    Where all is calm there are no waits and no evictions: then a series without a label tells that somebody looked,
+    0 where it saw and -1 where it could not.
+    """
+    used = {
+        "used_cpu_cores": Recorded.USED_CPU,
+        "used_memory_bytes": Recorded.USED_MEMORY,
+        "used_gpus": Recorded.USED_GPUS,
+    }
+    evictions, waits = Recorded.EVICTIONS.of(of.customer), Recorded.WAITS.of(of.customer)
+    return {
+        **{name: (f"sum by (group) ({series.of(of.customer)})", "pod_info") for name, series in used.items()},
+        "evictions": (
+            f"sum by (workload) ({evictions}) or (max({of('exporter_sees', what='pods')}) - 1)",
+            "exporter_sees",
+        ),
+        "waits": (f"max by (pool) ({waits}) or (0 * max({of('pool_jobs')}))", "pool_jobs"),
+    }
+
+
+def _measured(prometheus: Prometheus | None, customer: str) -> dict[str, Answer]:
+    asked = questions(Metrics(customer))
+    if prometheus is None:
+        return dict.fromkeys(asked, NO_PROMETHEUS)
+    if (doubt := prometheus.doubt()) is not None:  # one wait for a time-out, and not one for each question
+        return dict.fromkeys(asked, doubt)
+    found: dict[str, Answer] = {}
+    for name, (expression, metric) in asked.items():
+        found[name] = prometheus.ask(expression, stands_on=[metric])
+    return found

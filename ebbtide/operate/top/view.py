@@ -1,0 +1,261 @@
+"""What `ebbtide top` shows, as values; None is what nobody knows, and `notes` say why. Pure.
+
+Requested and used are shares of what nodes can give to pods (`allocatable`), as schedulers count.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, cast
+
+from ebbtide.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
+from ebbtide.monitoring.client import Answer, Unknown
+from ebbtide.operate.node_use import quantity, requested
+from ebbtide.operate.objects import Document, at, labels_of, rows_at
+from ebbtide.operate.status import BudgetState, PoolState
+from ebbtide.operate.status_text import head_lines, server_lines
+from ebbtide.operate.top.facts import TopFacts
+from ebbtide.operate.wording import counts_of, reason_text
+from ebbtide.units.durations import duration
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_HEADS = ("window", "leader", "OPEN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRow:
+    name: str
+    queues: tuple[str, ...] = ()
+    waiting: int | None = None
+    running: int | None = None
+    oldest_wait: float | None = None  # seconds, of the head of the queue; None too where nothing waits
+    wait_p95: float | None = None  # seconds, of the same in the last hour; 0 where nothing waited
+    workers: int | None = None
+    wanted: int | None = None
+    pending: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Fractions of what the nodes of a group can give."""
+
+    requested: float | None
+    used: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    name: str  # empty: of nodes without a group
+    kind: str
+    nodes: int
+    ready: int
+    cpu: Share
+    memory: Share
+    gpu: Share | None  # None: it has no GPUs
+    dollars_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRow:
+    name: str
+    state: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopView:
+    customer: str
+    at: datetime
+    heads: tuple[str, ...] = ()
+    pools: tuple[PoolRow, ...] = ()
+    groups: tuple[GroupRow, ...] | None = None
+    pods_pending: int | None = None
+    budgets: tuple[BudgetRow, ...] = ()
+    evictions: Mapping[str, float] | None = None  # in the last hour, by workload
+    notes: tuple[str, ...] = field(default=())
+
+
+Price = Callable[[str], float | None]
+"""US dollars an hour by instance type; None where there is no price."""
+
+
+def top_view(facts: TopFacts, customer: str, price: Price, groups: Sequence[str] = ()) -> TopView:
+    """`groups` are those of the stack file: shown without nodes, too."""
+    return TopView(
+        customer=customer,
+        at=facts.now,
+        heads=tuple(_heads(facts)),
+        pools=tuple(_pools(facts)),
+        groups=None if facts.nodes is None else tuple(_groups(facts, facts.nodes, price, groups)),
+        pods_pending=None if facts.pods is None else sum(1 for pod in facts.pods if not at(pod, "spec", "nodeName")),
+        budgets=tuple(_budgets(facts)),
+        evictions=_evictions(facts.measured["evictions"]),
+        notes=tuple(_notes(facts, price)),
+    )
+
+
+def _heads(facts: TopFacts) -> Iterator[str]:
+    lines = head_lines(facts.status) if facts.status is not None else []
+    lines += server_lines(facts.known) if facts.known is not None else []
+    return (line for line in lines if line.startswith(_HEADS))
+
+
+def _pools(facts: TopFacts) -> Iterator[PoolRow]:
+    queues = {pool.name: pool.queues for pool in facts.config.pools} if facts.config is not None else {}
+    waits = _by(facts.measured["waits"], "pool")
+    told = {str(row.get("name")): row for row in rows_at(facts.status, "report", "pools")}
+    held = {pool.name: pool for pool in facts.known.pools} if facts.known is not None else {}
+    for name in queues:
+        p95 = None if waits is None else waits.get(name, 0.0)
+        if name in told:
+            yield _pool(told[name], queues[name], p95)
+        elif name in held:
+            yield _pool_of_the_server(held[name], queues[name], p95)
+        else:
+            yield PoolRow(name=name, queues=queues[name], wait_p95=p95)
+
+
+def _pool(row: Document, queues: tuple[str, ...], p95: float | None) -> PoolRow:
+    reading = row.get("reading")
+    counts = counts_of(reading)
+    waiting = counts.get("waiting")
+    parts = [reason_text(row.get("reason")), str(row.get("note") or ""), str(at(reading, "why") or "")]
+    return PoolRow(
+        name=str(row.get("name")),
+        queues=queues,
+        waiting=waiting,
+        running=counts.get("running"),
+        oldest_wait=counts.get("oldestWait") if waiting else None,
+        wait_p95=p95,
+        workers=row.get("running"),
+        wanted=row.get("wanted") if row.get("wanted") is not None else row.get("workers"),
+        pending=row.get("pending"),
+        why="; ".join(dict.fromkeys(part for part in parts if part)),
+    )
+
+
+def _pool_of_the_server(pool: PoolState, queues: tuple[str, ...], p95: float | None) -> PoolRow:
+    if pool.replicas is None:
+        return PoolRow(name=pool.name, queues=queues, wait_p95=p95, why="its Deployment does not exist")
+    return PoolRow(name=pool.name, queues=queues, wait_p95=p95, workers=pool.ready, wanted=pool.replicas, why=pool.hold)
+
+
+def _budgets(facts: TopFacts) -> Iterator[BudgetRow]:
+    for row in rows_at(facts.status, "report", "budgets"):
+        why = "; ".join(part for part in (reason_text(row.get("reason")), str(row.get("note") or "")) if part)
+        yield BudgetRow(name=str(row.get("name")), state=_state(row.get("maxUnavailable")), why=why)
+    for budget in facts.known.budgets if facts.known is not None else ():
+        yield _budget_of_the_server(budget)
+
+
+def _budget_of_the_server(budget: BudgetState) -> BudgetRow:
+    return BudgetRow(name=budget.name, state=_state(budget.max_unavailable), why=budget.hold)
+
+
+def _state(max_unavailable: object) -> str:
+    if max_unavailable is None:
+        return "missing"
+    return "closed" if str(max_unavailable) == "0" else "open"
+
+
+def _groups(facts: TopFacts, nodes: Sequence[Document], price: Price, wanted: Sequence[str]) -> Iterator[GroupRow]:
+    members: dict[str, list[Document]] = {name: [] for name in wanted}
+    for node in nodes:
+        members.setdefault(labels_of(node).get(NODE_GROUP, ""), []).append(node)
+    for name, group in members.items():
+        prices = [price(labels_of(node).get(INSTANCE_TYPE, "")) for node in group]
+        known = [each for each in prices if each is not None]
+        has_gpus = any(quantity(at(node, "status", "allocatable", GPU_RESOURCE)) for node in group)
+        yield GroupRow(
+            name=name,
+            kind=next((labels_of(node).get(NODE_KIND, "") for node in group), ""),
+            nodes=len(group),
+            ready=sum(1 for node in group if _is_ready(node)),
+            cpu=_share(facts, name, group, "cpu", "cpu_cores"),
+            memory=_share(facts, name, group, "memory", "memory_bytes"),
+            gpu=_share(facts, name, group, GPU_RESOURCE, "gpus") if has_gpus else None,
+            dollars_per_hour=sum(known) if len(known) == len(prices) else None,
+        )
+
+
+def _share(facts: TopFacts, group: str, nodes: Sequence[Document], resource: str, metric: str) -> Share:
+    room = sum((quantity(at(node, "status", "allocatable", resource)) for node in nodes), Decimal(0))
+    if not room:
+        return Share(requested=None, used=None)
+    names = {str(at(node, "metadata", "name")) for node in nodes}
+    asked = None
+    if facts.pods is not None:
+        here = (pod for pod in facts.pods if at(pod, "spec", "nodeName") in names)
+        asked = float(sum((requested(pod, resource) for pod in here), Decimal(0)) / room)
+    used = _by(facts.measured[f"used_{metric}"], "group")
+    spent = None if used is None else used.get(group)
+    return Share(requested=asked, used=None if spent is None else spent / float(room))
+
+
+def _is_ready(node: Document) -> bool:
+    conditions = rows_at(node, "status", "conditions")
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _evictions(answer: Answer) -> dict[str, float] | None:
+    found = _by(answer, "workload")
+    if found is None or any(value < 0 for value in found.values()):
+        return None
+    return {workload: value for workload, value in found.items() if value > 0}
+
+
+def _by(answer: Answer, label: str) -> dict[str, float] | None:
+    if isinstance(answer, Unknown):
+        return None
+    return {sample.labels.get(label, ""): sample.value for sample in answer}
+
+
+_MEASURED = {
+    "used_cpu_cores": "CPU used",
+    "used_memory_bytes": "memory used",
+    "used_gpus": "GPUs used",
+    "evictions": "evictions",
+    "waits": "p95 of waits",
+}
+
+
+def _notes(facts: TopFacts, price: Price) -> Iterator[str]:
+    yield from facts.unread
+    if facts.status is not None and at(facts.status, "report") is None:
+        yield "pools: the pod that answered does not act yet"
+    for name, state_and_age in _mapping(at(facts.status, "readings")).items():
+        state, age, *_ = [*_list(state_and_age), None, None]
+        if isinstance(state, str) and state != "known":
+            seen = f"last known {duration(age)} ago" if isinstance(age, float | int) else "never known"
+            yield f"queues of {name}: {state}, {seen}"
+    yield from (str(line) for line in at(facts.status, "report", "trouble") or ())
+    yield from _prices_missing(facts, price)
+    why: dict[str, list[str]] = {}
+    for name, answer in facts.measured.items():
+        if isinstance(answer, Unknown) and not (name == "used_gpus" and not _any_gpu(facts)):
+            why.setdefault(answer.why, []).append(_MEASURED[name])
+    yield from (f"{', '.join(names)}: {line}" for line, names in why.items())
+    seen = _by(facts.measured["evictions"], "workload")
+    if seen is not None and any(value < 0 for value in seen.values()):
+        yield "evictions: the exporter cannot see pods"
+
+
+def _prices_missing(facts: TopFacts, price: Price) -> Iterator[str]:
+    types = {labels_of(node).get(INSTANCE_TYPE, "") for node in facts.nodes or ()}
+    missing = sorted(kind or "nodes without an instance type" for kind in types if price(kind) is None)
+    if missing:
+        yield f"dollars: no list price for {', '.join(missing)}"
+
+
+def _any_gpu(facts: TopFacts) -> bool:
+    return any(quantity(at(node, "status", "allocatable", GPU_RESOURCE)) for node in facts.nodes or ())
+
+
+def _list(found: object) -> list[object]:
+    return cast("list[object]", found) if isinstance(found, list) else []
+
+
+def _mapping(found: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}

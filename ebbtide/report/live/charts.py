@@ -1,0 +1,170 @@
+"""Panels over time with gaps: areas, one on the other or one before the other, and lines. Pure.
+
+A value holds for its step; a step without one is left free, and shaded where nobody looked at all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ebbtide.report.charts import axes, svg
+from ebbtide.report.charts.axes import ChartView, Key
+from ebbtide.report.charts.hover import Hover, HoverRow
+from ebbtide.report.charts.palette import group_inks
+from ebbtide.report.charts.scales import Box, local_label, nice_ticks
+from ebbtide.report.live.record import Band, Record, Values, known, spans
+
+MOST = 7  # bands of a chart, as many as there are inks
+_FINE = 10_000  # places of the crosshair are whole ten-thousandths of the plot's width
+_BETWEEN = 38.0  # from one panel to the next
+_PANEL = 210.0
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    name: str
+    ink: str
+    values: Values
+    is_line: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """Curves are painted in their order; those of a stack, the highest sum first."""
+
+    unit: str
+    curves: Sequence[Curve]
+    money: bool = False
+    whole: bool = True  # things that come in ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveChart:
+    """`shown` are the values as named in legend, table and crosshair; `panels` how they are drawn."""
+
+    title: str
+    start: datetime
+    step: float
+    open_spans: tuple[tuple[float, float], ...]
+    seen: tuple[bool, ...]
+    panels: Sequence[Panel]
+    shown: Sequence[Curve]
+
+    @property
+    def horizon(self) -> float:
+        return self.step * len(self.seen)
+
+    @property
+    def gaps(self) -> tuple[tuple[float, float], ...]:
+        return spans(self.seen, self.step)
+
+
+def chart_of(record: Record, title: str, band: Band, panels: Sequence[Panel], shown: Sequence[Curve]) -> LiveChart:
+    """`band` says in which steps something was seen."""
+    return LiveChart(
+        title=title,
+        start=record.start,
+        step=record.step,
+        open_spans=record.open_spans,
+        seen=band.seen,
+        panels=panels,
+        shown=shown,
+    )
+
+
+def stacked(band: Band, names: Mapping[str, str] | None = None) -> tuple[list[Curve], list[Curve]]:
+    """The areas to paint, each with all those below it, and the curves as named."""
+    band = band.fewer(MOST)
+    inks = group_inks(band.values)
+    shown = [Curve((names or {}).get(name, name), ink, band.values[name]) for name, ink in inks.items()]
+    painted: list[Curve] = []
+    below: Values = tuple(0.0 if seen else None for seen in band.seen)
+    for curve in shown:
+        below = tuple(
+            None if sum_ is None else sum_ + (value or 0.0) for sum_, value in zip(below, curve.values, strict=True)
+        )
+        painted.insert(0, Curve(curve.name, curve.ink, below))
+    return painted, shown
+
+
+def height_of(chart: LiveChart) -> float:
+    return 100.0 + _PANEL * len(chart.panels)
+
+
+def draw(chart: LiveChart, view: ChartView) -> str:
+    keys = [Key(curve.name, f"f-{curve.ink}") for curve in chart.shown]
+    keys += [Key("business hours", "open"), *([Key("not recorded", "gap")] if chart.gaps else [])]
+    outer = view.box(keys)
+    pitch = (outer.height + _BETWEEN) / len(chart.panels)
+    content = [axes.legend(keys, left=view.left, top=0, width=view.width - view.left)]
+    for place, panel in enumerate(chart.panels):
+        box = Box(left=outer.left, top=outer.top + place * pitch, width=outer.width, height=pitch - _BETWEEN)
+        highest = max((value for curve in panel.curves for value in known(curve.values)), default=0.0)
+        ticks = nice_ticks(highest if panel.whole else highest * 1.04, wanted=4, whole=panel.whole)
+        content += [
+            axes.shade(chart.open_spans, box, chart.horizon, ink="open"),
+            axes.shade(chart.gaps, box, chart.horizon, ink="gap"),
+            axes.time_lines(chart.start, box, chart.horizon),
+            axes.value_axis(ticks, box, unit=panel.unit, money=panel.money),
+            *(_curve(curve, box, top=ticks[-1]) for curve in panel.curves),
+        ]
+    content.append(axes.time_labels(chart.start, outer, chart.horizon))
+    names = ", ".join(curve.name for curve in chart.shown) or "nothing"
+    return svg.picture(
+        content,
+        ident=view.ident,
+        title=chart.title,
+        desc=f"{names} over time, business hours shaded. What was not recorded is left free.",
+        size=view.size,
+        box=outer,
+    )
+
+
+def _curve(curve: Curve, box: Box, *, top: float) -> str:
+    wide, high = box.width / max(1, len(curve.values)), box.height / top
+    paths: list[str] = []
+    for begin, values in _runs(curve.values):
+        corners = "".join(
+            f"V{svg.number(box.bottom - value * high)}H{svg.number(box.left + (begin + place + 1) * wide)}"
+            for place, value in enumerate(values)
+            if place + 1 == len(values) or values[place + 1] != value
+        )
+        left = svg.number(box.left + begin * wide)
+        if curve.is_line:
+            paths.append(f"M{left} {svg.number(box.bottom - values[0] * high)}{corners}")
+        else:
+            paths.append(f"M{left} {svg.number(box.bottom)}{corners}V{svg.number(box.bottom)}Z")
+    if not paths:
+        return ""
+    return svg.element("path", d="".join(paths), class_=f"curve s-{curve.ink}" if curve.is_line else f"f-{curve.ink}")
+
+
+def _runs(values: Values) -> list[tuple[int, list[float]]]:
+    """Stretches of steps that have a value, each with the step that it begins at."""
+    runs: list[tuple[int, list[float]]] = []
+    for place, value in enumerate(values):
+        if value is None:
+            continue
+        if runs and runs[-1][0] + len(runs[-1][1]) == place:
+            runs[-1][1].append(value)
+        else:
+            runs.append((place, [value]))
+    return runs
+
+
+def hover(chart: LiveChart) -> Hover:
+    places = [round((place + 0.5) / len(chart.seen) * _FINE) for place in range(len(chart.seen))]
+    money = chart.panels[0].money
+    rows = [
+        HoverRow(curve.name, curve.ink, [said(value, money=money) for value in curve.values])
+        for curve in reversed(chart.shown)
+    ]
+    return Hover(places, [local_label(chart.start, place * chart.step) for place in range(len(chart.seen))], rows)
+
+
+def said(value: float | None, *, money: bool = False) -> str:
+    """One decimal below 100, none above."""
+    if value is None:
+        return "not recorded"
+    text = f"{value:,.2f}" if money else f"{value:,.1f}".removesuffix(".0") if abs(value) < 99.95 else f"{value:,.0f}"
+    return f"${text}" if money else text

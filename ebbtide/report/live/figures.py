@@ -1,0 +1,220 @@
+"""The charts of the page in their order, each with its table; or why there is none."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ebbtide.monitoring.client import Unknown
+from ebbtide.report.charts.scales import local_days, local_label
+from ebbtide.report.live.charts import Curve, LiveChart, Panel, chart_of, draw, height_of, hover, said, stacked
+from ebbtide.report.live.record import Band, Part, Record, Resource, mean
+from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of, high
+from ebbtide.report.pages.sheets import Sheet, SheetRow
+from ebbtide.report.words import DASH, percent
+from ebbtide.units.durations import HOUR_S
+
+_HOURS = 49  # rows of a table by the hour; more are told by the day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFigure:
+    """`why` says what is missing where there is no `figure`."""
+
+    name: str
+    heading: str
+    figure: Figure | None
+    why: Sequence[str] = ()
+    covers: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    name: str
+    heading: str
+    note: str
+
+
+def live_figures(record: Record) -> Iterator[LiveFigure]:
+    yield _stack(
+        record, _Plan(name="nodes", heading="Nodes by group", note="How many there were."), record.nodes, "nodes"
+    )
+    yield _workers(record)
+    for name, heading, unit, resource in (
+        ("cpu", "CPU", "cores", record.cpu),
+        ("memory", "Memory", "GiB", record.memory),
+        ("gpus", "GPUs", "GPUs", record.gpus),
+    ):
+        if resource is not None:
+            yield _resource(record, name, heading, unit, resource)
+    money = _Plan(name="dollars", heading="Dollars an hour", note="List prices of the nodes that were there, by group.")
+    yield _stack(record, money, record.dollars, "US dollars an hour", money=True)
+    waits = _Plan(
+        name="waits",
+        heading="Waits",
+        note="By pool: how long the head of its queue had waited, the 95th percentile of the hour before.",
+    )
+    yield _lines(record, waits, record.waits, "minutes", scale=1 / 60)
+    budgets = _Plan(name="budgets", heading="Budgets open", note="Workloads whose pods may be moved, by why.")
+    yield _stack(record, budgets, record.budgets, "budgets", names=str)
+    evictions = _Plan(name="evictions", heading="Evictions", note="In the hour before each instant, by workload.")
+    yield _stack(record, evictions, record.evictions, "evictions in an hour")
+    kept = _Plan(
+        name="unremovable",
+        heading="Nodes that cannot be removed",
+        note="As the cluster autoscaler counts them, by its reason.",
+    )
+    yield _stack(record, kept, record.unremovable, "nodes")
+
+
+def _missing(plan: _Plan, why: str) -> LiveFigure:
+    return LiveFigure(name=plan.name, heading=plan.heading, figure=None, why=[why])
+
+
+def _drawn(plan: _Plan, chart: LiveChart, why: Sequence[str] = ()) -> LiveFigure:
+    drawn = FigurePlan(
+        heading=plan.heading,
+        note=f"{plan.note} Not recorded: {'; '.join(why)}." if why else plan.note,
+        draw=lambda view: draw(chart, view),
+        height=high(height_of(chart)),
+    )
+    figure = figure_of(plan.name, drawn, _sheet(plan.heading, chart), hover(chart).document())
+    seen = sum(chart.seen) / len(chart.seen)
+    recorded = "all of it recorded" if seen == 1 else f"{percent(seen)} of it recorded"
+    return LiveFigure(
+        name=plan.name, heading=plan.heading, figure=figure, covers=f"{length(chart.horizon)}, {recorded}"
+    )
+
+
+def length(seconds: float) -> str:
+    hours = seconds / HOUR_S
+    return f"{hours:.0f} h" if hours >= 2 else f"{seconds / 60:.0f} min"
+
+
+def _stack(
+    record: Record,
+    plan: _Plan,
+    part: Part,
+    unit: str,
+    *,
+    money: bool = False,
+    names: Callable[[str], str] | None = None,
+) -> LiveFigure:
+    if isinstance(part, Unknown):
+        return _missing(plan, part.why)
+    told = {name: names(name) for name in part.values} if names is not None else {}
+    painted, shown = stacked(part, told)
+    return _drawn(
+        plan,
+        chart_of(record, plan.heading, part, [Panel(unit=unit, curves=painted, money=money, whole=not money)], shown),
+    )
+
+
+def _lines(record: Record, plan: _Plan, part: Part, unit: str, *, scale: float) -> LiveFigure:
+    if isinstance(part, Unknown):
+        return _missing(plan, part.why)
+    scaled = Band(
+        values={
+            name: tuple(None if value is None else value * scale for value in values)
+            for name, values in part.values.items()
+        },
+        seen=part.seen,
+    )
+    _, shown = stacked(scaled)
+    lines = [Curve(curve.name, curve.ink, curve.values, is_line=True) for curve in shown]
+    return _drawn(plan, chart_of(record, plan.heading, part, [Panel(unit=unit, curves=lines, whole=False)], shown))
+
+
+def _workers(record: Record) -> LiveFigure:
+    """Workers above, their queue below."""
+    plan = _Plan(
+        name="workers",
+        heading="Workers and queue",
+        note="Workers that ran and that were wanted, and the jobs of all pools.",
+    )
+    why = [
+        f"{what}: {part.why}"
+        for what, part in (("workers", record.workers), ("jobs", record.jobs))
+        if isinstance(part, Unknown)
+    ]
+    panels: list[Panel] = []
+    shown: list[Curve] = []
+    bands = [part for part in (record.workers, record.jobs) if isinstance(part, Band)]
+    if not bands:
+        return LiveFigure(name=plan.name, heading=plan.heading, figure=None, why=why)
+    if isinstance(record.workers, Band):
+        running = Curve("workers running", "g1", record.workers.values.get("running", ()))
+        wanted = Curve("workers wanted", "g3", record.workers.values.get("wanted", ()), is_line=True)
+        panels.append(Panel(unit="workers", curves=[running, wanted]))
+        shown += [running, wanted]
+    if isinstance(record.jobs, Band):
+        jobs = [
+            Curve(f"jobs {part.replace('_', ' ')}", ink, record.jobs.values[part])
+            for part, ink in (("running", "g5"), ("waiting", "g6"))
+            if part in record.jobs.values
+        ]
+        both = Band(values={curve.name: curve.values for curve in jobs}, seen=record.jobs.seen).total
+        painted = [Curve(jobs[-1].name, jobs[-1].ink, both), *jobs[:1]] if len(jobs) > 1 else jobs
+        panels.append(Panel(unit="jobs", curves=painted))
+        shown += jobs
+    seen = tuple(any(each) for each in zip(*(band.seen for band in bands), strict=True))
+    chart = chart_of(record, plan.heading, Band(values={}, seen=seen), panels, shown)
+    return _drawn(plan, chart, why)
+
+
+_OF_A_RESOURCE: Mapping[str, tuple[str, bool]] = {
+    "paid for": ("k0", False),
+    "requested": ("g1", False),
+    "used": ("g2", True),
+}
+
+
+def _resource(record: Record, name: str, heading: str, unit: str, resource: Resource) -> LiveFigure:
+    plan = _Plan(
+        name=name,
+        heading=f"{heading}: used, requested, paid for",
+        note=f"Paid for: {unit} of all nodes. Requested: by the pods on them, which is what keeps nodes. Used: what "
+        "those pods took.",
+    )
+    parts: Mapping[str, Part] = {
+        "paid for": resource.paid,
+        "requested": resource.requested,
+        "used": resource.used,
+    }
+    why = [f"{what}: {part.why}" for what, part in parts.items() if isinstance(part, Unknown)]
+    bands = {what: part for what, part in parts.items() if isinstance(part, Band)}
+    if not bands:
+        return LiveFigure(name=plan.name, heading=plan.heading, figure=None, why=why)
+    curves = [
+        Curve(what, ink, bands[what].total, is_line=is_line)
+        for what, (ink, is_line) in _OF_A_RESOURCE.items()
+        if what in bands
+    ]
+    seen = tuple(any(each) for each in zip(*(band.seen for band in bands.values()), strict=True))
+    chart = chart_of(
+        record, plan.heading, Band(values={}, seen=seen), [Panel(unit=unit, curves=curves, whole=False)], curves
+    )
+    return _drawn(plan, chart, why)
+
+
+def _sheet(heading: str, chart: LiveChart) -> Sheet:
+    """Means of each hour, or of each local day of a longer time."""
+    by_hour = chart.horizon <= _HOURS * HOUR_S
+    if by_hour:
+        spans = [(place * HOUR_S, (place + 1) * HOUR_S) for place in range(-int(-chart.horizon // HOUR_S))]
+        names = [local_label(chart.start, begin) for begin, _ in spans]
+    else:
+        days = local_days(chart.start, chart.horizon)
+        spans, names = [(day.begin, day.end) for day in days], [f"{day.weekday} {day.date}" for day in days]
+    money = chart.panels[0].money
+    columns = [curve.values for curve in chart.shown]
+
+    def cells(begin: float, end: float) -> list[str]:
+        first, last = round(begin / chart.step), max(round(begin / chart.step) + 1, round(end / chart.step))
+        means = [mean(values[first:last]) for values in columns]
+        return [DASH if value is None else said(value, money=money) for value in means]
+
+    return Sheet(
+        caption=f"{heading}: the mean of each {'hour' if by_hour else 'local day'}",
+        over="from" if by_hour else "day",
+        columns=[curve.name for curve in chart.shown],
+        rows=[SheetRow(name, cells(*span)) for name, span in zip(names, spans, strict=True)],
+    )

@@ -1,0 +1,157 @@
+"""The page itself, and the few figures that stand above its charts."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from ebbtide.files import write_file
+from ebbtide.monitoring.client import Unknown
+from ebbtide.report.live.charts import said
+from ebbtide.report.live.figures import length, live_figures
+from ebbtide.report.live.record import Band, Part, Record, Resource, known, mean
+from ebbtide.report.pages.sheets import Sheet, SheetRow
+from ebbtide.report.pages.template import rendered
+from ebbtide.report.words import DASH, count, dollars, duration, percent
+from ebbtide.units.durations import HOUR_S, whole_minutes
+
+_NOT = "not recorded"
+_UNKNOWN = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    figure: str
+    what: str
+    beside: str
+
+
+def write_live(record: Record, path: Path) -> None:
+    """Write the page, whole or not at all. Raises: `Unwritable`."""
+    write_file(path, render_live(record))
+
+
+def render_live(record: Record) -> str:
+    begin = record.start
+    end = begin + timedelta(seconds=record.horizon)
+    return rendered(
+        "live.html.j2",
+        title=f"Ebbtide live: {record.customer}",
+        verdict=verdict(record),
+        begin=f"{begin:%a} {begin.day} {begin:%b %H:%M}",
+        end=f"{end:%a} {end.day} {end:%b %H:%M %Z}",
+        source=record.source,
+        step=whole_minutes(timedelta(seconds=record.step)),
+        tiles=tiles(record),
+        figures=[*live_figures(record)],
+        sizes=sizes(record),
+    )
+
+
+def verdict(record: Record) -> str:
+    """One sentence of what is known."""
+    parts = [f"{record.customer}, {length(record.horizon)}"]
+    hours, spent = amount(record.nodes, record.step), amount(record.dollars, record.step)
+    if hours is not None:
+        parts.append(f"{count(hours)} node-hours")
+    if spent is not None:
+        parts.append(f"{dollars(spent)} at list price")
+    shares = [(what, share_used(resource)) for what, resource in (("CPU", record.cpu), ("memory", record.memory))]
+    parts += [f"{percent(share)} of the {what} paid for was used" for what, share in shares if share is not None]
+    return f"{parts[0]}: {', '.join(parts[1:])}" if len(parts) > 1 else f"{parts[0]}: nothing was recorded"
+
+
+def amount(part: Part, step: float) -> float | None:
+    """The integral over the steps that were recorded, in hours of the unit."""
+    return None if isinstance(part, Unknown) else sum(known(part.total)) * step / HOUR_S
+
+
+def share_used(resource: Resource) -> float | None:
+    """Over the steps in which both are known."""
+    return _ratio(resource.used, resource.paid)
+
+
+def _ratio(part: Part, whole: Part) -> float | None:
+    if isinstance(part, Unknown) or isinstance(whole, Unknown):
+        return None
+    both = [
+        (one, all_) for one, all_ in zip(part.total, whole.total, strict=True) if one is not None and all_ is not None
+    ]
+    paid = sum(all_ for _, all_ in both)
+    return sum(one for one, _ in both) / paid if paid else None
+
+
+def tiles(record: Record) -> list[Tile]:
+    hours, spent = amount(record.nodes, record.step), amount(record.dollars, record.step)
+    used, asked = share_used(record.cpu), _ratio(record.cpu.requested, record.cpu.paid)
+    return [
+        Tile(_UNKNOWN if hours is None else count(hours), "node-hours", _peak(record.nodes, "at most", "nodes")),
+        Tile(_UNKNOWN if spent is None else dollars(spent), "at list price", _recorded(record.dollars)),
+        Tile(
+            _UNKNOWN if used is None else percent(used),
+            "of the CPU paid for was used",
+            _NOT if asked is None else f"{percent(asked)} was requested",
+        ),
+        Tile(
+            _most(_picked(record.jobs, "waiting")),
+            "jobs waiting at most",
+            _peak(record.workers, "", "workers", "running"),
+        ),
+        Tile(
+            _longest(record.waits),
+            "longest p95 wait",
+            _NOT if isinstance(record.waits, Unknown) else "of an hour, in any pool",
+        ),
+        Tile(_most(record.evictions), "evictions in an hour at most", _recorded(record.evictions)),
+    ]
+
+
+def _picked(part: Part, name: str) -> Part:
+    if isinstance(part, Unknown):
+        return part
+    return Band(values={name: part.values[name]} if name in part.values else {}, seen=part.seen)
+
+
+def _most(part: Part) -> str:
+    return _UNKNOWN if isinstance(part, Unknown) else said(max(known(part.total), default=0.0))
+
+
+def _peak(part: Part, before: str, noun: str, name: str = "") -> str:
+    part = _picked(part, name) if name else part
+    return _NOT if isinstance(part, Unknown) else f"{before} {_most(part)} {noun}".strip()
+
+
+def _longest(part: Part) -> str:
+    if isinstance(part, Unknown):
+        return _UNKNOWN
+    return duration(max((value for values in part.values.values() for value in known(values)), default=0.0))
+
+
+def _recorded(part: Part) -> str:
+    if isinstance(part, Unknown):
+        return _NOT
+    seen = sum(part.seen) / len(part.seen)
+    return "all of the time recorded" if seen == 1 else f"{percent(seen)} of the time recorded"
+
+
+def sizes(record: Record) -> Sheet | None:
+    """Of each workload what it asked for and what it took: where to look for requests that are too large."""
+    parts = [record.cpu.requested, record.cpu.used, record.memory.requested, record.memory.used]
+    names = sorted({name for part in parts if isinstance(part, Band) for name in part.values})
+    if not names:
+        return None
+
+    def row(name: str) -> SheetRow:
+        means = [mean(part.values[name]) if isinstance(part, Band) and name in part.values else None for part in parts]
+        cells = [DASH if value is None else said(value) for value in means]
+        shares = [
+            DASH if not asked or used is None else percent(used / asked)
+            for asked, used in ((means[0], means[1]), (means[2], means[3]))
+        ]
+        return SheetRow(name, [*cells[:2], shares[0], *cells[2:], shares[1]])
+
+    return Sheet(
+        caption="Means over the time recorded",
+        over="workload",
+        columns=["cores requested", "cores used", "used", "GiB requested", "GiB used", "used"],
+        rows=[row(name) for name in names],
+    )

@@ -1,0 +1,113 @@
+"""What was recorded of a stack: means of equal steps of time, and gaps where nothing was. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from ebbtide.monitoring.client import Unknown
+
+Values: TypeAlias = tuple[float | None, ...]
+"""One for each step; None where nobody looked."""
+OTHERS = "others"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """Values by name. In a step that is `seen` a name without a value counts as 0; in another nothing is known."""
+
+    values: Mapping[str, Values]
+    seen: tuple[bool, ...]
+
+    @property
+    def total(self) -> Values:
+        return tuple(
+            sum(values[place] or 0.0 for values in self.values.values()) if seen else None
+            for place, seen in enumerate(self.seen)
+        )
+
+    def fewer(self, most: int) -> "Band":
+        """The largest of them, and the rest as one."""
+        if len(self.values) <= most:
+            return self
+        ordered = sorted(self.values, key=lambda name: (-(mean(self.values[name]) or 0.0), name))
+        kept, rest = ordered[: most - 1], ordered[most - 1 :]
+        others = Band(values={name: self.values[name] for name in rest}, seen=self.seen).total
+        return Band(values={**{name: self.values[name] for name in kept}, OTHERS: others}, seen=self.seen)
+
+
+Part: TypeAlias = Band | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """Of one kind: cores, GiB or GPUs. `requested` and `used` are by workload, `paid` by node group."""
+
+    paid: Part
+    requested: Part
+    used: Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    customer: str
+    source: str  # which Prometheus
+    start: datetime  # aware, in the customer's zone
+    step: float  # seconds
+    steps: int
+    open_spans: tuple[tuple[float, float], ...]  # business hours, seconds from the start
+    nodes: Part  # by group
+    dollars: Part  # an hour, by group
+    cpu: Resource
+    memory: Resource
+    gpus: Resource | None  # None: the stack has no GPUs
+    workers: Part  # running and wanted
+    jobs: Part  # by part
+    waits: Part  # seconds, by pool: the 95th percentile of the oldest wait in the hour before
+    budgets: Part  # open, by reason
+    evictions: Part  # in the hour before, by workload
+    unremovable: Part  # nodes, by reason
+
+    @property
+    def horizon(self) -> float:
+        return self.step * self.steps
+
+
+def missing(record: Record) -> tuple[dict[str, str], bool]:
+    """What is not known, each with why; and whether anything is."""
+    parts: dict[str, Part] = {
+        name: getattr(record, name)
+        for name in ("nodes", "dollars", "workers", "jobs", "waits", "budgets", "evictions", "unremovable")
+    }
+    for name, resource in (("CPU", record.cpu), ("memory", record.memory), ("GPUs", record.gpus)):
+        if resource is not None:
+            parts |= {
+                f"{name} paid for": resource.paid,
+                f"{name} requested": resource.requested,
+                f"{name} used": resource.used,
+            }
+    whys = {name: part.why for name, part in parts.items() if isinstance(part, Unknown)}
+    return whys, len(whys) < len(parts)
+
+
+def known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Of those that are known; None without any."""
+    found = known(values)
+    return sum(found) / len(found) if found else None
+
+
+def spans(seen: Sequence[bool], step: float) -> tuple[tuple[float, float], ...]:
+    """Where nothing was seen, in seconds from the start."""
+    found: list[tuple[float, float]] = []
+    for place, is_seen in enumerate(seen):
+        if is_seen:
+            continue
+        if found and found[-1][1] == place * step:
+            found[-1] = (found[-1][0], (place + 1) * step)
+        else:
+            found.append((place * step, (place + 1) * step))
+    return tuple(found)

@@ -1,0 +1,113 @@
+"""What is told, and what is left out."""
+
+import pytest
+
+from controllers.exporter.exposition import Seen, process_text, text
+from controllers.exporter.objects import Node, Pod, node, pod
+from controllers.exporter.tally import Tally
+from tests.builders.monitoring import cluster_objects as objects
+from tests.builders.monitoring.expositions import of_the_exporter
+from tests.builders.monitoring.promql import series
+
+PARTS = {
+    "nodes": "ebbtide_node_",
+    "pods": ("ebbtide_pod", "ebbtide_container_", "ebbtide_evictions_"),
+    "hpas": "ebbtide_hpa_",
+    "cronjobs": "ebbtide_closer_",
+}
+_CONTRACT = """
+    node_info node group kind instance_type capacity_type zone
+    node_cpu_cores node
+    node_memory_bytes node
+    node_gpus node
+    node_created_timestamp_seconds node
+    node_ready node
+    node_dollars_per_hour node
+    pod_info namespace pod node workload category
+    pod_requested_cpu_cores namespace pod
+    pod_requested_memory_bytes namespace pod
+    pod_requested_gpus namespace pod
+    pods_pending workload category
+    container_restarts_total workload
+    container_oom_kills_total workload
+    evictions_total workload reason
+    hpa_scaling_active namespace hpa
+    hpa_able_to_scale namespace hpa
+    hpa_replicas namespace hpa
+    hpa_wanted_replicas namespace hpa
+    hpa_max_replicas namespace hpa
+    closer_last_success_timestamp_seconds cronjob
+    closer_last_schedule_timestamp_seconds cronjob
+    certificate_end_timestamp_seconds endpoint
+    holidays_end_timestamp_seconds
+    exporter_config_good
+    exporter_clocks_agree
+    exporter_sees what
+    exporter_api_calls_total verb
+"""
+"""What rules and dashboards may name, by metric, with its labels."""
+
+
+def told(*, nodes: list[Node] | None = None, pods: list[Pod] | None = None, **dollars: float) -> list[str]:
+    prices = {name.replace("_", "."): price for name, price in dollars.items()}
+    seen = Seen(nodes=nodes, pods=pods, hpas=None, cronjobs=None)
+    return [line for line in text(seen, Tally(), prices).splitlines() if line[0] != "#"]
+
+
+def test_a_cluster_in_which_everything_is_known_has_each_metric_with_its_labels() -> None:
+    found = series(of_the_exporter())
+
+    contract = {f"ebbtide_{name}": labels for name, *labels in map(str.split, _CONTRACT.strip().splitlines())}
+    assert {name: [*one] for name, (one, *_) in found.items()} == contract
+
+
+@pytest.mark.parametrize("away", PARTS)
+def test_of_what_is_out_of_sight_nothing_is_told(away: str) -> None:
+    """And of all else as before."""
+    everything = {"nodes": [node(objects.node())], "pods": [pod(objects.pod())], "hpas": (), "cronjobs": ()}
+    whole, tally = Seen(**everything), Tally()  # pyright: ignore[reportArgumentType] - by name
+    tally.see(pod(objects.pod()), counted=True)
+    before = text(whole, tally, {"g5.xlarge": 1.0})
+    after = text(Seen(**{**everything, away: None}), tally, {"g5.xlarge": 1.0})  # pyright: ignore[reportArgumentType]
+
+    assert f'ebbtide_exporter_sees{{what="{away}"}} 0.0' in after
+    lost = {name for name in series(before) if name.startswith(PARTS[away])}
+    assert series(before).keys() - series(after).keys() == lost
+    assert bool(lost) == bool(everything[away])
+
+
+def test_a_node_without_gpus_or_a_price_has_no_such_series() -> None:
+    plain = objects.node("n2", **{"node.kubernetes.io/instance-type": "m7i.large"})
+    del plain["status"]["capacity"]["nvidia.com/gpu"]
+    zero = objects.node("n3")
+    zero["status"]["capacity"]["nvidia.com/gpu"] = "0"
+    lines = told(nodes=[node(plain), node(zero)], g5_xlarge=1.006)
+
+    assert not any(line.startswith("ebbtide_node_gpus") for line in lines)
+    assert [line for line in lines if "dollars" in line] == ['ebbtide_node_dollars_per_hour{node="n3"} 1.006']
+
+
+def test_pods_that_have_ended_or_wait_ask_for_nothing_of_a_node() -> None:
+    over, waiting = objects.pod("p1", phase="Succeeded"), objects.pod("p2", node="")
+    lines = told(pods=[pod(over), pod(waiting), pod(objects.pod("p3"))])
+
+    assert [line.partition('pod="')[2][:2] for line in lines if "pod_info" in line] == ["p3"]
+    assert [line.partition('pod="')[2][:2] for line in lines if "cpu_cores" in line] == ["p3"]
+
+
+def test_waiting_pods_are_counted_by_workload_and_where_none_waits_it_is_zero() -> None:
+    stray = objects.pod("p4", node="")
+    stray["metadata"]["labels"] = {}
+    over = objects.pod("p5", node="", phase="Failed")
+    lines = told(pods=[pod(it) for it in (objects.pod("p1"), stray, over)])
+
+    assert [line for line in lines if "pending" in line] == [
+        'ebbtide_pods_pending{workload="",category=""} 1.0',
+        'ebbtide_pods_pending{workload="train",category="worker"} 0.0',
+    ]
+
+
+def test_without_a_calendar_and_without_tls_nothing_ends() -> None:
+    found = series(process_text(config_good=True, clocks_agree=False, holidays_end=None, certificate_ends={}))
+
+    assert found.keys() == {"ebbtide_exporter_config_good", "ebbtide_exporter_clocks_agree"}

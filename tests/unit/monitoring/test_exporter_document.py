@@ -1,0 +1,54 @@
+"""What the exporter is told of a stack."""
+
+from datetime import date
+
+from ebbtide.prices import on_demand
+from ebbtide.settings import StackSettings, parse_stack
+from ebbtide.settings.exporter_document import exporter_config
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+from tests.builders.existing import stack_config
+from tests.builders.rights import hub_stack
+from tests.builders.stack import stack_settings
+from tests.components.ray.stack import ray_settings
+
+PLAIN = RedisEndpoint(host="redis.example.com")
+
+
+def test_it_looks_for_hpas_where_pods_of_the_stack_may_be() -> None:
+    assert exporter_config(ray_settings(), PLAIN).hpa_namespaces == ("ebbtide", "ebbtide-ray-flow", "ebbtide-workers")
+    assert "ebbtide-hub" in exporter_config(hub_stack(), PLAIN).hpa_namespaces
+
+
+def test_nodes_cost_what_the_list_says_of_each_type_that_the_file_names() -> None:
+    settings = stack_settings()
+    named = {it for group in settings.node_groups.values() for it in group.instance_types}
+    prices = exporter_config(settings, PLAIN).dollars_per_hour
+
+    assert prices == {name: on_demand(settings.region, name) for name in named}
+    assert len(prices) >= 3
+
+
+def test_a_region_without_prices_has_none() -> None:
+    settings = stack_settings().model_copy(update={"region": "eu-nowhere-1"})
+
+    assert exporter_config(settings, PLAIN).prices == ()
+
+
+def test_a_redis_with_tls_is_asked_for_its_certificate_and_a_plain_one_is_not() -> None:
+    encrypted = RedisEndpoint(host="redis.example.com", port=6380, tls=True)
+
+    assert exporter_config(stack_settings(), encrypted).tls_endpoints == ("redis.example.com:6380",)
+    assert exporter_config(stack_settings(), PLAIN).tls_endpoints == ()
+
+
+def with_holidays(**holidays: str) -> StackSettings:
+    config = dict(stack_config("demo"))
+    hours = {**config["ebbtide:businessHours"], "timezone": "Europe/Berlin", "holidays": holidays}
+    return parse_stack(config | {"ebbtide:businessHours": hours}, stack="demo", file="demo.yaml")
+
+
+def test_holidays_are_known_until_the_calendar_ends_and_without_a_country_there_is_no_calendar() -> None:
+    config = exporter_config(with_holidays(country="DE"), PLAIN, years=(2026, 2027))
+
+    assert (config.timezone, config.holidays_until) == ("Europe/Berlin", date(2027, 12, 31))
+    assert exporter_config(with_holidays(), PLAIN).holidays_until is None
