@@ -55,6 +55,7 @@ NODE_RULES: "list[PolicyRuleArgsDict]" = [
 POD_RULES: "list[PolicyRuleArgsDict]" = [{"api_groups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 
 _USER = 65534  # the images' own
+_CPU = 100  # millicores; with 50 nodes and 500 pods 16 were used (`benchmarks/prometheus_size.py`)
 _USED = 0.85
 _DATA = "/data"
 _ALERTMANAGER_STORAGE = 1024  # MiB; silences and what was sent, a few MiB
@@ -181,8 +182,8 @@ def _prometheus(args: BundledPrometheusArgs) -> _Part:
             scraping.RULES_FILE: _text(args.rules),
         },
         secrets={scraping.TOKEN_DIRECTORY: remote.secret} if remote is not None and remote.secret is not None else {},
-        cpu=500,
-        memory=2048,
+        cpu=_CPU,
+        memory=settings.memory_mib,
         storage=settings.storage_mib,
         has_account=True,
     )

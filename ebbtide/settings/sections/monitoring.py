@@ -26,6 +26,8 @@ ALERTMANAGER = "ebbtide-alertmanager"
 RETENTION = timedelta(days=30)
 STORAGE = 50 * 1024
 """MiB."""
+MEMORY = 1024
+"""MiB: 60,000 series took 676 (`benchmarks/prometheus_size.py`), and questions over many days need some too."""
 LEAST_STORAGE = 1024
 """MiB: below it the parts that Prometheus writes at once, blocks of two hours, leave no room for others."""
 
@@ -121,6 +123,7 @@ _ITS_OWN = {
     "retention": "a Prometheus that is there has its own",
     "storage": "a Prometheus that is there has its own",
     "storageClass": "a Prometheus that is there has its own",
+    "memory": "a Prometheus that is there has its own",
     "alerts": "alerts go where the Prometheus that is there sends them",
     "remoteWrite": "the Prometheus that is there writes, and its operator is told so in the object Prometheus",
 }
@@ -128,6 +131,7 @@ _BUNDLED_ONLY = {
     "retention": "retention",
     "storage": "storage",
     "storage_class": "storageClass",
+    "memory": "memory",
     "alerts": "alerts",
     "remote_write": "remoteWrite",
 }
@@ -189,6 +193,11 @@ class MonitoringSettings(Settings):
         description="for bundled: the StorageClass of its volumes; default: the cluster's own",
         examples=["gp3"],
     )
+    memory: Mebibytes | None = Field(
+        default=None,
+        description="for bundled: what Prometheus asks for and may use; default: 1Gi, for some 100,000 series",
+        examples=["2Gi"],
+    )
     alerts: Alerts | None = Field(
         default=None,
         description="for bundled: whom Alertmanager tells; default: there is none, and alerts are seen in Prometheus",
@@ -207,6 +216,10 @@ class MonitoringSettings(Settings):
     @property
     def storage_mib(self) -> int:
         return self.storage or STORAGE
+
+    @property
+    def memory_mib(self) -> int:
+        return self.memory or MEMORY
 
     def secret_references(self) -> Iterator[tuple[tuple[str, ...], str, str]]:
         """Where, the Secret of the stack, and its key."""

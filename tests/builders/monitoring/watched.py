@@ -28,7 +28,7 @@ WORKLOADS = {
 
 
 def settings_with(**more: Any) -> StackSettings:
-    return ray_settings(workers=WORKERS, workloads=WORKLOADS, **more)
+    return ray_settings(**{"workers": WORKERS, "workloads": WORKLOADS, **more})
 
 
 @cache

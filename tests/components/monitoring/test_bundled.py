@@ -12,7 +12,7 @@ from ebbtide.recording.record import record
 from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.sections.alerting import Alerts
 from tests.builders.monitoring.bundled import ALERTS, HELD, document, jobs, on_an_existing_cluster, pod, settings, stack
-from tests.builders.monitoring.watched import settings_with
+from tests.builders.monitoring.watched import WORKERS, settings_with
 from tests.builders.stack import Recorded
 from tests.components.cluster.test_network_policies import (
     API_SERVER,
@@ -81,6 +81,13 @@ def test_the_oldest_samples_go_before_the_volume_is_full() -> None:
     assert claim["spec"]["resources"]["requests"]["storage"] == "100Gi"
     assert "--storage.tsdb.retention.time=129600s" in flags
     assert f"--storage.tsdb.retention.size={int(100 * 1024 * 0.85)}MB" in flags
+
+
+def test_prometheus_has_the_memory_that_the_file_names() -> None:
+    made = Recorded(record(settings(memory="3Gi")))
+    asked = {part: pod(made, part)["containers"][0]["resources"]["requests"]["memory"] for part in PARTS}
+
+    assert asked == {"prometheus": "3Gi", "alertmanager": "96Mi"}
 
 
 def test_a_changed_config_is_another_pod_and_a_changed_claim_is_not() -> None:
@@ -197,10 +204,17 @@ def test_secrets_are_read_from_files_in_the_namespace_of_the_pods() -> None:
         config["receivers"][0]["webhook_configs"][0]["url_file"],
         config["receivers"][1]["webhook_configs"][0]["url_file"],
     ]
-    secrets = {(one.inputs["metadata"]["namespace"], one.inputs["metadata"]["name"]) for one in stack().of("Secret")}
 
     assert [held[mounts[file.rpartition("/")[0]]] for file in files] == ["oncall", "beat"]
-    assert {("ebbtide", "oncall"), ("ebbtide", "beat")} <= secrets
+
+
+def test_a_secret_that_others_take_too_stands_in_both_namespaces() -> None:
+    taking = {"env": {"HOOK": {"secret": "oncall", "key": "url"}}}
+    workers = {**WORKERS, "train": {**WORKERS["train"], **taking}}
+    made = Recorded(record(settings(more={"workers": workers})))
+    places = [(one.inputs["metadata"]["namespace"], one.inputs["metadata"]["name"]) for one in made.of("Secret")]
+
+    assert [space for space, name in places if name == "oncall"] == ["ebbtide", "ebbtide-workers"]
 
 
 RECEIVERS: Mapping[str, tuple[dict[str, Any], str]] = {

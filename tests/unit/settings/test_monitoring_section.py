@@ -46,6 +46,7 @@ def test_one_that_is_there_needs_its_namespace(tmp_path: Path) -> None:
             "{ prometheus: existing, namespace: m, remoteWrite: { url: 'https://m.example' } }",
             ("monitoring.key-of-nothing", "monitoring.remoteWrite:", "the Prometheus that is there writes"),
         ),
+        ("{ prometheus: existing, namespace: m, memory: 2Gi }", ("monitoring.key-of-nothing", "monitoring.memory:")),
         ("{ dashboards: true }", ("monitoring.key-of-nothing", "monitoring.dashboards:")),
         ("{ storage: 50Gi }", ("monitoring.key-of-nothing", "without a Prometheus")),
         ("{ prometheus: bundled, namespace: m }", ("monitoring.key-of-nothing", "monitoring.namespace:")),
