@@ -114,18 +114,17 @@ def test_its_document_is_the_stacks() -> None:
 
 
 def test_of_a_cache_that_is_still_to_be_made_the_address_is_written_once_it_is_known() -> None:
-    args = ExporterArgs(
-        config=ExporterConfig(namespace="ebbtide", tls_endpoints=("known-once-it-exists.invalid:6379",)),
-        customer="demo",
-        image="ebbtide-controller:1",
-        namespace="ebbtide",
-        tls_host=pulumi.Output.from_input("cache.example.com"),
-    )
-    (written,) = [
-        one.inputs["data"]["exporter.json"]
-        for one in recorded(lambda: Exporter("exporter", args))
-        if one.type.endswith(":ConfigMap")
-    ]
+    def program() -> None:
+        args = ExporterArgs(
+            config=ExporterConfig(namespace="ebbtide", tls_endpoints=("known-once-it-exists.invalid:6379",)),
+            customer="demo",
+            image="ebbtide-controller:1",
+            namespace="ebbtide",
+            tls_host=pulumi.Output.from_input("cache.example.com"),
+        )
+        Exporter("exporter", args)
+
+    (written,) = [one.inputs["data"]["exporter.json"] for one in recorded(program) if one.type.endswith(":ConfigMap")]
 
     assert written == dump(ExporterConfig(namespace="ebbtide", tls_endpoints=("cache.example.com:6379",)))
 
