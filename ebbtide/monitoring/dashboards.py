@@ -1,20 +1,31 @@
 """Dashboards of Grafana for one stack, as values, and as the documents that Grafana imports.
 
 Each names its metrics by the customer. Which Prometheus they ask is chosen in Grafana, by the variable `datasource`.
+The documents are those of Grafana 11.6, by Grafana's own library: its versions begin with an epoch, and the one that an
+index calls newest is for an older Grafana.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
+
+from grafana_foundation_sdk.builders import common as shared
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import prometheus, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import common
+from grafana_foundation_sdk.models.dashboard import DataSourceRef, GridPos
 
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import Metrics
 
-SCHEMA = 39
-"""Of Grafana 10.4; later ones read it, and earlier ones from 9 on show it."""
 _WIDE, _HIGH = 12, 8  # two panels in a row of Grafana's 24 columns
-_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+_STACKED = common.StackingMode.NORMAL
+_LIST, _BELOW = common.LegendDisplayMode.LIST, common.LegendPlacement.BOTTOM
+_LARGEST_FIRST = common.SortOrder.DESCENDING
 
 
 class Unit(StrEnum):
@@ -250,47 +261,42 @@ def _money(of: Metrics) -> Dashboard:
 
 def document_of(dashboard: Dashboard, customer: str, timezone: str) -> dict[str, Any]:
     """As Grafana imports it. A missing sample is a gap."""
-    variable = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus", "hide": 0}
-    return {
-        "uid": f"ebbtide-{customer}-{dashboard.name}",
-        "title": f"Ebbtide {customer}: {dashboard.title}",
-        "tags": ["ebbtide", customer],
-        "schemaVersion": SCHEMA,
-        "version": 1,
-        "editable": True,
-        "timezone": timezone,
-        "time": {"from": "now-24h", "to": "now"},
-        "refresh": "1m",
-        "templating": {"list": [variable]},
-        "annotations": {"list": []},
-        "panels": [_panel(place, panel) for place, panel in enumerate(dashboard.panels)],
-    }
+    builder = (
+        build.Dashboard(f"Ebbtide {customer}: {dashboard.title}")
+        .uid(f"ebbtide-{customer}-{dashboard.name}")
+        .tags(["ebbtide", customer])
+        .timezone(timezone)
+        .time("now-24h", "now")
+        .refresh("1m")
+        .editable()
+        .with_variable(build.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
+    )
+    for place, panel in enumerate(dashboard.panels):
+        builder = builder.with_panel(_panel(place, panel))
+    return cast("dict[str, Any]", json.loads(JSONEncoder(sort_keys=True).encode(builder.build())))
 
 
-def _panel(place: int, panel: Panel) -> dict[str, Any]:
-    custom: Mapping[str, Any] = {
-        "drawStyle": "line",
-        "lineInterpolation": "stepAfter",
-        "lineWidth": 1,
-        "fillOpacity": 60 if panel.stacked else 0,
-        "spanNulls": False,
-        "showPoints": "never",
-        "stacking": {"mode": "normal" if panel.stacked else "none", "group": "A"},
-    }
-    return {
-        "id": place + 1,
-        "type": "timeseries",
-        "title": panel.title,
-        "description": panel.about,
-        "datasource": _SOURCE,
-        "gridPos": {"x": place % 2 * _WIDE, "y": place // 2 * _HIGH, "w": _WIDE, "h": _HIGH},
-        "fieldConfig": {"defaults": {"unit": panel.unit.value, "min": 0, "custom": custom}, "overrides": []},
-        "options": {
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
-            "tooltip": {"mode": "multi", "sort": "desc"},
-        },
-        "targets": [
-            {"refId": chr(ord("A") + number), "datasource": _SOURCE, "expr": query.expr, "legendFormat": query.legend}
-            for number, query in enumerate(panel.queries)
-        ],
-    }
+def _panel(place: int, panel: Panel) -> timeseries.Panel:
+    drawn = (
+        timeseries.Panel()
+        .id(place + 1)
+        .title(panel.title)
+        .description(panel.about)
+        .datasource(_SOURCE)
+        .grid_pos(GridPos(x=place % 2 * _WIDE, y=place // 2 * _HIGH, w=_WIDE, h=_HIGH))
+        .unit(panel.unit.value)
+        .min(0)
+        .draw_style(common.GraphDrawStyle.LINE)
+        .line_interpolation(common.LineInterpolation.STEP_AFTER)
+        .line_width(1)
+        .fill_opacity(60 if panel.stacked else 0)
+        .show_points(common.VisibilityMode.NEVER)
+        .span_nulls(span_nulls=False)
+        .stacking(shared.StackingConfig().mode(_STACKED if panel.stacked else common.StackingMode.NONE).group("A"))
+        .legend(shared.VizLegendOptions().show_legend(show_legend=True).display_mode(_LIST).placement(_BELOW))
+        .tooltip(shared.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(_LARGEST_FIRST))
+    )
+    for number, query in enumerate(panel.queries):
+        asked = prometheus.Dataquery().ref_id(chr(ord("A") + number)).expr(query.expr).legend_format(query.legend)
+        drawn = drawn.with_target(asked.datasource(_SOURCE))
+    return drawn
