@@ -41,10 +41,8 @@ def test_a_kubelet_tells_each_metric_of_containers_that_a_rule_names(harbour: Ha
 
 def burner(harbour: Harbour) -> str:
     """A pod that uses what it may, under the category and the size that Ebbtide gives pods."""
-    (like,) = harbour.pods("hub")
-    container = {
-        key: value for key, value in like["spec"]["containers"][0].items() if key in ("image", "securityContext")
-    }
+    like = harbour.deployment("hub")["spec"]["template"]["spec"]
+    container = {key: value for key, value in like["containers"][0].items() if key in ("image", "securityContext")}
     limits = {"cpu": f"{int(BUSY * 1000)}m", "memory": "64Mi"}
     burn = {
         **container,
@@ -52,7 +50,7 @@ def burner(harbour: Harbour) -> str:
         "command": ["sh", "-c", "while :; do :; done"],
         "resources": {"limits": limits},
     }
-    kept = {key: like["spec"][key] for key in ("securityContext", "tolerations") if key in like["spec"]}
+    kept = {key: like[key] for key in ("securityContext", "tolerations") if key in like}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
