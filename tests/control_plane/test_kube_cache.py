@@ -34,6 +34,7 @@ class Maps:
     @contextmanager
     def watched(self, slim: Callable[[dict[str, Any]], str | None] | None = None) -> Generator[KubeCache[str]]:
         cache = KubeCache(self.api, self.path, slim or value_of, self._changed)
+        assert cache.trouble().endswith("not listed yet")
         cache.start()
         try:
             yield cache
@@ -68,7 +69,6 @@ def maps(control_plane: ControlPlane, fresh: Fresh) -> Maps:
 def test_it_follows_what_is_made_changed_and_removed(maps: Maps) -> None:
     maps.put("old", "1")
     with maps.watched() as cache:
-        assert cache.trouble().endswith("not listed yet")
         holds(cache, old="1")
         maps.put("new", "2")
         maps.put("old", "3")
