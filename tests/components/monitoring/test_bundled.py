@@ -1,17 +1,21 @@
 """A Prometheus and an Alertmanager of the stack's own: their pods, rights and configs, and who may call whom."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from components.monitoring.alerting import alertmanager_document
+from components.monitoring.scraping import CADVISOR_KEPT, GPU_KEPT
 from components.monitoring.targets import targets
 from ebbtide.monitoring.documents import rules_document
+from ebbtide.monitoring.recordings import recordings
 from ebbtide.recording.record import record
 from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.sections.alerting import Alerts
 from tests.builders.monitoring.bundled import ALERTS, HELD, document, jobs, on_an_existing_cluster, pod, settings, stack
+from tests.builders.monitoring.promql import uses
 from tests.builders.monitoring.watched import WORKERS, settings_with
 from tests.builders.stack import Recorded
 from tests.components.cluster.test_network_policies import (
@@ -333,3 +337,11 @@ def test_a_closed_network_is_left_by_the_proxy() -> None:
     assert all(one["webhook_configs"][0]["http_config"] == {"proxy_from_environment": True} for one in receivers)
     assert "HTTPS_PROXY" in names
     assert Policies(made.all).allow(ALERTMANAGER, Outside("10.9.9.9"), 3128)
+
+
+def test_what_rules_ask_of_kubelets_and_gpus_is_kept() -> None:
+    named = {use.metric for rule in recordings("acme") for use in uses(rule.expr)}
+    others = {name for name in named if name.startswith(("container_", "DCGM_"))}
+
+    assert len(others) > 4
+    assert {name for name in others if not re.fullmatch(f"{CADVISOR_KEPT}|{GPU_KEPT}", name)} == set()
