@@ -1,10 +1,10 @@
-"""Rights in one namespace for one account: a Role and its binding, of the same name."""
+"""Rights for one account, in one namespace or in the whole cluster: a role and its binding, of the same name."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_kubernetes.rbac.v1 import Role, RoleBinding
+from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -30,6 +30,27 @@ def grant(
         metadata=metadata,
         role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
         subjects=[{"kind": "ServiceAccount", "name": account or name, "namespace": where if home is None else home}],
+        opts=opts,
+    )
+    return role, binding
+
+
+def grant_everywhere(
+    resource_name: str,
+    name: str,
+    rules: "Sequence[PolicyRuleArgsDict]",
+    *,
+    home: pulumi.Input[str],
+    parent: pulumi.Resource,
+) -> tuple[ClusterRole, ClusterRoleBinding]:
+    """To the account `name` of the namespace `home`."""
+    opts = pulumi.ResourceOptions(parent=parent)
+    role = ClusterRole(f"{resource_name}-role", metadata={"name": name}, rules=rules, opts=opts)
+    binding = ClusterRoleBinding(
+        f"{resource_name}-binding",
+        metadata={"name": name},
+        role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        subjects=[{"kind": "ServiceAccount", "name": name, "namespace": home}],
         opts=opts,
     )
     return role, binding

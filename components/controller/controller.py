@@ -27,7 +27,16 @@ from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.egress import OPEN, Egress
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret
-from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
+from components.pods.rules import (
+    PodIdentity,
+    affinity,
+    container_security,
+    home,
+    http_probe,
+    pod_security,
+    resources,
+    spread,
+)
 from ebbtide.labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump
 from ebbtide.vocabulary.labels import CONTROLLER, Category
@@ -35,7 +44,7 @@ from ebbtide.vocabulary.labels import CONTROLLER, Category
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict, PodTemplateSpecArgsDict, ProbeArgsDict
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict, PodTemplateSpecArgsDict
 
 NAME = CONTROLLER
 CONFIG_FILE = "config.json"
@@ -129,8 +138,8 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
                 "command": ["python", "-m", "controllers", "--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"],
                 "env": _environment(args.config),
                 "ports": [{"name": "http", "container_port": PORT}],
-                "liveness_probe": http_probe("/healthz", failures=6),
-                "readiness_probe": http_probe("/readyz", failures=3),
+                "liveness_probe": http_probe("/healthz", PORT, failures=6),
+                "readiness_probe": http_probe("/readyz", PORT, failures=3),
                 "resources": resources(cpu=100, memory=128),
                 "security_context": container_security(read_only=True),
                 "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
@@ -142,16 +151,6 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     return {
         "metadata": {"labels": identity.labels},
         "spec": args.images.pulled(args.egress.trusting(args.redis_authority.trusted_by(pod))),
-    }
-
-
-def http_probe(path: str, *, failures: int) -> "ProbeArgsDict":
-    """Of a process of the controller's image."""
-    return {
-        "http_get": {"path": path, "port": PORT},
-        "period_seconds": 5,
-        "timeout_seconds": 3,
-        "failure_threshold": failures,
     }
 
 

@@ -16,12 +16,20 @@ from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
 
 from components.admission_policy import enforce, on
 from components.controller.admission import ANNOTATIONS, BINDINGS_STAY, annotating_only, user_of, validations
-from components.controller.controller import http_probe
 from components.controller.rights import events, named, rule
 from components.granting import grant
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
-from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
+from components.pods.rules import (
+    PodIdentity,
+    affinity,
+    container_security,
+    home,
+    http_probe,
+    pod_security,
+    resources,
+    spread,
+)
 from ebbtide.labels import NodeKind
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.workloads import ASLEEP_FOR, WORKLOADS, WorkloadsConfig, dump
@@ -140,8 +148,8 @@ def _pod(args: WorkloadControllerArgs, identity: PodIdentity) -> "PodSpecArgsDic
                     {"name": "POD_NAMESPACE", "value_from": {"field_ref": {"field_path": "metadata.namespace"}}},
                 ],
                 "ports": [{"name": "http", "container_port": PORT}],
-                "liveness_probe": http_probe("/healthz", failures=6),
-                "readiness_probe": http_probe("/readyz", failures=3),
+                "liveness_probe": http_probe("/healthz", PORT, failures=6),
+                "readiness_probe": http_probe("/readyz", PORT, failures=3),
                 "resources": resources(cpu=50, memory=128),
                 "security_context": container_security(read_only=True),
                 "volume_mounts": mounts,

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 from pulumi_kubernetes.apps.v1 import StatefulSet
 from pulumi_kubernetes.core.v1 import ConfigMap, Service, ServiceAccount
-from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding
 
-from components.granting import grant
+from components.granting import grant, grant_everywhere
 from components.images import UPSTREAM, ImageSource
 from components.monitoring import alerting, scraping
 from components.monitoring.alerting import alertmanager_document
@@ -110,14 +109,7 @@ class BundledPrometheus(pulumi.ComponentResource):
             automount_service_account_token=False,
             opts=child,
         )
-        role = ClusterRole(f"{name}-nodes-role", metadata={"name": PROMETHEUS}, rules=NODE_RULES, opts=child)
-        binding = ClusterRoleBinding(
-            f"{name}-nodes-binding",
-            metadata={"name": PROMETHEUS},
-            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": PROMETHEUS},
-            subjects=[{"kind": "ServiceAccount", "name": PROMETHEUS, "namespace": here}],
-            opts=child,
-        )
+        everywhere = grant_everywhere(f"{name}-nodes", PROMETHEUS, NODE_RULES, home=here, parent=self)
         scraped = self._args.scraping
         spaces = {target.namespace for target in (*scraped.targets, scraped.gpu_exporter) if target is not None}
         granted = [
@@ -125,7 +117,7 @@ class BundledPrometheus(pulumi.ComponentResource):
             for space in sorted(spaces)
             for resource in grant(f"{name}-{space}", PROMETHEUS, space, POD_RULES, home=here, parent=self)
         ]
-        return [account, role, binding, *granted]
+        return [account, *everywhere, *granted]
 
     def _serve(self, name: str, part: _Part, after: Sequence[pulumi.Resource]) -> None:
         child, here = pulumi.ResourceOptions(parent=self), self._args.namespace

@@ -11,18 +11,26 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
-from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding
 
-from components.granting import grant
+from components.granting import grant, grant_everywhere
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
-from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
+from components.pods.rules import (
+    PodIdentity,
+    affinity,
+    container_security,
+    home,
+    http_probe,
+    pod_security,
+    resources,
+    spread,
+)
 from ebbtide.labels import NodeKind
 from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, ProbeArgsDict
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
@@ -70,24 +78,13 @@ class Exporter(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _rights(self, name: str, args: ExporterArgs) -> list[pulumi.Resource]:
-        opts = pulumi.ResourceOptions(parent=self)
-        everywhere = ClusterRole(
-            f"{name}-everywhere", metadata={"name": NAME}, rules=[_reading("", "nodes", "pods")], opts=opts
-        )
-        bound = ClusterRoleBinding(
-            f"{name}-everywhere-binding",
-            metadata={"name": NAME},
-            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME},
-            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": args.namespace}],
-            opts=opts,
-        )
+        whole, home = [_reading("", "nodes", "pods")], args.namespace
         return [
-            everywhere,
-            bound,
+            *grant_everywhere(f"{name}-everywhere", NAME, whole, home=home, parent=self),
             *(
                 resource
                 for space, rules in rights_by_namespace(args.config).items()
-                for resource in grant(f"{name}-{space}", NAME, space, rules, home=args.namespace, parent=self)
+                for resource in grant(f"{name}-{space}", NAME, space, rules, home=home, parent=self)
             ),
         ]
 
@@ -133,21 +130,12 @@ def _pod(args: ExporterArgs, identity: PodIdentity) -> "PodSpecArgsDict":
                     *("--config", f"{_CONFIG_DIRECTORY}/{_CONFIG_FILE}"),
                 ],
                 "ports": [{"name": "http", "container_port": PORT}],
-                "liveness_probe": _probe("/healthz", failures=6),
-                "readiness_probe": _probe("/readyz", failures=3),
+                "liveness_probe": http_probe("/healthz", PORT, failures=6),
+                "readiness_probe": http_probe("/readyz", PORT, failures=3),
                 "resources": resources(cpu=50, memory=128),
                 "security_context": container_security(read_only=True),
                 "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
             }
         ],
         "volumes": [{"name": "config", "config_map": {"name": NAME}}],
-    }
-
-
-def _probe(path: str, *, failures: int) -> "ProbeArgsDict":
-    return {
-        "http_get": {"path": path, "port": PORT},
-        "period_seconds": 5,
-        "timeout_seconds": 3,
-        "failure_threshold": failures,
     }

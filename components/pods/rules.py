@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
         AffinityArgsDict,
         PodSecurityContextArgsDict,
+        ProbeArgsDict,
         ResourceRequirementsArgsDict,
         SecurityContextArgsDict,
         TolerationArgsDict,
@@ -238,4 +239,14 @@ def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
         "allow_privilege_escalation": False,
         "capabilities": {"drop": ["ALL"]},
         "read_only_root_filesystem": read_only,
+    }
+
+
+def http_probe(path: str, port: int, *, failures: int) -> "ProbeArgsDict":
+    """Of a process of the controller's image."""
+    return {
+        "http_get": {"path": path, "port": port},
+        "period_seconds": 5,
+        "timeout_seconds": 3,
+        "failure_threshold": failures,
     }
