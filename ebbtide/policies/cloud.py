@@ -199,7 +199,7 @@ def _without_retention(state: StackState) -> Hits:
     for group in groups:
         if not whole(group.inputs.get("retentionInDays")):
             yield group, "its logs are kept and billed forever"
-    names = {group.inputs.get("name") for group in groups}
+    names = [group.inputs.get("name") for group in groups]  # any value may stand there, an unhashable one too
     for cluster in state.of_type(_CLUSTER):
         expected = f"/aws/eks/{cluster.inputs.get('name')}/cluster"
         if words(cluster.inputs.get("enabledClusterLogTypes")) and expected not in names:

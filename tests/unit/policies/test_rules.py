@@ -455,3 +455,15 @@ def test_whatever_stands_in_a_resource_every_rule_can_be_judged(data: st.DataObj
     results = judge(settings_of(DEMO), resources, TODAY)
 
     assert [result.reason for result in results if "could not be judged" in result.reason] == []
+
+
+def test_a_log_group_whose_name_is_no_text_can_be_judged() -> None:
+    resources = [
+        replace(one, inputs={**one.inputs, "name": ["a"]}) if one.type == "aws:cloudwatch/logGroup:LogGroup" else one
+        for one in recorded(DEMO)
+    ]
+
+    results = judge(settings_of(DEMO), resources, TODAY)
+
+    assert "EB038" in {result.id for result in results}  # the cluster's own group has another name now
+    assert [result.reason for result in results if "could not be judged" in result.reason] == []
