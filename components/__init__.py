@@ -41,6 +41,15 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.ray.operator import OperatorArgs, RayOperator
     from components.ray.spaces import RaySpaces, RaySpacesArgs
     from components.redis.queues import Redis, RedisArgs
+    from components.serving.envoy_gateway import EnvoyGateway, EnvoyGatewayArgs
+    from components.serving.gateway import Gateway, GatewayArgs
+    from components.serving.keda import Keda, KedaArgs
+    from components.serving.metrics_server import MetricsServer
+    from components.serving.program import PartArgs
+    from components.serving.service import Service, ServiceArgs
+    from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
+    from components.serving.spaces import ServingSpaces, ServingSpacesArgs
+    from components.serving.vertical import VerticalAutoscaler, VerticalAutoscalerArgs
 
 _MODULES = {
     "aws.add_ons": ("ClusterAddOns", "ClusterAddOnsArgs"),
@@ -73,6 +82,15 @@ _MODULES = {
     "ray.operator": ("OperatorArgs", "RayOperator"),
     "ray.spaces": ("RaySpaces", "RaySpacesArgs"),
     "redis.queues": ("Redis", "RedisArgs"),
+    "serving.envoy_gateway": ("EnvoyGateway", "EnvoyGatewayArgs"),
+    "serving.gateway": ("Gateway", "GatewayArgs"),
+    "serving.keda": ("Keda", "KedaArgs"),
+    "serving.metrics_server": ("MetricsServer",),
+    "serving.program": ("PartArgs",),
+    "serving.service": ("Service", "ServiceArgs"),
+    "serving.sizes": ("VerticalAutoscaling", "VerticalAutoscalingArgs"),
+    "serving.spaces": ("ServingSpaces", "ServingSpacesArgs"),
+    "serving.vertical": ("VerticalAutoscaler", "VerticalAutoscalerArgs"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

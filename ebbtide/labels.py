@@ -13,9 +13,14 @@ from ebbtide.vocabulary.labels import PREFIX
 
 CUSTOMER = PREFIX + "customer"
 POOL = PREFIX + "pool"
+SERVICE = PREFIX + "service"
+"""Label of what sizes the pods of a service and leads to them. KEDA copies it to the HPA that it makes."""
 
 VOLUME = PREFIX + "volume"
 """Tag on a disk of EBS and on its snapshots: the customer, the workload and its volume, with dots between them."""
+
+SELF_MADE_SECRETS = PREFIX + "self-made-secrets"
+"""Annotation on pods: Secrets that they wait for and that a program of the same part makes, comma-separated."""
 
 SECRET_KEYS = PREFIX + "secret-keys"
 """Annotation on a Secret: the names of its values, comma-separated, for whoever must make it by hand."""

@@ -79,7 +79,7 @@ from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.exporter_document import exporter_config
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import home_kind, pod_size, takes
+from ebbtide.settings.placement import home_of, takes
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
@@ -88,12 +88,15 @@ from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import RedisKind
+from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.settings.workloads_document import workloads_config
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
+from infra.serving import serve
 
 Password: TypeAlias = pulumi.Input[str] | None
 NewToken: TypeAlias = Callable[[], str]
@@ -176,6 +179,7 @@ class _Half:
         if ray is not None:
             state = HeadState(endpoint=redis.endpoint, authority=redis.authority, host=self.on.cache_host)
             self._ray(ray, spaces, state, self._after(spaces, *held, policies, *([redis] if self._remembering else [])))
+        gateway = self._services(self._after(spaces, policies, *sized))
         self._snapshots()
         self._jobs(workers, self._after(spaces, *held, redis, policies, *priorities))
         controller = Controller(
@@ -195,7 +199,7 @@ class _Half:
             self._after(spaces, redis, policies, *sized),
         )
         exporter = self._exporter(redis, self._after(spaces, redis, policies))
-        self._monitoring(self._after(spaces, controller, *exporter))
+        self._monitoring(self._after(spaces, controller, *exporter, *gateway))
         return controller.document
 
     def _after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -457,7 +461,7 @@ class _Half:
                     namespace=starters[name].namespace.metadata.name if name in starters else system,
                     settings=workload,
                     customer=self.settings.customer,
-                    node_kind=home_kind(workload.category, pod_size(workload).gpu),
+                    node_kind=home_of(workload),
                     ownership=self.ownership,
                     images=self._images,
                     egress=self._egress,
@@ -468,15 +472,30 @@ class _Half:
                 ),
                 self._with_role("workload", name, workload, namespace_of(name, workload), options),
             )
-            for name, workload in self.settings.workloads.items()
+            for name, workload in self.settings.all_workloads.items()
         ]
+
+    def _services(self, options: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
+        """After their pods, which the routes lead to and the autoscalers size."""
+        settings = self.settings
+        if not serving_needs(settings).any and not settings.services:
+            return []
+        return serve(
+            settings,
+            self.on,
+            images=self._images,
+            egress=self._egress,
+            balancing=self._balancing,
+            secrets=self._source,
+            opts=options,
+        )
 
     def _snapshots(self) -> None:
         """Nothing waits for them: a policy finds disks whenever these come to be."""
         settings = self.settings
         wanted = [
             (disks, volume.snapshots)
-            for name, workload in settings.workloads.items()
+            for name, workload in settings.all_workloads.items()
             for disks, volume in own_disks(settings.customer, name, workload)
             if volume.snapshots is not None
         ]
@@ -556,7 +575,12 @@ def own_prometheus(settings: StackSettings) -> OwnPrometheus | None:
     alerts, remote = monitoring.alerts, monitoring.remote_write
     tells = None if alerts is None else sorted({one.port for one in (alerts.receiver, alerts.dead_man) if one})
     writes = () if remote is None else (remote.port,)
-    return OwnPrometheus(scrapes=[*reached(settings, targets(settings))], writes=writes, tells=tells)
+    return OwnPrometheus(
+        scrapes=[*reached(settings, targets(settings))],
+        asked_from=[KEDA_NAMESPACE] if serving_needs(settings).keda else [],
+        writes=writes,
+        tells=tells,
+    )
 
 
 def wanted_secrets(settings: StackSettings) -> Mapping[str, Collection[str]]:

@@ -16,7 +16,7 @@ nothing on a cluster whose network plugin does not enforce them; on EKS ours doe
 | Ray's operator | nobody | DNS, the API server |
 | exporter | as the controller | DNS, the API server, Redis where it speaks TLS |
 | closer | nobody | DNS, the API server |
-| Prometheus of its own | private addresses, on its port | what it scrapes, DNS, the API server, Alertmanager |
+| Prometheus of its own | private addresses and KEDA, on its port | what it scrapes, DNS, the API server, Alertmanager |
 | Alertmanager | private addresses and Prometheus, on its port | DNS, the ports of its receivers |
 | Redis | see `components.redis.server` | nobody |
 
@@ -88,7 +88,8 @@ _EVERY_POD: "NetworkPolicyPeerArgsDict" = {"namespace_selector": {}}
 class OwnPrometheus:
     """What the Prometheus of a stack calls, and its Alertmanager."""
 
-    scrapes: Sequence[tuple[str, Sequence[str], Sequence[int]]]  # namespace, values of the label `workload`, ports
+    scrapes: Sequence[tuple[str, Sequence[str], Sequence[int], str]]  # namespace, values of a label, ports, the label
+    asked_from: Sequence[str] = ()  # namespaces whose pods ask it, beside private addresses
     writes: Sequence[int] = ()  # ports outside the cluster
     tells: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
 
@@ -193,8 +194,8 @@ class NetworkPolicies(pulumi.ComponentResource):
     def _own_prometheus(self, name: str, args: NetworkPoliciesArgs, own: OwnPrometheus) -> None:
         system = args.namespace
         calls: list[NetworkPolicyEgressRuleArgsDict] = [
-            {"to": [{**_namespace(space), "pod_selector": _any(pods)}], "ports": _tcp(*ports)}
-            for space, pods, ports in own.scrapes
+            {"to": [{**_namespace(space), "pod_selector": _any(pods, label)}], "ports": _tcp(*ports)}
+            for space, pods, ports, label in own.scrapes
         ]
         kubelets: NetworkPolicyEgressRuleArgsDict = {"to": _blocks(_ANYWHERE), "ports": _tcp(_KUBELET_PORT)}
         written = _outside(args, own.writes)
@@ -208,7 +209,10 @@ class NetworkPolicies(pulumi.ComponentResource):
                 egress=[_DNS, *_outside(args, own.tells)],
             )
             self._policy(f"{name}-alertmanager", ALERTMANAGER, system, told)
-        proxied: NetworkPolicyIngressRuleArgsDict = {"from_": _blocks(_PRIVATE), "ports": _tcp(PROMETHEUS_PORT)}
+        proxied: NetworkPolicyIngressRuleArgsDict = {
+            "from_": [*map(_namespace, own.asked_from), *_blocks(_PRIVATE)],
+            "ports": _tcp(PROMETHEUS_PORT),
+        }
         rules = _Rules(
             pods=_named(PROMETHEUS), ingress=[proxied], egress=[_DNS, _API_SERVER, kubelets, *calls, *written]
         )
@@ -301,8 +305,8 @@ def _named(name: str) -> "LabelSelectorArgsDict":
     return {"match_labels": {WORKLOAD: name}}
 
 
-def _any(names: Sequence[str]) -> "LabelSelectorArgsDict":
-    return {"match_expressions": [{"key": WORKLOAD, "operator": "In", "values": sorted(names)}]}
+def _any(names: Sequence[str], label: str = WORKLOAD) -> "LabelSelectorArgsDict":
+    return {"match_expressions": [{"key": label, "operator": "In", "values": sorted(names)}]}
 
 
 def _tcp(*ports: int) -> "list[NetworkPolicyPortArgsDict]":

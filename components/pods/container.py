@@ -28,6 +28,7 @@ from ebbtide.settings.sections.pods.env import EnvSource, EnvVariable
 from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings, by_name
 from ebbtide.settings.sections.pods.probes import Probe
 from ebbtide.settings.sections.pods.volumes import SHM, SHM_PATH, Volume
+from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.units.quantities import memory_quantity
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         PodSpecArgsDict,
         PodTemplateSpecArgsDict,
         ProbeArgsDict,
+        ServicePortArgsDict,
         ServiceSpecArgsDict,
         VolumeArgsDict,
         VolumeMountArgsDict,
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 
 LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 """Annotation: volumes on the node's disk that do not keep the autoscaler from taking the node."""
+
+H2C = "kubernetes.io/h2c"
+"""HTTP/2 without TLS. Source: Kubernetes, "Application protocol" of Services."""
 
 STOP_DELAY_SECONDS = 5
 """What proxies need to leave a pod out, amply: they are told within a second."""
@@ -163,7 +168,7 @@ def service(
     if headless:
         spec["cluster_ip"] = "None"
     if settings.ports:
-        spec["ports"] = [{"name": port, "port": number, "target_port": port} for port, number in settings.ports.items()]
+        spec["ports"] = [_service_port(settings, port, number) for port, number in settings.ports.items()]
     metadata: ObjectMetaArgsDict = {"name": identity.name, "namespace": namespace, "labels": identity.labels}
     return Service(
         resource_name,
@@ -171,6 +176,12 @@ def service(
         spec=spec,
         opts=pulumi.ResourceOptions(parent=parent),
     )
+
+
+def _service_port(settings: PodSettings, name: str, number: int) -> "ServicePortArgsDict":
+    port: ServicePortArgsDict = {"name": name, "port": number, "target_port": name}
+    h2c = isinstance(settings, ServedWorkload) and settings.h2c and name == settings.served_port
+    return {**port, "app_protocol": H2C} if h2c else port
 
 
 def _variable(name: str, given: EnvVariable) -> "EnvVarArgsDict":

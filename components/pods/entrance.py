@@ -31,10 +31,12 @@ from components.pods.rules import PodIdentity
 from ebbtide.labels import NODE_KIND, NodeKind
 from ebbtide.settings.sections.entrance import Expose, entrance_port, load_balancer_name
 from ebbtide.settings.sections.entrance import Ingress as IngressSettings
+from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.addresses import PRIVATE, SHARED
 
 if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import ServicePortArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.networking.v1 import IngressSpecArgsDict
 
@@ -79,11 +81,15 @@ class Grace(TypedDict, total=False):
 
 
 def stop_delay(settings: WorkloadSettings, usual: int) -> int:
+    if isinstance(settings, ServedWorkload):
+        return int(settings.stop_delay.total_seconds())
     return usual if settings.ingress is None else STOP_DELAY_SECONDS
 
 
 def grace(settings: WorkloadSettings) -> Grace:
     """The wait before the signal counts as part of the grace period."""
+    if isinstance(settings, ServedWorkload):
+        return {"termination_grace_period_seconds": int(settings.grace.total_seconds())}
     if settings.ingress is None:
         return {}
     return {"termination_grace_period_seconds": STOP_DELAY_SECONDS + _TIME_TO_STOP}
@@ -117,18 +123,42 @@ def entrances(
     if settings.expose is not None:
         given, name = settings.expose, load_balancer_name(identity.name, settings.expose)
         port = entrance_port(settings.ports, given.port)
-        Service(
+        load_balancer(
             name,
-            metadata={**metadata, "name": name, "annotations": _annotations(given, port, balancing)},
-            spec={
-                "type": "LoadBalancer",
-                "selector": identity.selector,
-                "ports": [{"name": port, "port": given.listens_on(settings.ports), "target_port": port}],
-                "external_traffic_policy": "Cluster",
-                "load_balancer_source_ranges": _sources(given),
-            },
+            metadata,
+            given,
+            selector=identity.selector,
+            port={"port": given.listens_on(settings.ports), "target_port": port},
+            port_name=port,
+            balancing=balancing,
             opts=opts,
         )
+
+
+def load_balancer(
+    name: str,
+    metadata: "ObjectMetaArgsDict",
+    given: Expose,
+    *,
+    selector: Mapping[str, str],
+    port: "ServicePortArgsDict",
+    port_name: str,
+    balancing: Balancing,
+    opts: pulumi.ResourceOptions,
+) -> Service:
+    """The Service that makes AWS build a network load balancer in front of one port of these pods."""
+    return Service(
+        name,
+        metadata={**metadata, "name": name, "annotations": _annotations(given, port_name, balancing)},
+        spec={
+            "type": "LoadBalancer",
+            "selector": dict(selector),
+            "ports": [{**port, "name": port_name}],
+            "external_traffic_policy": "Cluster",
+            "load_balancer_source_ranges": _sources(given),
+        },
+        opts=opts,
+    )
 
 
 def _ingress(given: IngressSettings, service: str, ports: Mapping[str, int]) -> "IngressSpecArgsDict":

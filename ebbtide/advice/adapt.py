@@ -49,7 +49,7 @@ def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = 
 
 
 def _remaining_groups(settings: StackSettings) -> dict[str, NodeGroupSettings]:
-    gpus = any(pod_size(workload).gpu for workload in settings.workloads.values())
+    gpus = any(pod_size(workload).gpu for workload in settings.all_workloads.values())
     stays = {NodeKind.FIXED, NodeKind.FLEXIBLE, *([NodeKind.GPU] if gpus else [])}
     return {name: group for name, group in settings.node_groups.items() if group.kind in stays}
 

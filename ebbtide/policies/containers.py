@@ -11,6 +11,7 @@ from ebbtide.recording.record import UNKNOWN
 from ebbtide.recording.resources import name_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import texts, value_at
+from ebbtide.settings.every_pod import every_pod
 from ebbtide.settings.sections.images import DIGEST
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -65,9 +66,7 @@ def _long_lived(pods: Pods) -> list[Mapping[str, Any]]:
 
 def _without_version(state: StackState) -> Hits:
     """Images without a version; `check` warns of those that the stack file names itself."""
-    it = state.settings
-    sections = (it.workloads, it.workers, it.jobs, it.cron_jobs, it.ray)
-    in_file = {entry.image for section in sections for entry in section.values()}
+    in_file = {entry.pod.image for entry in every_pod(state.settings)}
     for pods in state.pods:
         named = {str(c.get("name")): str(c.get("image", "")) for c in pods.all_containers}
         loose = [name for name, image in named.items() if _floats(image) and image not in in_file]

@@ -123,10 +123,12 @@ def _spread_over(pods: Pods) -> set[str]:
 
 
 def _alone(state: StackState) -> Hits:
+    stay = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
     for pods in state.pods:
         owner = texts(value_at(pods.resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER)
         one = pods.kind != "Pod" and pods.replicas == 1
-        if pods.category is Category.FLEXIBLE and one and owner != ReplicasOwner.HPA:
+        moves = pods.category is Category.FLEXIBLE and pods.name not in stay
+        if moves and one and owner != ReplicasOwner.HPA:
             yield pods.resource, "flexible with one replica: each night that its node goes is an outage"
 
 

@@ -77,6 +77,10 @@ class DangerCode(StrEnum):
     POOL_MINIMUM_RAISED = "pool-minimum-raised"
     BUSINESS_HOURS_CHANGED = "business-hours-changed"
     ENTRANCE_OPENED = "entrance-opened"
+    ROUTE_LOST = "route-lost"
+    VARIANT_LOST = "variant-lost"
+    LONGEST_REQUEST_LOWERED = "longest-request-lowered"
+    TARGET_CHANGED = "target-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

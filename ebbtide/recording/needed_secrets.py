@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.labels import SECRET_KEYS
+from ebbtide.labels import SECRET_KEYS, SELF_MADE_SECRETS
 from ebbtide.recording.pods import Pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, texts, value_at
@@ -63,7 +63,9 @@ def _annotations(resource: Resource) -> Mapping[str, str]:
 
 
 def _of_pods(pods: Pods) -> Iterator[NeededSecret]:
-    for name, parts in (*_mounted(pods), *_in_variables(pods)):
+    made_there = pods.annotations.get(SELF_MADE_SECRETS, "").split(",")
+    taken = [need for need in (*_mounted(pods), *_in_variables(pods)) if need[0] not in made_there]
+    for name, parts in taken:
         yield NeededSecret(namespace=pods.namespace, name=name, parts=parts)
     for pull in mappings(pods.spec.get("imagePullSecrets")):
         yield NeededSecret(namespace=pods.namespace, name=str(pull["name"]), parts=_PULL, kind="docker-registry")

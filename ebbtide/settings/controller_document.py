@@ -47,7 +47,9 @@ def controller_config(
 
 
 def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy, ...]:
-    found = {name: it for name, it in sorted(settings.workloads.items()) if it.category is category}
+    found = {
+        name: it for name, it in sorted(settings.all_workloads.items()) if it.opens is (category is Category.FLEXIBLE)
+    }
     spaces = {name: own_namespace(name) for name, it in found.items() if it.starts_pods}
     own = [BudgetPolicy(name=name, namespace=spaces.get(name, NAMESPACE)) for name in found]
     started = [BudgetPolicy(name=started_by(name), namespace=space) for name, space in spaces.items()]

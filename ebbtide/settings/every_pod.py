@@ -8,6 +8,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.settings.sections.serving.services import pod_name
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import NAMESPACE, Category
 
@@ -26,6 +27,10 @@ def rolling_pods(settings: StackSettings) -> Iterator[tuple[str, PodEntry, Categ
     """Those that run until somebody ends them, with their name: a job's next pod takes what is there when it starts."""
     for name, workload in settings.workloads.items():
         yield name, PodEntry(f"workloads.{name}", namespace_of(name, workload), workload), workload.category
+    for name, service in settings.services.items():
+        for variant, it in service.variants.items():
+            path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
+            yield pod_name(name, variant), PodEntry(path, NAMESPACE, it.workload(name, service)), it.category
     for name, pool in settings.workers.items():
         yield name, PodEntry(f"workers.{name}", WORKER_NAMESPACE, pool), Category.WORKER
 

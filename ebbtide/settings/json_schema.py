@@ -15,6 +15,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.reading import REDIS_PASSWORD
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SET_DIGEST_KEY
+from ebbtide.settings.sections.serving.services import INHERITED, ServiceSettings, VariantSettings
 from ebbtide.settings.sections.workers import WorkerSettings
 
 _NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet", "renamedKeys")
@@ -35,6 +36,7 @@ def json_schema() -> dict[str, Any]:
     sections = {OURS + name: field for name, field in fields.items() if name not in _NOT_IN_THE_FILE}
     _take_old_names(definitions[WorkerSettings.__name__]["properties"], WorkerSettings.renamed)
     definitions[NodeGroupSettings.__name__]["required"] = []  # every key has a default by kind
+    _take_keys_of_variants(definitions[ServiceSettings.__name__], definitions[VariantSettings.__name__])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Ebbtide stack file",
@@ -67,6 +69,13 @@ def schema_text() -> str:
 def _take_old_names(keys: dict[str, Any], renamed: Mapping[str, str]) -> None:
     for old, new in renamed.items():
         keys[old] = {**keys[new], "deprecated": True, "description": f"the old name of {new}, for one release"}
+
+
+def _take_keys_of_variants(service: dict[str, Any], variant: dict[str, Any]) -> None:
+    """A service may have them for all of its variants, so that none of them needs to."""
+    keys = cast("dict[str, Any]", variant["properties"])
+    service["properties"] |= {key: keys[key] for key in keys if key in INHERITED}
+    variant["required"] = []
 
 
 def _tidy(node: Any) -> Any:

@@ -5,6 +5,8 @@ one section can know of itself is checked in the section's own module, by the fi
 what takes two sections is in `crosschecks`.
 """
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from ebbtide.labels import NodeKind
@@ -23,6 +25,8 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RaySettings
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.secrets import SecretKeys
+from ebbtide.settings.sections.serving.gateway import ServingSettings
+from ebbtide.settings.sections.serving.services import ServiceSettings, served_workloads
 from ebbtide.settings.sections.types import Name, ShortName
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -55,6 +59,8 @@ class StackSettings(Settings):
     jobs: dict[Name, JobSettings] = Field(default={})
     cron_jobs: dict[Name, CronJobSettings] = Field(default={})
     ray: dict[ShortName, RaySettings] = Field(default={})
+    services: dict[ShortName, ServiceSettings] = Field(default={})
+    serving: ServingSettings = ServingSettings()
     monitoring: MonitoringSettings = MonitoringSettings()
     costs: CostSettings = CostSettings()
     exceptions: tuple[PolicyException, ...] = Field(
@@ -62,6 +68,11 @@ class StackSettings(Settings):
     )
     renamed_keys: tuple[tuple[str, str], ...] = ()  # paths that use a former name of a key, and the name to use
     redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here
+
+    @property
+    def all_workloads(self) -> Mapping[str, WorkloadSettings]:
+        """The workloads and the pods of the services, by name."""
+        return {**self.workloads, **dict(served_workloads(self.services))}
 
     def on_spot(self, pool: WorkerSettings) -> bool:
         """Whether its workers run on nodes that AWS may take back; of nodes made by others nothing is known."""

@@ -55,7 +55,12 @@ def gpus_suffice(group: NodeGroupSettings, pod: PodSettings) -> bool:
 
 def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
     """Whether a workload's pods may come to nodes of the group: its kind decides, and the memory of its GPUs."""
-    return group.kind is home_kind(workload.category, pod_size(workload).gpu) and gpus_suffice(group, workload)
+    return group.kind is home_of(workload) and gpus_suffice(group, workload)
+
+
+def home_of(workload: WorkloadSettings) -> NodeKind:
+    """The kind of group that a workload's pods are put on."""
+    return home_kind(workload.category, pod_size(workload).gpu)
 
 
 def home_kind(category: Category, gpu: int) -> NodeKind:

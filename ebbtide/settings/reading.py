@@ -25,12 +25,14 @@ from ebbtide.settings.checks.draft import (
 )
 from ebbtide.settings.checks.monitoring import MONITORING
 from ebbtide.settings.checks.secrets import told_once
+from ebbtide.settings.checks.services import SERVING
 from ebbtide.settings.defaults import REGION as DEFAULT_REGION
 from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.contents import Beside, with_files
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
 from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show, value_at
+from ebbtide.settings.file.service_entries import SERVICES, as_written, with_variants
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import cheapest_group, disk_holds, gpus_suffice, home_kind, pod_size
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
@@ -48,6 +50,8 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS, secret_faults, secrets_of
+from ebbtide.settings.sections.serving.gateway import ServingSettings
+from ebbtide.settings.sections.serving.services import ALONE, INHERITED, ServiceSettings
 from ebbtide.settings.sections.types import Name, ShortName
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -79,6 +83,8 @@ KEYS = (
     JOBS,
     CRON_JOBS,
     RAY,
+    SERVICES,
+    SERVING,
     MONITORING,
     COSTS,
     EXCEPTIONS,
@@ -91,6 +97,7 @@ _NAMES: Mapping[str, TypeAdapter[str]] = {
     JOBS: TypeAdapter(Name),
     CRON_JOBS: TypeAdapter(Name),
     RAY: TypeAdapter(ShortName),
+    SERVICES: TypeAdapter(ShortName),
 }
 
 _CLUSTER_KEYS = frozenset(field.alias or name for name, field in ClusterSettings.model_fields.items())
@@ -107,7 +114,10 @@ class Sections:
 
     def __init__(self, config: Mapping[str, object], beside: Beside) -> None:
         plain = {key: without_secrets(value) for key, value in config.items()}
-        self._config, self.findings = with_files(plain, (WORKLOADS, WORKERS, JOBS, CRON_JOBS, RAY), beside)
+        self._written = plain  # as the file has it
+        spread = with_variants(plain, INHERITED, ALONE)
+        sections = (WORKLOADS, WORKERS, JOBS, CRON_JOBS, RAY, SERVICES)
+        self._config, self.findings = with_files(spread, sections, beside)
 
     def settings(self, stack: str) -> StackSettings | None:
         """The stack; None when something is wrong, and then `findings` says what."""
@@ -128,12 +138,15 @@ class Sections:
         jobs = self._read_all(JOBS, JobSettings, self._mapping(JOBS))
         cron_jobs = self._read_all(CRON_JOBS, CronJobSettings, self._mapping(CRON_JOBS))
         ray = self._read_all(RAY, RaySettings, self._mapping(RAY))
+        services = self._read_all(SERVICES, ServiceSettings, self._mapping(SERVICES))
+        serving = self._section(SERVING, ServingSettings)
         filled = self._groups()
         groups = self._read_all(GROUPS, NodeGroupSettings, filled)
         self.findings += secret_faults(self._config)
         self.findings = told_once(self.findings, self._config)
         self._refuse_misplaced_keys()
         self.findings += cross_findings(draft_of(self._config, filled))
+        self.findings = as_written(self.findings, self._written)
         if self.findings or not (
             hours
             and network
@@ -142,6 +155,7 @@ class Sections:
             and egress
             and redis
             and controller
+            and serving
             and monitoring
             and costs
             and exceptions
@@ -165,6 +179,8 @@ class Sections:
             jobs={name: _placed(job, groups, region) for name, job in jobs.items()},
             cron_jobs={name: _in_zone(_placed(job, groups, region), hours.timezone) for name, job in cron_jobs.items()},
             ray={name: _ray_placed(cluster, groups, region) for name, cluster in ray.items()},
+            services=services,
+            serving=serving,
             monitoring=monitoring,
             costs=costs,
             exceptions=exceptions.exceptions,

@@ -29,6 +29,12 @@ def summary(settings: StackSettings) -> list[str]:
     if categories:
         counts = ", ".join(f"{count} {category}" for category, count in sorted(categories.items()))
         lines.append(f"services {counts}: {', '.join(settings.workloads)}")
+    for name, service in settings.services.items():
+        for pods, it in service.pods(name).items():
+            by = ", ".join(it.scale.metrics.keys)
+            way = "" if service.route is None else f", at {service.route.host}{service.route.path}"
+            size = f"{cpu_text(it.cpu)} CPU, {memory_text(it.memory)}{_gpus(it.gpu)}"
+            lines.append(f"serves   {pods}: {it.scale.min} to {it.scale.max}{f' by {by}' if by else ''}, {size}{way}")
     for name, pool in settings.workers.items():
         gpu = _gpus(pool.gpu)
         lines.append(

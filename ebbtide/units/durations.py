@@ -33,6 +33,12 @@ def format_duration(duration: timedelta) -> str:
     return f"{seconds // 60}m" if seconds and seconds % 60 == 0 else f"{seconds}s"
 
 
+def latency_text(duration: timedelta) -> str:
+    """In milliseconds where they are not whole seconds: `400ms`, `2s`."""
+    milliseconds = duration // timedelta(milliseconds=1)
+    return f"{milliseconds}ms" if milliseconds % 1000 else format_duration(duration)
+
+
 def duration(seconds: float) -> str:
     """The two largest units, rounded: `38 s`, `3 min 44 s`, `2 h 05 min`, `1 d 3 h`."""
     whole = round(seconds)

@@ -70,6 +70,7 @@ def not_in_figures(settings: StackSettings) -> tuple[str, ...]:
 
 def _balancers(settings: StackSettings) -> Iterator[str]:
     exposed = [name for name, workload in settings.workloads.items() if workload.expose is not None]
+    exposed += ["the gateway"] if any(it.route is not None for it in settings.services.values()) else []
     if exposed:
         several = f"{len(exposed)} network load balancers" if len(exposed) > 1 else "a network load balancer"
         yield f"without {several} ({', '.join(exposed)}), which AWS bills by the hour and by what passes"
@@ -78,7 +79,7 @@ def _balancers(settings: StackSettings) -> Iterator[str]:
 def _snapshots(settings: StackSettings) -> Iterator[str]:
     taken = [
         f"{workload}.{name}"
-        for workload, its in settings.workloads.items()
+        for workload, its in settings.all_workloads.items()
         for name, volume in its.volumes.items()
         if volume.snapshots is not None
     ]
@@ -204,7 +205,7 @@ class _Volumes:
 
 
 def _volumes(settings: StackSettings) -> Iterator[_Volumes]:
-    for workload in settings.workloads.values():
+    for workload in settings.all_workloads.values():
         for volume in workload.volumes.values():
             if volume.per_pod is not None:
                 yield _Volumes(class_=volume.class_, mebibytes=volume.per_pod, number=workload.replicas)
@@ -227,7 +228,9 @@ def _unpriced_volumes(settings: StackSettings) -> Iterator[GroupCost]:
 
 def _public(settings: StackSettings) -> list[str]:
     """The workloads with a public load balancer, which has an address in each zone."""
-    return [name for name, given in settings.workloads.items() if given.expose is not None and given.expose.public]
+    exposed = [name for name, it in settings.workloads.items() if it.expose is not None and it.expose.public]
+    routed = settings.serving.public and any(it.route is not None for it in settings.services.values())
+    return [*exposed, *(["the gateway"] if routed else [])]
 
 
 def _several(name: str, number: int) -> str:

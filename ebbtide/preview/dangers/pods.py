@@ -8,6 +8,7 @@ from ebbtide.preview.changes import identity
 from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, workers_of
 from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.dangers.ray import ray_dangers
+from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
 from ebbtide.recording.pods import Pods
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
@@ -36,6 +37,7 @@ def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from _shorter_jobs(compared)
     yield from checkpoint_dangers(compared)
     yield from ray_dangers(compared)
+    yield from service_dangers(compared)
     yield from _higher_minimum(compared)
     yield from _opened(compared)
     yield from _fewer_hours(compared.before.settings.business_hours, compared.after.settings.business_hours)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 
 from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures
+from ebbtide.preview.cost.services import service_costs
 from ebbtide.prices.tables import place_in_use
 from ebbtide.recording.graph import component_tree, counts_by_type
 from ebbtide.recording.ownership import lasting_rows, ownership_rows
@@ -30,7 +31,22 @@ def stack_parts(settings: StackSettings, resources: Sequence[Resource]) -> list[
         "",
         "US dollars per month",
         *cost_parts(group_costs(settings), not_in_figures(settings)),
+        *_services(settings),
     ]
+
+
+def _services(settings: StackSettings) -> list[RenderableType]:
+    """The share of the nodes that each service takes."""
+    costs = service_costs(settings)
+    if not costs:
+        return []
+    rows = [(it.pods, f"{it.least} to {it.most}", _share(it.usd_at_min), _share(it.usd_at_max)) for it in costs]
+    heading = ("service", ">pods", ">at min", ">at max")
+    return ["", "Of these, the nodes that services take: US dollars per month, on demand", table(heading, rows)]
+
+
+def _share(usd: float | None) -> str:
+    return "-" if usd is None else whole_dollars(usd)
 
 
 def _ownership(resources: Sequence[Resource]) -> list[tuple[str, ...]]:

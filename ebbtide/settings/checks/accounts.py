@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.file.pod_entries import RAY, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, value_at
+from ebbtide.settings.file.service_entries import SERVICES
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -40,7 +41,7 @@ def accounts_draft(config: Mapping[str, object]) -> tuple[AccountDraft, ...]:
 
 
 def _drafts(config: Mapping[str, object]) -> Iterator[AccountDraft]:
-    for pod in raw_pods(config, (_WORKLOADS, *_OF_WORKERS, RAY)):
+    for pod in raw_pods(config, (_WORKLOADS, SERVICES, *_OF_WORKERS, RAY)):
         kubernetes = pod.at[0] == _WORKLOADS and value_at(pod.raw, ("kubernetes",)) is not None
         named = value_at(pod.raw, ("serviceAccount",))
         yield AccountDraft(
@@ -56,7 +57,7 @@ def _drafts(config: Mapping[str, object]) -> Iterator[AccountDraft]:
 def _namespace(at: Location) -> str:
     if at[0] == RAY:
         return namespace_of_ray(str(at[1]))
-    return NAMESPACE if at[0] == _WORKLOADS else WORKER_NAMESPACE
+    return NAMESPACE if at[0] in (_WORKLOADS, SERVICES) else WORKER_NAMESPACE
 
 
 def account_findings(drafts: tuple[AccountDraft, ...], *, existing: bool) -> Iterator[Finding]:

@@ -1,12 +1,13 @@
 """What is allowed and still risky: one warning each, with a stable code."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from ebbtide.labels import NodeKind
 from ebbtide.prices import priced_regions
+from ebbtide.settings.every_pod import every_pod, rolling_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import copies, node_of, pod_size, room_on_disk, takes
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -65,6 +66,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_a_closed_network(settings),
         *_about_egress(settings),
         *_about_readiness(settings),
+        *_about_lone_pods(settings),
         *_about_entrances(settings),
         *_about_plain_secrets(settings),
         *_about_disks(settings),
@@ -136,19 +138,13 @@ def _about_controller(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_images(settings: StackSettings) -> Iterator[Caution]:
-    sections = {
-        "workloads": settings.workloads,
-        "workers": settings.workers,
-        "jobs": settings.jobs,
-        "cronJobs": settings.cron_jobs,
-        "ray": settings.ray,
-    }
-    for section, named in sections.items():
-        for name, entry in named.items():
-            last = entry.image.rpartition("/")[2]
-            if DIGEST not in entry.image and (":" not in last or last.endswith(":latest")):
-                text = "without a version, so two of its pods may run different code"
-                yield Caution("image.no-version", f"{section}.{name}.image", text)
+    named = {entry.path: entry.pod.image for entry in every_pod(settings) if not entry.path.startswith("ray.")}
+    named |= {f"ray.{name}": cluster.image for name, cluster in settings.ray.items()}
+    for path, image in named.items():
+        last = image.rpartition("/")[2]
+        if DIGEST not in image and (":" not in last or last.endswith(":latest")):
+            text = "without a version, so two of its pods may run different code"
+            yield Caution("image.no-version", f"{path}.image", text)
 
 
 def _about_addresses(settings: StackSettings) -> Iterator[Caution]:
@@ -185,11 +181,23 @@ def _about_egress(settings: StackSettings) -> Iterator[Caution]:
 def _about_readiness(settings: StackSettings) -> Iterator[Caution]:
     silent = [
         name
-        for name, workload in settings.workloads.items()
+        for name, workload in settings.all_workloads.items()
         if workload.category is Category.FLEXIBLE and not _says_when_ready(workload)
     ]
     if silent:
         yield Caution("workloads.no-readiness-probe", "workloads", no_readiness_text(silent))
+
+
+def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
+    for name, service in settings.services.items():
+        for variant, it in service.variants.items():
+            if it.category is Category.FLEXIBLE and it.scale.min < 2:
+                path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
+                text = (
+                    f"with {it.scale.min} its last pod is never moved at night, since nobody would serve meanwhile, "
+                    "and its node stays; with 2 one pod moves while the other serves"
+                )
+                yield Caution("scale.lone-pod", f"{path}.scale.min", text)
 
 
 def _says_when_ready(workload: WorkloadSettings) -> bool:
@@ -228,9 +236,7 @@ def _looks_secret(name: str, variable: EnvVariable) -> bool:
 
 
 def _pods(settings: StackSettings) -> Iterator[tuple[str, PodSettings]]:
-    named: Mapping[str, Mapping[str, PodSettings]] = {"workloads": settings.workloads, "workers": settings.workers}
-    for section, entries in named.items():
-        yield from ((f"{section}.{name}", pod) for name, pod in entries.items())
+    yield from ((entry.path, entry.pod) for _, entry, _ in rolling_pods(settings))
 
 
 def _about_disks(settings: StackSettings) -> Iterator[Caution]:

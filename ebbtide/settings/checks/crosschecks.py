@@ -28,6 +28,7 @@ from ebbtide.settings.checks.draft import (
     JobDraft,
     PodDraft,
     PoolDraft,
+    WorkloadDraft,
 )
 from ebbtide.settings.checks.image_names import IMAGES
 from ebbtide.settings.checks.secrets import wrong_keys_of_redis, wrong_references
@@ -156,9 +157,8 @@ def _groups_reach_every_zone(draft: Draft) -> Iterator[Finding]:
 
 
 def _workloads_fit(draft: Draft) -> Iterator[Finding]:
-    for name, workload in draft.workloads.items():
-        categories = (workload.category,) if workload.category else (Category.FIXED, Category.FLEXIBLE)
-        yield from _must_fit(draft, (WORKLOADS, name), workload.pod, _possible_kinds(workload.pod, *categories))
+    for workload in draft.workloads.values():
+        yield from _must_fit(draft, workload.at, workload.pod, _kinds_of(workload))
 
 
 def _workers_fit(draft: Draft) -> Iterator[Finding]:
@@ -229,6 +229,11 @@ def _pool_kinds(pool: PoolDraft | JobDraft) -> Kinds:
     """The kinds of group that a pool or a job may run on. Spot is only ever named."""
     kinds = _possible_kinds(pool.pod, Category.WORKER)
     return (*kinds, NodeKind.SPOT) if pool.node_group != "" and NodeKind.FLEXIBLE in kinds else kinds
+
+
+def _kinds_of(workload: WorkloadDraft) -> Kinds:
+    categories = (workload.category,) if workload.category else (Category.FIXED, Category.FLEXIBLE)
+    return _possible_kinds(workload.pod, *categories)
 
 
 def _possible_kinds(pod: PodDraft, *categories: Category) -> Kinds:
@@ -308,9 +313,9 @@ def _gpus_are_offered(draft: Draft) -> Iterator[Finding]:
 def _gpu_pods(draft: Draft) -> Iterator[tuple[Location, PodDraft, Mapping[str, GroupDraft]]]:
     """Each pod that asks for GPUs, where it stands, and the groups that it may go to."""
     of_kind = {name: group for name, group in draft.groups.items() if group.kind in (None, NodeKind.GPU)}
-    for name, workload in draft.workloads.items():
+    for workload in draft.workloads.values():
         if workload.pod.gpu:
-            yield (WORKLOADS, name), workload.pod, of_kind
+            yield workload.at, workload.pod, of_kind
     named: dict[Location, PoolDraft | JobDraft] = {(WORKERS, name): pool for name, pool in draft.workers.items()}
     named |= {job.at: job for job in (*draft.jobs, *draft.ray_groups)}
     for at, pool in named.items():
@@ -320,10 +325,9 @@ def _gpu_pods(draft: Draft) -> Iterator[tuple[Location, PodDraft, Mapping[str, G
 
 
 def _disks_hold_the_pods(draft: Draft) -> Iterator[Finding]:
-    for name, workload in draft.workloads.items():
-        categories = (workload.category,) if workload.category else (Category.FIXED, Category.FLEXIBLE)
-        groups = _of_kinds(draft, _possible_kinds(workload.pod, *categories))
-        yield from _must_fit_the_disk((WORKLOADS, name, "ephemeralStorage"), workload.pod, groups)
+    for workload in draft.workloads.values():
+        groups = _of_kinds(draft, _kinds_of(workload))
+        yield from _must_fit_the_disk((*workload.at, "ephemeralStorage"), workload.pod, groups)
     for name, pool in draft.workers.items():
         named = draft.groups.get(pool.node_group or "")
         groups = _of_kinds(draft, _pool_kinds(pool)) if named is None else [named]
@@ -556,6 +560,10 @@ def _monitoring_is_possible(draft: Draft) -> Iterator[Finding]:
     yield from draft.monitoring.findings(draft.secrets, existing=draft.existing)
 
 
+def _services_are_possible(draft: Draft) -> Iterator[Finding]:
+    yield from draft.services.findings(draft.monitoring.kind, existing=draft.existing)
+
+
 def _brought(draft: Draft) -> Iterator[str]:
     """The keys of the images that Ebbtide brings to this stack, or may: what could not be read is given the doubt."""
     if draft.redis.kind in (None, RedisKind.IN_CLUSTER):
@@ -586,7 +594,7 @@ def _fragments_break_no_promise(draft: Draft) -> Iterator[Finding]:
 def _all_pods(draft: Draft) -> Iterator[tuple[Location, str, Category | None, PodDraft]]:
     """Where each stands, the name of its own container, and its category."""
     for name, workload in draft.workloads.items():
-        yield (WORKLOADS, name), name, workload.category, workload.pod
+        yield workload.at, name, workload.category, workload.pod
     for name, pool in draft.workers.items():
         yield (WORKERS, name), WORKER_CONTAINER, Category.WORKER, pool.pod
     for job in draft.jobs:
@@ -639,6 +647,7 @@ RULES: tuple[Rule, ...] = (
     _fragments_break_no_promise,
     _entrances_lead_somewhere,
     _monitoring_is_possible,
+    _services_are_possible,
 )
 
 _OF_NODE_GROUPS: frozenset[Rule] = frozenset(

@@ -17,9 +17,11 @@ from ebbtide.settings.checks.checkpoints import CheckpointsDraft, checkpoints_dr
 from ebbtide.settings.checks.entrances import EntrancesDraft, entrances_draft
 from ebbtide.settings.checks.image_names import IMAGES, ImagesDraft, images_draft
 from ebbtide.settings.checks.monitoring import MonitoringDraft, monitoring_draft
+from ebbtide.settings.checks.services import ServicesDraft, services_draft
 from ebbtide.settings.checks.snapshots import snapshots_draft
 from ebbtide.settings.file.pod_entries import RAY, named_entries, raw_pods
 from ebbtide.settings.file.problems import Location, Secret, value_at
+from ebbtide.settings.file.service_entries import SERVICES
 from ebbtide.settings.placement import PodSize, offered, smallest_node, whole_size
 from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.settings.sections.checked import readable, readable_items
@@ -34,6 +36,8 @@ from ebbtide.settings.sections.pods.volumes import SHM
 from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, RayGroup, RayHead
 from ebbtide.settings.sections.redis import CPU, MEMORY, RedisKind, RedisSettings
 from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS, SecretReference, secrets_of
+from ebbtide.settings.sections.serving.scale import ScaleSettings
+from ebbtide.settings.sections.serving.services import VariantSettings
 from ebbtide.settings.sections.workers import Source, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category
@@ -56,6 +60,7 @@ _POD_SECTIONS: Mapping[str, type[PodSettings]] = {
     JOBS: JobSettings,
     CRON_JOBS: CronJobSettings,
     RAY: RayGroup,  # whose keys for Secrets a head has too
+    SERVICES: VariantSettings,
 }
 _FEWEST_ZONES = 2  # no cluster has fewer
 
@@ -100,6 +105,7 @@ class PodDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadDraft:
+    at: Location
     pod: PodDraft
     category: Category | None
     replicas: int | None
@@ -171,6 +177,7 @@ class Draft:
     own_claims: Mapping[str, re.Pattern[str]]  # names of claims of the stack's own disks, by their volume
     entrances: EntrancesDraft
     monitoring: MonitoringDraft
+    services: ServicesDraft
     expected_hours: tuple[str, ...]  # names of groups
     nameless: frozenset[str]  # sections that are no mappings, so that no name can be said to be missing there
 
@@ -182,6 +189,7 @@ def draft_of(config: Config, groups: Config) -> Draft:
     plans = value_at(config, (HOURS, "overnight"))
     expected = value_at(config, (COSTS, "expectedNodeHours"))
     subnets = value_at(config, (NETWORK, "vpc", "privateSubnets"))
+    entrances = entrances_draft(config)
     return Draft(
         existing=is_existing(config),
         version=None if is_existing(config) else cluster.get("version"),
@@ -192,7 +200,7 @@ def draft_of(config: Config, groups: Config) -> Draft:
         given_subnets=_names(subnets),
         plans=tuple(_plan(raw) for raw in (cast("list[object]", plans) if isinstance(plans, list) else ())),
         groups={name: _group(raw, own.get(name, {})) for name, raw in groups.items()},
-        workloads={name: _workload(raw) for name, raw in entries(config, WORKLOADS).items()},
+        workloads={**dict(_variants(config)), **dict(_workloads(config))},
         workers={name: _pool(raw) for name, raw in entries(config, WORKERS).items()},
         jobs=tuple(_jobs(config)),
         ray_heads={name: _ray_head(raw) for name, raw in entries(config, RAY).items()},
@@ -205,8 +213,9 @@ def draft_of(config: Config, groups: Config) -> Draft:
         accounts=accounts_draft(config),
         snapshots=snapshots_draft(config),
         own_claims=own_claims(config),
-        entrances=entrances_draft(config),
+        entrances=entrances,
         monitoring=monitoring_draft(config),
+        services=services_draft(config, region=entrances.region, no_public_subnets=entrances.no_public_subnets),
         expected_hours=tuple(cast("Mapping[str, object]", expected)) if isinstance(expected, Mapping) else (),
         nameless=frozenset(key for key in (GROUPS, WORKERS) if key in config and not isinstance(config[key], Mapping)),
     )
@@ -224,7 +233,7 @@ def entries(config: Config, key: str) -> dict[str, object]:
 
 def gpus_wanted(config: Config) -> bool:
     """Whether a pod asks for GPUs, or may."""
-    drafts = [_workload(raw).pod for raw in entries(config, WORKLOADS).values()]
+    drafts = [workload.pod for _, workload in (*_workloads(config), *_variants(config))]
     drafts += [_pool(raw).pod for raw in entries(config, WORKERS).values()]
     drafts += [job.pod for job in (*_jobs(config), *_ray_groups(config))]
     return any(pod.gpu != 0 for pod in drafts)
@@ -268,9 +277,27 @@ def _volume_names(raw: object) -> frozenset[str]:
     return frozenset((*(_names(value_at(raw, ("volumes",))) or ()), *shm, *claim))
 
 
-def _workload(raw: object) -> WorkloadDraft:
-    read = readable(WorkloadSettings, raw)
-    return WorkloadDraft(pod=_pod(read, raw), category=read.get("category"), replicas=read.get("replicas"))
+def _workloads(config: Config) -> Iterator[tuple[str, WorkloadDraft]]:
+    for name, raw in entries(config, WORKLOADS).items():
+        read = readable(WorkloadSettings, raw)
+        pod, category = _pod(read, raw), read.get("category")
+        yield name, WorkloadDraft(at=(WORKLOADS, name), pod=pod, category=category, replicas=read.get("replicas"))
+
+
+def _variants(config: Config) -> Iterator[tuple[str, WorkloadDraft]]:
+    """The pods of services, which are workloads too."""
+    for found in raw_pods(config, (SERVICES,)):
+        read = readable(VariantSettings, found.raw)
+        scale: ScaleSettings | None = read.get("scale")
+        yield (
+            found.name,
+            WorkloadDraft(
+                at=found.at,
+                pod=_pod(read, found.raw),
+                category=read.get("category"),
+                replicas=None if scale is None else scale.max,
+            ),
+        )
 
 
 def _pool(raw: object) -> PoolDraft:

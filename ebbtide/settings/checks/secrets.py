@@ -10,13 +10,14 @@ from ebbtide.settings.checks.draft import CRON_JOBS, JOBS, REDIS_PASSWORD, WORKE
 from ebbtide.settings.file.document import OURS
 from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import Finding, Location, Secret, did_you_mean, show
+from ebbtide.settings.file.service_entries import SERVICES
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS, SecretReference, set_command
 
 ENCRYPTED = (SECRETS, REDIS_PASSWORD, DIGEST_KEY)
 """Where encrypted values belong."""
 
-OF_PODS = (WORKLOADS, WORKERS, JOBS, CRON_JOBS, RAY)
+OF_PODS = (WORKLOADS, WORKERS, JOBS, CRON_JOBS, RAY, SERVICES)
 """Sections in which a reference can take the place of a value."""
 
 _PART = 2

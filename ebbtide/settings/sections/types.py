@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSc
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.week import parse_week
-from ebbtide.units.durations import format_duration, read_duration
+from ebbtide.units.durations import format_duration, latency_text, read_duration
 from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, read_quantity
 from ebbtide.vocabulary.windows import WeeklyInterval
 
@@ -64,6 +64,34 @@ def parse_positive_duration(value: object) -> timedelta:
     if not duration:
         raise wanted("duration.zero", "a duration longer than zero", example="15m")
     return duration
+
+
+def parse_latency(value: object) -> timedelta:
+    """`400ms` or `2s`: how long a request takes."""
+    milliseconds = re.fullmatch(r"([0-9]{1,9})ms", value) if isinstance(value, str) else None
+    if milliseconds is None and not (isinstance(value, str) and _ONE_UNIT.fullmatch(value)):
+        code, hint = _duration_fault(value)
+        raise wanted(code, "a duration: a whole number and ms, s or m", example="400ms", hint=hint)
+    duration = parse_duration(value) if milliseconds is None else timedelta(milliseconds=int(milliseconds[1]))
+    if not duration:
+        raise wanted("duration.zero", "a duration longer than zero", example="400ms")
+    return duration
+
+
+def parse_percent(value: object) -> float:
+    """`70%` or `0.1%`, above 0 and at most 100, as the number of percents."""
+    match = re.fullmatch(r"([0-9]{1,3}(\.[0-9]{1,4})?)%", value) if isinstance(value, str) else None
+    percents = 0.0 if match is None else float(match[1])
+    if not 0 < percents <= 100:
+        hint = "write the sign too, in quotes or without" if isinstance(value, int | float) else ""
+        raise wanted("percent.form", "a share above 0% and up to 100%", example="70%", hint=hint)
+    return percents
+
+
+def parse_positive_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
+        raise wanted("number.not-positive", f"a number above 0 and up to {MOST}", example="3")
+    return float(value)
 
 
 def parse_cpu(value: object) -> int:
@@ -198,6 +226,18 @@ _WEEK_SCHEMA = {
 Duration: TypeAlias = Annotated[timedelta, BeforeValidator(parse_duration), _DURATION_SCHEMA, _DURATION_TEXT]
 PositiveDuration: TypeAlias = Annotated[
     timedelta, BeforeValidator(parse_positive_duration), _DURATION_SCHEMA, _DURATION_TEXT
+]
+Latency: TypeAlias = Annotated[
+    timedelta,
+    BeforeValidator(parse_latency),
+    WithJsonSchema({"type": "string", "pattern": r"^\d{1,9}(ms|[smh])$"}),
+    PlainSerializer(latency_text, return_type=str, when_used="json"),
+]
+Percent: TypeAlias = Annotated[
+    float, BeforeValidator(parse_percent), WithJsonSchema({"type": "string", "pattern": r"^\d{1,3}(\.\d{1,4})?%$"})
+]
+PositiveNumber: TypeAlias = Annotated[
+    float, BeforeValidator(parse_positive_number), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})
 ]
 Millicores: TypeAlias = Annotated[
     int,

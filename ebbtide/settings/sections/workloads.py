@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import Field
 
@@ -20,6 +20,31 @@ from ebbtide.vocabulary.labels import Category
 class WorkloadKind(StrEnum):
     DEPLOYMENT = "deployment"
     STATEFUL_SET = "stateful-set"
+
+
+class Vertical(StrEnum):
+    """What the Vertical Pod Autoscaler may do: nothing, set the requests of new pods, or those of running ones too."""
+
+    OFF = "off"
+    INITIAL = "initial"
+    IN_PLACE = "inPlace"
+
+
+def _vertical_suits_category(category: Category, vertical: Vertical) -> None:
+    if category is Category.FIXED and vertical is not Vertical.OFF:
+        what = "off for a fixed workload: where its node has no room a resize moves the pod"
+        raise wanted("vertical.fixed", what, found=vertical.value, example='"off"', at="vertical")
+
+
+def _one_autoscaler(owner: ReplicasOwner, vertical: Vertical) -> None:
+    if owner is ReplicasOwner.HPA and vertical is not Vertical.OFF:
+        what = "off beside replicasOwner: hpa, which may scale by CPU or memory: each would undo what the other does"
+        raise wanted("vertical.scaled", what, found=vertical.value, example='"off"', at="vertical")
+
+
+VerticalText: TypeAlias = Annotated[Vertical, *acted_on(*Vertical, planned={})]
+
+VERTICAL_CHECKS = (Check(("category", "vertical"), _vertical_suits_category),)
 
 
 def _owner_suits_category(category: Category, owner: ReplicasOwner) -> None:
@@ -71,6 +96,8 @@ class WorkloadSettings(PodSettings):
         Check(("category", "kubernetes"), _starters_are_fixed),
         Check(("kubernetes", "service_account"), _one_account),
         *ENTRANCE_CHECKS,
+        *VERTICAL_CHECKS,
+        Check(("replicas_owner", "vertical"), _one_autoscaler),
     )
 
     category: Annotated[
@@ -93,6 +120,12 @@ class WorkloadSettings(PodSettings):
         "own, and they end there. Default: none, and no token",
         examples=['{ rules: [{ groups: [""], resources: [pods], verbs: [get, list, watch, create, delete] }] }'],
     )
+    vertical: VerticalText = Field(
+        default=Vertical.OFF,
+        description="whether the Vertical Pod Autoscaler sets its requests: off; initial: of new pods; "
+        "inPlace: of running ones too",
+        examples=["initial"],
+    )
     ingress: Ingress | None = Field(
         default=None,
         description="a host and path under which an ingress controller of the cluster serves it",
@@ -108,6 +141,11 @@ class WorkloadSettings(PodSettings):
     def has_disks(self) -> bool:
         """Whether each pod has a disk of its own, which ties it to a zone."""
         return any(volume.per_pod is not None for volume in self.volumes.values())
+
+    @property
+    def opens(self) -> bool:
+        """Whether its budget opens outside business hours."""
+        return self.category is Category.FLEXIBLE
 
     @property
     def starts_pods(self) -> bool:

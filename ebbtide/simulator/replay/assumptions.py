@@ -7,7 +7,8 @@ from ebbtide.labels import NodeKind
 from ebbtide.prices import PricingAssumption, price_date
 from ebbtide.settings.controller_document import RESYNC
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.strategies.keda import COOLDOWN_S, GROWS_TO_AT_LEAST, POLL_S, STABILISATION_S, SYNC_S, TOLERANCE
+from ebbtide.simulator.strategies.hpa import GROWS_TO_AT_LEAST, STABILISATION_S, SYNC_S, TOLERANCE
+from ebbtide.simulator.strategies.keda import COOLDOWN_S, POLL_S
 from ebbtide.simulator.strategies.plans import (
     FLAGS,
     KUBERNETES_GRACE_S,
@@ -137,7 +138,7 @@ def _alike(saves: Mapping[str, Saves]) -> Iterator[tuple[str, Saves]]:
 
 
 def _of_disks(settings: StackSettings) -> Iterator[str]:
-    names = [name for name, spec in settings.workloads.items() if spec.has_disks]
+    names = [name for name, spec in settings.all_workloads.items() if spec.has_disks]
     if names:
         yield (
             f"Each pod of {', '.join(names)} has a disk of its own (perPod) in the zone of its first node, and runs on "

@@ -113,7 +113,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
         end_s=end_s,
         day_ends=day_ends(start, config.hours.timezone, end_s),
         seed=options.seed,
-        rollouts=planned_rollouts(settings.workloads, config.hours, start, end_s, options.seed)
+        rollouts=planned_rollouts(settings.all_workloads, config.hours, start, end_s, options.seed)
         if options.rollouts
         else (),
         runs=job_plans(settings, start, end_s),

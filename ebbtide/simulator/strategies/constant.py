@@ -30,7 +30,7 @@ def fleet_groups(
     `busy`: what the stack's own jobs run, which the fleet has room for as well. `ray`: clusters with their drivers.
     """
     residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
-    for spec in settings.workloads.values():
+    for spec in settings.all_workloads.values():
         size = pod_size(spec)
         homes = [name for name, group in settings.node_groups.items() if takes(group, spec)]
         if homes:

@@ -26,7 +26,7 @@ from ebbtide.prices import (
     usable,
 )
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import head_size, home_kind, offered, pod_size, takes
+from ebbtide.settings.placement import head_size, home_of, offered, pod_size, takes
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -121,7 +121,7 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
         money=_money(settings, homes),
         workloads=tuple(
             (_workload(name, spec, homes, _with_its_gpus(settings, spec), gathers=strategy.gathers), spec.replicas)
-            for name, spec in sorted(settings.workloads.items())
+            for name, spec in sorted(settings.all_workloads.items())
         ),
         workers={
             name: _worker(name, spec, homes, strategy, together=settings.told_together(spec))
@@ -150,7 +150,7 @@ class _Homes:
 
 
 def _separate_homes(settings: StackSettings) -> _Homes:
-    zones = settings.cluster.zones if any(spec.has_disks for spec in settings.workloads.values()) else ()
+    zones = settings.cluster.zones if any(spec.has_disks for spec in settings.all_workloads.values()) else ()
     groups = {name: _group(name, group, zones) for name, group in settings.node_groups.items()}
     return _Homes(groups, {name: name for name in groups})
 
@@ -192,9 +192,7 @@ def _mixed_homes(settings: StackSettings) -> _Homes:
 def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupModel) -> bool:
     if kind is NodeKind.GPU:
         return False
-    pods: list[PodSettings] = [
-        spec for spec in settings.workloads.values() if home_kind(spec.category, pod_size(spec).gpu) is kind
-    ]
+    pods: list[PodSettings] = [spec for spec in settings.all_workloads.values() if home_of(spec) is kind]
     pods += [spec for spec in settings.workers.values() if spec.node_group == group]
     pods += [spec for spec in every_job(settings).values() if spec.node_group == group]
     pods += [spec for ray in settings.ray.values() for spec in ray.groups.values() if spec.node_group == group]
@@ -293,7 +291,7 @@ def _workload(
     name: str, spec: WorkloadSettings, homes: _Homes, groups: frozenset[str] | None, *, gathers: bool
 ) -> WorkloadModel:
     size = pod_size(spec)
-    kind = home_kind(spec.category, size.gpu)
+    kind = home_of(spec)
     return WorkloadModel(
         name=name,
         category=spec.category.value,

@@ -84,7 +84,7 @@ def _reach(crowd: _Crowd, name: str) -> tuple[int, float, int, str]:
 
 
 def _workers_at_once(settings: StackSettings, group: NodeGroupSettings, here: Mapping[str, _Crowd], chosen: str) -> int:
-    services = sum(spec.replicas for spec in settings.workloads.values() if takes(group, spec))
+    services = sum(spec.replicas for spec in settings.all_workloads.values() if takes(group, spec))
     others = sum(crowd.workers.min for name, crowd in here.items() if name != chosen)
     workers = here[chosen].workers
     nodes = max(0, group.max - services - others)

@@ -1,6 +1,6 @@
 """The autoscaler object's arithmetic, by hand."""
 
-from ebbtide.simulator.strategies.keda import Hpa, HpaSpec
+from ebbtide.simulator.strategies.hpa import Hpa, HpaSpec
 
 SPEC = HpaSpec(target=2, least=1, most=20)
 
@@ -33,3 +33,11 @@ def test_it_falls_to_the_most_it_wanted_in_the_last_five_minutes() -> None:
 def test_what_somebody_else_scaled_out_of_range_comes_back_at_once() -> None:
     assert Hpa(SPEC).sync(0, 30, 100) == 20
     assert Hpa(HpaSpec(target=2, least=3, most=20)).sync(0, 2, 0) == 3
+
+
+def test_a_shorter_window_lets_it_fall_earlier() -> None:
+    hpa = Hpa(HpaSpec(target=2, least=1, most=20, stabilization_s=3))
+    hpa.sync(0, 10, 20)
+
+    assert hpa.sync(2, 10, 8) == 10
+    assert hpa.sync(3, 10, 8) == 4

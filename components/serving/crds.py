@@ -1,0 +1,40 @@
+"""The kinds that the serving parts watch, as their pinned releases define them: see `data/README.md`.
+
+A kind that goes takes all of its objects along, those that the stack knows nothing of included. So it stays when the
+part that brought it goes: an API server holds a kind that nobody watches at no cost, and a cluster takes it along.
+"""
+
+import gzip
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias
+
+import pulumi
+from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
+
+Part: TypeAlias = Literal["envoy-gateway", "keda", "vertical"]
+
+
+@cache
+def release(part: Part) -> dict[str, Any]:
+    """Module, version, digests and CRDs."""
+    return json.loads(gzip.decompress((files("components.serving") / "data" / f"{part}.json.gz").read_bytes()))
+
+
+def version(part: Part) -> str:
+    """Such as v1.9.1."""
+    return str(release(part)["version"])
+
+
+def kinds(name: str, part: Part, *, parent: pulumi.Resource) -> list[pulumi.Resource]:
+    """What has to be there before an object of these kinds, and before who watches them."""
+    return [
+        CustomResourceDefinition(
+            f"{name}-{crd['metadata']['name']}",
+            metadata=crd["metadata"],
+            spec=crd["spec"],
+            opts=pulumi.ResourceOptions(parent=parent, retain_on_delete=True),
+        )
+        for crd in release(part)["crds"]
+    ]

@@ -1,0 +1,354 @@
+"""Envoy Gateway: reads Gateways, routes and policies, and runs the Envoy pods that requests go through.
+
+Its chart lets it read the Secrets of every namespace. Here it watches two: its own, in which the Gateway and the Envoy
+pods are, and the one of the routes. It makes the Envoy pods' Deployment, Service and budget by itself, as the
+EnvoyProxy says. While it is away Envoy goes on with the endpoints that it knows, those that are gone since included.
+
+**Certificates** between it and Envoy are made once, by `certgen` of its own image, in a Job, and are good for five
+years. Another version runs the Job again, which leaves those that it finds.
+
+**Draining.** A pod of Envoy that is told to end first fails its health check, so that the load balancer sends nothing
+new, and waits for what is in flight, at most `drain` seconds.
+
+Source: `charts/gateway-helm` of the release that `data/README.md` names.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.batch.v1 import Job
+from pulumi_kubernetes.core.v1 import ConfigMap
+from pulumi_kubernetes.networking.v1 import NetworkPolicy
+
+from components.granting import grant, grant_everywhere
+from components.pods.rules import affinity, container_security, home, pod_security, resources, spread
+from components.pods.workload import SKIP_AWAIT
+from components.serving.crds import kinds, version
+from components.serving.program import (
+    PartArgs,
+    Program,
+    account,
+    container,
+    identity,
+    opened,
+    outside,
+    probe,
+    run,
+    service,
+    tcp,
+)
+from ebbtide.labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+NAMESPACE = "ebbtide-gateway"
+NAME = "envoy-gateway"  # Envoy looks for a Service of this name
+CLASS = "ebbtide"
+ENVOY = "ebbtide-envoy"
+"""The Deployment, the Service and the budget of the Envoy pods."""
+CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
+IMAGE = f"docker.io/envoyproxy/gateway:{version('envoy-gateway')}"
+ENVOY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.39.1"
+ENVOY_METRICS_PORT = 19001
+ENVOY_METRICS_PATH = "/stats/prometheus"
+
+_API = "gateway.envoyproxy.io/v1alpha1"
+_READ = ["get", "list", "watch"]
+_MAKE = [*_READ, "create", "delete", "deletecollection", "patch"]
+_PORTS = {"grpc": 18000, "ratelimit": 18001, "wasm": 18002, "metrics": 19001}
+_HEALTH = 8081
+_USER = 65532  # the image's own
+_CERTGEN = "envoy-gateway-certgen"
+_CONFIG_FILE = "envoy-gateway.yaml"
+
+_POLICIES = [
+    "envoyproxies",
+    "envoypatchpolicies",
+    "clienttrafficpolicies",
+    "backendtrafficpolicies",
+    "securitypolicies",
+    "envoyextensionpolicies",
+    "backends",
+    "httproutefilters",
+]
+_ROUTES = [
+    "gateways",
+    "listenersets",
+    "grpcroutes",
+    "httproutes",
+    "referencegrants",
+    "tcproutes",
+    "tlsroutes",
+    "udproutes",
+    "backendtlspolicies",
+]
+
+WATCHED_RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": [""], "resources": ["configmaps", "secrets", "services"], "verbs": _READ},
+    {"api_groups": ["apps"], "resources": ["deployments", "daemonsets"], "verbs": _READ},
+    {"api_groups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": _READ},
+    {"api_groups": ["gateway.envoyproxy.io"], "resources": _POLICIES, "verbs": _READ},
+    {
+        "api_groups": ["gateway.envoyproxy.io"],
+        "resources": [f"{kind}/status" for kind in _POLICIES],
+        "verbs": ["update"],
+    },
+    {"api_groups": ["gateway.networking.k8s.io"], "resources": _ROUTES, "verbs": _READ},
+    {
+        "api_groups": ["gateway.networking.k8s.io"],
+        "resources": [f"{kind}/status" for kind in _ROUTES],
+        "verbs": ["update"],
+    },
+]
+
+OWN_RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": [""], "resources": ["serviceaccounts", "services", "configmaps"], "verbs": _MAKE},
+    {"api_groups": ["apps"], "resources": ["deployments", "daemonsets"], "verbs": _MAKE},
+    {"api_groups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": _MAKE},
+    {"api_groups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _MAKE},
+    {"api_groups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": [*_READ, "create", "update", "patch"]},
+    {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+]
+
+CLUSTER_RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": [""], "resources": ["nodes", "namespaces"], "verbs": _READ},
+    {
+        "api_groups": ["gateway.networking.k8s.io"],
+        "resources": ["gatewayclasses"],
+        "verbs": [*_READ, "patch", "update"],
+    },
+    {"api_groups": ["gateway.networking.k8s.io"], "resources": ["gatewayclasses/status"], "verbs": ["update"]},
+]
+
+CERTGEN_RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": [""], "resources": ["secrets"], "verbs": ["create", "get", "update"]},
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvoyGatewayArgs(PartArgs):
+    """`namespace` is its own; `replicas` are of Envoy Gateway itself: one leads, and each tells Envoy of endpoints."""
+
+    replicas: int = 2  # while none is there, Envoy goes on sending requests to pods that an HPA has taken away
+    routes: pulumi.Input[str]  # the namespace of routes and of what they lead to
+    envoys: int = 2
+    drain: int = 60  # seconds that a pod of Envoy waits for what is in flight
+    cpu: int = 500  # of a pod of Envoy
+    memory: int = 512
+    listens: tuple[int, ...] = (10080, 10443)  # on pods; a Gateway's port below 1024 is 10000 higher there
+
+
+class EnvoyGateway(pulumi.ComponentResource):
+    """A Gateway, its routes and policies depend on it: it has to see them go."""
+
+    def __init__(self, name: str, args: EnvoyGatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:EnvoyGateway", name, None, opts)
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        made = kinds(name, "envoy-gateway", parent=self)
+        config = pulumi.Output.json_dumps(_config(args), indent=1)
+        settings = ConfigMap(
+            f"{name}-config",
+            metadata={"name": NAME, "namespace": args.namespace},
+            data={_CONFIG_FILE: config},  # JSON is YAML
+            opts=self._child,
+        )
+        program = _program(config.apply(lambda text: hashlib.sha256(text.encode()).hexdigest()))
+        service(name, NAME, NAME, {port: (number, number) for port, number in _PORTS.items()}, args, parent=self)
+        opened(name, NAME, args, called_on=list(_PORTS.values()), parent=self)
+        self._envoys_policy()
+        runs = run(name, program, args, parent=self, after=[*made, settings, *self._rights(), self._certificates()])
+        self._class(after=[*made, runs])
+        self.register_outputs({})
+
+    def _rights(self) -> list[pulumi.Resource]:
+        name, args = self._name, self._args
+        return [
+            account(name, NAME, args, parent=self),
+            *grant(f"{name}-routes", NAME, args.routes, WATCHED_RULES, home=args.namespace, parent=self),
+            *grant(f"{name}-own", NAME, args.namespace, [*WATCHED_RULES, *OWN_RULES], parent=self),
+            *grant_everywhere(f"{name}-cluster", NAME, CLUSTER_RULES, home=args.namespace, parent=self),
+        ]
+
+    def _certificates(self) -> pulumi.Resource:
+        name, args = f"{self._name}-certgen", self._args
+        before = [
+            account(name, _CERTGEN, args, parent=self),
+            *grant(name, _CERTGEN, args.namespace, CERTGEN_RULES, parent=self),
+            opened(name, _CERTGEN, args, called_on=[_HEALTH], parent=self),
+        ]
+        program = Program(
+            name=_CERTGEN,
+            image=IMAGE,
+            command=["envoy-gateway", "certgen"],
+            args=["--disable-topology-injector"],
+            env=_ENVIRONMENT,
+            ports={},
+            cpu=50,
+            memory=128,
+            user=_USER,
+        )
+        labels = identity(_CERTGEN, args.customer).labels
+        pod: Any = {
+            "restart_policy": "Never",
+            "service_account_name": _CERTGEN,
+            "automount_service_account_token": True,
+            "affinity": affinity(Category.FIXED),
+            **home(NodeKind.FIXED),
+            "security_context": pod_security(_USER),
+            "containers": [container(program, args)],
+        }
+        return Job(
+            f"{name}-job",
+            metadata={
+                "name": _CERTGEN,
+                "namespace": args.namespace,
+                "labels": labels,
+                "annotations": {SKIP_AWAIT: "true"},
+            },
+            spec={
+                "backoff_limit": 5,
+                "template": {"metadata": {"labels": labels}, "spec": args.images.pulled(args.egress.trusting(pod))},
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before, delete_before_replace=True),
+        )
+
+    def _class(self, after: list[pulumi.Resource]) -> None:
+        args = self._args
+        opts = pulumi.ResourceOptions(parent=self, depends_on=after)
+        proxy = CustomResource(
+            f"{self._name}-envoy-proxy",
+            api_version=_API,
+            kind="EnvoyProxy",
+            metadata={"name": CLASS, "namespace": args.namespace},
+            spec=envoy_proxy(args),
+            opts=opts,
+        )
+        CustomResource(
+            f"{self._name}-class",
+            api_version="gateway.networking.k8s.io/v1",
+            kind="GatewayClass",
+            metadata={"name": CLASS},
+            spec={
+                "controllerName": CONTROLLER,
+                "parametersRef": {
+                    "group": "gateway.envoyproxy.io",
+                    "kind": "EnvoyProxy",
+                    "name": CLASS,
+                    "namespace": args.namespace,
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, proxy]),
+        )
+
+    def _envoys_policy(self) -> None:
+        """Envoy calls whatever a route leads to; who may call it is the load balancer's business."""
+        NetworkPolicy(
+            f"{self._name}-envoys-policy",
+            metadata={"name": ENVOY, "namespace": self._args.namespace},
+            spec={
+                "pod_selector": {"match_labels": identity(ENVOY, self._args.customer).selector},
+                "policy_types": ["Ingress", "Egress"],
+                "ingress": [{"ports": tcp(*self._args.listens, ENVOY_METRICS_PORT, 19003)}],
+                "egress": [{"to": [{"namespace_selector": {}}, *outside()]}],
+            },
+            opts=self._child,
+        )
+
+
+_ENVIRONMENT: Any = [
+    {"name": "ENVOY_GATEWAY_NAMESPACE", "value_from": {"field_ref": {"field_path": "metadata.namespace"}}},
+    {"name": "KUBERNETES_CLUSTER_DOMAIN", "value": "cluster.local"},
+]
+
+
+def _config(args: EnvoyGatewayArgs) -> dict[str, Any]:
+    return {
+        "apiVersion": _API,
+        "kind": "EnvoyGateway",
+        "gateway": {"controllerName": CONTROLLER},
+        "logging": {"level": {"default": args.log}},
+        "provider": {
+            "type": "Kubernetes",
+            "kubernetes": {
+                "watch": {"type": "Namespaces", "namespaces": [args.namespace, args.routes]},
+                "leaderElection": {"disable": False},
+                "shutdownManager": {"image": args.images.of(IMAGE)},
+            },
+        },
+    }
+
+
+def _program(digest: pulumi.Output[str]) -> Program:
+    return Program(
+        name=NAME,
+        image=IMAGE,
+        args=["server", f"--config-path=/config/{_CONFIG_FILE}"],
+        env=_ENVIRONMENT,
+        ports=_PORTS,
+        ready=probe("/readyz", _HEALTH),
+        alive=probe("/healthz", _HEALTH, failures=6),
+        cpu=100,
+        memory=512,
+        user=_USER,
+        grace=10,
+        annotations={FILES_DIGEST: digest, SELF_MADE_SECRETS: NAME},
+        mounts={
+            "/config": {"name": "", "config_map": {"name": NAME}},
+            "/certs": {"name": "", "secret": {"secret_name": NAME}},
+            "/var/lib/eg/wasm": {"name": "", "empty_dir": {}},
+        },
+    )
+
+
+def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
+    """The spec of the EnvoyProxy, as its API writes it."""
+    who = identity(ENVOY, args.customer)
+    pod: dict[str, Any] = {
+        # Envoy Gateway's own selector has the other name, and a Deployment whose pods it does not find is refused.
+        "labels": {key: value for key, value in who.labels.items() if not key.startswith("app.kubernetes.io/")},
+        "affinity": _camel(affinity(Category.FIXED)),
+        "topology_spread_constraints": spread(who, revision_label="pod-template-hash"),
+        **home(NodeKind.FIXED),
+        "security_context": pod_security(_USER),
+    }
+    if args.images.pull_secrets:
+        pod["image_pull_secrets"] = [{"name": secret} for secret in args.images.pull_secrets]
+    return {
+        "logging": {"level": {"default": "warn"}},
+        "provider": {
+            "type": "Kubernetes",
+            "kubernetes": {
+                "envoyDeployment": {
+                    "name": ENVOY,
+                    "replicas": args.envoys,
+                    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                    "pod": _camel(pod),
+                    "container": {
+                        "image": args.images.of(ENVOY_IMAGE),
+                        "resources": resources(cpu=args.cpu, memory=args.memory),
+                        "securityContext": _camel(container_security(read_only=True)),
+                    },
+                },
+                "envoyPDB": {"name": ENVOY, "maxUnavailable": 1},
+                # The load balancer in front is a Service of the stack: see `components.serving.gateway`.
+                "envoyService": {"name": ENVOY, "type": "ClusterIP"},
+            },
+        },
+        "shutdown": {"drainTimeout": f"{args.drain}s", "minDrainDuration": "10s"},
+        "telemetry": {"metrics": {"prometheus": {}}},
+    }
+
+
+def _camel(value: Any) -> Any:
+    """As Kubernetes writes it, where the provider translates nothing. Labels have no underscore before a letter."""
+    if isinstance(value, dict):
+        named = cast("dict[str, Any]", value)
+        return {re.sub("_([a-z])", lambda found: found[1].upper(), key): _camel(one) for key, one in named.items()}
+    return [_camel(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value

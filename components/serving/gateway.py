@@ -1,0 +1,84 @@
+"""The gateway of a stack: what listens, how long a client may take, and on EKS the load balancer in front.
+
+**The load balancer is a Service of ours**, not one that Envoy Gateway makes: a deletion then waits until AWS has taken
+it away, before the pods, the operator and the network that it stands on. One of Envoy Gateway's own would be left
+behind when the operator goes first, and a VPC with a load balancer in it cannot be deleted. Its targets are the fixed
+nodes, on which the proxies run: see `components.pods.entrance`.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+
+from components.pods.entrance import Balancing, load_balancer
+from components.serving.routing import client_policy, gateway_spec
+from components.serving.service import ENVOY_API, GATEWAY_API
+from ebbtide.labels import CUSTOMER
+from ebbtide.settings.sections.entrance import TLS_PORT, Expose
+from ebbtide.settings.sections.serving.gateway import GATEWAY, OWNING_GATEWAY, ServingSettings
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
+HTTP_PORT = 80
+_SHIFT = 10_000
+"""Envoy Gateway has its pods listen that much above a port below 1,024, which takes a right that they have not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayArgs:
+    customer: str
+    namespace: str
+    settings: ServingSettings
+    class_name: str
+    longest: timedelta  # of all requests of all services
+    envoy: bool
+    balancing: Balancing | None  # None where no load balancer is made here
+
+
+class Gateway(pulumi.ComponentResource):
+    def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Gateway", name, None, opts)
+        settings = args.settings
+        place: ObjectMetaArgsDict = {"namespace": args.namespace, "labels": {CUSTOMER: args.customer}}
+        metadata: ObjectMetaArgsDict = {**place, "name": GATEWAY}
+        child = pulumi.ResourceOptions(parent=self)
+        made = CustomResource(
+            f"{name}-listeners",
+            api_version=GATEWAY_API,
+            kind="Gateway",
+            metadata=metadata,
+            spec=gateway_spec(args.class_name, settings.tls),
+            opts=child,
+        )
+        after = pulumi.ResourceOptions(parent=self, depends_on=[made])
+        if args.envoy:
+            CustomResource(
+                f"{name}-clients",
+                api_version=ENVOY_API,
+                kind="ClientTrafficPolicy",
+                metadata=metadata,
+                spec=client_policy(args.longest),
+                opts=after,
+            )
+        if args.balancing is not None:
+            listens = HTTP_PORT if settings.tls is None else TLS_PORT
+            given = Expose(public=settings.public, certificate=settings.certificate, sources=settings.sources)
+            side = "public" if settings.public else "internal"
+            load_balancer(
+                f"{GATEWAY}-{side}",
+                place,
+                given,
+                selector={OWNING_GATEWAY: GATEWAY},
+                port={
+                    "port": TLS_PORT if settings.certificate is not None else listens,
+                    "target_port": listens + _SHIFT,
+                },
+                port_name="http" if settings.tls is None else "https",
+                balancing=args.balancing,
+                opts=after,
+            )
+        self.register_outputs({})

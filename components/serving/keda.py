@@ -1,0 +1,230 @@
+"""KEDA: scales by what Prometheus counts. It makes an HPA of each ScaledObject and answers for the HPA's metrics.
+
+Its own manifest lets it read every Secret and every object of the cluster, and scale whatever has a scale. Here it sees
+one namespace, reads Secrets of its own alone (`KEDA_RESTRICT_SECRET_ACCESS`) and scales Deployments.
+
+While it is away HPAs keep their replicas: a metric that is missing lowers nothing. One cluster has one server of
+external metrics; the API server knows it by the APIService, whose CA the operator writes and renews.
+
+Source: `config/rbac`, `config/manager` and `config/metrics-server` of the release that `data/README.md` names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apiregistration.v1 import APIService
+
+from components.granting import grant, grant_everywhere
+from components.serving.crds import kinds, version
+from components.serving.program import (
+    OWN_NAMESPACE,
+    PartArgs,
+    Program,
+    account,
+    asks_about_callers,
+    opened,
+    outside,
+    probe,
+    run,
+    service,
+    tcp,
+)
+from ebbtide.labels import SELF_MADE_SECRETS
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+NAMESPACE = "keda"
+OPERATOR, ADAPTER = "keda-operator", "keda-metrics-apiserver"
+OPERATOR_IMAGE = f"ghcr.io/kedacore/keda:{version('keda').removeprefix('v')}"
+ADAPTER_IMAGE = f"ghcr.io/kedacore/keda-metrics-apiserver:{version('keda').removeprefix('v')}"
+API = "v1beta1.external.metrics.k8s.io"
+
+_READ = ["get", "list", "watch"]
+_CHANGE = [*_READ, "patch", "update"]
+_GRPC, _METRICS, _HEALTH, _HTTPS = 9666, 8080, 8081, 6443
+_USER = 65532  # the image's own
+_CERTIFICATES = "kedaorg-certs"
+
+WATCHED_RULES: "list[PolicyRuleArgsDict]" = [
+    {
+        "api_groups": ["keda.sh"],
+        "resources": [
+            "scaledobjects",
+            "scaledobjects/finalizers",
+            "scaledobjects/status",
+            "scaledjobs",
+            "scaledjobs/finalizers",
+            "scaledjobs/status",
+            "triggerauthentications",
+            "triggerauthentications/status",
+        ],
+        "verbs": _CHANGE,
+    },
+    {"api_groups": ["eventing.keda.sh"], "resources": ["cloudeventsources"], "verbs": _READ},
+    {
+        "api_groups": ["autoscaling"],
+        "resources": ["horizontalpodautoscalers"],
+        "verbs": [*_CHANGE, "create", "delete"],
+    },
+    {"api_groups": ["apps"], "resources": ["deployments", "statefulsets", "replicasets"], "verbs": _READ},
+    {"api_groups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get", "patch", "update"]},
+    {"api_groups": ["batch"], "resources": ["jobs"], "verbs": _READ},  # of ScaledJobs, which nobody makes
+    {"api_groups": [""], "resources": ["pods", "services", "configmaps"], "verbs": _READ},
+    {"api_groups": [""], "resources": ["limitranges", "serviceaccounts"], "verbs": ["list", "watch"]},
+    {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+]
+
+OWN_RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": [""], "resources": ["secrets"], "verbs": [*_CHANGE, "create"]},
+    {"api_groups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": [*_CHANGE, "create"]},
+    {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+]
+
+CLUSTER_RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": ["keda.sh"], "resources": ["clustertriggerauthentications"], "verbs": _READ},
+    {"api_groups": ["eventing.keda.sh"], "resources": ["clustercloudeventsources"], "verbs": _READ},
+    {"api_groups": ["apiregistration.k8s.io"], "resources": ["apiservices"], "verbs": ["list", "watch"]},
+    {
+        "api_groups": ["apiregistration.k8s.io"],
+        "resources": ["apiservices"],
+        "resource_names": [API],
+        "verbs": ["get", "patch", "update"],
+    },
+]
+
+ADAPTER_RULES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": ["keda.sh"], "resources": ["scaledobjects"], "verbs": _READ},
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KedaArgs(PartArgs):
+    """`namespace` is its own."""
+
+    watched: pulumi.Input[str]  # the namespace of ScaledObjects and of what they scale
+    prometheus_ports: Sequence[int] = (9090,)
+
+
+class Keda(pulumi.ComponentResource):
+    """ScaledObjects depend on it: it has to see them go, since each has a finalizer that it alone takes away."""
+
+    def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Keda", name, None, opts)
+        self._name, self._args = name, args
+        made = kinds(name, "keda", parent=self)
+        operator = run(f"{name}-operator", _operator(args), args, parent=self, after=[*made, *self._operators_rights()])
+        service(
+            f"{name}-operator",
+            OPERATOR,
+            OPERATOR,
+            {"metricsservice": (_GRPC, _GRPC), "metrics": (_METRICS, _METRICS)},
+            args,
+            parent=self,
+        )
+        behind = service(f"{name}-adapter", ADAPTER, ADAPTER, {"https": (443, _HTTPS)}, args, parent=self)
+        opened(
+            f"{name}-operator",
+            OPERATOR,
+            args,
+            called_on=[_GRPC, _METRICS],
+            calls=[{"to": [{"namespace_selector": {}}, *outside()], "ports": tcp(*args.prometheus_ports)}],
+            parent=self,
+        )
+        opened(
+            f"{name}-adapter",
+            ADAPTER,
+            args,
+            called_on=[_HTTPS, _METRICS],
+            calls=[{"to": [{"pod_selector": {}}], "ports": tcp(_GRPC)}],
+            parent=self,
+        )
+        adapter = run(f"{name}-adapter", _adapter(args), args, parent=self, after=[operator, *self._adapters_rights()])
+        APIService(
+            f"{name}-api",
+            metadata={"name": API},
+            spec={
+                "group": "external.metrics.k8s.io",
+                "version": "v1beta1",
+                "group_priority_minimum": 100,
+                "version_priority": 100,
+                "service": {"name": ADAPTER, "namespace": args.namespace},
+            },
+            # The operator writes it, and writes it anew before it ends.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[adapter, behind]),
+        )
+        self.register_outputs({})
+
+    def _operators_rights(self) -> list[pulumi.Resource]:
+        name, args = f"{self._name}-operator", self._args
+        return [
+            account(name, OPERATOR, args, parent=self),
+            *grant(f"{name}-watched", OPERATOR, args.watched, WATCHED_RULES, home=args.namespace, parent=self),
+            *grant(name, OPERATOR, args.namespace, OWN_RULES, parent=self),
+            *grant_everywhere(f"{name}-cluster", OPERATOR, CLUSTER_RULES, home=args.namespace, parent=self),
+        ]
+
+    def _adapters_rights(self) -> list[pulumi.Resource]:
+        name, args = f"{self._name}-adapter", self._args
+        return [
+            account(name, ADAPTER, args, parent=self),
+            *grant(name, ADAPTER, args.watched, ADAPTER_RULES, home=args.namespace, parent=self),
+            *asks_about_callers(name, ADAPTER, args, parent=self),
+        ]
+
+
+def _operator(args: KedaArgs) -> Program:
+    return Program(
+        name=OPERATOR,
+        image=OPERATOR_IMAGE,
+        args=[
+            "--leader-elect",
+            f"--zap-log-level={args.log}",
+            "--zap-encoder=json",
+            "--enable-cert-rotation=true",
+            "--enable-webhook-patching=false",  # there is none: `check` is what looks at a file
+        ],
+        env=[
+            OWN_NAMESPACE,
+            {"name": "WATCH_NAMESPACE", "value": args.watched},
+            {"name": "KEDA_CLUSTER_OBJECT_NAMESPACE", "value": args.namespace},
+            {"name": "KEDA_RESTRICT_SECRET_ACCESS", "value": "true"},
+        ],
+        ports={"http": _METRICS, "metricsservice": _GRPC},
+        ready=probe("/readyz", _HEALTH),
+        alive=probe("/healthz", _HEALTH, failures=6),
+        cpu=100,
+        memory=512,
+        user=_USER,
+        grace=10,
+        # It ends once it has written them for the first time, and starts with them.
+        mounts={"/certs": {"name": "", "secret": {"secret_name": _CERTIFICATES, "optional": True}}},
+    )
+
+
+def _adapter(args: KedaArgs) -> Program:
+    return Program(
+        annotations={SELF_MADE_SECRETS: _CERTIFICATES},
+        name=ADAPTER,
+        image=ADAPTER_IMAGE,
+        args=[
+            "--client-ca-file=/certs/ca.crt",
+            "--tls-cert-file=/certs/tls.crt",
+            "--tls-private-key-file=/certs/tls.key",
+            "--cert-dir=/certs",
+            f"--zap-log-level={args.log}",
+        ],
+        env=[OWN_NAMESPACE, {"name": "WATCH_NAMESPACE", "value": args.watched}],
+        ports={"https": _HTTPS, "http": _METRICS},
+        ready=probe("/readyz", _HTTPS, scheme="HTTPS"),
+        alive=probe("/healthz", _HTTPS, scheme="HTTPS", failures=6),
+        cpu=100,
+        memory=384,
+        user=_USER,
+        mounts={
+            "/tmp": {"name": "", "empty_dir": {}},
+            "/certs": {"name": "", "secret": {"secret_name": _CERTIFICATES}},
+        },
+    )

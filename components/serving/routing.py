@@ -1,0 +1,222 @@
+"""From a service to its HTTPRoutes and to the policies of Envoy Gateway. Pure: settings in, plain values out.
+
+**A route for each variant** that has a condition of its own or is alone, named as its pods: Envoy Gateway names a
+cluster after the route and the position of the rule, and by that name a variant is counted. Variants with weights share
+a route, whose backends each carry a filter: without one Envoy Gateway puts them into one cluster, and what is counted
+of it is counted of all. The filter tells the pods which variant was chosen, which they know anyway.
+
+**Retries** only where the request reached no pod: a connection that failed, a stream that was refused. Envoy Gateway's
+own default also repeats a 503, which may come from a pod that has already done half of the work.
+
+**Full** is said with 429 and Retry-After, at once. Envoy says 503 and marks it by a header of its own
+(`x-envoy-overloaded`), which is what the override looks for: a 503 of the model itself passes as it is.
+
+**Endpoints that refuse** are left out for a while: least request prefers a pod that answers nothing, since nothing is
+in flight there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE
+from ebbtide.settings.sections.serving.routes import MODEL_HEADER, BalanceKind, RouteSettings, When
+from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
+from ebbtide.units.durations import format_duration
+from ebbtide.vocabulary.labels import NAMESPACE
+
+VARIANT_HEADER = "x-ebbtide-variant"
+OVERLOADED = "x-envoy-overloaded"
+RETRY_AFTER = 5
+"""Seconds: by then an autoscaler that reads every 15 s has seen the load once in three times, and a client that comes
+back sooner finds the same pods."""
+
+_BALANCERS = {
+    BalanceKind.LEAST_REQUEST: "LeastRequest",
+    BalanceKind.ROUND_ROBIN: "RoundRobin",
+    BalanceKind.RANDOM: "Random",
+    BalanceKind.CONSISTENT_HASH: "ConsistentHash",
+}
+_MANY = 1_000_000
+"""Of a limit of Envoy's that is not to be one: its own default is 1,024, for each proxy and route."""
+
+_SLOW_START = timedelta(seconds=30)
+_ZONE_SHARE_FROM = 6
+"""Endpoints from which on a proxy prefers those of its own zone: with fewer, a zone may have none to spare."""
+
+_NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
+
+Plan: TypeAlias = Mapping[str, Any]
+
+
+def http_routes(name: str, service: ServiceSettings, *, gateway_namespace: str = GATEWAY_NAMESPACE) -> dict[str, Plan]:
+    """The spec of each HTTPRoute by its name; none for a service without a route."""
+    route = service.route
+    if route is None:
+        return {}
+    common = {
+        "parentRefs": [{"name": GATEWAY, "namespace": gateway_namespace}],
+        "hostnames": [route.host],
+    }
+    pods = service.pods(name)
+    if service.weighted:
+        rule = _rule(service, _matches(route, None), [_weighted(service, pod, it) for pod, it in pods.items()])
+        return {name: {**common, "rules": [rule]}}
+    return {
+        pod: {**common, "rules": [_rule(service, _matches(route, it.when), [_backend(service, pod, it)])]}
+        for pod, it in pods.items()
+    }
+
+
+def _rule(service: ServiceSettings, matches: Sequence[Plan], backends: Sequence[Plan]) -> Plan:
+    return {
+        "matches": [*matches],
+        "backendRefs": [*backends],
+        "timeouts": {"request": format_duration(service.longest_request)},
+    }
+
+
+def _backend(service: ServiceSettings, pod: str, variant: VariantSettings) -> dict[str, Any]:
+    return {"name": pod, "port": variant.ports[service.port]}
+
+
+def _weighted(service: ServiceSettings, pod: str, variant: VariantSettings) -> Plan:
+    tells: Plan = {
+        "type": "RequestHeaderModifier",
+        "requestHeaderModifier": {"set": [{"name": VARIANT_HEADER, "value": pod}]},
+    }
+    return {**_backend(service, pod, variant), "weight": variant.weight or 0, "filters": [tells]}
+
+
+def _matches(route: RouteSettings, when: When | None) -> list[Plan]:
+    """One of them is enough. A model is named by a header, or next in the path."""
+    model = route.model if when is None or when.model is None else when.model
+    header = None if when is None or when.header is None else when.header
+    further = [] if header is None else [_header(*header.split(": ", 1))]
+    if model is None:
+        return [_match(route.path, further)]
+    below = f"{route.path.rstrip('/')}/{model}"
+    return [_match(route.path, [_header(MODEL_HEADER, model), *further]), _match(below, further)]
+
+
+def _match(path: str, headers: Sequence[Plan]) -> Plan:
+    match: Plan = {"path": {"type": "PathPrefix", "value": path}}
+    return {**match, "headers": [*headers]} if headers else match
+
+
+def _header(name: str, value: str) -> Plan:
+    return {"type": "Exact", "name": name, "value": value}
+
+
+def backend_policy(route: str, service: ServiceSettings, *, proxies: int, largest: int) -> Plan:
+    """The spec of the BackendTrafficPolicy of one route. `largest`: pods behind it at most."""
+    return {
+        "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": route}],
+        "loadBalancer": _balancer(service, largest),
+        "circuitBreaker": _limits(service, proxies),
+        "retry": {
+            "numRetries": 2,
+            "retryOn": {"triggers": ["connect-failure", "refused-stream"]},
+        },
+        "healthCheck": {
+            "passive": {
+                "interval": "2s",
+                "baseEjectionTime": "10s",
+                "maxEjectionPercent": 50,
+                "splitExternalLocalOriginErrors": True,
+                "consecutiveLocalOriginFailures": 3,
+                "consecutiveGatewayErrors": 0,
+                "consecutive5XxErrors": 0,
+            },
+            # However many pods refuse, a request goes to one that may answer.
+            "panicThreshold": 10,
+        },
+        "timeout": {
+            "tcp": {"connectTimeout": "2s"},
+            "http": {"requestTimeout": format_duration(service.longest_request)},
+        },
+        **_full(service),
+    }
+
+
+def _balancer(service: ServiceSettings, largest: int) -> Plan:
+    kind = service.balance.kind
+    plan: dict[str, Any] = {"type": _BALANCERS[kind]}
+    if kind is BalanceKind.CONSISTENT_HASH:
+        plan["consistentHash"] = {"type": "Headers", "headers": [{"name": service.balance.consistent_hash}]}
+        return plan
+    if kind in (BalanceKind.LEAST_REQUEST, BalanceKind.ROUND_ROBIN):
+        plan["slowStart"] = {"window": format_duration(_SLOW_START)}
+    if largest >= _ZONE_SHARE_FROM and not service.weighted:
+        plan["zoneAware"] = {"preferLocal": {"minEndpointsThreshold": _ZONE_SHARE_FROM}}
+    return plan
+
+
+def _limits(service: ServiceSettings, proxies: int) -> Plan:
+    """Each proxy counts for itself, so each has its part of what the service takes."""
+    most = service.max_in_flight
+    limit = _MANY if most is None else -(-most // proxies)
+    return {
+        "maxConnections": _MANY,
+        "maxPendingRequests": _MANY,
+        "maxParallelRequests": limit,
+        "maxParallelRetries": 64,
+    }
+
+
+def _full(service: ServiceSettings) -> Plan:
+    if service.max_in_flight is None:
+        return {}
+    return {
+        "responseOverride": [
+            {
+                "source": "Local",
+                "match": {
+                    "statusCodes": [{"type": "Value", "value": 503}],
+                    "responseHeaders": [{"name": OVERLOADED, "value": {"type": "Exact", "value": "true"}}],
+                },
+                "response": {
+                    "statusCode": 429,
+                    "header": {"set": [{"name": "Retry-After", "value": str(RETRY_AFTER)}]},
+                },
+            }
+        ]
+    }
+
+
+def client_policy(longest: timedelta) -> Plan:
+    """The spec of the ClientTrafficPolicy of the gateway. `longest`: of all requests of all services."""
+    return {
+        "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": GATEWAY}],
+        "headers": {"enableEnvoyHeaders": True},  # the mark of a full service, which its override looks for
+        "timeout": {
+            "http": {
+                "requestReceivedTimeout": format_duration(longest),
+                "idleTimeout": "1h",
+            }
+        },
+    }
+
+
+def gateway_spec(class_name: str, tls: str | None) -> Plan:
+    """The spec of the Gateway: a listener for HTTP, or for HTTPS where the gateway ends TLS."""
+    allowed = {"namespaces": {"from": "Selector", "selector": {"matchLabels": {_NAME_OF_NAMESPACE: NAMESPACE}}}}
+    if tls is None:
+        listeners = [{"name": "http", "protocol": "HTTP", "port": 80, "allowedRoutes": allowed}]
+    else:
+        certificate = {"name": tls, "kind": "Secret", "group": ""}
+        listeners = [
+            {
+                "name": "https",
+                "protocol": "HTTPS",
+                "port": 443,
+                "allowedRoutes": allowed,
+                "tls": {"mode": "Terminate", "certificateRefs": [certificate]},
+            }
+        ]
+    return {"gatewayClassName": class_name, "listeners": listeners}
+
+
+def routed(services: Mapping[str, ServiceSettings]) -> Iterator[tuple[str, ServiceSettings]]:
+    """Those that the gateway serves."""
+    yield from ((name, it) for name, it in services.items() if it.route is not None)

@@ -1,0 +1,105 @@
+"""One service beside its pods: the autoscaler of each variant, and the routes that lead to them.
+
+The pods are workloads and stand in `components.pods`; they come first, so that no route leads to nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+
+from components.serving.routing import backend_policy, http_routes
+from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object
+from ebbtide.labels import CUSTOMER, SERVICE
+from ebbtide.monitoring.serving import envoy_cluster
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.serving.services import ServiceSettings, pod_name
+from ebbtide.vocabulary.labels import WORKLOAD
+
+GATEWAY_API = "gateway.networking.k8s.io/v1"
+ENVOY_API = "gateway.envoyproxy.io/v1alpha1"
+KEDA_API = "keda.sh/v1alpha1"
+HPA_API = "autoscaling/v2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceArgs:
+    name: str
+    namespace: pulumi.Input[str]
+    customer: str
+    settings: ServiceSettings
+    scaled: Sequence[Scaled]  # its variants that grow
+    gateway_namespace: str
+    proxies: int  # Envoy pods, each of which counts for itself
+    envoy: bool  # the gateway is Envoy Gateway's and follows its policies
+
+
+class Service(pulumi.ComponentResource):
+    def __init__(self, name: str, args: ServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Service", name, None, opts)
+        self._name, self._args = name, args
+        for it in args.scaled:
+            self._autoscaler(it)
+        routes = http_routes(args.name, args.settings, gateway_namespace=args.gateway_namespace)
+        for route, spec in routes.items():
+            made = self._object(f"{route}-route", GATEWAY_API, "HTTPRoute", route, spec)
+            if args.envoy:
+                policy = backend_policy(route, args.settings, proxies=args.proxies, largest=self._largest(route))
+                self._object(f"{route}-traffic", ENVOY_API, "BackendTrafficPolicy", route, policy, after=[made])
+        self.register_outputs({})
+
+    def _largest(self, route: str) -> int:
+        """Pods behind a route at most."""
+        own = {pod: it.scale.max for pod, it in self._args.settings.pods(self._args.name).items()}
+        return own.get(route) or sum(own.values())
+
+    def _autoscaler(self, it: Scaled) -> None:
+        annotations = {REASON: reasons(it)}
+        if it.metrics.external:
+            self._object(f"{it.pod}-scaled", KEDA_API, "ScaledObject", it.pod, scaled_object(it), annotations)
+        else:
+            self._object(
+                f"{it.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler", it.pod, autoscaler(it), annotations
+            )
+
+    def _object(
+        self,
+        resource_name: str,
+        api: str,
+        kind: str,
+        name: str,
+        spec: Mapping[str, Any],
+        annotations: Mapping[str, str] | None = None,
+        *,
+        after: Sequence[pulumi.Resource] = (),
+    ) -> pulumi.Resource:
+        labels = {CUSTOMER: self._args.customer, SERVICE: self._args.name, WORKLOAD: name}
+        metadata: dict[str, Any] = {"name": name, "namespace": self._args.namespace, "labels": labels}
+        return CustomResource(
+            resource_name,
+            api_version=api,
+            kind=kind,
+            metadata={**metadata, "annotations": dict(annotations)} if annotations else metadata,
+            spec=spec,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after]),
+        )
+
+
+def scaled_variants(settings: StackSettings, name: str, *, prometheus: str, tolerance: bool) -> list[Scaled]:
+    """The variants of a service that grow."""
+    service = settings.services[name]
+    return [
+        Scaled(
+            pod=pod_name(name, variant),
+            service=service,
+            variant=it,
+            customer=settings.customer,
+            cluster=envoy_cluster(settings, name, variant),
+            prometheus=prometheus,
+            tolerance=tolerance,
+        )
+        for variant, it in service.variants.items()
+        if it.scale.grows
+    ]

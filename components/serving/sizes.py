@@ -1,0 +1,61 @@
+"""Which requests the Vertical Pod Autoscaler may set, and when it may move a pod for it.
+
+`InPlaceOrRecreate` evicts where a node has no room for the new size. An eviction goes by the budget, which is closed by
+day: so it moves pods outside business hours alone, as everybody else does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+
+from ebbtide.labels import CUSTOMER
+from ebbtide.settings.sections.workloads import Vertical, WorkloadKind, WorkloadSettings
+from ebbtide.vocabulary.labels import WORKLOAD
+
+VPA_API = "autoscaling.k8s.io/v1"
+_MODES = {Vertical.INITIAL: "Initial", Vertical.IN_PLACE: "InPlaceOrRecreate"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerticalAutoscalingArgs:
+    customer: str
+    namespace: pulumi.Input[str]
+    workloads: Mapping[str, WorkloadSettings]
+
+
+class VerticalAutoscaling(pulumi.ComponentResource):
+    def __init__(self, name: str, args: VerticalAutoscalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:VerticalAutoscaling", name, None, opts)
+        for workload, settings in args.workloads.items():
+            if settings.vertical is not Vertical.OFF:
+                CustomResource(
+                    f"{workload}-vertical",
+                    api_version=VPA_API,
+                    kind="VerticalPodAutoscaler",
+                    metadata={
+                        "name": workload,
+                        "namespace": args.namespace,
+                        "labels": {CUSTOMER: args.customer, WORKLOAD: workload},
+                    },
+                    spec=vertical_autoscaler(workload, settings),
+                    opts=pulumi.ResourceOptions(parent=self),
+                )
+        self.register_outputs({})
+
+
+def vertical_autoscaler(name: str, settings: WorkloadSettings) -> Mapping[str, Any]:
+    """The spec: the requests of the workload's own container, and its limits in proportion."""
+    kind = "StatefulSet" if settings.kind is WorkloadKind.STATEFUL_SET else "Deployment"
+    return {
+        "targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name},
+        "updatePolicy": {"updateMode": _MODES[settings.vertical]},
+        "resourcePolicy": {
+            "containerPolicies": [
+                {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"},
+                {"containerName": "*", "mode": "Off"},
+            ]
+        },
+    }

@@ -1,0 +1,217 @@
+"""The vertical pod autoscaler: recommends requests from what pods used, and gives them to new pods or to running ones.
+
+Three programs: the recommender writes into each VerticalPodAutoscaler what it found, the admission controller gives it
+to pods that are made, the updater to those that run, where its mode says so. All three look at one namespace. While
+they are away pods keep what they have, and new ones get what the Deployment says: the webhook's failures are ignored.
+
+**The webhook** is registered by the admission controller itself, for pods of every namespace (a limit to one is lost
+in 1.8.1 between two of its flags); what is in no VerticalPodAutoscaler comes back as it went in. Its certificate is
+made once, by the Job that the release's chart has for it.
+
+Source: `deploy/vpa-rbac.yaml` and the chart of the release that `data/README.md` names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+from pulumi_kubernetes.batch.v1 import Job
+
+from components.granting import grant, grant_everywhere
+from components.pods.rules import affinity, home, pod_security
+from components.pods.workload import SKIP_AWAIT
+from components.serving.crds import kinds, version
+from components.serving.program import (
+    OWN_NAMESPACE,
+    PartArgs,
+    Program,
+    account,
+    container,
+    identity,
+    opened,
+    probe,
+    run,
+    service,
+)
+from ebbtide.labels import SELF_MADE_SECRETS, NodeKind
+from ebbtide.vocabulary.labels import Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+ADMISSION, RECOMMENDER, UPDATER = "vpa-admission-controller", "vpa-recommender", "vpa-updater"
+CERTGEN = "vpa-certgen"
+CERTGEN_IMAGE = "registry.k8s.io/ingress-nginx/kube-webhook-certgen:v20231011-8b53cabe0"
+SECRET = "vpa-tls-certs"
+WEBHOOK = "vpa-webhook"
+
+_PORTS: Mapping[str, int] = {RECOMMENDER: 8942, UPDATER: 8943, ADMISSION: 8944}
+_WEBHOOK_PORT = 8000
+_USER = 65534
+_READ = ["get", "list", "watch"]
+_GROUP = "autoscaling.k8s.io"
+
+LOOKS: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": [""], "resources": ["pods", "limitranges", "replicationcontrollers"], "verbs": _READ},
+    {"api_groups": ["apps"], "resources": ["daemonsets", "deployments", "replicasets", "statefulsets"], "verbs": _READ},
+    {"api_groups": ["apps"], "resources": ["deployments/scale", "statefulsets/scale"], "verbs": ["get", "watch"]},
+    {"api_groups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": _READ},
+    {"api_groups": [_GROUP], "resources": ["verticalpodautoscalers"], "verbs": _READ},
+]
+RULES: "Mapping[str, list[PolicyRuleArgsDict]]" = {
+    RECOMMENDER: [
+        *LOOKS,
+        {"api_groups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": ["get", "list"]},
+        {"api_groups": [""], "resources": ["events"], "verbs": _READ},  # which pods ran out of memory
+        {"api_groups": [_GROUP], "resources": ["verticalpodautoscalers/status"], "verbs": ["get", "patch"]},
+        {
+            "api_groups": [_GROUP],
+            "resources": ["verticalpodautoscalercheckpoints"],
+            "verbs": [*_READ, "create", "patch", "delete"],
+        },
+    ],
+    UPDATER: [
+        *LOOKS,
+        {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        {"api_groups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+        {"api_groups": [""], "resources": ["pods", "pods/resize"], "verbs": ["patch"]},
+    ],
+    ADMISSION: LOOKS,
+}
+"""In the watched namespace."""
+
+LEASES: "list[PolicyRuleArgsDict]" = [
+    {"api_groups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": [*_READ, "create"]},
+    {
+        "api_groups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resource_names": [ADMISSION, RECOMMENDER, UPDATER, f"{RECOMMENDER}-lease"],
+        "verbs": ["update"],
+    },
+]
+HOOKS: "list[PolicyRuleArgsDict]" = [
+    {
+        "api_groups": ["admissionregistration.k8s.io"],
+        "resources": ["mutatingwebhookconfigurations"],
+        "verbs": ["create"],
+    },
+    {
+        "api_groups": ["admissionregistration.k8s.io"],
+        "resources": ["mutatingwebhookconfigurations"],
+        "resource_names": ["vpa-webhook-config"],
+        "verbs": ["get", "delete", "patch"],
+    },
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerticalAutoscalerArgs(PartArgs):
+    """`namespace` is kube-system, or where else the three live."""
+
+    watched: pulumi.Input[str]
+
+
+class VerticalAutoscaler(pulumi.ComponentResource):
+    def __init__(self, name: str, args: VerticalAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:VerticalAutoscaler", name, None, opts)
+        self._name, self._args = name, args
+        made = kinds(name, "vertical", parent=self)
+        certificates = self._certificates()
+        service(f"{name}-webhook", WEBHOOK, ADMISSION, {"https": (443, _WEBHOOK_PORT)}, args, parent=self)
+        for program in (_program(RECOMMENDER, args), _program(UPDATER, args), _admission(args)):
+            part = f"{name}-{program.name}"
+            called_on = [*program.ports.values()]
+            opened(part, program.name, args, called_on=called_on, parent=self)
+            rights = [*self._rights(part, program.name), *([certificates] if program.name == ADMISSION else [])]
+            run(part, program, args, parent=self, after=[*made, *rights])
+        self.register_outputs({})
+
+    def _rights(self, part: str, program: str) -> list[pulumi.Resource]:
+        args = self._args
+        watched = grant(f"{part}-watched", program, args.watched, RULES[program], home=args.namespace, parent=self)
+        given: list[pulumi.Resource] = [account(part, program, args, parent=self), *watched]
+        given += grant(part, program, args.namespace, LEASES, parent=self)
+        if program == ADMISSION:
+            given += grant_everywhere(f"{part}-hooks", program, HOOKS, home=args.namespace, parent=self)
+        return given
+
+    def _certificates(self) -> pulumi.Resource:
+        name, args = f"{self._name}-certgen", self._args
+        secrets: PolicyRuleArgsDict = {"api_groups": [""], "resources": ["secrets"], "verbs": ["create"]}
+        own: PolicyRuleArgsDict = {**secrets, "resource_names": [SECRET], "verbs": ["get"]}
+        before = [
+            account(name, CERTGEN, args, parent=self),
+            *grant(name, CERTGEN, args.namespace, [secrets, own], parent=self),
+            opened(name, CERTGEN, args, called_on=[_WEBHOOK_PORT], parent=self),
+        ]
+        hosts = pulumi.Output.concat(f"--host={WEBHOOK},{WEBHOOK}.", args.namespace, ".svc")
+        program = Program(
+            name=CERTGEN,
+            image=CERTGEN_IMAGE,
+            args=[
+                "create",
+                hosts,
+                pulumi.Output.concat("--namespace=", args.namespace),
+                f"--secret-name={SECRET}",
+            ],
+            ports={},
+            cpu=20,
+            memory=64,
+            user=_USER,
+        )
+        labels = identity(CERTGEN, args.customer).labels
+        pod: Any = {
+            "restart_policy": "Never",
+            "service_account_name": CERTGEN,
+            "automount_service_account_token": True,
+            "affinity": affinity(Category.FIXED),
+            **home(NodeKind.FIXED),
+            "security_context": pod_security(_USER),
+            "containers": [container(program, args)],
+        }
+        return Job(
+            f"{name}-job",
+            metadata={
+                "name": CERTGEN,
+                "namespace": args.namespace,
+                "labels": labels,
+                "annotations": {SKIP_AWAIT: "true"},
+            },
+            spec={
+                "backoff_limit": 5,
+                "template": {"metadata": {"labels": labels}, "spec": args.images.pulled(args.egress.trusting(pod))},
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before, delete_before_replace=True),
+        )
+
+
+def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **more: Any) -> Program:
+    given: dict[str, Any] = {
+        "name": name,
+        "image": f"registry.k8s.io/autoscaling/{name}:{version('vertical').removeprefix('v')}",
+        "args": [pulumi.Output.concat("--vpa-object-namespace=", args.watched), "--stderrthreshold=info", *further],
+        "env": [{**OWN_NAMESPACE, "name": "NAMESPACE"}],
+        "ports": {"metrics": _PORTS[name]},
+        "ready": probe("/health-check", _PORTS[name]),
+        "alive": probe("/health-check", _PORTS[name], failures=6),
+        "cpu": 50,
+        "memory": 500 if name == RECOMMENDER else 200,
+        "user": _USER,
+    }
+    return Program(**given | more)
+
+
+def _admission(args: VerticalAutoscalerArgs) -> Program:
+    return _program(
+        ADMISSION,
+        args,
+        "--client-ca-file=/etc/tls-certs/ca",
+        "--tls-cert-file=/etc/tls-certs/cert",
+        "--tls-private-key=/etc/tls-certs/key",
+        f"--port={_WEBHOOK_PORT}",
+        "--webhook-timeout-seconds=5",  # a pod waits for it no longer, and comes as its Deployment says
+        ports={"https": _WEBHOOK_PORT, "metrics": _PORTS[ADMISSION]},
+        annotations={SELF_MADE_SECRETS: SECRET},
+        mounts={"/etc/tls-certs": {"name": "", "secret": {"secret_name": SECRET}}},
+    )

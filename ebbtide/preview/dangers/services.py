@@ -1,0 +1,107 @@
+"""What a change means for those who call a service: a way in that goes, a variant that others stand in for."""
+
+from collections.abc import Iterator, Mapping
+
+from ebbtide.policies.rule import Severity
+from ebbtide.preview.dangers.compared import Compared, listed
+from ebbtide.preview.document import Danger, DangerCode
+from ebbtide.settings.sections.serving.routes import RouteSettings
+from ebbtide.settings.sections.serving.scale import MetricSettings
+from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
+from ebbtide.units.durations import format_duration, latency_text
+
+
+def service_dangers(compared: Compared) -> Iterator[Danger]:
+    before, after = compared.before.settings.services, compared.after.settings.services
+    for name, old in before.items():
+        new = after.get(name)
+        yield from _way_lost(name, old, new)
+        if new is None:
+            continue
+        yield from _variants_lost(name, old, new)
+        yield from _less_time(name, old, new)
+        for pods, variant in new.pods(name).items():
+            former = old.pods(name).get(pods)
+            if former is not None:
+                yield from _scaled_otherwise(pods, former, variant)
+
+
+def _way_lost(name: str, old: ServiceSettings, new: ServiceSettings | None) -> Iterator[Danger]:
+    now = None if new is None else new.route
+    if old.route is None or (now is not None and _place(now) == _place(old.route)):
+        return
+    yield Danger(
+        code=DangerCode.ROUTE_LOST,
+        severity=Severity.WARNING,
+        subjects=(name,),
+        what=f"takes {_place(old.route)} away from service {name}",
+        impact="who calls it there is answered 404",
+        fix="keep it until nobody calls it (dashboard services: throughput), or tell its callers first",
+    )
+
+
+def _place(route: RouteSettings) -> str:
+    model = "" if route.model is None else f" (model {route.model})"
+    return f"{route.host}{route.path}{model}"
+
+
+def _variants_lost(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
+    gone = {pods: it for pods, it in old.pods(name).items() if pods not in new.pods(name)}
+    if not gone or new.route is None:
+        return
+    conditions = [it.when.text for it in gone.values() if it.when is not None]
+    shares = [f"{it.weight} %" for it in gone.values() if it.weight]
+    which = f"requests with {listed(conditions)}" if conditions else f"{listed(shares) or 'all'} of the requests"
+    yield Danger(
+        code=DangerCode.VARIANT_LOST,
+        severity=Severity.WARNING,
+        subjects=tuple(gone),
+        what=f"removes {listed([*gone])} while {_place(new.route)} leads there",
+        impact=f"{which} are answered by {listed([*new.pods(name)])}",
+        fix="see that the others answer them as well, and have the room for them: their max",
+    )
+
+
+def _less_time(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
+    if new.longest_request < old.longest_request:
+        yield Danger(
+            code=DangerCode.LONGEST_REQUEST_LOWERED,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"lowers longestRequest of {name} from {format_duration(old.longest_request)} to "
+            f"{format_duration(new.longest_request)}",
+            impact="longer requests are ended by the gateway, and by the pods that stop",
+            fix="see that none takes longer (dashboard services: latency)",
+        )
+
+
+def _scaled_otherwise(pods: str, old: VariantSettings, new: VariantSettings) -> Iterator[Danger]:
+    was, now = _targets(old.scale.metrics), _targets(new.scale.metrics)
+    sides = {key: (was.get(key, "none"), now.get(key, "none")) for key in {**was, **now}}
+    changed = [f"{key} {before} → {after}" for key, (before, after) in sides.items() if before != after]
+    bounds = {"min": (old.scale.min, new.scale.min), "max": (old.scale.max, new.scale.max)}
+    lowered = [f"{key} {before} → {after}" for key, (before, after) in bounds.items() if after < before]
+    if changed or lowered:
+        yield Danger(
+            code=DangerCode.TARGET_CHANGED,
+            severity=Severity.WARNING if lowered else Severity.NOTE,
+            subjects=(pods,),
+            what=f"scales {pods} otherwise: {', '.join([*changed, *lowered])}",
+            impact="by the load of now another number of pods is wanted within 15 s of the update",
+            fix="do it when the load is low, and watch ebbtide why service",
+        )
+
+
+def _targets(metrics: MetricSettings) -> Mapping[str, str]:
+    latency = None if metrics.latency is None else latency_text(metrics.latency)
+    numbers = {
+        "cpu": metrics.cpu,
+        "memory": metrics.memory,
+        "gpu": metrics.gpu,
+        "inFlight": metrics.in_flight,
+        "throughput": metrics.throughput,
+        "queue": None if metrics.queue is None else metrics.queue.target,
+        "query": None if metrics.query is None else metrics.query.target,
+    }
+    given = {key: f"{value:g}" for key, value in numbers.items() if value is not None}
+    return given if latency is None else {**given, "latency": latency}

@@ -1,0 +1,67 @@
+"""The keys of a pod that stand at a service hold for each of its variants: they are put there before anything is read.
+
+So a variant is a whole pod to whatever reads one, and a fault is told where the file has the key.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from ebbtide.settings.file.problems import Finding, Location
+
+SERVICES = "ebbtide:services"
+VARIANTS = "variants"
+
+
+def with_variants(config: Mapping[str, Any], inherited: Collection[str], alone: str) -> dict[str, Any]:
+    """The config with every service as variants; one that names none has one named `alone`."""
+    services = config.get(SERVICES)
+    if not isinstance(services, Mapping):
+        return dict(config)
+    given = cast("Mapping[object, object]", services)
+    spread = {str(name): _spread(raw, inherited, alone) for name, raw in given.items()}
+    return {**config, SERVICES: spread}
+
+
+def _spread(raw: object, inherited: Collection[str], alone: str) -> object:
+    if not isinstance(raw, Mapping):
+        return raw
+    service = cast("Mapping[str, object]", raw)
+    of_pod = {key: value for key, value in service.items() if key in inherited}
+    rest = {key: value for key, value in service.items() if key not in inherited}
+    variants = service.get(VARIANTS)
+    if variants is None or variants == {}:
+        return {**rest, VARIANTS: {alone: of_pod}}
+    if not isinstance(variants, Mapping):
+        return rest
+    own = cast("Mapping[object, object]", variants)
+    whole = {
+        str(name): {**of_pod, **cast("Mapping[str, object]", it)} if isinstance(it, Mapping) else it
+        for name, it in own.items()
+    }
+    return {**rest, VARIANTS: whole}
+
+
+def as_written(findings: Sequence[Finding], config: Mapping[str, object]) -> list[Finding]:
+    """Each finding where the file has what it is about; one of a key of the service once, not for each variant."""
+    told: dict[tuple[Location, str, str], Finding] = {}
+    for finding in findings:
+        own = replace(finding, at=_written(finding.at, config))
+        told.setdefault((own.at, own.code, own.found), own)
+    return list(told.values())
+
+
+def _written(at: Location, config: Mapping[str, object]) -> Location:
+    if at[0] != SERVICES or len(at) < 4 or at[2] != VARIANTS:
+        return at
+    service = _inside(config.get(SERVICES), at[1])
+    variant = _inside(_inside(service, VARIANTS), at[3])
+    if at[3] == "":
+        return (*at[:2], *at[4:])
+    if len(at) > 4 and _inside(variant, at[4]) is None and _inside(service, at[4]) is not None:
+        return (*at[:2], *at[4:])
+    return at
+
+
+def _inside(value: object, key: object) -> object:
+    return cast("Mapping[object, object]", value).get(key) if isinstance(value, Mapping) else None

@@ -1,0 +1,102 @@
+"""The section of serving: the gateway that requests come through, and what autoscaling stands on."""
+
+import re
+from enum import StrEnum
+from typing import Annotated, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, Strict
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.entrance import Certificate, Source
+from ebbtide.settings.sections.pods.env import ObjectName
+from ebbtide.settings.sections.types import acted_on
+
+GATEWAY = "ebbtide"
+"""The Gateway of the stack, its class and its EnvoyProxy."""
+GATEWAY_NAMESPACE = "ebbtide-gateway"
+OWNING_GATEWAY = "gateway.envoyproxy.io/owning-gateway-name"
+"""Label of the pods that Envoy Gateway makes for a Gateway."""
+KEDA_NAMESPACE = "keda"
+
+ENVOY_GATEWAY_CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
+
+
+class Implementation(StrEnum):
+    """Whose policies a gateway follows besides Gateway API's own."""
+
+    ENVOY_GATEWAY = "envoy-gateway"
+    OTHER = "other"
+
+
+def _two_at_least(replicas: int) -> int:
+    if replicas < 2:
+        what = "at least 2: while one is moved, the other serves"
+        raise wanted("serving.one-proxy", what, found=str(replicas), example="2")
+    return replicas
+
+
+def _address(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or re.search(r"\s", value):
+        what = "the address of Prometheus as pods reach it, http:// or https://"
+        raise wanted("serving.prometheus-form", what, example="http://prometheus.monitoring.svc:9090")
+    return value.rstrip("/")
+
+
+def _one_end_of_tls(certificate: object, tls: object) -> None:
+    if certificate is not None and tls is not None:
+        what = "certificate, where the load balancer ends TLS, or tls, where the gateway does"
+        raise wanted("serving.tls-twice", what, found="both", at="tls")
+
+
+class ServingSettings(Settings):
+    """How requests reach the services of this stack."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("certificate", "tls"), _one_end_of_tls),)
+
+    public: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="on EKS: whether the internet reaches the gateway; false: private addresses alone",
+        examples=["true"],
+    )
+    sources: tuple[Source, ...] = Field(
+        default=(),
+        description="on EKS: who may call, by address; default: everybody where it is public, else private addresses",
+        examples=['["203.0.113.0/24"]'],
+    )
+    certificate: Certificate | None = Field(
+        default=None,
+        description="on EKS: a certificate in AWS Certificate Manager, with which the load balancer ends TLS",
+        examples=["arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
+    )
+    tls: ObjectName | None = Field(
+        default=None,
+        description="a Secret with `tls.crt` and `tls.key`, with which the gateway ends TLS",
+        examples=["models-tls"],
+    )
+    proxies: Annotated[int, Strict(), AfterValidator(_two_at_least), Field(le=50)] = Field(
+        default=2, description="Envoy pods of the stack's own gateway, on fixed nodes", examples=["3"]
+    )
+    gateway_class: ObjectName | None = Field(
+        default=None,
+        description="on an existing cluster: the GatewayClass that serves the routes",
+        examples=["eg"],
+    )
+    implementation: Annotated[Implementation, *acted_on(*Implementation, planned={})] = Field(
+        default=Implementation.ENVOY_GATEWAY,
+        description="on an existing cluster: whose class it is. With other there are routes, weights and timeouts, "
+        "but no policy for balancing, and nothing is counted at the gateway",
+        examples=["other"],
+    )
+    keda: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="on an existing cluster: whether KEDA is there; without it cpu and memory are the only metrics",
+        examples=["true"],
+    )
+    prometheus: Annotated[str, AfterValidator(_address)] | None = Field(
+        default=None,
+        description="where KEDA asks; default: the stack's own Prometheus",
+        examples=["http://prometheus.monitoring.svc:9090"],
+    )

@@ -1,0 +1,142 @@
+"""How requests find a service, and which of its pods takes them."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic_core import CoreSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.entrance import Host, UrlPath
+from ebbtide.settings.sections.pods.env import one_kind
+
+MODEL_HEADER = "x-model"
+"""The header that names a model: clients set it where they do not say so in the path."""
+
+_TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+HEADER_NAME = rf"^{_TOKEN}$"
+_HEADER = rf"^({_TOKEN}):[ ]*(\S(.*\S)?)[ ]*$"
+MODEL = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+
+
+def _header(value: object) -> str:
+    match = re.fullmatch(_HEADER, value) if isinstance(value, str) and value.isprintable() else None
+    if match is None:
+        raise wanted("route.header", "a header and its value", example='"x-model-size: large"')
+    return f"{match[1].lower()}: {match[2]}"
+
+
+def _header_name(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(HEADER_NAME, value) is None or len(value) > 256:
+        raise wanted("route.header-name", "the name of a header", example="x-session-id")
+    return value.lower()
+
+
+def _model(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(MODEL, value) is None:
+        what = "the name of a model: at most 63 letters, digits, ., _ and -"
+        raise wanted("route.model", what, example="embedder-v3")
+    return value
+
+
+HeaderName: TypeAlias = Annotated[
+    str, BeforeValidator(_header_name), WithJsonSchema({"type": "string", "pattern": HEADER_NAME})
+]
+HeaderValue: TypeAlias = Annotated[
+    str, BeforeValidator(_header), WithJsonSchema({"type": "string", "pattern": _HEADER})
+]
+ModelName: TypeAlias = Annotated[str, BeforeValidator(_model), WithJsonSchema({"type": "string", "pattern": MODEL})]
+
+
+def _one_condition(header: object, model: object) -> None:
+    one_kind("when", '{ header: "x-model-size: large" }', header=header, model=model)
+
+
+class When(Settings):
+    """Requests that go to a variant: one condition."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("header", "model"), _one_condition),)
+
+    header: HeaderValue | None = Field(
+        default=None, description="a header with this value", examples=['"x-model-size: large"']
+    )
+    model: ModelName | None = Field(
+        default=None,
+        description=f"this model, named by the header {MODEL_HEADER} or next in the path",
+        examples=["embedder-large"],
+    )
+
+    @property
+    def text(self) -> str:
+        return self.header or f"model {self.model}"
+
+
+class RouteProtocol(StrEnum):
+    HTTP = "http"
+    GRPC = "grpc"
+
+
+class RouteSettings(Settings):
+    """Where the gateway serves it."""
+
+    host: Host = Field(description="the DNS name; `*.` takes the place of one part", examples=["models.acme.internal"])
+    path: UrlPath = Field(default="/", description="what the path of a URL begins with", examples=["/embed"])
+    model: ModelName | None = Field(
+        default=None,
+        description=f"only requests for this model, named by the header {MODEL_HEADER} or next in the path: "
+        "services with different models may share a host and path",
+        examples=["embedder-v3"],
+    )
+    protocol: RouteProtocol = Field(
+        default=RouteProtocol.HTTP,
+        description="what the pods speak; grpc: HTTP/2 without TLS",
+        examples=["grpc"],
+    )
+
+
+class BalanceKind(StrEnum):
+    LEAST_REQUEST = "leastRequest"
+    ROUND_ROBIN = "roundRobin"
+    RANDOM = "random"
+    CONSISTENT_HASH = "consistentHash"
+
+
+_PLAIN = tuple(kind for kind in BalanceKind if kind is not BalanceKind.CONSISTENT_HASH)
+
+
+class Balance(Settings):
+    """How a pod is chosen. A kind alone, or the header that sessions are told apart by."""
+
+    kind: BalanceKind = Field(default=BalanceKind.LEAST_REQUEST, exclude=True)
+    consistent_hash: HeaderName | None = Field(
+        default=None,
+        description="the header that tells sessions apart: each goes to one pod",
+        examples=["x-session-id"],
+    )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        whole = handler(schema)
+        properties = cast("dict[str, Any]", whole["properties"])
+        properties.pop("kind", None)
+        return {"anyOf": [{"type": "string", "enum": list(_PLAIN)}, {**whole, "required": ["consistentHash"]}]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_alone(cls, given: Any) -> Any:
+        if isinstance(given, Balance):
+            return given
+        if isinstance(given, Mapping):
+            keys = cast("Mapping[str, object]", given)
+            if list(keys) == ["consistentHash"]:
+                return {**keys, "kind": BalanceKind.CONSISTENT_HASH}
+        elif given in _PLAIN:
+            return {"kind": BalanceKind(given)}
+        what = f"{', '.join(_PLAIN)} or {{ consistentHash: HEADER }}"
+        raise wanted("balance.unknown", what, example="leastRequest")
+
+
+LEAST_REQUEST = Balance.model_construct(None, kind=BalanceKind.LEAST_REQUEST, consistent_hash=None)

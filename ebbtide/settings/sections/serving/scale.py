@@ -1,0 +1,148 @@
+"""How many pods a service has, and by which metric.
+
+CPU and memory are read by the cluster's metrics server. All else comes from Prometheus by way of KEDA: what is in
+flight, latency and throughput are counted at the gateway, since a queue inside a pod hides the demand that other pods
+could take; GPUs are read on the nodes.
+
+Latency and throughput fall silent under overload: requests that time out have no answer to measure, and a full service
+answers no more than it can. So they stand beside `inFlight` alone.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
+from ebbtide.settings.sections.types import Count, Latency, Percent, Positive, PositiveNumber
+
+METRIC_NAME = r"^[a-zA-Z_:][a-zA-Z0-9_:]*$"
+
+
+def _metric(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(METRIC_NAME, value) is None:
+        raise wanted(
+            "scale.metric-name", "the name of a gauge, as its pods tell it", example="vllm:num_requests_waiting"
+        )
+    return value
+
+
+def _promql(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise wanted("scale.promql", "a PromQL query with one result", example="sum(my_backlog)")
+    return value.strip()
+
+
+class WaitingTarget(Settings):
+    """Requests that wait inside the model server, as it tells them itself."""
+
+    metric: Annotated[str, BeforeValidator(_metric), WithJsonSchema({"type": "string", "pattern": METRIC_NAME})] = (
+        Field(description="a gauge at the pods' port metrics", examples=["vllm:num_requests_waiting"])
+    )
+    target: PositiveNumber = Field(description="how many wait for each pod", examples=["4"])
+
+
+class QueryTarget(Settings):
+    """Whatever Prometheus knows."""
+
+    promql: Annotated[str, BeforeValidator(_promql), WithJsonSchema({"type": "string", "minLength": 1})] = Field(
+        description="a query with one result, of the whole service", examples=["sum(my_backlog)"]
+    )
+    target: PositiveNumber = Field(description="how much of it for each pod", examples=["10"])
+
+
+def _latency_has_company(latency: object, throughput: object, in_flight: object) -> None:
+    for key, given in (("latency", latency), ("throughput", throughput)):
+        if given is not None and in_flight is None:
+            what = f"{key} beside inFlight alone: under overload it falls silent"
+            raise wanted("scale.falls-silent", what, found="no inFlight", example="{ inFlight: 3 }", at=key)
+
+
+class MetricSettings(Settings):
+    """Targets; with several the one that asks for most pods counts."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("latency", "throughput", "in_flight"), _latency_has_company),)
+
+    cpu: Percent | None = Field(default=None, description="of the request, on average", examples=["70%"])
+    memory: Percent | None = Field(default=None, description="of the request, on average", examples=["80%"])
+    gpu: Percent | None = Field(default=None, description="how busy its GPUs are, on average", examples=["70%"])
+    in_flight: PositiveNumber | None = Field(
+        default=None,
+        description="requests under way for each pod, counted at the gateway: those that wait are among them",
+        examples=["3"],
+    )
+    queue: WaitingTarget | None = Field(
+        default=None,
+        description="requests that wait inside each pod, by a gauge of its own",
+        examples=['{ metric: "vllm:num_requests_waiting", target: 4 }'],
+    )
+    latency: Latency | None = Field(
+        default=None,
+        description="the 95th percentile of two minutes, at the gateway; beside inFlight",
+        examples=["300ms"],
+    )
+    throughput: PositiveNumber | None = Field(
+        default=None, description="answers a second for each pod, at the gateway; beside inFlight", examples=["20"]
+    )
+    query: QueryTarget | None = Field(
+        default=None, description="a PromQL query", examples=["{ promql: sum(my_backlog), target: 10 }"]
+    )
+
+    @property
+    def of_gateway(self) -> Sequence[str]:
+        """The keys of those that are counted at the gateway."""
+        given = {"inFlight": self.in_flight, "latency": self.latency, "throughput": self.throughput}
+        return [key for key, value in given.items() if value is not None]
+
+    @property
+    def external(self) -> Sequence[str]:
+        """The keys of those that come from Prometheus by way of KEDA."""
+        further = {"gpu": self.gpu, "queue": self.queue, "query": self.query}
+        return [*self.of_gateway, *(key for key, value in further.items() if value is not None)]
+
+    @property
+    def of_pods(self) -> Sequence[str]:
+        """The keys of those that the metrics server reads."""
+        return [key for key, value in {"cpu": self.cpu, "memory": self.memory}.items() if value is not None]
+
+    @property
+    def keys(self) -> Sequence[str]:
+        return [*self.of_pods, *self.external]
+
+
+def _growth_has_a_metric(least: int, most: int, metrics: MetricSettings) -> None:
+    if most > least and not metrics.keys:
+        what = "a metric, since max is above min"
+        raise wanted("scale.no-metric", what, found="none", example="{ inFlight: 3 }", at="metrics")
+    if most == least and metrics.keys:
+        what = "max above min beside metrics"
+        raise wanted("scale.no-room", what, found=f"{most} for both", example=f"max: {most + 3}", at="max")
+
+
+def _zero_can_end(least: int, metrics: MetricSettings) -> None:
+    if least == 0 and metrics.query is None:
+        hint = "nothing holds a request while a service sleeps, so HTTP wakes nothing"
+        what = "at least 1, or a query beside it that has a value while no pod runs"
+        raise wanted("scale.zero", what, found="0", example="1", hint=hint, at="min")
+
+
+class ScaleSettings(Settings):
+    """From `min` to `max` pods."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        MIN_WITHIN_MAX,
+        Check(("min", "max", "metrics"), _growth_has_a_metric),
+        Check(("min", "metrics"), _zero_can_end),
+    )
+
+    metrics: MetricSettings = Field(
+        default=MetricSettings(), description="what each pod should have of it", examples=["{ inFlight: 3 }"]
+    )
+    min: Count = Field(default=1, description="pods at least", examples=["1"])
+    max: Positive = Field(default=1, description="pods at most", examples=["12"])
+
+    @property
+    def grows(self) -> bool:
+        return self.max > self.min

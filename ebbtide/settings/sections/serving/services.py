@@ -1,0 +1,454 @@
+"""The section of services: models that answer requests, each in one or more variants.
+
+A **variant** is one Deployment with its own image, size and hardware. Keys of a pod that stand at the service hold for
+each of its variants, unless the variant has the key itself; `ebbtide.settings.services` puts them there before anything
+is read. A service without variants is one itself.
+
+A variant's pods are a workload like any other (`VariantSettings.workload`), so that budgets, placement, prices and
+policies need to know nothing of services.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+
+from ebbtide.labels import GPU_RESOURCE, ReplicasOwner
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.pods.env import EnvVariable
+from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
+from ebbtide.settings.sections.pods.probes import PortName
+from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS
+from ebbtide.settings.sections.serving.routes import (
+    LEAST_REQUEST,
+    Balance,
+    BalanceKind,
+    RouteProtocol,
+    RouteSettings,
+    When,
+)
+from ebbtide.settings.sections.serving.scale import ScaleSettings
+from ebbtide.settings.sections.types import (
+    SHORT_NAME,
+    Latency,
+    Percent,
+    Positive,
+    PositiveDuration,
+    acted_on,
+    parse_short_name,
+)
+from ebbtide.settings.sections.workloads import VERTICAL_CHECKS, Vertical, VerticalText, WorkloadKind, WorkloadSettings
+from ebbtide.units.durations import format_duration, latency_text
+from ebbtide.vocabulary.labels import Category
+
+ALONE = ""
+"""The name of the only variant of a service that names none."""
+
+STOP_DELAY = timedelta(seconds=5)
+"""From the order to stop to the signal: gateways and proxies have left the pod out by then.
+
+With it none of 600 requests was lost at a scale-down, without it 26."""
+
+GRACE_MARGIN = timedelta(seconds=5)
+"""Past the longest request: to write the last answer and exit."""
+
+STARTS_WITHIN = timedelta(seconds=30)
+
+_AT_ONCE = "an autoscaler removes pods, and a fixed one is never removed"
+
+
+def _variant(name: object) -> object:
+    return name if name == ALONE else parse_short_name(name)
+
+
+VariantName: TypeAlias = Annotated[
+    str, BeforeValidator(_variant), WithJsonSchema({"type": "string", "pattern": SHORT_NAME})
+]
+
+
+class Hardware(StrEnum):
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+class SloSettings(Settings):
+    """What counts as good: alerts, advice and the simulator measure by it."""
+
+    p95: Latency = Field(description="95 of 100 requests are answered within this time", examples=["400ms"])
+    errors: Percent = Field(
+        default=0.1, description="requests that may fail; the error budget of 30 days", examples=["0.1%"]
+    )
+
+
+class SessionSettings(Settings):
+    """State of a service that outlives its pods."""
+
+    redis: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="whether its pods are given the stack's Redis, as REDIS_URL, and a prefix for their keys, as "
+        "SESSION_PREFIX",
+        examples=["true"],
+    )
+
+    def env(self, service: str) -> Mapping[str, EnvVariable]:
+        """What the pods of a service are told."""
+        if not self.redis:
+            return {}
+        _, url, _ = REDIS_SECRET_KEYS
+        return {
+            "REDIS_URL": EnvVariable(secret=REDIS_SECRET, key=url),
+            "SESSION_PREFIX": EnvVariable(value=f"session:{service}:"),
+        }
+
+
+def _hardware_suits_gpu(hardware: Hardware | None, gpu: Gpu) -> None:
+    if hardware is Hardware.GPU and not gpu.count:
+        raise wanted("variant.hardware", "gpu beside hardware: gpu", found="no gpu", example="gpu: 1", at="gpu")
+    if hardware is Hardware.CPU and gpu.count:
+        what = "hardware: gpu, or no gpu"
+        raise wanted("variant.hardware", what, found=f"cpu with gpu: {gpu.count}", example="gpu", at="hardware")
+
+
+def _gpu_metric_has_gpus(scale: ScaleSettings, gpu: Gpu) -> None:
+    if scale.metrics.gpu is None:
+        return
+    if not gpu.count or gpu.resource != GPU_RESOURCE:
+        what = f"the metric gpu with pods that have {GPU_RESOURCE} alone"
+        found = "pods without a GPU" if not gpu.count else gpu.resource
+        raise wanted("scale.gpu-without-gpu", what, found=found, example="gpu: 1", at=("scale", "metrics", "gpu"))
+
+
+def _fixed_stays(category: Category, scale: ScaleSettings) -> None:
+    if category is Category.FIXED and scale.grows:
+        found = f"min: {scale.min}, max: {scale.max}"
+        what = f"min equal to max for a fixed service, since {_AT_ONCE}"
+        raise wanted("scale.fixed", what, found=found, example="category: flexible", at="scale")
+
+
+def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int]) -> None:
+    if scale.metrics.queue is not None and "metrics" not in ports:
+        what = "a port named metrics, where the pods tell how many requests wait in them"
+        found = ", ".join(ports) or "no ports"
+        raise wanted("scale.queue-unseen", what, found=found, example="metrics: 9100", at=("scale", "metrics", "queue"))
+
+
+def _one_autoscaler(scale: ScaleSettings, vertical: Vertical) -> None:
+    if vertical is not Vertical.OFF and scale.metrics.of_pods:
+        key = scale.metrics.of_pods[0]
+        what = f"off beside the metric {key}: each would undo what the other does"
+        raise wanted("vertical.scaled", what, found=vertical.value, example='"off"', at="vertical")
+
+
+class VariantSettings(PodSettings):
+    """One way to serve: an image, a size, and the requests that go there."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        *PodSettings.checks,
+        *VERTICAL_CHECKS,
+        Check(("hardware", "gpu"), _hardware_suits_gpu),
+        Check(("scale", "gpu"), _gpu_metric_has_gpus),
+        Check(("category", "scale"), _fixed_stays),
+        Check(("scale", "ports"), _queue_has_a_port),
+        Check(("scale", "vertical"), _one_autoscaler),
+    )
+    instead_of: ClassVar[dict[str, str]] = {
+        "replicas": "the key is scale: { min, max }",
+        "replicasOwner": "the autoscaler of scale is the owner",
+        "ingress": "the key is route, served by the gateway",
+        "expose": "the key is route; ebbtide:serving says how the gateway is reached",
+        "spot": "planned: while AWS takes the nodes of a variant back, its share of the requests would be refused",
+    }
+
+    category: Annotated[
+        Category,
+        *acted_on("flexible", "fixed", planned={"worker": "queue workers belong under ebbtide:workers"}),
+    ] = Field(
+        default=Category.FLEXIBLE,
+        description="flexible is moved outside business hours alone; fixed never, and does not scale",
+        examples=["flexible"],
+    )
+    kind: WorkloadKind = Field(
+        default=WorkloadKind.DEPLOYMENT,
+        description="what runs it; stateful-set for a model that keeps state on a disk of each pod",
+        examples=["deployment"],
+    )
+    hardware: Annotated[Hardware, *acted_on(*Hardware, planned={})] | None = Field(
+        default=None, description="the nodes it runs on; default: gpu where it asks for one", examples=["gpu"]
+    )
+    when: When | None = Field(
+        default=None,
+        description="the requests that go to this variant: by header or by model; the others go to the one without",
+        examples=['{ header: "x-model-size: large" }'],
+    )
+    weight: Annotated[int, Strict(), Field(ge=0, le=100)] | None = Field(
+        default=None, description="its share of the requests in percent; all variants or none have one", examples=["90"]
+    )
+    scale: ScaleSettings = Field(
+        default=ScaleSettings(),
+        description="how many pods there are, and by which metric; default: one",
+        examples=["{ metrics: { inFlight: 3 }, min: 1, max: 12 }"],
+    )
+    vertical: VerticalText = Field(
+        default=Vertical.OFF,
+        description="whether the Vertical Pod Autoscaler sets its requests: off; initial: of new pods; "
+        "inPlace: of running ones too",
+        examples=["initial"],
+    )
+    starts_within: PositiveDuration = Field(
+        default=STARTS_WITHIN,
+        description="until a new pod is ready, its image pulled and the model loaded; scaling follows from it",
+        examples=["2m"],
+    )
+
+    def workload(self, name: str, service: "ServiceSettings") -> "ServedWorkload":
+        """Its pods, as a workload. `name` is that of the service."""
+        of_pod: dict[str, Any] = {field: getattr(self, field) for field in PodSettings.model_fields}
+        of_pod["env"] = {**service.session.env(name), **self.env}
+        owner = ReplicasOwner.HPA if self.scale.grows else ReplicasOwner.PULUMI
+        return ServedWorkload.model_construct(
+            None,
+            **of_pod,
+            category=self.category,
+            kind=self.kind,
+            replicas=max(1, self.scale.min),
+            replicas_owner=owner,
+            vertical=self.vertical,
+            h2c=service.route is not None and service.route.protocol is RouteProtocol.GRPC,
+            served_port=service.port,
+            moves=self.category is Category.FLEXIBLE and self.scale.min > 1,
+            stop_delay=service.stop_delay,
+            grace=service.grace,
+        )
+
+
+class ServedWorkload(WorkloadSettings):
+    """The pods of a variant. It is made from one, and stands in no file."""
+
+    h2c: bool  # its port speaks HTTP/2 without TLS
+    served_port: str
+    moves: bool  # outside business hours; a pod that is alone stays, since nobody would serve in its place
+    stop_delay: timedelta
+    grace: timedelta
+
+    @property
+    def opens(self) -> bool:
+        return self.moves
+
+
+INHERITED = frozenset(
+    field.alias or name for name, field in VariantSettings.model_fields.items() if name not in ("when", "weight")
+)
+"""The keys that may stand at the service for all of its variants, as the file spells them."""
+
+
+def _variants_share_out(variants: Mapping[str, VariantSettings]) -> None:
+    weights = {name: it.weight for name, it in variants.items() if it.weight is not None}
+    if not weights:
+        _one_takes_the_rest(variants)
+        return
+    missing = [name for name in variants if name not in weights]
+    if missing:
+        what = "a weight for each variant, or for none"
+        found = f"none for {', '.join(missing)}"
+        raise wanted("variants.weight-missing", what, found=found, example="10", at=("variants", missing[0], "weight"))
+    total = sum(weights.values())
+    if total != 100:
+        last = next(reversed(weights))
+        fitting = weights[last] + 100 - total
+        example = f"weight: {fitting}" if 0 <= fitting <= 100 else "90 and 10"
+        found = f"{total}: {', '.join(f'{name} {weight}' for name, weight in weights.items())}"
+        what = "weights that add up to 100"
+        raise wanted("variants.weights", what, found=found, example=example, at=("variants", last, "weight"))
+
+
+def _one_takes_the_rest(variants: Mapping[str, VariantSettings]) -> None:
+    rest = [name for name, it in variants.items() if it.when is None]
+    if len(rest) > 1:
+        what = "exactly one variant without when, which takes all other requests"
+        hint = "or give each one a weight"
+        found = f"{len(rest)}: {', '.join(rest)}"
+        raise wanted("variants.no-when", what, found=found, hint=hint, at=("variants", rest[1]))
+    if variants and not rest:
+        what = "exactly one variant without when, which takes all other requests"
+        raise wanted("variants.no-rest", what, found="none", at="variants")
+
+
+def _weights_exclude_when(variants: Mapping[str, VariantSettings]) -> None:
+    for name, it in variants.items():
+        if it.weight is not None and it.when is not None:
+            what = "when or weight: a share of all requests, or those that match"
+            raise wanted("variants.when-and-weight", what, found="both", at=("variants", name, "when"))
+
+
+def _whens_differ(variants: Mapping[str, VariantSettings]) -> None:
+    first: dict[str, str] = {}
+    for name, it in variants.items():
+        if it.when is not None and first.setdefault(it.when.text, name) != name:
+            what = "each when of one variant alone"
+            found = f"{it.when.text}, which leads to {first[it.when.text]}"
+            raise wanted("variants.when-twice", what, found=found, at=("variants", name, "when"))
+
+
+def _whens_need_a_route(variants: Mapping[str, VariantSettings], route: RouteSettings | None) -> None:
+    if route is None and len(variants) > 1:
+        what = "a route, for a service with several variants: the gateway chooses between them"
+        raise wanted("variants.no-route", what, example="route: { host: models.acme.internal }", at="route")
+
+
+def _variants_have_the_port(port: str, variants: Mapping[str, VariantSettings]) -> None:
+    for name, it in variants.items():
+        if port not in it.ports:
+            known = ", ".join(it.ports)
+            what = f"one of its ports: {known}" if known else "a port of its pods, under `ports`"
+            at = ("variants", name, "ports") if name else ("port",)
+            raise wanted("service.no-such-port", what, found=repr(port), example=next(iter(it.ports), ""), at=at)
+
+
+def _ports_have_a_probe(port: str, variants: Mapping[str, VariantSettings]) -> None:
+    for name, it in variants.items():
+        if it.probes.readiness is None:
+            raise wanted(
+                "service.no-probe",
+                "a readiness probe: without one a pod is sent requests before its model is loaded",
+                found="none",
+                example=f"{{ readiness: {{ http: /healthz, port: {port} }} }}",
+                at=("variants", name, "probes"),
+            )
+
+
+def _times_fit(longest: timedelta, takes: timedelta | None, slo: SloSettings | None) -> None:
+    if takes is not None and takes > longest:
+        what = f"at most longestRequest, which is {format_duration(longest)}"
+        raise wanted("service.takes-too-long", what, found=latency_text(takes), example="150ms", at="requestTakes")
+    if slo is None:
+        return
+    if takes is not None and slo.p95 < takes:
+        what = f"at least what one request takes, {latency_text(takes)}: no number of pods makes it faster"
+        raise wanted("slo.too-short", what, found=latency_text(slo.p95), example=latency_text(2 * takes), at=_P95)
+    if slo.p95 > longest:
+        what = f"at most longestRequest, which is {format_duration(longest)}: the gateway ends a request then"
+        raise wanted("slo.too-long", what, found=latency_text(slo.p95), example="400ms", at=_P95)
+
+
+_P95 = ("slo", "p95")
+
+
+def _latency_is_possible(takes: timedelta | None, variants: Mapping[str, VariantSettings]) -> None:
+    for name, it in variants.items():
+        target = it.scale.metrics.latency
+        if takes is not None and target is not None and target < takes:
+            raise wanted(
+                "scale.latency-too-short",
+                f"at least what one request takes, {latency_text(takes)}",
+                found=latency_text(target),
+                example=latency_text(2 * takes),
+                at=("variants", name, "scale", "metrics", "latency"),
+            )
+
+
+def _counted_at_the_gateway(route: RouteSettings | None, variants: Mapping[str, VariantSettings]) -> None:
+    for name, it in variants.items():
+        for key in it.scale.metrics.of_gateway if route is None else ():
+            raise wanted(
+                "scale.no-route",
+                f"a route beside the metric {key}, which is counted at the gateway",
+                found="no route",
+                example="route: { host: models.acme.internal }",
+                at=("variants", name, "scale", "metrics", key),
+            )
+
+
+def _sessions_need_one_pod(balance: Balance, variants: Mapping[str, VariantSettings]) -> None:
+    if balance.kind is BalanceKind.CONSISTENT_HASH and any(it.weight is not None for it in variants.values()):
+        what = "no weights beside consistentHash: a session would go to each variant now and then"
+        raise wanted("balance.weights", what, found="both", example="leastRequest", at="balance")
+
+
+class ServiceSettings(Settings):
+    """A model that answers requests."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("variants",), _weights_exclude_when),
+        Check(("variants",), _variants_share_out),
+        Check(("variants",), _whens_differ),
+        Check(("variants", "route"), _whens_need_a_route),
+        Check(("port", "variants"), _variants_have_the_port),
+        Check(("port", "variants"), _ports_have_a_probe),
+        Check(("longest_request", "request_takes", "slo"), _times_fit),
+        Check(("request_takes", "variants"), _latency_is_possible),
+        Check(("route", "variants"), _counted_at_the_gateway),
+        Check(("balance", "variants"), _sessions_need_one_pod),
+    )
+    instead_of: ClassVar[dict[str, str]] = VariantSettings.instead_of
+
+    port: PortName = Field(description="the one of its `ports` that is served", examples=["http"])
+    longest_request: PositiveDuration = Field(
+        description="no request takes longer; grace, drain and timeouts follow from it", examples=["60s"]
+    )
+    request_takes: Latency | None = Field(
+        default=None, description="what one request takes on a pod that has nothing else to do", examples=["150ms"]
+    )
+    max_in_flight: Positive | None = Field(
+        default=None,
+        description="requests under way at most, with those that wait; one more is answered 429 at once, with "
+        "Retry-After; default: no limit",
+        examples=["200"],
+    )
+    drains: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="whether it ends its requests when it is told to stop (SIGTERM); false: it is told only once "
+        "the longest request is over",
+        examples=["false"],
+    )
+    slo: SloSettings | None = Field(
+        default=None, description="its target; without one no alert fires", examples=["{ p95: 400ms, errors: 0.1% }"]
+    )
+    route: RouteSettings | None = Field(
+        default=None,
+        description="how the gateway finds it; without one it is called inside the cluster, by its name",
+        examples=["{ host: models.acme.internal, path: /embed }"],
+    )
+    balance: Balance = Field(
+        default=LEAST_REQUEST,
+        description="which pod a request goes to: leastRequest, roundRobin, random or { consistentHash: HEADER }",
+        examples=["leastRequest"],
+    )
+    session: SessionSettings = Field(
+        default=SessionSettings(), description="state that outlives its pods", examples=["{ redis: true }"]
+    )
+    variants: dict[VariantName, VariantSettings] = Field(
+        default={},
+        description="ways to serve it, by name; without any the service's own keys are its pods",
+        examples=['{ large: { gpu: 1, when: { header: "x-model-size: large" } } }'],
+    )
+
+    @property
+    def stop_delay(self) -> timedelta:
+        return STOP_DELAY if self.drains else STOP_DELAY + self.longest_request
+
+    @property
+    def grace(self) -> timedelta:
+        """What a pod is given from the order to stop until it is killed."""
+        return STOP_DELAY + self.longest_request + GRACE_MARGIN
+
+    @property
+    def weighted(self) -> bool:
+        return any(it.weight is not None for it in self.variants.values())
+
+    def pods(self, name: str) -> Mapping[str, VariantSettings]:
+        """Its variants by the name of their pods, their Service and all else of theirs."""
+        return {pod_name(name, variant): it for variant, it in self.variants.items()}
+
+
+def pod_name(service: str, variant: str) -> str:
+    return service if variant == ALONE else f"{service}-{variant}"
+
+
+def served_workloads(services: Mapping[str, ServiceSettings]) -> Iterator[tuple[str, ServedWorkload]]:
+    """The pods of all variants, with their name."""
+    for name, service in services.items():
+        for pods, variant in service.pods(name).items():
+            yield pods, variant.workload(name, service)

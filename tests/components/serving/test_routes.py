@@ -1,0 +1,112 @@
+"""Where requests go: a route for each variant with a condition, one for all that share by weight, and its policy."""
+
+from typing import Any
+
+import pytest
+
+from components.serving.routing import backend_policy, client_policy, http_routes
+from ebbtide.settings.sections.serving.services import ServiceSettings
+from tests.builders.workloads.services import services_stack
+
+WHEN = 'when: { header: "x-model-size: large" }'
+
+
+def embedder(*changes: tuple[str, str]) -> ServiceSettings:
+    return services_stack(*changes).services["embedder"]
+
+
+def only_rule(route: Any) -> Any:
+    (rule,) = route["rules"]
+    return rule
+
+
+def policy(*changes: tuple[str, str], proxies: int = 2, largest: int = 12) -> Any:
+    return backend_policy("embedder-small", embedder(*changes), proxies=proxies, largest=largest)
+
+
+def test_a_variant_with_a_condition_has_a_route_of_the_name_of_its_pods() -> None:
+    routes = http_routes("embedder", embedder())
+
+    assert list(routes) == ["embedder-small", "embedder-large"]
+    for name, route in routes.items():
+        assert route["hostnames"] == ["models.acme.internal"]
+        assert only_rule(route)["backendRefs"] == [{"name": name, "port": 8000}]
+        assert only_rule(route)["timeouts"] == {"request": "1m"}
+
+
+def test_a_model_is_named_by_a_header_or_by_the_path() -> None:
+    rule = only_rule(http_routes("embedder", embedder())["embedder-small"])
+    by_header = {"type": "Exact", "name": "x-model", "value": "embedder-v3"}
+
+    assert rule["matches"] == [
+        {"path": {"type": "PathPrefix", "value": "/embed"}, "headers": [by_header]},
+        {"path": {"type": "PathPrefix", "value": "/embed/embedder-v3"}},
+    ]
+
+
+def test_the_condition_of_a_variant_is_asked_on_each_way_to_its_service() -> None:
+    plain, large = (only_rule(it)["matches"] for it in http_routes("embedder", embedder()).values())
+    size = {"type": "Exact", "name": "x-model-size", "value": "large"}
+
+    assert [size in match["headers"] for match in large] == [True, True]
+    assert not any(size in match.get("headers", []) for match in plain)
+
+
+def test_a_variant_with_a_model_of_its_own_answers_to_that_name_alone() -> None:
+    route = http_routes("embedder", embedder((WHEN, "when: { model: embedder-xl }")))["embedder-large"]
+
+    assert "embedder-v3" not in str(route)
+    assert only_rule(route)["matches"][1]["path"]["value"] == "/embed/embedder-xl"
+
+
+def test_variants_with_weights_share_a_route_and_are_told_apart_by_a_filter() -> None:
+    shares = ("memory: 12Gi }", "memory: 12Gi, weight: 90 }"), (WHEN, "weight: 10")
+    routes = http_routes("embedder", embedder(*shares))
+    backends = only_rule(routes["embedder"])["backendRefs"]
+
+    assert list(routes) == ["embedder"]
+    assert [(it["name"], it["weight"]) for it in backends] == [("embedder-small", 90), ("embedder-large", 10)]
+    assert [it["filters"][0]["requestHeaderModifier"]["set"][0]["value"] for it in backends] == [
+        "embedder-small",
+        "embedder-large",
+    ]
+
+
+def test_a_service_without_a_route_has_none() -> None:
+    assert http_routes("ranker", services_stack().services["ranker"]) == {}
+
+
+def test_only_a_request_that_reached_no_pod_is_sent_again() -> None:
+    assert policy()["retry"]["retryOn"] == {"triggers": ["connect-failure", "refused-stream"]}
+
+
+@pytest.mark.parametrize(
+    ("balance", "kind"), [("leastRequest", "LeastRequest"), ("roundRobin", "RoundRobin"), ("random", "Random")]
+)
+def test_each_way_to_choose_a_pod(balance: str, kind: str) -> None:
+    assert (
+        policy(("longestRequest: 60s", f"longestRequest: 60s\n    balance: {balance}"))["loadBalancer"]["type"] == kind
+    )
+
+
+def test_sessions_go_by_a_header() -> None:
+    chosen = policy(("longestRequest: 60s", "longestRequest: 60s\n    balance: { consistentHash: X-Session-Id }"))
+
+    assert chosen["loadBalancer"]["consistentHash"] == {"type": "Headers", "headers": [{"name": "x-session-id"}]}
+
+
+def test_zones_are_preferred_only_where_each_has_pods_to_spare() -> None:
+    assert "zoneAware" not in policy(largest=5)["loadBalancer"]
+    assert policy(largest=6)["loadBalancer"]["zoneAware"]["preferLocal"]["minEndpointsThreshold"] == 6
+
+
+def test_a_full_service_says_429_and_when_to_come_back() -> None:
+    full = policy(("longestRequest: 60s", "longestRequest: 60s\n    maxInFlight: 25"), proxies=2)
+    (override,) = full["responseOverride"]
+
+    assert full["circuitBreaker"]["maxParallelRequests"] == 13
+    assert override["response"]["statusCode"] == 429
+    assert override["response"]["header"]["set"][0]["name"] == "Retry-After"
+    assert override["match"]["responseHeaders"][0]["name"] == "x-envoy-overloaded"
+    assert client_policy(embedder().longest_request)["headers"]["enableEnvoyHeaders"] is True
+    assert "responseOverride" not in policy()

@@ -1,0 +1,124 @@
+"""A whole stack with services: what it is made of, what breaks no rule, and what comes with whom."""
+
+from datetime import date
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ebbtide.policies.judging import judge
+from ebbtide.recording.needed_secrets import needed_secrets
+from ebbtide.recording.record import record
+from ebbtide.recording.resources import Resource, kind_of, name_of
+from tests.builders.workloads.services import services_stack
+
+TODAY = date(2026, 11, 24)
+EXTERNAL = "inFlight: 3, latency: 300ms"
+SESSIONS = ("longestRequest: 10s", "longestRequest: 10s\n    session: { redis: true }")
+
+
+@cache
+def resources(*changes: tuple[str, str], more: str = "") -> tuple[Resource, ...]:
+    return record(services_stack(*changes, more=more))
+
+
+def named(found: tuple[Resource, ...], kind: str) -> list[str]:
+    return sorted(name_of(it) for it in found if kind_of(it) == kind)
+
+
+def only(found: tuple[Resource, ...], kind: str, name: str) -> Any:
+    (resource,) = [it for it in found if kind_of(it) == kind and name_of(it) == name]
+    return resource
+
+
+def container(found: tuple[Resource, ...], name: str) -> Any:
+    (container,) = only(found, "Deployment", name).inputs["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        (SESSIONS, ("cpu: 70%", "memory: 80%")),
+        (("scale: { metrics: { cpu: 70% }, min: 1, max: 6 }", "vertical: inPlace"),),
+    ],
+)
+def test_it_breaks_no_rule(changes: tuple[tuple[str, str], ...]) -> None:
+    stack = services_stack(*changes)
+
+    assert [(it.id, it.resource, it.reason) for it in judge(stack, resources(*changes), TODAY)] == []
+
+
+def test_each_variant_has_pods_a_service_a_budget_an_autoscaler_and_a_route() -> None:
+    found = resources()
+    variants = ["embedder-large", "embedder-small"]
+
+    assert set(named(found, "Deployment")) >= {*variants, "ranker"}
+    assert set(named(found, "PodDisruptionBudget")) >= {*variants, "ranker"}
+    assert set(named(found, "Service")) >= {*variants, "ranker"}
+    assert named(found, "ScaledObject") == named(found, "HTTPRoute") == named(found, "BackendTrafficPolicy") == variants
+    assert named(found, "HorizontalPodAutoscaler") == ["ranker"]
+
+
+def test_replicas_are_the_autoscalers() -> None:
+    for name in ("embedder-small", "ranker"):
+        pods = only(resources(), "Deployment", name)
+
+        assert "spec.replicas" in pods.ignore_changes
+        assert pods.inputs["metadata"]["annotations"]["ebbtide.dev/replicas-owner"] == "hpa"
+
+
+def test_a_pod_waits_before_it_stops_and_has_the_time_to_end_its_longest_request() -> None:
+    spec = only(resources(), "Deployment", "embedder-small").inputs["spec"]["template"]["spec"]
+    wait = container(resources(), "embedder-small")["lifecycle"]["preStop"]["sleep"]["seconds"]
+
+    assert wait >= 5
+    assert spec["terminationGracePeriodSeconds"] >= wait + 60
+
+
+def test_what_comes_along_is_what_the_file_asks_for() -> None:
+    whole = resources()
+    scaled_by_cpu = resources((EXTERNAL, "cpu: 60%"))
+
+    assert {"keda-operator", "envoy-gateway", "metrics-server"} <= set(named(whole, "Deployment"))
+    assert "keda-operator" not in named(scaled_by_cpu, "Deployment")
+    assert {"envoy-gateway", "metrics-server"} <= set(named(scaled_by_cpu, "Deployment"))
+
+
+def test_the_load_balancer_is_internal_and_goes_before_the_gateway() -> None:
+    balancer = only(resources(), "Service", "ebbtide-internal")
+    public = only(resources(more="ebbtide:serving: { public: true }\n"), "Service", "ebbtide-public")
+    internal = "service.beta.kubernetes.io/aws-load-balancer-internal"
+
+    assert balancer.inputs["metadata"]["annotations"][internal] == "true"
+    assert public.inputs["metadata"]["annotations"][internal] == "false"
+    assert balancer.inputs["spec"]["ports"][0]["targetPort"] == 10080
+
+
+def test_sessions_are_given_the_stacks_redis_and_a_prefix() -> None:
+    env = {it["name"]: it for it in container(resources(SESSIONS), "ranker")["env"]}
+
+    assert env["REDIS_URL"]["valueFrom"]["secretKeyRef"] == {"name": "ebbtide-redis", "key": "url"}
+    assert env["SESSION_PREFIX"]["value"] == "session:ranker:"
+
+
+def test_grpc_is_spoken_to_pods_without_tls() -> None:
+    changed = ("path: /embed, model: embedder-v3", "path: /, protocol: grpc")
+    ports = only(resources(changed), "Service", "embedder-small").inputs["spec"]["ports"]
+
+    assert {port["name"]: port.get("appProtocol") for port in ports} == {"http": "kubernetes.io/h2c", "metrics": None}
+
+
+def test_a_stateful_model_keeps_its_pods_names_and_is_scaled_too() -> None:
+    found = resources(("longestRequest: 10s", "longestRequest: 10s\n    kind: stateful-set"))
+
+    assert only(found, "StatefulSet", "ranker").inputs["spec"]["serviceName"] == "ranker"
+    scaled = only(found, "HorizontalPodAutoscaler", "ranker").inputs["spec"]["scaleTargetRef"]
+    assert (scaled["kind"], scaled["name"]) == ("StatefulSet", "ranker")
+
+
+def test_nobody_is_asked_for_a_secret_that_a_part_makes_itself() -> None:
+    vertical = ("scale: { metrics: { cpu: 70% }, min: 1, max: 6 }", "vertical: initial")
+
+    assert {need.namespace for need in needed_secrets(resources(vertical))} == {"ebbtide", "ebbtide-workers"}

@@ -1,0 +1,115 @@
+"""Write the CRDs of the serving parts that the package ships: `python tools/serving/crds.py`. Needs Go for the modules.
+
+Of each kind the stored version alone is kept, which is the one that is used, without its descriptions: with them the
+largest would be most of what etcd takes. The digest is that of the file as the module has it, so that anybody can
+compare.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+TARGET = ROOT / "components" / "serving" / "data"
+_GATEWAY_API = "charts/gateway-crds-helm/templates/standard-gatewayapi-crds.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    module: str
+    version: str
+    files: tuple[str, ...]  # patterns, in the module
+
+
+PARTS: Mapping[str, Part] = {
+    "envoy-gateway": Part(
+        module="github.com/envoyproxy/gateway",
+        version="v1.9.1",
+        files=(_GATEWAY_API, "charts/gateway-helm/charts/crds/crds/generated/*.yaml"),
+    ),
+    "keda": Part(module="github.com/kedacore/keda/v2", version="v2.21.0", files=("config/crd/bases/*.yaml",)),
+    "vertical": Part(
+        module="k8s.io/autoscaler/vertical-pod-autoscaler", version="v1.8.1", files=("deploy/vpa-v1-crd-gen.yaml",)
+    ),
+}
+
+
+def main() -> int:
+    if shutil.which("go") is None:
+        print("tools/serving/crds.py: wanted Go on PATH, to fetch the modules (https://go.dev/dl)", file=sys.stderr)
+        return 1
+    TARGET.mkdir(exist_ok=True)
+    for name, part in PARTS.items():
+        module = _module(part)
+        files = {path.name: path.read_bytes() for pattern in part.files for path in sorted(module.glob(pattern))}
+        document = {
+            "module": part.module,
+            "version": part.version,
+            "sha256": {file: hashlib.sha256(text).hexdigest() for file, text in files.items()},
+            "crds": [_stored(crd) for text in files.values() for crd in _crds(text.decode())],
+        }
+        text = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+        (TARGET / f"{name}.json.gz").write_bytes(gzip.compress(text, 9, mtime=0))
+        shutil.copyfile(module / "LICENSE", TARGET / f"LICENSE-{name}")
+        (TARGET / f"LICENSE-{name}").chmod(0o644)
+    return 0
+
+
+def _module(part: Part) -> Path:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "go.mod").write_text("module ebbtide.dev/serving-crds\n")
+        done = subprocess.run(
+            ["go", "mod", "download", "-json", f"{part.module}@{part.version}"],
+            cwd=folder,
+            env={**os.environ, "GOFLAGS": "-mod=mod"},
+            capture_output=True,
+            check=True,
+        )
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def _crds(text: str) -> list[dict[str, Any]]:
+    """A chart's file is one of them inside a condition of its own lines."""
+    plain = "\n".join(line for line in text.splitlines() if not line.startswith("{{"))
+    return [one for one in yaml.load_all(plain, yaml.CSafeLoader) if one and one["kind"] == "CustomResourceDefinition"]
+
+
+def _stored(crd: dict[str, Any]) -> dict[str, Any]:
+    spec = crd["spec"]
+    spec["versions"] = [version for version in spec["versions"] if version["storage"]]
+    for version in spec["versions"]:
+        version["schema"]["openAPIV3Schema"] = _undescribed(version["schema"]["openAPIV3Schema"])
+    return {
+        "metadata": {"name": crd["metadata"]["name"], "annotations": crd["metadata"].get("annotations", {})},
+        "spec": spec,
+    }
+
+
+def _undescribed(schema: Any) -> dict[str, Any]:
+    """A property may be called `description` too: its value is a schema, and no text."""
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties":
+            kept[key] = {name: _undescribed(one) for name, one in value.items()}
+        elif key in ("items", "additionalProperties", "not") and isinstance(value, dict):
+            kept[key] = _undescribed(value)
+        elif key in ("allOf", "anyOf", "oneOf"):
+            kept[key] = [_undescribed(one) for one in value]
+        elif key != "description":
+            kept[key] = value
+    return kept
+
+
+if __name__ == "__main__":
+    sys.exit(main())
