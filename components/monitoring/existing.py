@@ -21,12 +21,15 @@ from components.monitoring.scraping import RULES_FILE, jobs_of_pods
 from components.monitoring.targets import Target
 from ebbtide.labels import CUSTOMER as CUSTOMER_LABEL
 from ebbtide.monitoring.rules import CUSTOMER
-from ebbtide.vocabulary.labels import WORKLOAD
 
 API = "monitoring.coreos.com/v1"
 RULES = "ebbtide"
 SCRAPES = "scrape.json"
-_INTERVAL = "30s"
+_WORKLOAD_OF_POD = {
+    "action": "replace",
+    "sourceLabels": ["__meta_kubernetes_pod_label_ebbtide_dev_workload"],
+    "targetLabel": "workload",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +82,22 @@ class ExistingPrometheus(pulumi.ComponentResource):
 
 
 def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
+    kept = [
+        {"action": "keep", "sourceLabels": [label], "regex": expression} for label, expression in target.kept.items()
+    ]
     return {
-        "selector": {"matchExpressions": [{"key": WORKLOAD, "operator": "In", "values": [*target.workloads]}]},
+        "selector": {"matchExpressions": [{"key": target.label, "operator": "In", "values": [*target.workloads]}]},
         "podMetricsEndpoints": [
             {
                 "port": target.port,
-                "path": "/metrics",
-                "interval": _INTERVAL,
+                "path": target.path,
+                "interval": f"{int(target.every.total_seconds())}s",
                 **({"honorLabels": True} if target.tells_of_others else {}),
-                "relabelings": [{"action": "replace", "targetLabel": CUSTOMER, "replacement": customer}],
+                "relabelings": [
+                    {"action": "replace", "targetLabel": CUSTOMER, "replacement": customer},
+                    *([] if target.tells_of_others else [_WORKLOAD_OF_POD]),
+                ],
+                **({"metricRelabelings": kept} if kept else {}),
             }
         ],
     }

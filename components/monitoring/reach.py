@@ -12,19 +12,22 @@ from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import METRICS_PORT
 from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.settings.sections.serving.gateway import OWNING_GATEWAY
+from ebbtide.vocabulary.labels import WORKLOAD
 
 GPU_EXPORTER = Target(name="gpu", namespace="kube-system", workloads=("nvidia-gpu-exporter",), port=METRICS_PORT)
 GPU_EXPORTER_PORT = 9400
 
-_OWN_PORT, _RAY_PORT, _AUTOSCALER_PORT = 8080, 8080, 8085
+_OWN_PORT, _RAY_PORT, _AUTOSCALER_PORT, _ENVOY_PORT = 8080, 8080, 8085, 19001
 
 
 class Reached(NamedTuple):
-    """Pods of one namespace with these values of the label `workload`."""
+    """Pods of one namespace with these values of a label, `workload` as a rule."""
 
     namespace: str
     workloads: tuple[str, ...]
     ports: tuple[int, ...]
+    label: str = WORKLOAD
 
 
 def gpu_target(settings: StackSettings) -> Target | None:
@@ -36,7 +39,7 @@ def gpu_target(settings: StackSettings) -> Target | None:
 def reached(settings: StackSettings, targets: tuple[Target, ...]) -> Iterator[Reached]:
     for target in (*targets, gpu_target(settings)):
         if target is not None:
-            yield Reached(target.namespace, target.workloads, tuple(sorted(_ports(settings, target))))
+            yield Reached(target.namespace, target.workloads, tuple(sorted(_ports(settings, target))), target.label)
 
 
 def _ports(settings: StackSettings, target: Target) -> set[int]:
@@ -44,6 +47,8 @@ def _ports(settings: StackSettings, target: Target) -> set[int]:
         return {_OWN_PORT}
     if target == GPU_EXPORTER:
         return {GPU_EXPORTER_PORT}
+    if target.label == OWNING_GATEWAY:
+        return {_ENVOY_PORT}
     if target.namespace in map(namespace_of_ray, settings.ray):
         return {_RAY_PORT}
     pods = {(entry.namespace, name): entry.pod for name, entry, _ in rolling_pods(settings)}

@@ -16,14 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from components.monitoring.targets import Target
+from components.monitoring.targets import USUAL, Target
 from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.settings.sections.alerting import TOKEN_KEY, RemoteWrite
-from ebbtide.vocabulary.labels import WORKLOAD
 
 Document: TypeAlias = dict[str, Any]
 
-INTERVAL = "30s"
+INTERVAL = f"{int(USUAL.total_seconds())}s"
 DIRECTORY = "/etc/prometheus"
 CONFIG_FILE, RULES_FILE = "prometheus.json", "rules.json"
 TOKEN_DIRECTORY = "/etc/prometheus-remote-write"
@@ -93,7 +92,12 @@ def _jobs(scraping: Scraping) -> Iterator[Document]:
 
 
 def _target_job(target: Target) -> Document:
-    return _pod_job(f"{target.namespace}/{target.name}", target, trusted=target.tells_of_others)
+    job = _pod_job(f"{target.namespace}/{target.name}", target, trusted=target.tells_of_others)
+    if target.every != USUAL:
+        job["scrape_interval"] = job["scrape_timeout"] = f"{int(target.every.total_seconds())}s"
+    if target.kept:
+        job["metric_relabel_configs"] = [_keep(label, expression) for label, expression in target.kept.items()]
+    return job if target.path == "/metrics" else {**job, "metrics_path": target.path}
 
 
 def _static(address: str) -> Document:
@@ -121,7 +125,7 @@ def _kubelet_job(name: str, path: str, kept: str, *, known: bool) -> Document:
 
 
 def _pod_job(name: str, target: Target, *, trusted: bool) -> Document:
-    chosen = f"{WORKLOAD} in ({','.join(target.workloads)})"
+    chosen = f"{target.label} in ({','.join(target.workloads)})"
     limits: Document = {"honor_labels": True} if trusted else {"sample_limit": MOST_SAMPLES}
     return {
         "job_name": name,

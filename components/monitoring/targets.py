@@ -2,28 +2,47 @@
 
 Our own processes serve their metrics on the port that their probes use. All others have a port of one name: those of
 the customer's pods that are to be scraped, Ray's by KubeRay's operator, and the cluster autoscaler that a stack on EKS
-brings.
+brings. Envoy is found by the Gateway that it is of: on a cluster that was there it is not ours, and runs where Envoy
+Gateway's chart puts it.
+
+**Of Envoy little is kept**: it tells of each cluster some 80 series and four histograms.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.monitoring.serving import counts_requests
 from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import METRICS_PORT
 from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, OWNING_GATEWAY
+from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.exporter import EXPORTER
-from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
 from ebbtide.vocabulary.workloads import WORKLOADS
 
 OWN_PORT = "http"
+USUAL = timedelta(seconds=30)
+"""How often a pod is scraped."""
+ENVOY_GATEWAYS_NAMESPACE = "envoy-gateway-system"
+"""Where its chart puts it, and its Envoys with it."""
+ENVOY_PATH = "/stats/prometheus"
+ENVOY_KEPT = (
+    "envoy_cluster_(membership_total|upstream_rq|upstream_rq_active|upstream_rq_pending_active|"
+    "upstream_rq_pending_overflow|upstream_rq_time_bucket|upstream_rq_time_count)|"
+    "envoy_control_plane_connected_state|envoy_http_rq_direct_response"
+)
+ENVOY_OF_ROUTES = "(httproute/.*)?"
+"""Of `envoy_cluster_name`: what routes lead to, and what is of the whole proxy."""
 _AUTOSCALER = "kube-system", "cluster-autoscaler"  # its component is of AWS, which other clusters never load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Pods of one namespace with these values of the label `workload`, at a port of this name."""
+    """Pods of one namespace with these values of a label, `workload` as a rule, at a port of this name."""
 
     name: str
     namespace: str
@@ -31,6 +50,11 @@ class Target:
     port: str
     tells_of_others: bool = False
     """Its labels `namespace` and `pod` are those of what it tells of, and stay; elsewhere they say who tells."""
+    label: str = WORKLOAD
+    path: str = "/metrics"
+    every: timedelta = USUAL
+    kept: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By label, an expression for what is kept; all where there is none."""
 
 
 def targets(settings: StackSettings) -> tuple[Target, ...]:
@@ -40,6 +64,7 @@ def targets(settings: StackSettings) -> tuple[Target, ...]:
         *_of_the_autoscaler(settings),
         *_of_pods(settings),
         *_of_ray(settings),
+        *_of_envoy(settings),
     )
 
 
@@ -64,6 +89,22 @@ def _of_pods(settings: StackSettings) -> Iterator[Target]:
             named.setdefault(entry.namespace, []).append(name)
     for namespace, names in sorted(named.items()):
         yield Target(name="ebbtide-pods", namespace=namespace, workloads=tuple(sorted(names)), port=METRICS_PORT)
+
+
+def _of_envoy(settings: StackSettings) -> Iterator[Target]:
+    """More often than others: autoscalers read what it counts every 15 seconds."""
+    ours = settings.cluster.context is None
+    if serving_needs(settings).gateway and counts_requests(settings):
+        yield Target(
+            name="ebbtide-envoy",
+            namespace=GATEWAY_NAMESPACE if ours else ENVOY_GATEWAYS_NAMESPACE,
+            workloads=(GATEWAY,),
+            label=OWNING_GATEWAY,
+            port=METRICS_PORT,
+            path=ENVOY_PATH,
+            every=timedelta(seconds=10),
+            kept={"__name__": ENVOY_KEPT, "envoy_cluster_name": ENVOY_OF_ROUTES},
+        )
 
 
 def _of_ray(settings: StackSettings) -> Iterator[Target]:

@@ -36,6 +36,7 @@ class Unit(StrEnum):
     BYTES = "bytes"
     DOLLARS = "currencyUSD"
     SHARE = "percentunit"
+    PERCENT = "percent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Dashboard:
 
 def dashboards(customer: str) -> tuple[Dashboard, ...]:
     of = Metrics(customer)
-    return (_day(of), _queues(of), _nodes(of), _money(of))
+    return (_day(of), _queues(of), _services(of), _nodes(of), _money(of))
 
 
 def _by(of: Metrics, label: str, series: Recorded) -> str:
@@ -161,6 +162,48 @@ def _queues(of: Metrics) -> Dashboard:
                 queries=[Query(of.highest("pool_reading_age_seconds", "pool"), "{{pool}}")],
                 unit=Unit.SECONDS,
             ),
+        ),
+    )
+
+
+def _services(of: Metrics) -> Dashboard:
+    def each(record: Recorded, more: str = "") -> Query:
+        return Query(record.of(of.customer), f"{{{{service}}}} {{{{variant}}}}{more}")
+
+    return Dashboard(
+        name="serving",
+        title="Services",
+        panels=(
+            Panel(title="Requests in flight", queries=[each(Recorded.IN_FLIGHT)]),
+            Panel(
+                title="Pods",
+                queries=[
+                    each(Recorded.PODS),
+                    each(Recorded.PODS_WANTED, ", wanted"),
+                    each(Recorded.PODS_AT_MOST, ", at most"),
+                ],
+            ),
+            Panel(
+                title="Time to answer, 5 minutes",
+                queries=[each(Recorded.P95_LATENCY, ", p95"), each(Recorded.MEDIAN_LATENCY, ", median")],
+                unit=Unit.SECONDS,
+                about="Of answers of pods: what timed out or was turned away is not among them.",
+            ),
+            Panel(title="Answers a second", queries=[each(Recorded.THROUGHPUT)]),
+            Panel(
+                title="Requests a second without a good answer",
+                queries=[
+                    each(Recorded.FAILING, " failed"),
+                    each(Recorded.TURNED_AWAY, " turned away"),
+                    Query(Recorded.NO_POD.of(of.customer), "no pod was ready"),
+                ],
+            ),
+            Panel(
+                title="Error budget: how many times too fast it is used up",
+                queries=[Query(Recorded.BURN.of(of.customer), "{{service}}")],
+                about="1 uses up the budget of 30 days in 30 days. Of the last hour.",
+            ),
+            Panel(title="How busy GPUs are", queries=[each(Recorded.GPU_BUSY)], unit=Unit.PERCENT),
         ),
     )
 

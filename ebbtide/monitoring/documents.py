@@ -6,6 +6,7 @@ from typing import Any
 from ebbtide.monitoring.alerts import alerts
 from ebbtide.monitoring.recordings import recordings
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Group, Recording
+from ebbtide.monitoring.serving_rules import serving_alerts, serving_recordings
 from ebbtide.settings.model import StackSettings
 
 _PAGES = "docs/runbooks"
@@ -13,7 +14,8 @@ _PAGES = "docs/runbooks"
 
 def rule_groups(settings: StackSettings) -> tuple[Group, ...]:
     """All rules of a stack. Group names carry the customer: several stacks may share a Prometheus."""
-    recorded, alerting = recordings(settings.customer), alerts(settings)
+    recorded = (*recordings(settings.customer), *serving_recordings(settings))
+    alerting = (*alerts(settings), *serving_alerts(settings))
     return (
         Group(name=f"ebbtide-{settings.customer}-recordings", rules=recorded),
         Group(name=f"ebbtide-{settings.customer}-alerts", rules=alerting),
@@ -34,7 +36,8 @@ def rules_document(settings: StackSettings, runbooks: str | None = None) -> dict
 
 def _rule(rule: Recording | Alert, customer: str, runbooks: str | None) -> dict[str, Any]:
     if isinstance(rule, Recording):
-        return {"record": str(rule.record), "expr": rule.expr}
+        labels = {"labels": dict(rule.labels)} if rule.labels else {}
+        return {"record": str(rule.record), "expr": rule.expr, **labels}
     page = (
         {"runbook": f"{_PAGES}/{rule.runbook}.md"}
         if runbooks is None
@@ -44,7 +47,7 @@ def _rule(rule: Recording | Alert, customer: str, runbooks: str | None) -> dict[
         "alert": rule.name,
         "expr": rule.expr,
         "for": _duration(rule.lasting),
-        "labels": {"severity": rule.severity.value, CUSTOMER: customer},
+        "labels": {"severity": rule.severity.value, CUSTOMER: customer, **rule.labels},
         "annotations": {"summary": rule.summary, **page},
     }
 

@@ -34,6 +34,23 @@ class Recorded(StrEnum):
     ALL_DOLLARS = "customer:ebbtide_node_dollars_per_hour:sum"
     WORKER_HOURS = "customer_pool:ebbtide_worker_hours:increase1d"
     RECONCILE = "customer:ebbtide_reconcile_seconds:mean5m"
+    IN_FLIGHT = "customer_service_variant:ebbtide_requests_in_flight:sum"
+    MEDIAN_LATENCY = "customer_service_variant:ebbtide_answer_seconds:p50_5m"
+    P95_LATENCY = "customer_service_variant:ebbtide_answer_seconds:p95_5m"
+    THROUGHPUT = "customer_service_variant:ebbtide_answers:rate1m"
+    FAILING = "customer_service_variant:ebbtide_requests_failed:rate5m"
+    TURNED_AWAY = "customer_service_variant:ebbtide_requests_turned_away:rate5m"
+    PODS = "customer_service_variant:ebbtide_service_replicas:max"
+    PODS_WANTED = "customer_service_variant:ebbtide_service_wanted_replicas:max"
+    PODS_AT_MOST = "customer_service_variant:ebbtide_service_max_replicas:max"
+    GPU_BUSY = "customer_service_variant:ebbtide_service_gpu_percent:mean"
+    ERRORS_5M = "customer_service:ebbtide_requests_failed:ratio5m"
+    ERRORS_30M = "customer_service:ebbtide_requests_failed:ratio30m"
+    ERRORS_1H = "customer_service:ebbtide_requests_failed:ratio1h"
+    ERRORS_6H = "customer_service:ebbtide_requests_failed:ratio6h"
+    BURN = "customer_service:ebbtide_error_budget_burn:ratio1h"
+    NO_POD = "customer:ebbtide_requests_without_a_pod:rate5m"
 
-    def of(self, customer: str) -> str:
-        return f'{self.value}{{{CUSTOMER}="{customer}"}}'
+    def of(self, customer: str, **labels: str) -> str:
+        matchers = ",".join(f'{key}="{value}"' for key, value in {CUSTOMER: customer, **labels}.items())
+        return f"{self.value}{{{matchers}}}"

@@ -1,7 +1,7 @@
 """What a rule of Prometheus is, and how expressions name the metrics of one customer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
@@ -19,10 +19,11 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """`record` is level:metric:operation, as Prometheus' own conventions have it."""
+    """`record` is level:metric:operation, as Prometheus' own conventions have it; `labels` are set on the result."""
 
     record: str
     expr: str
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Alert:
     severity: Severity
     summary: str
     runbook: str
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,35 @@ from datetime import timedelta
 from typing import Any
 
 from ebbtide.monitoring.rules import Alert
+from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.sections.costs import CostSettings
+from tests.builders.settings import shortest
 from tests.builders.stack import pool_settings
 from tests.components.ray.stack import ray_settings
 
+_SERVED = """\
+ebbtide:monitoring: { prometheus: bundled }
+ebbtide:nodeGroups: { fixed: { max: 8 }, gpu: { max: 8 } }
+ebbtide:services:
+  embedder:
+    image: example.com/embedder:1
+    cpu: 3
+    memory: 12Gi
+    gpu: 1
+    ports: { http: 8000 }
+    port: http
+    probes: { readiness: { http: /healthz, port: http } }
+    longestRequest: 60s
+    slo: { p95: 400ms, errors: 0.1% }
+    scale: { metrics: { inFlight: 3 }, min: 1, max: 4 }
+    route: { host: models.acme.internal }
+"""
 TARGET = {"drain_within": timedelta(minutes=10), "job_takes": timedelta(minutes=1)}
 STACK = ray_settings().model_copy(
     update={
         "customer": "acme",
         "costs": CostSettings(plan=4000.0),
+        "services": stack_of_text(shortest(more=_SERVED), stack="acme", file="Pulumi.acme.yaml").services,
         "workers": {"train": pool_settings(timedelta(minutes=30)).model_copy(update=TARGET)},
     }
 )
@@ -45,6 +65,18 @@ SEES_NODES = 'ebbtide_exporter_sees{what="nodes"}'
 LONG = "100000000"
 OVERDUE = f'ebbtide_workload_workers_overdue{{{_WORKLOAD},group="gpu"}}'
 
+_SERVICE_HPA = 'namespace="ebbtide",hpa="embedder"'
+SERVICE_SEES, SERVICE_PODS = (f"ebbtide_hpa_{what}{{{_SERVICE_HPA}}}" for what in ("scaling_active", "replicas"))
+_CLUSTER = 'envoy_cluster_name="httproute/ebbtide/embedder/rule/0"'
+ACTIVE, WAITING = (f"envoy_cluster_upstream_rq_{what}{{{_CLUSTER}}}" for what in ("active", "pending_active"))
+ENDPOINTS = f"envoy_cluster_membership_total{{{_CLUSTER}}}"
+ONE_PROXY, OTHER_PROXY = (f'envoy_control_plane_connected_state{{proxy="{it}"}}' for it in ("one", "other"))
+ANSWERED = f'envoy_cluster_upstream_rq{{{_CLUSTER},envoy_response_code="200"}}'
+FAILED = f'envoy_cluster_upstream_rq{{{_CLUSTER},envoy_response_code="503"}}'
+FULL = f"envoy_cluster_upstream_rq_pending_overflow{{{_CLUSTER}}}"
+FAST, ALL = (f'envoy_cluster_upstream_rq_time_bucket{{{_CLUSTER},le="{le}"}}' for le in ("250", "+Inf"))
+LATER = f'envoy_cluster_upstream_rq_time_bucket{{{_CLUSTER},le="500"}}'
+
 WELL: Mapping[str, str] = {
     "ebbtide_leader": "1",
     "ebbtide_troubles": "0",
@@ -69,10 +101,20 @@ WELL: Mapping[str, str] = {
     CERTIFICATE: LONG,
     HOLIDAYS: LONG,
     OVERDUE: "0",
+    SERVICE_SEES: "1",
+    SERVICE_PODS: "4",
+    ACTIVE: "10",
+    WAITING: "2",
+    ENDPOINTS: "4",
+    ONE_PROXY: "1",
+    OTHER_PROXY: "1",
     f"ebbtide_workload_noted{{{_WORKLOAD}}}": "0",
     f'ebbtide_workload_state{{{_WORKLOAD},state="unknown",why="cluster-unknown"}}': GONE,
 }
 """Series of a stack that is well by day, by the value that each keeps. The clock of `CLOCK` goes on beside them."""
+
+COUNTERS: Mapping[str, int] = {ANSWERED: 100, FAILED: 0, FULL: 0, FAST: 99, LATER: 100, ALL: 100}
+"""By how much each grows in a minute while all is well. A fault says another number."""
 
 BEFORE, AFTER = 20, 40  # minutes
 PAST = 15  # minutes that a fault outlasts its alert's own wait
@@ -88,6 +130,10 @@ class Case:
 
 OF_TRAIN = {"pool": "train"}
 OF_FLOW = {"workload": "raycluster ray/flow"}
+
+OF_SERVICE = {"service": "embedder"}
+_MISSING = "A metric that the pods embedder scale by is missing: their number stays as it is, whatever the load."
+_FEW = "Fewer than two of the gateway's Envoys are seen: one more, and no request is answered."
 
 CASES = (
     Case(
@@ -223,6 +269,43 @@ CASES = (
         says="Ray keeps idle workers (1) of the group gpu of raycluster ray/flow past their idle timeout: ebbtide "
         "status says in dollars what their nodes cost.",
     ),
+    Case(
+        alert="EbbtideServiceSlow",
+        wrong={FAST: "50", LATER: "60"},
+        labels=OF_SERVICE,
+        says="Of the answers of embedder, 5 in 100 take longer than 500ms, and slo.p95 says 400ms.",
+    ),
+    Case(
+        alert="EbbtideServiceBurnsErrorBudget",
+        wrong={ANSWERED: "0", FAILED: "100"},
+        labels=OF_SERVICE,
+        says="Of the requests to embedder 46.88% fail, and slo.errors allows 0.1%.",
+    ),
+    Case(
+        alert="EbbtideServiceMetricMissing",
+        wrong={SERVICE_SEES: "0"},
+        labels=OF_SERVICE,
+        says=_MISSING,
+    ),
+    Case(
+        alert="EbbtideServiceMetricMissing",
+        wrong={ACTIVE: GONE, WAITING: GONE, ENDPOINTS: GONE},
+        labels=OF_SERVICE,
+        says=_MISSING,
+    ),
+    Case(
+        alert="EbbtideServiceAtMax",
+        wrong={ACTIVE: "11", WAITING: "2", ENDPOINTS: "4"},
+        labels=OF_SERVICE,
+        says="The pods embedder are 4 and may be no more, with 13 requests in flight: each was to have 3.",
+    ),
+    Case(alert="EbbtideGatewayProxiesFew", wrong={ONE_PROXY: GONE, OTHER_PROXY: GONE}, says=_FEW),
+    Case(
+        alert="EbbtideGatewayUnled",
+        wrong={ONE_PROXY: "0", OTHER_PROXY: "0"},
+        says="No Envoy of the gateway hears from Envoy Gateway: requests go to the pods that were there before.",
+    ),
+    Case(alert="EbbtideGatewayProxiesFew", wrong={OTHER_PROXY: GONE}, says=_FEW),
 )
 
 HARMLESS: Mapping[str, Mapping[str, str]] = {
@@ -232,6 +315,11 @@ HARMLESS: Mapping[str, Mapping[str, str]] = {
     "a job that waits for less than its target": {WAIT: "600"},
     "a closer that is at work": {DUE: str(2 * 3600 - 14 * 60)},
     "an HPA that is switched off": {HPA_SEES: "0", HPA_REPLICAS: "0"},
+    "a full service that turns requests away": {ANSWERED: "90", FAILED: "10", FULL: "10"},
+    "a service that nobody has called since Envoy began": {ACTIVE: GONE, WAITING: GONE},
+    "a proxy that waits for its routes beside one that has them": {OTHER_PROXY: "0"},
+    "as many requests as the most pods are to have": {ACTIVE: "10"},
+    "a service that sleeps": {SERVICE_SEES: "0", SERVICE_PODS: "0"},
     "workers on their way while all that are wanted run": {PENDING: "1"},
 }
 """What looks like a fault and is none: no alert fires on it, however long it lasts."""
@@ -273,6 +361,10 @@ def timeline(
     before, during, after = parts
     total = before + during + after
     found: list[Mapping[str, str]] = []
+    for name, each in COUNTERS.items():
+        steps = [each] * before + [int(wrong.get(name, each))] * during + [each] * after
+        values = [str(sum(steps[: minute + 1])) for minute in range(total)]
+        found.append({"series": scraped(name, customer), "values": " ".join(values)})
     for name, well in {CLOCK: "", **WELL}.items():
         values = [str(60 * minute) for minute in range(total)] if name == CLOCK else [well] * total
         if name in wrong:

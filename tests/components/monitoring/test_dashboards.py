@@ -29,7 +29,7 @@ def config_maps(given: Mapping[str, object]) -> dict[str, dict[str, str]]:
 def test_each_is_a_config_map_with_the_label_of_the_sidecar(given: Mapping[str, object], namespace: str) -> None:
     found = config_maps({**given, "dashboards": True})
 
-    assert sorted(found) == [f"ebbtide-acme-{name}" for name in ("day", "money", "nodes", "queues")]
+    assert sorted(found) == [f"ebbtide-acme-{name}" for name in ("day", "money", "nodes", "queues", "serving")]
     for name, one in found.items():
         assert one["namespace"] == namespace
         assert json.loads(one[f"{name}.json"])["uid"] == name

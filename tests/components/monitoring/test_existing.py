@@ -106,9 +106,9 @@ def test_every_series_carries_the_customer_that_the_rules_ask_for() -> None:
         assert one.inputs["metadata"]["labels"] == {"ebbtide.dev/customer": customer, "release": "stack"}
         if kind == "PodMonitor":
             (endpoint,) = one.inputs["spec"]["podMetricsEndpoints"]
-            assert endpoint["relabelings"] == [
-                {"action": "replace", "targetLabel": "customer", "replacement": customer}
-            ]
+            named, *further = endpoint["relabelings"]
+            assert named == {"action": "replace", "targetLabel": "customer", "replacement": customer}
+            assert [it["targetLabel"] for it in further] == ([] if "honorLabels" in endpoint else ["workload"])
 
 
 def test_the_pods_that_the_exporter_tells_of_keep_their_names_and_nobody_else_chooses_his() -> None:

@@ -106,6 +106,6 @@ def test_the_command_writes_a_file_of_each(tmp_path: Path) -> None:
 
     assert result.exit_code == 0, result.output
     written = sorted((tmp_path / "out").iterdir())
-    names = ["day", "money", "nodes", "queues"]
+    names = ["day", "money", "nodes", "queues", "serving"]
     assert [path.name for path in written] == [f"ebbtide-acme-{name}.json" for name in names]
     assert all(json.loads(path.read_text())["timezone"] == "Europe/Berlin" for path in written)

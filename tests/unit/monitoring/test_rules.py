@@ -78,7 +78,7 @@ def test_a_rule_names_metrics_and_labels_that_our_processes_write(
 def test_a_recording_keeps_the_labels_that_its_name_says(rule: Recording) -> None:
     (kept,) = outer_labels(rule.expr)
 
-    assert [*kept] == labels_of(rule.record)
+    assert [*dict.fromkeys((*kept, *rule.labels))] == labels_of(rule.record)
 
 
 def test_each_name_that_pages_and_commands_ask_for_is_recorded_and_no_other() -> None:
@@ -109,6 +109,12 @@ def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_misses_n
         "EbbtideWorkloadNeedsALook",
         "EbbtideRayWorkersKept",
         "EbbtideSpendAbovePlan",
+        "EbbtideServiceSlow",
+        "EbbtideServiceBurnsErrorBudget",
+        "EbbtideServiceAtMax",
+        "EbbtideServiceMetricMissing",
+        "EbbtideGatewayProxiesFew",
+        "EbbtideGatewayUnled",
     }
 
 

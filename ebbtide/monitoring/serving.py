@@ -1,0 +1,142 @@
+"""PromQL about services: what triggers of autoscaling, rules, dashboards and commands ask for. Pure.
+
+Requests are counted by the gateway's Envoys, one cluster for each variant, under names that Envoy Gateway derives from
+the routes. All results are of the whole variant, over all proxies and pods; whoever wants them by pod divides.
+
+**Away is not zero.** Where nothing is scraped there is no result, so that an autoscaler holds. But Envoy, as Envoy
+Gateway starts it, writes the series of requests only from a cluster's first request on (`enableDeferredCreationStats`):
+after each start of a proxy a service that nobody calls has none. What a proxy writes at once is how many endpoints a
+cluster has (`membership_total`). So where that is there and nothing else, there were no requests: that is a zero.
+
+**Latency leaves out what had no answer**: Envoy measures answers of pods, and a request that times out or is turned
+away is none of them. It counts as an error, or as turned away.
+
+**Turned away is not failed.** A request above `maxInFlight` is answered by the gateway, and Envoy counts it among its
+503 (and as `pending_overflow`), whatever code the client is shown.
+
+A proxy that cannot be scraped is not counted: two proxies of which one is away tell of half the requests. The alert on
+proxies says so, and the autoscaler's slow steps down outlast a short gap.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from ebbtide.monitoring.rules import CUSTOMER
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.serving.gateway import Implementation
+from ebbtide.settings.sections.serving.services import pod_name
+from ebbtide.vocabulary.labels import NAMESPACE
+
+LATENCY_OVER, THROUGHPUT_OVER = timedelta(minutes=2), timedelta(minutes=1)
+PERCENTILE = 0.95
+
+_REQUESTS = "envoy_cluster_upstream_rq"
+CONNECTED = "envoy_control_plane_connected_state"
+"""Of each proxy, whether it hears from Envoy Gateway."""
+
+_NAME = "[bcdfghjklmnpqrstvwxz2456789]"  # what Kubernetes makes up names of
+_OF_PODS = rf"-({_NAME}{{1,10}}-{_NAME}{{5}}|[0-9]+)"  # after the name of a Deployment, or of a StatefulSet
+
+
+def counts_requests(settings: StackSettings) -> bool:
+    """Whether the gateway is one whose counts are known."""
+    return settings.cluster.context is None or settings.serving.implementation is Implementation.ENVOY_GATEWAY
+
+
+def envoy_cluster(settings: StackSettings, service: str, variant: str) -> str:
+    """The label `envoy_cluster_name` of a variant's requests; `variant` is `ALONE` where the service names none.
+
+    Source: `irRouteDestinationName` and `irDestinationSettingName` of Envoy Gateway 1.9.1.
+    """
+    of_service = settings.services[service]
+    if not of_service.weighted:
+        return f"httproute/{NAMESPACE}/{pod_name(service, variant)}/rule/0"
+    place = [*of_service.variants].index(variant)
+    return f"httproute/{NAMESPACE}/{service}/rule/0/backend/{place}"
+
+
+def in_flight_query(customer: str, clusters: Sequence[str]) -> str:
+    """Requests under way, those that wait for a connection included."""
+    of = _of_clusters(customer, clusters)
+    active, waiting = (f"sum by ({CUSTOMER}) ({_REQUESTS}_{what}{of})" for what in ("active", "pending_active"))
+    return _whole(f"{active} + {waiting} or {_known_zero(of)}")
+
+
+def latency_query(customer: str, clusters: Sequence[str]) -> str:
+    """The 95th percentile of two minutes, in seconds; 0 where no request was answered."""
+    of = _of_clusters(customer, clusters)
+    return _whole(f"{quantile(customer, clusters, PERCENTILE, LATENCY_OVER)} >= 0 or {_known_zero(of)}")
+
+
+def throughput_query(customer: str, clusters: Sequence[str]) -> str:
+    """Answers of pods a second, over one minute."""
+    of = _of_clusters(customer, clusters)
+    return _whole(f"{_rate(f'{_REQUESTS}_time_count{of}{_span(THROUGHPUT_OVER)}')} or {_known_zero(of)}")
+
+
+def queue_query(customer: str, metric: str, pods: str) -> str:
+    """Requests that wait inside pods, by a gauge of their own; `pods` is their name."""
+    return f'sum by ({CUSTOMER}) ({metric}{{{CUSTOMER}="{customer}",namespace="{NAMESPACE}",workload="{pods}"}})'
+
+
+def gpu_query(pods: str) -> str:
+    """How busy the pods' GPUs are: percent, the mean of all of them.
+
+    Of whatever customer: on a cluster that was there somebody else scrapes GPUs, and gives them no such label.
+    """
+    return f'avg by ({CUSTOMER}) (DCGM_FI_DEV_GPU_UTIL{{namespace="{NAMESPACE}",pod=~"{pods}{_OF_PODS}"}})'
+
+
+def quantile(customer: str, clusters: Sequence[str], share: float, over: timedelta) -> str:
+    """A percentile of the time that answers took, in seconds; not a number where there were none."""
+    of = _of_clusters(customer, clusters)
+    buckets = f"rate({_REQUESTS}_time_bucket{of}{_span(over)})"
+    return _whole(f"histogram_quantile({share:g}, sum by ({CUSTOMER}, le) ({buckets})) / 1000")
+
+
+def failing_query(customer: str, clusters: Sequence[str], over: timedelta) -> str:
+    """Requests a second that ended with 5xx: the pods' own, time-outs, and those that no pod could be found for."""
+    of, span = _of_clusters(customer, clusters), _span(over)
+    failed = _rate(f'{_REQUESTS}{of[:-1]},envoy_response_code=~"5.."}}{span}')
+    full = _rate(f"{_REQUESTS}_pending_overflow{of}{span}")
+    return _whole(f"{failed} - {full} > 0 or {_known_zero(of)}")
+
+
+def turned_away_query(customer: str, clusters: Sequence[str], over: timedelta) -> str:
+    """Requests a second that the gateway or a pod refused as too many."""
+    of, span = _of_clusters(customer, clusters), _span(over)
+    by_pods = _rate(f'{_REQUESTS}{of[:-1]},envoy_response_code="429"}}{span}')
+    return _whole(f"{_rate(f'{_REQUESTS}_pending_overflow{of}{span}')} + ({by_pods} or {_known_zero(of)})")
+
+
+def failed_share(customer: str, clusters: Sequence[str], over: timedelta) -> str:
+    """The share of all requests that failed; not a number where there were none."""
+    of = _of_clusters(customer, clusters)
+    return _whole(f"{failing_query(customer, clusters, over)} / {_rate(f'{_REQUESTS}{of}{_span(over)}')}")
+
+
+def of_gateway(customer: str) -> str:
+    """Requests a second that the gateway answered itself: of a route without a pod that is ready it makes a 503."""
+    return _rate(f'envoy_http_rq_direct_response{{{CUSTOMER}="{customer}"}}{_span(timedelta(minutes=5))}')
+
+
+def _rate(series: str) -> str:
+    return f"sum by ({CUSTOMER}) (rate({series}))"
+
+
+def _whole(expression: str) -> str:
+    return f"max by ({CUSTOMER}) ({expression})"
+
+
+def _known_zero(of: str) -> str:
+    return f"0 * sum by ({CUSTOMER}) (envoy_cluster_membership_total{of})"
+
+
+def _of_clusters(customer: str, clusters: Sequence[str]) -> str:
+    """Names of clusters hold nothing that a regular expression reads otherwise."""
+    chosen = f'="{clusters[0]}"' if len(clusters) == 1 else f'=~"{"|".join(clusters)}"'
+    return f'{{{CUSTOMER}="{customer}",envoy_cluster_name{chosen}}}'
+
+
+def _span(over: timedelta) -> str:
+    return f"[{int(over.total_seconds())}s]"

@@ -1,0 +1,230 @@
+"""Recording rules and alerts about services.
+
+**The error budget** is what `slo.errors` lets fail in 30 days. It is watched over two pairs of windows: at 14.4 times
+the rate that uses it up in 30 days, one hour takes 2 % of it, and at 6 times, six hours take 5 %. The short window of
+each pair ends the alert soon after the fault. Source: Google, The Site Reliability Workbook, chapter 5, table 5-8.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ebbtide.monitoring.recorded import Recorded
+from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Recording, Severity
+from ebbtide.monitoring.serving import (
+    CONNECTED,
+    PERCENTILE,
+    counts_requests,
+    envoy_cluster,
+    failed_share,
+    failing_query,
+    gpu_query,
+    in_flight_query,
+    of_gateway,
+    quantile,
+    queue_query,
+    throughput_query,
+    turned_away_query,
+)
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
+from ebbtide.units.durations import latency_text
+from ebbtide.vocabulary.labels import NAMESPACE
+
+BURNS = (
+    (14.4, Recorded.ERRORS_1H, Recorded.ERRORS_5M),
+    (6.0, Recorded.ERRORS_6H, Recorded.ERRORS_30M),
+)
+_WINDOWS = {
+    Recorded.ERRORS_5M: timedelta(minutes=5),
+    Recorded.ERRORS_30M: timedelta(minutes=30),
+    Recorded.ERRORS_1H: timedelta(hours=1),
+    Recorded.ERRORS_6H: timedelta(hours=6),
+}
+_LATELY = timedelta(minutes=5)
+_SOON, _SHORT, _WHILE = timedelta(minutes=3), timedelta(minutes=10), timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Variant:
+    of: Metrics
+    service: str
+    name: str
+    settings: VariantSettings
+    cluster: str | None  # None without a route: then nobody counts its requests
+
+    @property
+    def pods(self) -> str:
+        return pod_name(self.service, self.name)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return {"service": self.service, "variant": self.name}
+
+    def of_hpa(self, metric: str) -> str:
+        return self.of.highest(f"hpa_{metric}", namespace=NAMESPACE, hpa=self.pods)
+
+
+def serving_recordings(settings: StackSettings) -> Iterator[Recording]:
+    for it in _variants(settings):
+        for record, expr in _of_variant(it).items():
+            # GPUs of a cluster that was there have no customer.
+            yield Recording(record=record, expr=expr, labels={CUSTOMER: settings.customer, **it.labels})
+    for name, service, clusters in _routed(settings):
+        labels = {"service": name}
+        for record, window in _WINDOWS.items():
+            yield Recording(record=record, expr=failed_share(settings.customer, clusters, window), labels=labels)
+        if service.slo is not None:
+            share = f"sum by ({CUSTOMER}) ({Recorded.ERRORS_1H.of(settings.customer, service=name)})"
+            spent = f"max by ({CUSTOMER}) ({share} / {_budget(service):g})"
+            yield Recording(record=Recorded.BURN, expr=spent, labels=labels)
+    if any(_routed(settings)):
+        yield Recording(record=Recorded.NO_POD, expr=of_gateway(settings.customer))
+
+
+def _of_variant(it: _Variant) -> Mapping[Recorded, str]:
+    found: dict[Recorded, str] = {}
+    if it.cluster is not None:
+        customer, clusters = it.of.customer, [it.cluster]
+        found |= {
+            Recorded.IN_FLIGHT: in_flight_query(customer, clusters),
+            Recorded.MEDIAN_LATENCY: quantile(customer, clusters, 0.5, _LATELY),
+            Recorded.P95_LATENCY: quantile(customer, clusters, PERCENTILE, _LATELY),
+            Recorded.THROUGHPUT: throughput_query(customer, clusters),
+            Recorded.FAILING: failing_query(customer, clusters, _LATELY),
+            Recorded.TURNED_AWAY: turned_away_query(customer, clusters, _LATELY),
+        }
+    if it.settings.scale.grows:
+        found |= {
+            Recorded.PODS: it.of_hpa("replicas"),
+            Recorded.PODS_WANTED: it.of_hpa("wanted_replicas"),
+            Recorded.PODS_AT_MOST: it.of_hpa("max_replicas"),
+        }
+    if it.settings.gpu.count:
+        found[Recorded.GPU_BUSY] = gpu_query(it.pods)
+    return found
+
+
+def serving_alerts(settings: StackSettings) -> Iterator[Alert]:
+    for name, service, clusters in _routed(settings):
+        yield from _of_slo(settings.customer, name, service, clusters)
+    for it in _variants(settings):
+        yield from _of_scaling(it)
+    if any(_routed(settings)):
+        yield from _of_the_gateway(settings.customer)
+
+
+def _of_slo(customer: str, name: str, service: ServiceSettings, clusters: list[str]) -> Iterator[Alert]:
+    if service.slo is None:
+        return
+    labels = {"service": name}
+    p95 = service.slo.p95.total_seconds()
+    yield Alert(
+        name="EbbtideServiceSlow",
+        expr=f"{quantile(customer, clusters, PERCENTILE, _LATELY)} > {p95:g}",
+        lasting=_SHORT,
+        severity=Severity.CRITICAL,
+        summary=f"Of the answers of {name}, 5 in 100 take longer than {{{{ $value | humanizeDuration }}}}, and slo.p95 "
+        f"says {latency_text(service.slo.p95)}.",
+        runbook="service-slow",
+        labels=labels,
+    )
+    budget = _budget(service)
+    burns = [
+        f"({long.of(customer, service=name)} > {factor * budget:g} and on (customer, service) "
+        f"{short.of(customer, service=name)} > {factor * budget:g})"
+        for factor, long, short in BURNS
+    ]
+    yield Alert(
+        name="EbbtideServiceBurnsErrorBudget",
+        expr=f"max by (customer, service) ({' or '.join(burns)})",
+        lasting=timedelta(minutes=2),
+        severity=Severity.CRITICAL,
+        summary=f"Of the requests to {name} {{{{ $value | humanizePercentage }}}} fail, and slo.errors allows "
+        f"{service.slo.errors:g}%.",
+        runbook="service-burns-error-budget",
+        labels=labels,
+    )
+
+
+def _of_scaling(it: _Variant) -> Iterator[Alert]:
+    scale = it.settings.scale
+    if not scale.grows:
+        return
+    called = f"the pods {it.pods}"
+    target = scale.metrics.in_flight
+    if target is not None and it.cluster is not None:
+        in_flight = in_flight_query(it.of.customer, [it.cluster])
+        yield Alert(
+            name="EbbtideServiceAtMax",
+            expr=f"({in_flight}) > {target * scale.max:g} and on ({CUSTOMER}) ({it.of_hpa('replicas')} >= {scale.max})",
+            lasting=_WHILE,
+            severity=Severity.WARNING,
+            summary=f"The pods {it.pods} are {scale.max} and may be no more, with {{{{ $value | humanize }}}} "
+            f"requests in flight: each was to have {target:g}.",
+            runbook="service-at-max",
+            labels=it.labels,
+        )
+    blind = f"{it.of_hpa('scaling_active')} == 0 and on ({CUSTOMER}) ({it.of_hpa('replicas')} > 0)"
+    missing = [f"absent({query})" for query in _needed(it)]
+    yield Alert(
+        name="EbbtideServiceMetricMissing",
+        expr=f"max by ({CUSTOMER}) ({' or '.join([blind, *missing])})",
+        # Of pods that have not begun there is no CPU and no memory.
+        lasting=_SOON + (it.settings.starts_within if scale.metrics.of_pods else timedelta()),
+        severity=Severity.CRITICAL,
+        summary=f"A metric that {called} scale by is missing: their number stays as it is, whatever the load.",
+        runbook="service-metric-missing",
+        labels=it.labels,
+    )
+
+
+def _needed(it: _Variant) -> Iterator[str]:
+    """What the triggers stand on. Not the file's own query: a mistake in it would have Prometheus refuse all rules."""
+    metrics = it.settings.scale.metrics
+    if it.cluster is not None and metrics.of_gateway:
+        yield in_flight_query(it.of.customer, [it.cluster])
+    if metrics.queue is not None:
+        yield queue_query(it.of.customer, metrics.queue.metric, it.pods)
+    if metrics.gpu is not None:
+        yield gpu_query(it.pods)
+
+
+def _of_the_gateway(customer: str) -> Iterator[Alert]:
+    connected = f'{CONNECTED}{{{CUSTOMER}="{customer}"}}'
+    yield Alert(
+        name="EbbtideGatewayProxiesFew",
+        expr=f"count by ({CUSTOMER}) ({connected}) < 2 or absent({connected})",
+        lasting=_SHORT,
+        severity=Severity.CRITICAL,
+        summary="Fewer than two of the gateway's Envoys are seen: one more, and no request is answered.",
+        runbook="gateway-proxies-few",
+    )
+    yield Alert(
+        name="EbbtideGatewayUnled",
+        expr=f"max by ({CUSTOMER}) ({connected}) == 0",
+        lasting=_SOON,
+        severity=Severity.CRITICAL,
+        summary="No Envoy of the gateway hears from Envoy Gateway: requests go to the pods that were there before.",
+        runbook="gateway-unled",
+    )
+
+
+def _budget(service: ServiceSettings) -> float:
+    """A share, and not percent."""
+    return 0.0 if service.slo is None else service.slo.errors / 100
+
+
+def _variants(settings: StackSettings) -> Iterator[_Variant]:
+    counted = {name for name, _, _ in _routed(settings)}
+    for name, service in sorted(settings.services.items()):
+        for variant, it in service.variants.items():
+            cluster = envoy_cluster(settings, name, variant) if name in counted else None
+            yield _Variant(of=Metrics(settings.customer), service=name, name=variant, settings=it, cluster=cluster)
+
+
+def _routed(settings: StackSettings) -> Iterator[tuple[str, ServiceSettings, list[str]]]:
+    """Services whose requests a gateway counts that we know, with what Envoy calls them."""
+    for name, service in sorted(settings.services.items()):
+        if service.route is not None and counts_requests(settings):
+            yield name, service, [envoy_cluster(settings, name, variant) for variant in service.variants]

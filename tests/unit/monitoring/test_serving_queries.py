@@ -1,0 +1,146 @@
+"""What is asked about services, played on Prometheus itself: values, known zeros, and nothing where nothing is."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ebbtide.monitoring import serving
+from ebbtide.settings.sections.serving.services import ALONE
+from tests.builders.workloads.services import services_stack
+
+PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
+
+CLUSTER = "httproute/ebbtide/embedder-small/rule/0"
+OTHERS = "httproute/ebbtide/embedder-large/rule/0"
+IN_FLIGHT = serving.in_flight_query("acme", [CLUSTER])
+LATENCY = serving.latency_query("acme", [CLUSTER])
+THROUGHPUT = serving.throughput_query("acme", [CLUSTER])
+MINUTES = 10
+
+
+def envoy(metric: str, pod: str = "one", *, cluster: str = CLUSTER, customer: str = "acme", more: str = "") -> str:
+    return (
+        f'envoy_cluster_{metric}{{customer="{customer}",pod="{pod}",envoy_cluster_name="{cluster}"'
+        f"{',' + more if more else ''}}}"
+    )
+
+
+KNOWN = envoy("membership_total")
+
+
+def asked(folder: Path, query: str, series: Mapping[str, str], value: float | None, *, interval: str = "1m") -> None:
+    """`series`: each with its values, one for each interval, in promtool's own form. `value`: None for no result."""
+    test = {
+        "interval": interval,
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f"max({query})",  # the value alone
+                "eval_time": f"{MINUTES}m",
+                "exp_samples": [] if value is None else [{"labels": "{}", "value": value}],
+            }
+        ],
+    }
+    path = folder / "test.json"
+    path.write_text(json.dumps({"evaluation_interval": "1m", "tests": [test]}), encoding="utf-8")
+    done = subprocess.run([PROMTOOL or "", "test", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def growing(*, by: float) -> str:
+    return f"0+{by}x{MINUTES}"
+
+
+def same(value: float) -> str:
+    return f"{value}x{MINUTES}"
+
+
+@needs_promtool
+def test_what_is_in_flight_is_added_up_over_proxies_with_what_waits(tmp_path: Path) -> None:
+    series = {
+        envoy("upstream_rq_active"): same(3),
+        envoy("upstream_rq_active", "two"): same(4),
+        envoy("upstream_rq_pending_active"): same(0),
+        envoy("upstream_rq_pending_active", "two"): same(5),
+        envoy("upstream_rq_active", cluster=OTHERS): same(100),
+        envoy("upstream_rq_active", customer="other"): same(1000),
+    }
+
+    asked(tmp_path, IN_FLIGHT, series, 12)
+    asked(tmp_path, serving.in_flight_query("acme", [CLUSTER, OTHERS]), series, 112)
+
+
+@needs_promtool
+@pytest.mark.parametrize("query", [IN_FLIGHT, LATENCY, THROUGHPUT])
+def test_nothing_is_no_zero_but_a_cluster_that_nobody_called_is_one(query: str, tmp_path: Path) -> None:
+    asked(tmp_path, query, {}, None)
+    asked(tmp_path, query, {envoy("membership_total", cluster=OTHERS): same(2)}, None)
+    asked(tmp_path, query, {KNOWN: same(2)}, 0)
+
+
+@needs_promtool
+@pytest.mark.parametrize("query", [IN_FLIGHT, LATENCY, THROUGHPUT])
+def test_a_proxy_that_is_away_takes_its_zero_with_it(query: str, tmp_path: Path) -> None:
+    asked(tmp_path, query, {KNOWN: "2x5 stale"}, None)
+
+
+@needs_promtool
+def test_latency_is_in_seconds_and_zero_once_nobody_asks(tmp_path: Path) -> None:
+    """95 of 100 lie within 250 ms, and so does the 95th percentile."""
+    buckets = {"100": 50, "250": 95, "500": 100, "+Inf": 100}
+    busy = {envoy("upstream_rq_time_bucket", more=f'le="{le}"'): growing(by=count) for le, count in buckets.items()}
+    quiet = {envoy("upstream_rq_time_bucket", more=f'le="{le}"'): same(count) for le, count in buckets.items()}
+
+    asked(tmp_path, LATENCY, {KNOWN: same(2), **busy}, 0.25)
+    asked(tmp_path, LATENCY, {KNOWN: same(2), **quiet}, 0)
+
+
+@needs_promtool
+def test_throughput_is_by_the_second_over_all_proxies(tmp_path: Path) -> None:
+    answered = {envoy("upstream_rq_time_count", pod): f"0+30x{2 * MINUTES}" for pod in ("one", "two")}
+
+    asked(tmp_path, THROUGHPUT, answered, 2, interval="30s")
+
+
+@needs_promtool
+def test_what_waits_in_pods_is_added_up_and_away_with_them(tmp_path: Path) -> None:
+    query = serving.queue_query("acme", "vllm:num_requests_waiting", "embedder-large")
+    of = 'customer="acme",namespace="ebbtide",workload="embedder-large"'
+    series = {f'vllm:num_requests_waiting{{{of},pod="{pod}"}}': same(4) for pod in ("a", "b")}
+
+    asked(tmp_path, query, series, 8)
+    asked(tmp_path, query, {}, None)
+
+
+@needs_promtool
+@pytest.mark.parametrize("kind", ["embedder-7d9c8b6f5-x2x4z", "embedder-0", "embedder-12"])
+def test_gpus_are_those_of_the_pods_alone(kind: str, tmp_path: Path) -> None:
+    def gpu(pod: str, namespace: str = "ebbtide") -> str:
+        return f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",namespace="{namespace}",pod="{pod}"}}'
+
+    others = {gpu(pod): same(100) for pod in ("embedder-large-7d9c8b6f5-x2x4z", "embedder-large-0", "embedder", "")}
+    series = {gpu(kind): same(40), gpu(kind, "elsewhere"): same(90), **others}
+
+    asked(tmp_path, serving.gpu_query("embedder"), series, 40)
+    asked(tmp_path, serving.gpu_query("embedder"), others, None)
+
+
+def test_a_variant_has_the_cluster_of_its_route_and_one_with_a_weight_that_of_its_place() -> None:
+    stack = services_stack(
+        (
+            'when: { header: "x-model-size: large" }',
+            "weight: 10",
+        ),
+        ("cpu: 3, memory: 12Gi }", "cpu: 3, memory: 12Gi, weight: 90 }"),
+    )
+
+    assert serving.envoy_cluster(services_stack(), "embedder", "small") == CLUSTER
+    assert serving.envoy_cluster(services_stack(), "ranker", ALONE) == "httproute/ebbtide/ranker/rule/0"
+    assert [serving.envoy_cluster(stack, "embedder", it) for it in ("small", "large")] == [
+        f"httproute/ebbtide/embedder/rule/0/backend/{place}" for place in (0, 1)
+    ]
