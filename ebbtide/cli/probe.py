@@ -38,7 +38,7 @@ def probe(
     settings = None if stack is None else _loaded(stack)
     wants = Wants() if settings is None else wants_of(settings)
     with cluster(kubeconfig, context or (settings and settings.cluster.context)) as api:
-        facts = facts_of(api, wants.nodes or {}, wants.rights, wants.objects, wants.ray)
+        facts = facts_of(api, wants.nodes or {}, wants.rights, wants.objects, wants.ray, wants.serving)
     fault = fault_of_token(settings.stack) if settings and wants.token else None
     findings = findings_of(Probed(facts=facts, wants=wants, clock_ahead=api.clock_ahead, token_fault=fault))
     if as_json:

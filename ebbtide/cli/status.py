@@ -2,7 +2,7 @@
 
 Asked through the API server with the operator's own rights, so no port need be open. Where the controller is down, the
 Lease, the budgets and the replicas are shown all the same: that is when somebody asks. Ray clusters are shown in both
-cases, from the queue to the pods.
+cases, from the queue to the pods, and so are services.
 """
 
 import json
@@ -22,9 +22,11 @@ from ebbtide.operate.objects import Document, at, rows_at
 from ebbtide.operate.ray.facts import ray_config_of, ray_facts
 from ebbtide.operate.ray.text import ray_parts, ray_warnings
 from ebbtide.operate.ray.view import RayView, ray_view
+from ebbtide.operate.services import ServiceFacts, services_of
 from ebbtide.operate.status import NoStatus, ServerView, from_pods, from_url, server_view
 from ebbtide.operate.status_text import budget_table, head_lines, pool_table, server_lines, server_tables, warning_lines
-from ebbtide.terminal import console
+from ebbtide.operate.why.service import rows_of
+from ebbtide.terminal import console, table
 from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -44,7 +46,7 @@ def status(
     """Show what the controller sees and wants."""
     if url:
         try:
-            _show(from_url(url), _Ray(), as_json=as_json)
+            _show(from_url(url), _Ray(), _Services(), as_json=as_json)
         except NoStatus as error:
             fail(error)
         return
@@ -55,12 +57,13 @@ def status(
         except (NoStatus, ApiError) as error:
             document, silence = None, str(error)
         ray = _ray(api, namespace, config, document, now)
+        services = _Services(*services_of(api, namespace))
         known = server_view(api, namespace, config, now) if document is None else None
     if document is not None:
-        _show(document, ray, as_json=as_json)
+        _show(document, ray, services, as_json=as_json)
         return
     assert known is not None
-    _show_without(known, silence, ray, as_json=as_json)
+    _show_without(known, silence, ray, services, as_json=as_json)
     raise typer.Exit(1)
 
 
@@ -85,6 +88,29 @@ class _Ray:
             out.print(f"warning: {warning}", style="yellow")
 
 
+@dataclass(frozen=True, slots=True)
+class _Services:
+    """The stack's services that scale or have a route; `unread` says what of them is not known."""
+
+    facts: Sequence[ServiceFacts] = ()
+    unread: Sequence[str] = ()
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Nothing for a stack without services."""
+        keys = ("name", "ready", "wanted", "route", "heldBy")
+        rows = [dict(zip(keys, row, strict=True)) for row in rows_of(self.facts)]
+        return {**({"services": rows} if rows else {}), **({"whyNoServices": [*self.unread]} if self.unread else {})}
+
+    def show(self, out: Console) -> None:
+        if self.facts:
+            columns = ("service", "ready", "wanted", "route", "held by")
+            out.print("")
+            out.print(table(columns, rows_of(self.facts), fold=[*columns[3:]]))
+        for line in self.unread:
+            out.print(f"warning: services: {line}", style="yellow")
+
+
 def _ray(api: OperatorApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime) -> _Ray:
     """What cannot be read of Ray hides nothing of the rest."""
     try:
@@ -95,9 +121,9 @@ def _ray(api: OperatorApi, namespace: str, config: ControllerConfig, document: D
     return _Ray([ray_view(each, config, document) for each in facts], config.hours.timezone)
 
 
-def _show(document: Document, ray: _Ray, *, as_json: bool) -> None:
+def _show(document: Document, ray: _Ray, services: _Services, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({**document, **ray.document}, indent=2))
+        typer.echo(json.dumps({**document, **ray.document, **services.document}, indent=2))
         return
     out = console(fold=True)
     for line in head_lines(document):
@@ -110,14 +136,15 @@ def _show(document: Document, ray: _Ray, *, as_json: bool) -> None:
         out.print("")
         out.print(budget_table(budgets))
     ray.show(out)
+    services.show(out)
     for warning in warning_lines(document):
         out.print(f"warning: {warning.removeprefix('warning: ')}", style="yellow")
 
 
-def _show_without(known: ServerView, why: str, ray: _Ray, *, as_json: bool) -> None:
+def _show_without(known: ServerView, why: str, ray: _Ray, services: _Services, *, as_json: bool) -> None:
     """What the API server knows while the controller does not answer."""
     if as_json:
-        outside = {"controller": None, "why": why, "outside": asdict(known), **ray.document}
+        outside = {"controller": None, "why": why, "outside": asdict(known), **ray.document, **services.document}
         typer.echo(json.dumps(outside, indent=2, default=str))
         return
     out = console(fold=True)
@@ -129,3 +156,4 @@ def _show_without(known: ServerView, why: str, ray: _Ray, *, as_json: bool) -> N
         out.print(part)
         out.print("")
     ray.show(out)
+    services.show(out)

@@ -1,4 +1,4 @@
-"""`ebbtide why pool|budget|node|job|ray NAME`: one answer in sentences from controller, cluster or worker."""
+"""`ebbtide why pool|budget|node|job|ray|service NAME`: one answer in sentences from controller, cluster or worker."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,6 +12,7 @@ from ebbtide.operate.why.job import explain_job, job_facts
 from ebbtide.operate.why.node import explain_node, node_facts
 from ebbtide.operate.why.pools_and_budgets import explain_budget, explain_pool, status_or_reason
 from ebbtide.operate.why.ray import explain_ray, job_known, of_a_job, ray_known
+from ebbtide.operate.why.service import explain_service
 from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -23,6 +24,7 @@ class What(StrEnum):
     NODE = "node"
     JOB = "job"
     RAY = "ray"
+    SERVICE = "service"
 
 
 @command.command(epilog="Example: ebbtide why node ip-10-0-1-23.ec2.internal")
@@ -35,10 +37,12 @@ def why(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Explain a pool, a budget, a node that is still there, a job, or a Ray cluster."""
+    """Explain a pool, a budget, a node that is still there, a job, a Ray cluster, or a service."""
     with cluster(kubeconfig, context) as api:
         if what is What.NODE:
             lines = explain_node(node_facts(api, name, namespace))
+        elif what is What.SERVICE:
+            lines = explain_service(api, namespace, name)
         elif what is What.JOB:
             config, now = controller_config_of(api, namespace), datetime.now(UTC)
             job = job_facts(api, config, name)

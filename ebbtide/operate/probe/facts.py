@@ -17,6 +17,7 @@ from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.checks.draft import REDIS_PASSWORD
 from ebbtide.settings.sections.redis import token_fault
+from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
 NODES_LOOKED_AT = 50
@@ -119,6 +120,16 @@ class RayWant(NamedTuple):
     brings_operator: bool = True  # else one that is there already makes its pods
 
 
+class ServingWant(NamedTuple):
+    """What the services of a stack stand on."""
+
+    brings: bool  # the stack brings its gateway and KEDA
+    apis: tuple[str, ...] = ()  # group and version
+    keda: bool = False
+    gateway_class: str | None = None
+    implementation: Implementation = Implementation.ENVOY_GATEWAY
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayFacts:
     """What there is of Ray, for a stack that has any."""
@@ -145,6 +156,8 @@ class Facts:
     objects: Mapping[ObjectWant, Sighted]
     denied: frozenset[Right]
     ray: RayFacts | None = None
+    external_metrics: Answer = None  # the APIService
+    gateway_class: Answer = None
 
 
 def facts_of(
@@ -153,6 +166,7 @@ def facts_of(
     rights: Sequence[Right],
     objects: Sequence[ObjectWant] = (),
     ray: Sequence[RayWant] = (),
+    serving: ServingWant | None = None,
 ) -> Facts:
     """Raises `ApiError` where the server cannot be asked at all."""
     version = str(api.get("/version").get("gitVersion", ""))  # first and alone: an unreachable server is reported once
@@ -168,6 +182,10 @@ def facts_of(
         "groups": "/apis",
         "admission": "/apis/admissionregistration.k8s.io/v1",
     }
+    if serving is not None:
+        paths["external"] = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.external.metrics.k8s.io"
+    if serving is not None and serving.gateway_class is not None:
+        paths["class"] = f"/apis/gateway.networking.k8s.io/v1/gatewayclasses/{serving.gateway_class}"
     with ThreadPoolExecutor(_PARALLEL) as pool:
         allowed = [pool.submit(_allowed, api, right) for right in rights]
         nodes = {name: pool.submit(_nodes, api, labels) for name, labels in sets.items()}
@@ -193,6 +211,8 @@ def facts_of(
             objects={want: look.result() for want, look in sights.items()},
             denied=frozenset(right for right, may in zip(rights, allowed, strict=True) if not may.result()),
             ray=_ray_facts(api, ray, pool) if ray else None,
+            external_metrics=found.get("external"),
+            gateway_class=found.get("class"),
         )
 
 

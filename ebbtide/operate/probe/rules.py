@@ -15,6 +15,7 @@ from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
 from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_room
 from ebbtide.operate.probe.objects import objects_of_others
 from ebbtide.operate.probe.ray import ray_clusters
+from ebbtide.operate.probe.serving import serving
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED
 from ebbtide.vocabulary.controller_config import UnreadableConfig, load
@@ -215,6 +216,7 @@ RULES: tuple[Rule, ...] = (
     nodes_and_room,
     objects_of_others,
     ray_clusters,
+    serving,
     _rights,
     _clocks,
     _others,

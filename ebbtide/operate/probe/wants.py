@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from components.monitoring.targets import targets
 from ebbtide.labels import GPU_RESOURCE, WORKER_NAMESPACE, NodeKind, ReplicasOwner
-from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right
+from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right, ServingWant
 from ebbtide.operate.probe.ray_wants import ray_rights, ray_wants
+from ebbtide.operate.probe.serving_wants import serving_rights, serving_want
 from ebbtide.settings.entrances import ingress_wants
 from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
-from ebbtide.settings.placement import home_kind, pod_size
+from ebbtide.settings.placement import home_of, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
@@ -133,6 +134,7 @@ class Wants:
     pods: Mapping[str, Sequence[PodWant]] = field(default_factory=dict[str, Sequence[PodWant]])  # by set of nodes
     objects: Sequence[ObjectWant] = ()  # each once
     ray: Sequence[RayWant] = ()
+    serving: ServingWant | None = None  # None without services
 
 
 def _pod_want(name: str, pod: PodSettings) -> PodWant:
@@ -275,8 +277,8 @@ def _rights_of_monitoring(settings: StackSettings) -> Iterator[Right]:
 
 def wants_of(settings: StackSettings) -> Wants:
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
-    for name, workload in settings.workloads.items():
-        home = home_kind(workload.category, pod_size(workload).gpu).value
+    for name, workload in settings.all_workloads.items():
+        home = home_of(workload).value
         pods.setdefault(home, []).append(_pod_want(name, workload))
     for name, pool in settings.workers.items():
         pods.setdefault(pool.node_group, []).append(_pod_want(name, pool))
@@ -294,7 +296,7 @@ def wants_of(settings: StackSettings) -> Wants:
         volumes=settings.redis.kind is RedisKind.IN_CLUSTER,
         token=settings.redis.kind is RedisKind.ELASTICACHE,
         storage_class=settings.redis.storage_class,
-        metrics=any(workload.replicas_owner is ReplicasOwner.HPA for workload in settings.workloads.values()),
+        metrics=any(workload.replicas_owner is ReplicasOwner.HPA for workload in settings.all_workloads.values()),
         prometheus_operator=settings.monitoring.prometheus is PrometheusKind.EXISTING
         and settings.monitoring.discovery is not Discovery.CONFIG_MAP,
         rights=tuple(
@@ -306,6 +308,7 @@ def wants_of(settings: StackSettings) -> Wants:
                     *_rights_of_starters(settings),
                     *_rights_of_monitoring(settings),
                     *ray_rights(settings),
+                    *serving_rights(settings),
                 )
             )
         ),
@@ -313,4 +316,5 @@ def wants_of(settings: StackSettings) -> Wants:
         pods=pods,
         objects=each_once(_objects(settings)),
         ray=tuple(ray_wants(settings)),
+        serving=serving_want(settings),
     )

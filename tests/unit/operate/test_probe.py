@@ -122,7 +122,7 @@ GPU_NODES = "nodeSelectors: { gpu: { pool: gpu } }"
 def said(cluster: CannedCluster, wants: Wants | None = None, ahead: timedelta | None = timedelta()) -> dict[str, str]:
     """State and sentence of each verdict, by what it is about."""
     asked = wants or Wants()
-    facts = facts_of(cluster, asked.nodes or {}, RIGHTS, asked.objects, asked.ray)
+    facts = facts_of(cluster, asked.nodes or {}, RIGHTS, asked.objects, asked.ray, asked.serving)
     verdicts = findings_of(Probed(facts=facts, wants=asked, clock_ahead=ahead))
     return {verdict.what: f"{verdict.state}: {verdict.said}" for verdict in verdicts}
 
