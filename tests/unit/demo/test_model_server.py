@@ -1,0 +1,111 @@
+"""The model server as a process: ready when loaded, so many requests at a time, and what a signal does."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.load import Load, Stretch, offer
+from ebbtide.demo.model_server import ModelServer, OnSigterm
+from tests.builders.redis import wait_until
+
+
+@contextmanager
+def running(**its: Any) -> Generator[tuple[str, "subprocess.Popen[bytes]"]]:
+    server = ModelServer(port=free_port(), **its)
+    process = subprocess.Popen(server.command())
+    url = f"http://127.0.0.1:{server.port}"
+    try:
+        wait_until(lambda: status(url) is not None, "the server")
+        yield url, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def status(url: str) -> int | None:
+    try:
+        with urllib.request.urlopen(f"{url}/ready") as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except urllib.error.URLError:
+        return None
+
+
+def ask(url: str, **headers: str) -> Any:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(url, data=b"{}", headers=names)
+    with urllib.request.urlopen(request) as answer:
+        return answer.read(), answer.headers
+
+
+def test_it_says_which_variant_and_which_pod_answers() -> None:
+    with running(pod="embedder-large-1", variant="large", service=0.0) as (url, _):
+        body, headers = ask(url)
+
+    assert json.loads(body) == {"variant": "large", "pod": "embedder-large-1"}
+    assert (headers["x-variant"], headers["x-pod"]) == ("large", "embedder-large-1")
+
+
+def test_it_is_ready_once_its_model_is_loaded() -> None:
+    with running(loading=0.5) as (url, _):
+        assert status(url) == 503
+        wait_until(lambda: status(url) == 200, "the model")
+
+
+def test_an_answer_may_come_in_parts() -> None:
+    with running(service=0.0) as (url, _):
+        body, headers = ask(url, x_parts="3")
+
+    assert headers["transfer-encoding"] == "chunked"
+    assert body.count(b"variant") == 3
+
+
+def test_more_than_so_many_at_a_time_wait_for_each_other() -> None:
+    def longest(at_a_time: int) -> float:
+        with running(service=0.2, concurrency=at_a_time) as (url, _):
+            port = int(url.rpartition(":")[2])
+            load = Load(address=lambda: ("127.0.0.1", port), stretches=[Stretch(seconds=0.1, rate=100)], seed=1)
+            answers = asyncio.run(offer(load))
+            assert answers.sent == answers.answered >= 5
+            return answers.quantile(1)
+
+    assert longest(1) > 2 * longest(20)
+
+
+@pytest.mark.parametrize(("how", "answered"), [(OnSigterm.DRAIN, True), (OnSigterm.EXIT, False)])
+def test_a_request_that_is_in_flight_at_the_signal(how: OnSigterm, answered: bool) -> None:
+    with running(service=1.0, on_sigterm=how) as (url, process):
+        port = int(url.rpartition(":")[2])
+        load = Load(address=lambda: ("127.0.0.1", port), stretches=[Stretch(seconds=0.05, rate=100)], seed=1)
+
+        async def told_meanwhile() -> tuple[int, int]:
+            sending = asyncio.create_task(offer(load))
+            await asyncio.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            answers = await sending
+            return answers.sent, answers.answered
+
+        sent, there = asyncio.run(told_meanwhile())
+        assert process.wait(5) == 0
+
+    assert sent > 0
+    assert there == (sent if answered else 0)
+
+
+def test_one_that_ignores_the_signal_goes_on() -> None:
+    with running(service=0.0, on_sigterm=OnSigterm.IGNORE) as (url, process):
+        process.send_signal(signal.SIGTERM)
+
+        assert ask(url)[0]
+        assert process.poll() is None
