@@ -14,14 +14,14 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 # For tests that mostly wait for programs of their own.
 WAITING := $(BIN)/python -m pytest -n 4 --dist worksteal
-FAST := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node and not ray
+FAST := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node and not ray and not serving
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*## .*/\1/p' Makefile)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do printf '  make %-23s %s\n' "$$name" "$$text"; done
 
-demo: setup ## one customer end to end: check, render, live, replay; writes out/demo/report.html
+demo: setup ## one customer end to end: check, render, live, serve, replay; writes out/demo/report.html
 	@$(BIN)/ebbtide demo
 
 test: setup ## the fast tier: needs Python only
@@ -55,6 +55,10 @@ test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, whi
 	@$(BIN)/python tools/control-plane/build.py --ray --monitoring
 	@$(PYTEST) -m "control_plane and not long"
 
+test-serving: setup ## models served by the bundled parts on a control plane, in a network of their own: needs Go, which builds them once (40 minutes)
+	@[ -n "$(EBBTIDE_BUILT)" ] || $(BIN)/python tools/control-plane/build.py --serving
+	@$(BIN)/python -m tests.serving -rs -m "serving and not long"
+
 test-node: setup ## the stack on real nodes of this machine: needs root, Go and Debian's container packages, or skips
 	@$(BIN)/python tools/control-plane/build.py --nodes
 	@$(PYTEST) -rs -m "node and not long" # two clusters beside each other, in each of which tests are serial
@@ -64,12 +68,16 @@ image: setup ## build the controller's image from the Dockerfile, without a regi
 	@$(BIN)/python -m pytest -q -rs -m node tests/node/test_image.py
 
 test-long: setup .venvs/aws/.installed ## the big counts of the tiers without a control plane (EBBTIDE_LONG=part: those that CI runs)
-	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node and not aws"
+	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node and not aws and not serving"
 	@$(BIN)/python -m pytest -rs -m "aws and long"
 
 test-long-control-plane: setup ## the big counts on the real control plane (EBBTIDE_LONG=part: those that CI runs)
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "long and control_plane"
+
+test-long-serving: setup ## parts of the serving tier away for five minutes each: needs what test-serving needs
+	@$(BIN)/python tools/control-plane/build.py --serving
+	@$(BIN)/python -m tests.serving -rs -m "serving and long"
 
 playground: setup ## a customer's night in five minutes, on a real control plane: needs Go (NODES=real: on real nodes)
 	@$(BIN)/python tools/control-plane/build.py $(if $(filter real,$(NODES)),--nodes)

@@ -120,7 +120,10 @@ def tree(tmp_path: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
-    for name in ("bash", "cat", "cut", "dirname", "env", "mkdir", "pkill", "rm", "sed", "sort", "timeout", "true"):
+    for name in (
+        *("bash", "cat", "cut", "dirname", "env", "mkdir", "nice", "pkill"),
+        *("rm", "sed", "sort", "tail", "timeout", "true"),
+    ):
         (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
     return tmp_path
 
@@ -156,6 +159,8 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "make test-ray",
         "make test-engine",
         "python tools/control-plane/build.py --ray --monitoring",
+        "python tools/control-plane/build.py --serving --look",
+        "make test-serving",
         "make test-control-plane",
     ]
     assert asked.index("make check-workflows") < asked.index("make test-node") < asked.index("make test-redis")

@@ -1,24 +1,40 @@
 """Build the control plane's programs into the cache: `python tools/control-plane/build.py`. Needs Go, once.
 
-With `--monitoring` also Prometheus and Alertmanager. With `--ray` also KubeRay's operator. With `--nodes` that too, and
-what real nodes need: kubelet, kube-proxy and images. Where nodes cannot run, one line says why.
+With `--monitoring` also Prometheus and Alertmanager. With `--serving` those and what scales and routes served models,
+half an hour's work on two cores. With `--ray` also KubeRay's operator. With `--nodes` that too, and what real nodes
+need: kubelet, kube-proxy and images. Where nodes cannot run, one line says why.
+
+With `--look` nothing is built: it ends with 3 where a program is missing.
 """
 
 import sys
 
-from control_plane.plane.binaries import OF_MONITORING, OF_RAY, PACKAGES, WITH_NODES, binaries, build
+from control_plane.plane.binaries import (
+    OF_MONITORING,
+    OF_RAY,
+    OF_SERVING,
+    PACKAGES,
+    WITH_NODES,
+    binaries,
+    build,
+    missing,
+)
 from control_plane.plane.errors import ControlPlaneError
 
 
 def main(arguments: list[str]) -> int:
     with_nodes = "--nodes" in arguments
     with_ray = with_nodes or "--ray" in arguments
-    with_monitoring = "--monitoring" in arguments
+    with_serving = "--serving" in arguments
+    with_monitoring = with_serving or "--monitoring" in arguments
     programs = (
         *(WITH_NODES if with_nodes else PACKAGES),
         *(OF_RAY if with_ray else ()),
         *(OF_MONITORING if with_monitoring else ()),
+        *(OF_SERVING if with_serving else ()),
     )
+    if "--look" in arguments:
+        return 3 if missing(programs) else 0
     try:
         if with_nodes and (why := _why_no_nodes()):
             print(why)  # the tests say so too, and skip
@@ -38,10 +54,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _why_no_nodes() -> str:
-    from control_plane.nodes.host import missing, one_line
+    from control_plane.nodes import host
 
-    lacking = missing()
-    return one_line(lacking) if lacking else ""
+    lacking = host.missing()
+    return host.one_line(lacking) if lacking else ""
 
 
 def _build_images() -> None:

@@ -48,7 +48,17 @@ OF_MONITORING: Mapping[str, tuple[str, str]] = {  # of the tests with a Promethe
     PROMTOOL: ("../prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
     ALERTMANAGER: ("../prometheus", "github.com/prometheus/alertmanager/cmd/alertmanager"),
 }
-_BY_NAME = {**OF_RAY, **OF_MONITORING}
+OF_SERVING: Mapping[str, tuple[str, str]] = {  # of the tests of served models alone, named as above
+    "envoy-gateway-v1.9.1": ("../serving/envoy-gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway"),
+    "keda-operator-v2.21.0": ("../serving/keda", "github.com/kedacore/keda/v2/cmd/operator"),
+    "keda-adapter-v2.21.0": ("../serving/keda", "github.com/kedacore/keda/v2/cmd/adapter"),
+    "metrics-server-v0.9.0": ("../serving/metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"),
+    **{
+        f"vpa-{part}-v1.8.1": ("../serving/vpa", f"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/{part}")
+        for part in ("recommender", "updater", "admission-controller")
+    },
+}
+_BY_NAME = {**OF_RAY, **OF_MONITORING, **OF_SERVING}
 _TAGS: Mapping[str, str] = {"../prometheus": "remove_all_sd,enable_kubernetes_sd"}  # else it builds each cloud's SDK
 _ALL = {**WITH_NODES, **_BY_NAME}
 _PINNED = {"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes", "kwok": "sigs.k8s.io/kwok"}
@@ -124,8 +134,10 @@ def build(tell: Callable[[str], None], programs: Collection[str] = PACKAGES) -> 
         return
     _require_go(programs)
     folder = cache_directory()
-    with _locked(folder):
-        for program in missing(programs):
+    for program in missing(programs):
+        with _locked(folder, _ALL[program][0]):
+            if find(program) is not None:
+                continue  # by whom we waited for
             for why in _passed_over(program):
                 tell(f"passed over: {why}")
             begun = time.monotonic()
@@ -244,10 +256,11 @@ def _run(command: list[str], folder: Path) -> "subprocess.CompletedProcess[str]"
 
 
 @contextmanager
-def _locked(folder: Path) -> Generator[None]:
+def _locked(folder: Path, module: str) -> Generator[None]:
+    """One for each module: what takes half an hour holds up nobody who wants something else."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = (folder / "lock").open("w")
+        handle = (folder / f"lock-{module.replace('/', '-')}").open("w")
     except OSError as error:
         where = f"cannot write to the cache {folder}: {error.strerror}"
         raise MissingBinaries(f"control plane: {where}; name another folder in EBBTIDE_CACHE") from error

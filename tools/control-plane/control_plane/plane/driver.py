@@ -36,6 +36,7 @@ _SERVED: tuple[Component, ...] = ("kube-controller-manager", "kube-scheduler")
 _ATTEMPTS = 3  # another process may take a free port before ours does
 _TICK = 0.02
 _NODE_LEASE_SECONDS = 40
+_HPA_SYNC = 1  # seconds; Kubernetes has 15, which show nothing more where nobody measures
 
 
 class ControlPlane:
@@ -182,6 +183,12 @@ class ControlPlane:
         self.processes.restart(component)
         self._wait_until_ready("restarting")
 
+    def hpa_every(self, seconds: int) -> None:
+        """Start the controller manager anew; HPAs then look so often, and it has forgotten what they recommended."""
+        self.processes.stop("kube-controller-manager")
+        self._launch_manager(seconds)
+        self._wait_until_ready("restarting")
+
     def require_alive(self) -> None:
         """Raise `Ended`, with what they said, when programs have died that nobody killed through `kill`."""
         self.processes.require_alive("in use")
@@ -257,11 +264,9 @@ class ControlPlane:
             served = [*common, *asked, f"--bind-address={host}", "--leader-elect=false", "--authentication-skip-lookup"]
             qps = ["--kube-api-qps=200", "--kube-api-burst=400"]
             certificates = f"--cert-dir={self.folder / 'certificates'}"
-            sooner = "--horizontal-pod-autoscaler-sync-period=1s"  # than 15 s, which show nothing more
             signs = [flag.format(folder=self.folder) for flag in mode.manager]
-            self._launch(
-                "kube-controller-manager", [*served, *qps, certificates, sooner, f"--secure-port={manager}", *signs]
-            )
+            self._manager = [*served, *qps, certificates, f"--secure-port={manager}", *signs]
+            self._launch_manager(_HPA_SYNC)
             self._launch("kube-scheduler", [*served, *qps, certificates, f"--secure-port={scheduler}"])
             lease = f"--node-lease-duration-seconds={_NODE_LEASE_SECONDS}"
             played = [*mode.played, lease, "--server-address=", "--cidr=10.0.0.1/16"]
@@ -288,11 +293,16 @@ class ControlPlane:
             f"--cert-dir={self.folder / 'certificates'}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             *self._mode.access,
+            *self._mode.api_server,
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
             "--service-cluster-ip-range=10.96.0.0/16",
         ]
+
+    def _launch_manager(self, hpa_sync: int) -> None:
+        sync = f"--horizontal-pod-autoscaler-sync-period={hpa_sync}s"
+        self._launch("kube-controller-manager", [*self._manager, sync])
 
     def _launch(self, component: Component, arguments: Sequence[str]) -> None:
         self.processes.start(component, [str(self._programs[component]), *arguments])

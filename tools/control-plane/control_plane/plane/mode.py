@@ -16,6 +16,7 @@ class Mode:
     accounts: Mapping[str, str] = field(default_factory=dict[str, str])
     # The admission plugin waits for accounts and mounts tokens, which a pod that nobody runs does not need.
     access: tuple[str, ...] = ("--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount")
+    api_server: tuple[str, ...] = ()
     manager: tuple[str, ...] = ()
     played: tuple[str, ...] = ("--manage-all-nodes=true",)
 

@@ -1,0 +1,186 @@
+"""Services of a stack file on the site: the objects as they are rendered, with a model server for each image.
+
+Nothing else of them is changed: `preStop`, grace, probes, budgets, routes and policies are the product's own. The
+kubelet that honours them is a stand-in (`tests.serving.support.kubelet`).
+"""
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
+
+import yaml
+
+from components.serving.envoy_gateway import NAMESPACE as GATEWAYS
+from controllers.adapters.kube_api import MERGE_PATCH, Json
+from ebbtide.demo.load import Address, Answers, Headers, Load, Stretch, offer
+from ebbtide.demo.model_server import ModelServer
+from ebbtide.recording.manifests import manifests
+from ebbtide.recording.record import record
+from ebbtide.settings.load import stack_of_text
+from ebbtide.vocabulary.labels import NAMESPACE
+from tests.builders.control_plane import eventually
+from tests.builders.settings import shortest
+from tests.serving.support.kubelet import PLAIN
+from tests.serving.support.site import Serving
+
+HOST = "models.acme.internal"
+PORT = 8000
+_AROUND = """\
+ebbtide:monitoring: { prometheus: bundled }
+ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 } }
+ebbtide:services:
+"""
+_SERVICE = """\
+  {name}:
+    ports: {{ http: 8000 }}
+    port: http
+    probes: {{ readiness: {{ http: /ready, port: http }} }}
+    longestRequest: 10s
+    cpu: 1
+    memory: 1Gi
+    scale: {{ metrics: {{ inFlight: 3 }}, min: 1, max: 8 }}
+"""
+_AUTOSCALERS = ("ScaledObject", "HorizontalPodAutoscaler")
+_LOOK_S = 0.2  # seconds between two looks at the gateway's pods: what a load balancer's health checks take
+
+
+def service(name: str, *more: str) -> str:
+    """Of a stack file, at its own path below the host; `more` are further lines of it."""
+    lines = more or (f"image: registry.example.com/ml/{name}:1",)
+    route = (
+        "" if any(line.startswith("route:") for line in lines) else f"    route: {{ host: {HOST}, path: /{name} }}\n"
+    )
+    return _SERVICE.format(name=name) + route + "".join(f"    {line}\n" for line in lines)
+
+
+def objects_of(services: Sequence[str]) -> list[Json]:
+    """Those of the services and of the gateway in front of them, as rendered, in their order."""
+    settings = stack_of_text(shortest(more=_AROUND + "".join(services)), stack="acme", file="Pulumi.acme.yaml")
+    own = {pod for name, it in settings.services.items() for pod in it.pods(name)} | settings.services.keys()
+    texts = manifests(record(settings))
+    found = [one for name in sorted(texts) for one in yaml.load_all(texts[name], yaml.CSafeLoader) if one]
+    return [one for one in found if _is_of(one, own)]
+
+
+def _is_of(one: Json, names: set[str]) -> bool:
+    metadata = one["metadata"]
+    if metadata.get("namespace") == GATEWAYS:
+        return one["kind"] in ("Gateway", "ClientTrafficPolicy")
+    return metadata.get("namespace") == NAMESPACE and metadata["name"] in names
+
+
+def played(one: Json, server: ModelServer) -> Json:
+    """A Deployment whose image is this server, in its place."""
+    (container,) = one["spec"]["template"]["spec"]["containers"]
+    name = one["metadata"]["name"]
+    own = {**asdict(replace(server, port=PORT, host="0.0.0.0", variant=name)), "parent": None}
+    del own["pod"]  # which it is told by its environment
+    command = [*server.command()[:-1], json.dumps(own)]
+    container |= {"image": PLAIN, "command": command, "args": []}
+    container["env"] = [
+        *container.get("env", ()),
+        {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]
+    return one
+
+
+@contextmanager
+def served(
+    serving: Serving,
+    *services: str,
+    replicas: Mapping[str, int],
+    server: ModelServer,
+    autoscaled: bool = False,
+    changed: Callable[[Json], None] = lambda _: None,
+) -> Generator[None]:
+    """With so many ready pods of each. `changed` is given each object, for what a test wants otherwise."""
+    objects = [one for one in objects_of(services) if autoscaled or one["kind"] not in _AUTOSCALERS]
+    for one in objects:
+        if one["kind"] == "Deployment":
+            played(one, server)
+            if one["metadata"]["name"] in replicas:
+                one["spec"]["replicas"] = replicas[one["metadata"]["name"]]
+        changed(one)
+    serving.apply(*objects)
+    try:
+        for pod, count in replicas.items():
+            serving.pods(pod, count)
+        serving.pods("ebbtide-envoy", 2, namespace=GATEWAYS)
+        for route in (one for one in objects if one["kind"] == "HTTPRoute"):
+            eventually(lambda route=route: _is_resolved(serving, route), what="the route to be taken")
+        yield
+    finally:
+        serving.delete(*reversed(objects))
+
+
+def _is_resolved(serving: Serving, route: Json) -> bool:
+    now = serving.get("httproutes", route["metadata"]["name"])
+    parents = now.get("status", {}).get("parents", ())
+    told = {one["type"]: one["status"] for parent in parents for one in parent["conditions"]}
+    return told.get("Accepted") == "True" and told.get("ResolvedRefs") == "True"
+
+
+def gateways(serving: Serving) -> Callable[[], Address]:
+    """One gateway pod after the other of those that are ready, as a load balancer gives them to new connections."""
+    known: list[Address] = []
+    looked, turns = 0.0, itertools.count()
+
+    def address() -> Address:
+        nonlocal looked, known
+        if time.monotonic() > looked + _LOOK_S:
+            places = [place.partition(":") for place in serving.gateways()]
+            known, looked = [(host, int(port)) for host, _, port in places], time.monotonic()
+        return known[next(turns) % len(known)]
+
+    return address
+
+
+def load_on(
+    serving: Serving,
+    path: str,
+    stretches: Sequence[Stretch],
+    *,
+    headers: Callable[..., Headers] = lambda *_: {},
+) -> Load:
+    return Load(
+        address=gateways(serving),
+        stretches=stretches,
+        seed=1,
+        path=f"/{path}",
+        headers=lambda draw: {"host": HOST, **headers(draw)},
+    )
+
+
+def under(load: Load, happens: Callable[[], object], *, after: float = 2.0) -> Answers:
+    """What came back while something happened, which begins so many seconds after the load."""
+    answers: list[Answers] = []
+    offering = threading.Thread(target=lambda: answers.append(asyncio.run(offer(load))), name="load")
+    offering.start()
+    try:
+        time.sleep(after)
+        happens()
+    finally:
+        offering.join()
+    return answers[0]
+
+
+def open_budget(serving: Serving, name: str) -> None:
+    """As the controller does at night."""
+    path = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{name}"
+    serving.plane.api.patch(path, {"spec": {"maxUnavailable": 1}}, MERGE_PATCH)
+
+
+def weights(serving: Serving, route: str, **new: int) -> None:
+    """The route with these weights, by the backend's name."""
+    now: dict[str, Any] = serving.get("httproutes", route)
+    spec = now["spec"]
+    for backend in spec["rules"][0]["backendRefs"]:
+        backend["weight"] = new[backend["name"].rpartition("-")[2]]
+    path = f"/apis/gateway.networking.k8s.io/v1/namespaces/{NAMESPACE}/httproutes/{route}"
+    serving.plane.api.patch(path, {"spec": {"rules": spec["rules"]}}, MERGE_PATCH)

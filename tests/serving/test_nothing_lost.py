@@ -1,0 +1,156 @@
+"""Ten thousand requests through the bundled gateway while pods and gateways go: none is lost.
+
+The objects are a stack file's as they are rendered; the counter-cases leave out what the render puts in.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from controllers.adapters.kube_api import MERGE_PATCH, Json
+from ebbtide.demo.load import Answers, Stretch
+from ebbtide.demo.model_server import ModelServer, OnSigterm
+from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
+from tests.builders.control_plane import eventually
+from tests.serving.support.site import GATEWAYS, Serving
+from tests.serving.support.stack import load_on, open_budget, served, service, under, weights
+
+pytestmark = [pytest.mark.serving, pytest.mark.timeout(240)]
+
+QUICK = ModelServer(port=0, service=0.02, concurrency=64)
+STEADY = (Stretch(seconds=18, rate=590),)  # more than 10,000
+CANARY = service(
+    "canary",
+    "variants:",
+    '  stable: { image: "registry.example.com/ml/canary:1", weight: 90 }',
+    '  fresh: { image: "registry.example.com/ml/canary:2", weight: 10 }',
+)
+
+
+@pytest.fixture(scope="module")
+def model(serving: Serving) -> Iterator[Serving]:
+    with served(
+        serving,
+        service("model"),
+        CANARY,
+        replicas={"model": 4, "canary-stable": 4, "canary-fresh": 2},
+        server=QUICK,
+    ):
+        yield serving
+
+
+def all_answered(answers: Answers, least: int = 10_000) -> None:
+    assert answers.sent >= least
+    assert (answers.lost, answers.reasons) == (0, {})
+
+
+def test_from_eight_replicas_to_one(model: Serving) -> None:
+    model.scale("model", 8)
+    model.pods("model", 8)
+
+    answers = under(load_on(model, "model", STEADY), lambda: model.scale("model", 1))
+
+    all_answered(answers)
+    model.pods("model", 1)
+    assert len({answer.pod for answer in answers.all}) == 8
+    model.scale("model", 4)
+    model.pods("model", 4)
+
+
+def test_a_rollout(model: Serving) -> None:
+    before = {pod.name for pod in model.pods("model", 4)}
+
+    def rolled() -> None:
+        stamp = {"metadata": {"annotations": {"rolled": "yes"}}}
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/model"
+        model.plane.api.patch(path, {"spec": {"template": stamp}}, MERGE_PATCH)
+        eventually(lambda: not before & {pod.name for pod in model.pods("model", 4)}, what="four new pods")
+
+    all_answered(under(load_on(model, "model", STEADY), rolled))
+
+
+def test_a_node_that_is_drained_at_night(model: Serving) -> None:
+    """Each eviction waits for the pod that replaces the one before."""
+    pods = model.pods("model", 4)
+    node = max((pod.node for pod in pods), key=lambda node: sum(pod.node == node for pod in pods))
+    leaving = [pod.name for pod in pods if pod.node == node]
+    assert leaving
+    assert not model.evict(leaving[0])  # by day
+    open_budget(model, "model")
+
+    def drained() -> None:
+        model.plane.kubectl("cordon", node)
+        for pod in leaving:
+            eventually(lambda pod=pod: model.evict(pod), what=f"the eviction of {pod}")
+        model.pods("model", 4)
+
+    try:
+        answers = under(load_on(model, "model", STEADY), drained)
+    finally:
+        model.plane.kubectl("uncordon", node)
+
+    all_answered(answers)
+    assert not {pod.name for pod in model.pods("model", 4)} & set(leaving)
+
+
+def test_a_canary_and_its_growth(model: Serving) -> None:
+    """At 90 to 10, one request in ten is the new variant's; then it gets all of them, and the old one goes."""
+
+    def shifted() -> None:
+        weights(model, "canary", stable=50, fresh=50)
+        time.sleep(1)
+        weights(model, "canary", stable=0, fresh=100)
+        time.sleep(1)
+        model.scale("canary-stable", 1)
+
+    load = load_on(model, "canary", (Stretch(seconds=21, rate=610),))
+    answers = under(load, shifted, after=18)
+
+    counted = answers.between(0, 17)
+    all_answered(counted)
+    all_answered(answers)
+    share = sum(answer.variant == "canary-fresh" for answer in counted.all) / counted.sent
+    assert abs(share - 0.10) < 0.01
+    assert answers.all[-1].variant == "canary-fresh"
+
+
+def test_a_pod_of_the_gateway_that_is_evicted(model: Serving) -> None:
+    before = {pod.name for pod in model.pods("ebbtide-envoy", 2, namespace=GATEWAYS)}
+    leaving = sorted(before)[0]
+
+    def evicted() -> None:
+        assert model.evict(leaving, GATEWAYS)
+        eventually(lambda: leaving not in there(model), what=f"the end of {leaving}")
+
+    # Longer than the gateway drains.
+    answers = under(load_on(model, "model", (Stretch(seconds=28, rate=380),)), evicted)
+
+    all_answered(answers)
+    assert leaving not in there(model)
+    assert len(model.pods("ebbtide-envoy", 2, namespace=GATEWAYS)) == 2
+
+
+def there(serving: Serving) -> set[str]:
+    """Pods of the gateway, those that are about to end too."""
+    items = serving.plane.api.get(f"/api/v1/namespaces/{GATEWAYS}/pods", labelSelector=f"{WORKLOAD}=ebbtide-envoy")
+    return {one["metadata"]["name"] for one in items["items"]}
+
+
+@pytest.mark.parametrize("how", [OnSigterm.EXIT, OnSigterm.IGNORE])
+def test_without_what_is_rendered_some_are_lost(serving: Serving, how: OnSigterm) -> None:
+    """One that exits at once, without a preStop; one that ignores the signal, killed by a grace below its requests."""
+
+    def changed(one: Json) -> None:
+        if one["kind"] == "Deployment":
+            pod = one["spec"]["template"]["spec"]
+            del pod["containers"][0]["lifecycle"]
+            pod["terminationGracePeriodSeconds"] = 1
+
+    server = replace(QUICK, service=3.0, on_sigterm=how)
+    with served(serving, service("careless"), replicas={"careless": 6}, server=server, changed=changed):
+        load = load_on(serving, "careless", (Stretch(seconds=6, rate=40),))
+        answers = under(load, lambda: serving.scale("careless", 1))
+
+    assert 0 < answers.lost < answers.sent
