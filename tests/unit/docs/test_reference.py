@@ -45,7 +45,9 @@ def test_a_key_that_yaml_would_misread_is_quoted() -> None:
 def test_every_key_is_explained_on_the_pages_of_the_stack_file() -> None:
     reference = ROOT / "docs" / "reference"
     keys = re.findall(r"^\| `([^`]+)` \|", (reference / "stack-file-keys.md").read_text(encoding="utf-8"), re.MULTILINE)
-    page = "".join((reference / name).read_text(encoding="utf-8") for name in ("stack-file.md", "pods.md"))
+    page = "".join(
+        (reference / name).read_text(encoding="utf-8") for name in ("stack-file.md", "pods.md", "services.md")
+    )
 
     names = {key.rpartition(".")[2].removesuffix("[]") for key in keys}
     assert len(names) > 70
