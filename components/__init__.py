@@ -44,7 +44,6 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.serving.envoy_gateway import EnvoyGateway, EnvoyGatewayArgs
     from components.serving.gateway import Gateway, GatewayArgs
     from components.serving.keda import Keda, KedaArgs
-    from components.serving.metrics_server import MetricsServer
     from components.serving.program import PartArgs
     from components.serving.service import Service, ServiceArgs
     from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
@@ -85,7 +84,6 @@ _MODULES = {
     "serving.envoy_gateway": ("EnvoyGateway", "EnvoyGatewayArgs"),
     "serving.gateway": ("Gateway", "GatewayArgs"),
     "serving.keda": ("Keda", "KedaArgs"),
-    "serving.metrics_server": ("MetricsServer",),
     "serving.program": ("PartArgs",),
     "serving.service": ("Service", "ServiceArgs"),
     "serving.sizes": ("VerticalAutoscaling", "VerticalAutoscalingArgs"),

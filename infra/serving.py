@@ -1,7 +1,8 @@
 """What the services of a stack stand on, and the services: on EKS their parts come along, elsewhere they are there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import pulumi
 
@@ -14,8 +15,6 @@ from components import (
     ImageSource,
     Keda,
     KedaArgs,
-    MetricsServer,
-    PartArgs,
     Secrets,
     SecretsArgs,
     Service,
@@ -31,7 +30,9 @@ from components.pods.entrance import Balancing
 from components.pods.secrets import SecretsSource
 from components.serving.routing import routed
 from components.serving.service import scaled_variants
+from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import node_of, pod_size, takes
 from ebbtide.settings.sections.monitoring import PROMETHEUS
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, Implementation
 from ebbtide.settings.serving_needs import serving_needs
@@ -66,14 +67,13 @@ def serve(
             namespace=gateway_namespace,
             settings=serving,
             class_name=serving.gateway_class or GATEWAY,
-            longest=max((it.longest_request for _, it in routed(settings.services)), default=timedelta()),
+            longest=longest_request(settings),
             envoy=envoy,
             balancing=balancing if made_here else None,
         )
         gateway = Gateway("gateway", args, opts)
         there.append(gateway)
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=there))
-    prometheus = serving.prometheus or f"http://{PROMETHEUS}.{NAMESPACE}.svc:{PROMETHEUS_PORT}"
     tolerance = made_here and tuple(map(int, settings.cluster.version.split("."))) >= _TOLERANCE_SINCE
     for name, service in settings.services.items():
         Service(
@@ -83,19 +83,52 @@ def serve(
                 namespace=NAMESPACE,
                 customer=settings.customer,
                 settings=service,
-                scaled=scaled_variants(settings, name, prometheus=prometheus, tolerance=tolerance),
+                scaled=scaled_variants(settings, name, prometheus=prometheus_address(settings), tolerance=tolerance),
                 gateway_namespace=gateway_namespace,
-                proxies=serving.proxies,
+                proxies=serving.proxies if made_here else 1,  # of a gateway that was there the number is not known
                 envoy=envoy,
             ),
             opts,
         )
     if needs.vertical:
         wanted = VerticalAutoscalingArgs(
-            customer=settings.customer, namespace=NAMESPACE, workloads=settings.all_workloads
+            customer=settings.customer,
+            namespace=NAMESPACE,
+            workloads=settings.all_workloads,
+            most=largest_containers(settings) if made_here else {},
         )
         VerticalAutoscaling("vertical", wanted, opts)
     return there
+
+
+def prometheus_address(settings: StackSettings) -> str:
+    """Where KEDA asks."""
+    return settings.serving.prometheus or f"http://{PROMETHEUS}.{NAMESPACE}.svc:{PROMETHEUS_PORT}"
+
+
+def prometheus_port(settings: StackSettings) -> int:
+    parts = urlsplit(prometheus_address(settings))
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def largest_containers(settings: StackSettings) -> Mapping[str, PodSize]:
+    """By workload, what its own container may ask for and still fit every node that it may come to."""
+    found: dict[str, PodSize] = {}
+    for name, workload in settings.all_workloads.items():
+        nodes = [node_of(group) for group in settings.node_groups.values() if takes(group, workload)]
+        beside, own = pod_size(workload), workload
+        if nodes:
+            found[name] = PodSize(
+                cpu=min(node.cpu for node in nodes) - (beside.cpu - own.cpu),
+                memory=min(node.memory for node in nodes) - (beside.memory - own.memory),
+                gpu=own.gpu.count,
+            )
+    return found
+
+
+def longest_request(settings: StackSettings) -> timedelta:
+    """Of all that come through the gateway."""
+    return max((it.longest_request for _, it in routed(settings.services)), default=timedelta())
 
 
 def _parts(
@@ -109,9 +142,6 @@ def _parts(
     """After all that the stack brings: what uses them depends on them, and so goes before them at a destroy."""
     needs, customer = serving_needs(settings), settings.customer
     parts: list[pulumi.Resource] = []
-    if needs.resource_metrics:
-        args = PartArgs(namespace=_SYSTEM, customer=customer, images=images, egress=egress)
-        parts.append(MetricsServer("metrics-server", args, opts))
     spaces = [*([KEDA_NAMESPACE] if needs.keda else []), *([GATEWAY_NAMESPACE] if needs.gateway else [])]
     if spaces:
         own_spaces = ServingSpacesArgs(namespaces=spaces, customer=customer, egress=egress)
@@ -130,10 +160,16 @@ def _parts(
         )
         parts.append(VerticalAutoscaler("vertical-autoscaler", vertical, opts))
     if needs.keda:
-        keda = KedaArgs(namespace=KEDA_NAMESPACE, customer=customer, images=images, egress=egress, watched=NAMESPACE)
+        keda = KedaArgs(
+            namespace=KEDA_NAMESPACE,
+            customer=customer,
+            images=images,
+            egress=egress,
+            watched=NAMESPACE,
+            prometheus_port=prometheus_port(settings),
+        )
         parts.append(Keda("keda", keda, opts))
     if needs.gateway:
-        longest = max(it.longest_request for _, it in routed(settings.services))
         gateway = EnvoyGatewayArgs(
             namespace=GATEWAY_NAMESPACE,
             customer=customer,
@@ -141,7 +177,7 @@ def _parts(
             egress=egress,
             routes=NAMESPACE,
             envoys=settings.serving.proxies,
-            drain=int(longest.total_seconds()),
+            longest=longest_request(settings),
         )
         parts.append(EnvoyGateway("envoy-gateway", gateway, opts))
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=parts))

@@ -8,7 +8,7 @@ EnvoyProxy says. While it is away Envoy goes on with the endpoints that it knows
 years. Another version runs the Job again, which leaves those that it finds.
 
 **Draining.** A pod of Envoy that is told to end first fails its health check, so that the load balancer sends nothing
-new, and waits for what is in flight, at most `drain` seconds.
+new, and waits for what is in flight, at most for `drain`.
 
 Source: `charts/gateway-helm` of the release that `data/README.md` names.
 """
@@ -16,6 +16,7 @@ Source: `charts/gateway-helm` of the release that `data/README.md` names.
 import hashlib
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pulumi
@@ -25,7 +26,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from components.granting import grant, grant_everywhere
-from components.pods.rules import affinity, container_security, home, pod_security, resources, spread
+from components.pods.rules import ZONE, affinity, container_security, home, pod_security, resources, spread
 from components.pods.workload import SKIP_AWAIT
 from components.serving.crds import kinds, version
 from components.serving.program import (
@@ -42,6 +43,7 @@ from components.serving.program import (
     tcp,
 )
 from ebbtide.labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
+from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ IMAGE = f"docker.io/envoyproxy/gateway:{version('envoy-gateway')}"
 ENVOY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.39.1"
 ENVOY_METRICS_PORT = 19001
 ENVOY_METRICS_PATH = "/stats/prometheus"
+MIN_DRAIN = timedelta(seconds=10)
+"""By then nodes and clients know that a pod of Envoy is about to go."""
 
 _API = "gateway.envoyproxy.io/v1alpha1"
 _READ = ["get", "list", "watch"]
@@ -138,10 +142,15 @@ class EnvoyGatewayArgs(PartArgs):
     replicas: int = 2  # while none is there, Envoy goes on sending requests to pods that an HPA has taken away
     routes: pulumi.Input[str]  # the namespace of routes and of what they lead to
     envoys: int = 2
-    drain: int = 60  # seconds that a pod of Envoy waits for what is in flight
+    longest: timedelta  # of all requests
     cpu: int = 500  # of a pod of Envoy
     memory: int = 512
     listens: tuple[int, ...] = (10080, 10443)  # on pods; a Gateway's port below 1024 is 10000 higher there
+
+    @property
+    def drain(self) -> timedelta:
+        """How long a pod of Envoy waits for what is in flight, what came while others still sent to it included."""
+        return MIN_DRAIN + max(MIN_DRAIN, self.longest)
 
 
 class EnvoyGateway(pulumi.ComponentResource):
@@ -307,6 +316,14 @@ def _program(digest: pulumi.Output[str]) -> Program:
     )
 
 
+_ZONE_OF_POD = {
+    "name": "ENVOY_SERVICE_ZONE",
+    "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{ZONE}']"}},
+}
+"""Kubernetes copies the node's zone to each pod from 1.35 on. Envoy Gateway's own value is an annotation that a webhook
+of its chart writes, which may change every pod of the cluster and is not here."""
+
+
 def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
     """The spec of the EnvoyProxy, as its API writes it."""
     who = identity(ENVOY, args.customer)
@@ -332,6 +349,7 @@ def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
                     "pod": _camel(pod),
                     "container": {
                         "image": args.images.of(ENVOY_IMAGE),
+                        "env": [_ZONE_OF_POD],
                         "resources": resources(cpu=args.cpu, memory=args.memory),
                         "securityContext": _camel(container_security(read_only=True)),
                     },
@@ -341,7 +359,7 @@ def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
                 "envoyService": {"name": ENVOY, "type": "ClusterIP"},
             },
         },
-        "shutdown": {"drainTimeout": f"{args.drain}s", "minDrainDuration": "10s"},
+        "shutdown": {"drainTimeout": format_duration(args.drain), "minDrainDuration": format_duration(MIN_DRAIN)},
         "telemetry": {"metrics": {"prometheus": {}}},
     }
 

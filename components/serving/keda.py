@@ -1,7 +1,7 @@
 """KEDA: scales by what Prometheus counts. It makes an HPA of each ScaledObject and answers for the HPA's metrics.
 
 Its own manifest lets it read every Secret and every object of the cluster, and scale whatever has a scale. Here it sees
-one namespace, reads Secrets of its own alone (`KEDA_RESTRICT_SECRET_ACCESS`) and scales Deployments.
+one namespace, reads Secrets of its own alone (`KEDA_RESTRICT_SECRET_ACCESS`) and scales Deployments and StatefulSets.
 
 While it is away HPAs keep their replicas: a metric that is missing lowers nothing. One cluster has one server of
 external metrics; the API server knows it by the APIService, whose CA the operator writes and renews.
@@ -9,7 +9,6 @@ external metrics; the API server knows it by the APIService, whose CA the operat
 Source: `config/rbac`, `config/manager` and `config/metrics-server` of the release that `data/README.md` names.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,7 +69,11 @@ WATCHED_RULES: "list[PolicyRuleArgsDict]" = [
         "verbs": [*_CHANGE, "create", "delete"],
     },
     {"api_groups": ["apps"], "resources": ["deployments", "statefulsets", "replicasets"], "verbs": _READ},
-    {"api_groups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get", "patch", "update"]},
+    {
+        "api_groups": ["apps"],
+        "resources": ["deployments/scale", "statefulsets/scale"],
+        "verbs": ["get", "patch", "update"],
+    },
     {"api_groups": ["batch"], "resources": ["jobs"], "verbs": _READ},  # of ScaledJobs, which nobody makes
     {"api_groups": [""], "resources": ["pods", "services", "configmaps"], "verbs": _READ},
     {"api_groups": [""], "resources": ["limitranges", "serviceaccounts"], "verbs": ["list", "watch"]},
@@ -105,7 +108,7 @@ class KedaArgs(PartArgs):
     """`namespace` is its own."""
 
     watched: pulumi.Input[str]  # the namespace of ScaledObjects and of what they scale
-    prometheus_ports: Sequence[int] = (9090,)
+    prometheus_port: int = 9090
 
 
 class Keda(pulumi.ComponentResource):
@@ -130,7 +133,7 @@ class Keda(pulumi.ComponentResource):
             OPERATOR,
             args,
             called_on=[_GRPC, _METRICS],
-            calls=[{"to": [{"namespace_selector": {}}, *outside()], "ports": tcp(*args.prometheus_ports)}],
+            calls=[{"to": [{"namespace_selector": {}}, *outside()], "ports": tcp(args.prometheus_port)}],
             parent=self,
         )
         opened(

@@ -1,17 +1,20 @@
 """Which requests the Vertical Pod Autoscaler may set, and when it may move a pod for it.
 
+It never asks for more than the largest pod that the nodes hold: that one would wait for ever.
+
 `InPlaceOrRecreate` evicts where a node has no room for the new size. An eviction goes by the budget, which is closed by
 day: so it moves pods outside business hours alone, as everybody else does.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
 from ebbtide.labels import CUSTOMER
+from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.sections.workloads import Vertical, WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import WORKLOAD
 
@@ -24,6 +27,7 @@ class VerticalAutoscalingArgs:
     customer: str
     namespace: pulumi.Input[str]
     workloads: Mapping[str, WorkloadSettings]
+    most: Mapping[str, PodSize] = field(default_factory=dict[str, PodSize])  # of a workload's own container
 
 
 class VerticalAutoscaling(pulumi.ComponentResource):
@@ -40,22 +44,20 @@ class VerticalAutoscaling(pulumi.ComponentResource):
                         "namespace": args.namespace,
                         "labels": {CUSTOMER: args.customer, WORKLOAD: workload},
                     },
-                    spec=vertical_autoscaler(workload, settings),
+                    spec=vertical_autoscaler(workload, settings, args.most.get(workload)),
                     opts=pulumi.ResourceOptions(parent=self),
                 )
         self.register_outputs({})
 
 
-def vertical_autoscaler(name: str, settings: WorkloadSettings) -> Mapping[str, Any]:
+def vertical_autoscaler(name: str, settings: WorkloadSettings, most: PodSize | None) -> Mapping[str, Any]:
     """The spec: the requests of the workload's own container, and its limits in proportion."""
+    own: dict[str, Any] = {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"}
+    if most is not None:
+        own["maxAllowed"] = {"cpu": f"{most.cpu}m", "memory": f"{most.memory}Mi"}
     kind = "StatefulSet" if settings.kind is WorkloadKind.STATEFUL_SET else "Deployment"
     return {
         "targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name},
         "updatePolicy": {"updateMode": _MODES[settings.vertical]},
-        "resourcePolicy": {
-            "containerPolicies": [
-                {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"},
-                {"containerName": "*", "mode": "Off"},
-            ]
-        },
+        "resourcePolicy": {"containerPolicies": [own, {"containerName": "*", "mode": "Off"}]},
     }

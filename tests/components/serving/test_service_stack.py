@@ -81,9 +81,49 @@ def test_what_comes_along_is_what_the_file_asks_for() -> None:
     whole = resources()
     scaled_by_cpu = resources((EXTERNAL, "cpu: 60%"))
 
-    assert {"keda-operator", "envoy-gateway", "metrics-server"} <= set(named(whole, "Deployment"))
+    assert {"keda-operator", "envoy-gateway"} <= set(named(whole, "Deployment"))
     assert "keda-operator" not in named(scaled_by_cpu, "Deployment")
-    assert {"envoy-gateway", "metrics-server"} <= set(named(scaled_by_cpu, "Deployment"))
+    assert "envoy-gateway" in named(scaled_by_cpu, "Deployment")
+
+
+def test_metrics_server_comes_once_as_the_add_on_of_eks() -> None:
+    add_ons = [it.inputs["addonName"] for it in resources() if it.type == "aws:eks/addon:Addon"]
+
+    assert add_ons.count("metrics-server") == 1
+    assert "metrics-server" not in named(resources(), "Deployment")
+
+
+@pytest.mark.parametrize(("longest", "drains"), [("2s", "20s"), ("60s", "70s")])
+def test_a_pod_of_envoy_drains_for_longer_than_it_takes_to_be_known_and_to_answer(longest: str, drains: str) -> None:
+    found = resources(("longestRequest: 60s", f"longestRequest: {longest}"))
+    proxy = only(found, "EnvoyProxy", "ebbtide").inputs["spec"]
+
+    assert proxy["shutdown"] == {"drainTimeout": drains, "minDrainDuration": "10s"}
+
+
+def test_keda_may_reach_the_prometheus_that_the_file_names() -> None:
+    found = resources(more="ebbtide:serving: { prometheus: 'http://mimir.monitoring.svc:8080' }\n")
+    policy = only(found, "NetworkPolicy", "keda-operator").inputs["spec"]
+
+    assert 8080 in {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+
+
+def test_keda_may_scale_what_keeps_its_pods_names_too() -> None:
+    roles = [it for it in resources() if kind_of(it) == "Role" and name_of(it).startswith("keda-operator")]
+    scaled = {
+        name for role in roles for rule in role.inputs["rules"] for name in rule["resources"] if name.endswith("/scale")
+    }
+
+    assert scaled == {"deployments/scale", "statefulsets/scale"}
+
+
+def test_no_pod_is_made_larger_than_a_node_holds() -> None:
+    found = resources(("scale: { metrics: { cpu: 70% }, min: 1, max: 6 }", "vertical: inPlace"))
+    spec = only(found, "VerticalPodAutoscaler", "ranker").inputs["spec"]
+    (own, _) = spec["resourcePolicy"]["containerPolicies"]
+
+    # What an m7i.4xlarge has left of 16 cores and 64 GiB.
+    assert own["maxAllowed"] == {"cpu": "15700m", "memory": "57541Mi"}
 
 
 def test_the_load_balancer_is_internal_and_goes_before_the_gateway() -> None:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,6 @@ from components.serving.envoy_gateway import (
     EnvoyGatewayArgs,
 )
 from components.serving.keda import Keda, KedaArgs
-from components.serving.metrics_server import NAME as METRICS_SERVER
-from components.serving.metrics_server import MetricsServer
 from components.serving.program import KUBE_SYSTEM, PartArgs
 from components.serving.vertical import RECOMMENDER, UPDATER, VerticalAutoscaler, VerticalAutoscalerArgs
 from controllers.adapters.kube_api import Json
@@ -30,8 +29,12 @@ from ebbtide.labels import NODE_KIND, NodeKind
 from ebbtide.recording.manifests import manifests
 from ebbtide.recording.record import record_program
 from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
+from tests.serving.support.metrics_server import NAME as METRICS_SERVER
+from tests.serving.support.metrics_server import MetricsServer
 
 CUSTOMER = "acme"
+LONGEST_REQUEST = timedelta(seconds=10)
+"""Of the services that tests apply."""
 VPA_PARTS = ("recommender", "updater", "admission-controller")
 _PROMETHEUS = "ebbtide-prometheus"
 
@@ -113,7 +116,9 @@ def _program() -> None:
     system = spaces.system.metadata.name
     EnvoyGateway(
         "gateway",
-        EnvoyGatewayArgs(namespace=own[envoy_gateway.NAMESPACE], routes=system, customer=CUSTOMER, drain=20),
+        EnvoyGatewayArgs(
+            namespace=own[envoy_gateway.NAMESPACE], routes=system, customer=CUSTOMER, longest=LONGEST_REQUEST
+        ),
     )
     Keda("keda", KedaArgs(namespace=own[keda.NAMESPACE], watched=system, customer=CUSTOMER))
     MetricsServer("metrics-server", PartArgs(namespace=KUBE_SYSTEM, customer=CUSTOMER))

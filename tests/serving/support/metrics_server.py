@@ -1,6 +1,6 @@
 """metrics-server: what pods use now, CPU and memory, for HPAs that scale by them. It asks kubelets and keeps nothing.
 
-While it is away HPAs keep their replicas.
+EKS brings it as an add-on, which a control plane without AWS has not. While it is away HPAs keep their replicas.
 
 Source: `manifests/base` of `sigs.k8s.io/metrics-server` at the version below.
 """
