@@ -165,8 +165,11 @@ def _of_scaling(it: _Variant) -> Iterator[Alert]:
             runbook="service-at-max",
             labels=it.labels,
         )
-    blind = f"{it.of_hpa('scaling_active')} == 0 and on ({CUSTOMER}) ({it.of_hpa('replicas')} > 0)"
-    missing = [f"absent({query})" for query in _needed(it)]
+    awake = f"({it.of_hpa('replicas')} > 0)"
+    blind = f"{it.of_hpa('scaling_active')} == 0 and on ({CUSTOMER}) {awake}"
+    # One that sleeps has no pods to tell of what waits in them.
+    unless_asleep = f" and on () {awake}" if scale.min == 0 else ""
+    missing = [f"absent({query}){unless_asleep}" for query in _needed(it)]
     yield Alert(
         name="EbbtideServiceMetricMissing",
         expr=f"max by ({CUSTOMER}) ({' or '.join([blind, *missing])})",

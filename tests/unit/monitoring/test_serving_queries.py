@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.monitoring import serving
+from ebbtide.monitoring.serving_rules import serving_alerts
 from ebbtide.settings.sections.serving.services import ALONE
 from tests.builders.workloads.services import services_stack
 
@@ -21,6 +22,7 @@ IN_FLIGHT = serving.in_flight_query("acme", [CLUSTER])
 LATENCY = serving.latency_query("acme", [CLUSTER])
 THROUGHPUT = serving.throughput_query("acme", [CLUSTER])
 MINUTES = 10
+PORTS = "{ http: 8000, metrics: 9100 }"
 
 
 def envoy(metric: str, pod: str = "one", *, cluster: str = CLUSTER, customer: str = "acme", more: str = "") -> str:
@@ -128,6 +130,22 @@ def test_gpus_are_those_of_the_pods_alone(kind: str, tmp_path: Path) -> None:
 
     asked(tmp_path, serving.gpu_query("embedder"), series, 40)
     asked(tmp_path, serving.gpu_query("embedder"), others, None)
+
+
+@needs_promtool
+def test_a_service_that_sleeps_misses_no_gauge_of_its_pods_and_one_with_pods_does(tmp_path: Path) -> None:
+    scale = "scale: { metrics: { cpu: 70% }, min: 1, max: 6 }"
+    gauges = '{ query: { promql: "sum(backlog)", target: 10 }, queue: { metric: waiting, target: 4 } }'
+    stack = services_stack((scale, f"scale: {{ metrics: {gauges}, min: 0, max: 6 }}"), ("{ http: 8000 }", PORTS))
+    (alert,) = [
+        it
+        for it in serving_alerts(stack)
+        if it.name == "EbbtideServiceMetricMissing" and it.labels["service"] == "ranker"
+    ]
+    pods = 'ebbtide_hpa_replicas{customer="acme",namespace="ebbtide",hpa="ranker"}'
+
+    asked(tmp_path, alert.expr, {pods: same(0)}, None)
+    asked(tmp_path, alert.expr, {pods: same(2)}, 1)
 
 
 def test_a_variant_has_the_cluster_of_its_route_and_one_with_a_weight_that_of_its_place() -> None:
