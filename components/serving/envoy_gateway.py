@@ -43,18 +43,18 @@ from components.serving.program import (
     tcp,
 )
 from ebbtide.labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
+from ebbtide.settings.sections.serving.gateway import ENVOY_GATEWAY_CONTROLLER, GATEWAY, GATEWAY_NAMESPACE
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
-NAMESPACE = "ebbtide-gateway"
+NAMESPACE = GATEWAY_NAMESPACE
 NAME = "envoy-gateway"  # Envoy looks for a Service of this name
-CLASS = "ebbtide"
+CLASS = GATEWAY
 ENVOY = "ebbtide-envoy"
 """The Deployment, the Service and the budget of the Envoy pods."""
-CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 IMAGE = f"docker.io/envoyproxy/gateway:{version('envoy-gateway')}"
 ENVOY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.39.1"
 ENVOY_METRICS_PORT = 19001
@@ -245,7 +245,7 @@ class EnvoyGateway(pulumi.ComponentResource):
             kind="GatewayClass",
             metadata={"name": CLASS},
             spec={
-                "controllerName": CONTROLLER,
+                "controllerName": ENVOY_GATEWAY_CONTROLLER,
                 "parametersRef": {
                     "group": "gateway.envoyproxy.io",
                     "kind": "EnvoyProxy",
@@ -281,7 +281,7 @@ def _config(args: EnvoyGatewayArgs) -> dict[str, Any]:
     return {
         "apiVersion": _API,
         "kind": "EnvoyGateway",
-        "gateway": {"controllerName": CONTROLLER},
+        "gateway": {"controllerName": ENVOY_GATEWAY_CONTROLLER},
         "logging": {"level": {"default": args.log}},
         "provider": {
             "type": "Kubernetes",

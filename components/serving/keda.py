@@ -31,11 +31,12 @@ from components.serving.program import (
     tcp,
 )
 from ebbtide.labels import SELF_MADE_SECRETS
+from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
-NAMESPACE = "keda"
+NAMESPACE = KEDA_NAMESPACE
 OPERATOR, ADAPTER = "keda-operator", "keda-metrics-apiserver"
 OPERATOR_IMAGE = f"ghcr.io/kedacore/keda:{version('keda').removeprefix('v')}"
 ADAPTER_IMAGE = f"ghcr.io/kedacore/keda-metrics-apiserver:{version('keda').removeprefix('v')}"

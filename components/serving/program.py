@@ -79,7 +79,6 @@ OWN_NAMESPACE: "EnvVarArgsDict" = {
     "name": "POD_NAMESPACE",
     "value_from": {"field_ref": {"field_path": "metadata.namespace"}},
 }
-OWN_NAME: "EnvVarArgsDict" = {"name": "POD_NAME", "value_from": {"field_ref": {"field_path": "metadata.name"}}}
 
 
 def identity(name: str, customer: str) -> PodIdentity:

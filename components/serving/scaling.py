@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from ebbtide.monitoring.serving import gpu_query, in_flight_query, latency_query, queue_query, throughput_query
+from ebbtide.monitoring.serving import (
+    LATENCY_OVER,
+    gpu_query,
+    in_flight_query,
+    latency_query,
+    queue_query,
+    throughput_query,
+)
 from ebbtide.settings.sections.serving.scale import MetricSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 from ebbtide.settings.sections.workloads import WorkloadKind
@@ -31,7 +38,6 @@ REASON = PREFIX + "scaling"
 SYNC = timedelta(seconds=15)
 """How often the HPA controller reads; on EKS it cannot be changed."""
 
-LATENCY_WINDOW = timedelta(minutes=2)
 STAYS_AT_LEAST = timedelta(minutes=5)
 """Kubernetes' own time before a number goes down."""
 _LONGEST_STAY = timedelta(hours=1)
@@ -116,7 +122,7 @@ def _tolerance(most: int) -> str:
 def _up_period(it: Scaled) -> timedelta:
     if it.metrics.latency is None:
         return SYNC
-    return min(_LONGEST_PERIOD, it.variant.starts_within + LATENCY_WINDOW)
+    return min(_LONGEST_PERIOD, it.variant.starts_within + LATENCY_OVER)
 
 
 def _down_period(it: Scaled) -> timedelta:
