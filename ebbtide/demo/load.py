@@ -2,7 +2,7 @@
 
 Arrivals are a Poisson process, drawn from a seed before the first is sent. What a request took is counted from the
 instant at which it should have been sent: a client that falls behind does not hide what its users would have waited.
-Connections are kept alive, as many as are in flight at once.
+Connections are kept alive, as many as are in flight at once, unless told otherwise.
 """
 
 import asyncio
@@ -85,6 +85,7 @@ class Load:
     headers: Callable[[random.Random], Headers] = lambda _: {}
     path: str = "/"
     timeout: float = 60.0  # seconds from sending to the end of the answer
+    keeps: bool = True  # a connection alive for the next request
     heard: Callable[[Answer], None] = lambda _: None  # told of each request as it ends
 
 
@@ -157,7 +158,7 @@ class _Client:
             head = await reader.readuntil(b"\r\n\r\n")
             status, told = _parsed(head)
             await _skip_body(reader, told)
-            kept = told.get("connection") != "close"
+            kept = self._load.keeps and told.get("connection") != "close"
             return status, told
         finally:
             if kept:

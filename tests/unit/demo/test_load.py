@@ -29,7 +29,7 @@ def test_arrivals_are_those_of_their_rates_and_the_same_for_the_same_seed() -> N
     assert math.isclose(sum((gap - mean) ** 2 for gap in gaps) / len(gaps), mean**2, rel_tol=0.2)  # exponential
 
 
-async def offered(handler: Handler) -> tuple[Answers, int]:
+async def offered(handler: Handler, *, keeps: bool = True) -> tuple[Answers, int]:
     """What came back of a short load on this server, and how many connections it took."""
     connections = 0
 
@@ -45,7 +45,8 @@ async def offered(handler: Handler) -> tuple[Answers, int]:
 
     async with await asyncio.start_server(counted, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        answers = await offer(Load(address=lambda: ("127.0.0.1", port), stretches=SHORT, seed=3, timeout=0.5))
+        load = Load(address=lambda: ("127.0.0.1", port), stretches=SHORT, seed=3, timeout=0.5, keeps=keeps)
+        answers = await offer(load)
         await asyncio.sleep(0)
     return answers, connections
 
@@ -74,6 +75,14 @@ def test_a_connection_that_is_said_to_close_is_not_used_again() -> None:
     head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
     answers, connections = asyncio.run(offered(answering(head, once=True)))
+
+    assert connections == answers.sent == answers.answered
+
+
+def test_a_client_that_keeps_no_connection_opens_one_for_each_request() -> None:
+    handler = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    answers, connections = asyncio.run(offered(handler, keeps=False))
 
     assert connections == answers.sent == answers.answered
 
