@@ -50,6 +50,14 @@ def test_it_breaks_no_rule(changes: tuple[tuple[str, str], ...]) -> None:
     assert [(it.id, it.resource, it.reason) for it in judge(stack, resources(*changes), TODAY)] == []
 
 
+@pytest.mark.parametrize("serving", ["public: true", "public: true, sources: [203.0.113.0/24]"])
+def test_a_gateway_that_the_file_calls_public_breaks_no_rule_and_another_does(serving: str) -> None:
+    public = f"ebbtide:serving: {{ {serving} }}\n"
+
+    assert judge(services_stack(more=public), resources(more=public), TODAY) == ()
+    assert [it.id for it in judge(services_stack(), resources(more=public), TODAY)] == ["EB033"]
+
+
 def test_each_variant_has_pods_a_service_a_budget_an_autoscaler_and_a_route() -> None:
     found = resources()
     variants = ["embedder-large", "embedder-small"]

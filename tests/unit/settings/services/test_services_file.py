@@ -17,6 +17,7 @@ from tests.builders.settings import problem_of, problems_of
 from tests.builders.workloads.services import services_stack, with_services
 
 SMALL, LARGE = "embedder-small", "embedder-large"
+CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 BY_WHEN = 'when: { header: "x-model-size: large" }'
 
 
@@ -170,3 +171,28 @@ def test_a_pod_that_is_alone_at_night_is_warned_of() -> None:
     warned = [(it.code, it.path) for it in warnings_of(services_stack()) if it.code == "scale.lone-pod"]
 
     assert warned == [("scale.lone-pod", "services.ranker.scale.min")]
+
+
+@pytest.mark.parametrize(
+    ("serving", "warned"),
+    [
+        ("public: true", True),
+        ("public: false", False),
+        ("public: true, sources: [203.0.113.0/24]", False),
+        ("public: true, tls: models-tls", False),
+        (f"public: true, certificate: '{CERTIFICATE}'", False),
+    ],
+)
+def test_a_gateway_that_is_open_to_all_in_the_clear_is_warned_of(serving: str, warned: bool) -> None:
+    stack = services_stack(more=f"ebbtide:serving: {{ {serving} }}\n")
+    found = [it.path for it in warnings_of(stack) if it.code == "expose.public-in-the-clear"]
+
+    assert found == (["serving"] if warned else [])
+
+
+@pytest.mark.parametrize(("least", "warned"), [(1, True), (2, False)])
+def test_one_fixed_node_is_a_narrow_way_to_the_gateway(least: int, warned: bool) -> None:
+    stack = services_stack(("fixed: { max: 8 }", f"fixed: {{ min: {least}, max: 8 }}"))
+    (text,) = [it.text for it in warnings_of(stack) if it.code == "expose.one-fixed-node"] or [""]
+
+    assert ("the gateway" in text) is warned
