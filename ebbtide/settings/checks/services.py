@@ -7,14 +7,15 @@ from datetime import timedelta
 
 from ebbtide.settings.file.pod_entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, value_at
-from ebbtide.settings.file.service_entries import SERVICES
+from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.sections.checked import readable
 from ebbtide.settings.sections.entrance import CERTIFICATE
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.serving.gateway import Implementation, ServingSettings
-from ebbtide.settings.sections.serving.routes import RouteSettings
+from ebbtide.settings.sections.serving.matches import Match, matches
+from ebbtide.settings.sections.serving.routes import RouteSettings, When
 from ebbtide.settings.sections.serving.scale import MetricSettings
-from ebbtide.settings.sections.serving.services import ServiceSettings
+from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 from ebbtide.units.durations import format_duration
 
 SERVING = "ebbtide:serving"
@@ -31,6 +32,14 @@ _EXISTING_ALONE = {"gateway_class": "gatewayClass", "implementation": "implement
 class ServiceDraft:
     route: RouteSettings | None
     longest: timedelta | None
+    whens: tuple[tuple[Location, When | None], ...]  # where each choice among variants stands; the rest first
+
+    @property
+    def claims(self) -> Iterator[tuple[Location, When | None, Match]]:
+        """What the service wants to answer."""
+        if self.route is not None:
+            for at, when in self.whens:
+                yield from ((at, when, match) for match in matches(self.route, when))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,22 +79,16 @@ class ServicesDraft:
                 )
 
     def _routes_differ(self) -> Iterator[Finding]:
-        first: dict[tuple[str, str, str | None], str] = {}
+        """By what the gateway is told, since a model stands in the path too. One finding for each service."""
+        first: dict[tuple[object, ...], tuple[str, Location, When | None]] = {}
         for name, service in self.services.items():
-            if service.route is None:
-                continue
-            route = service.route
-            key = (route.host, route.path.rstrip("/"), route.model)
-            owner = first.setdefault(key, name)
-            if owner != name:
-                yield Finding(
-                    code="route.taken",
-                    at=(SERVICES, name, "route"),
-                    wanted="a host, path and model of one service alone",
-                    found=f"{route.host}{route.path}, which leads to service {owner!r}",
-                    example=f"model: {name}",
-                    hint="name a model, a path or a host of its own",
-                )
+            for at, when, match in service.claims:
+                host = "" if service.route is None else service.route.host
+                owner, there, other = first.setdefault((host, *match.key), (name, at, when))
+                if there == at or (owner == name and when == other):  # the service itself is told of two alike
+                    continue
+                yield _taken(name, at, f"{host}{match.text}", _whose(owner, there) if owner == name else repr(owner))
+                break
 
     def _metrics_have_a_source(self, monitoring: PrometheusKind | None, *, existing: bool) -> Iterator[Finding]:
         if self.serving is None or monitoring is None:
@@ -182,12 +185,27 @@ class ServicesDraft:
             )
 
 
+def _whose(service: str, at: Location) -> str:
+    return f"variant {at[3]!r} of {service!r}" if len(at) > 3 else f"{service!r} itself"
+
+
+def _taken(service: str, at: Location, requests: str, owner: str) -> Finding:
+    return Finding(
+        code="route.taken",
+        at=at,
+        wanted="requests of one service alone, and of one of its variants",
+        found=f"{requests}, which leads to {owner}",
+        example=f"model: {service}",
+        hint="name a model, a path or a host of its own",
+    )
+
+
 def services_draft(config: Mapping[str, object], *, region: str | None, no_public_subnets: str) -> ServicesDraft:
     raw_serving = config.get(SERVING, {})
     read = readable(ServingSettings, raw_serving)
     whole = len(read) == len(ServingSettings.model_fields)
     return ServicesDraft(
-        services={name: _service(raw) for name, raw in named_entries(config.get(SERVICES))},
+        services={name: _service(name, raw) for name, raw in named_entries(config.get(SERVICES))},
         pods=tuple((pod.at, pod.name) for pod in raw_pods(config, (SERVICES,))),
         external=tuple(_external(config)),
         workloads=frozenset(name for name, _ in named_entries(config.get("ebbtide:workloads"))),
@@ -198,9 +216,21 @@ def services_draft(config: Mapping[str, object], *, region: str | None, no_publi
     )
 
 
-def _service(raw: object) -> ServiceDraft:
+def _service(name: str, raw: object) -> ServiceDraft:
     read = readable(ServiceSettings, raw)
-    return ServiceDraft(route=read.get("route"), longest=read.get("longest_request"))
+    return ServiceDraft(
+        route=read.get("route"), longest=read.get("longest_request"), whens=tuple(_whens((SERVICES, name), raw))
+    )
+
+
+def _whens(at: Location, raw: object) -> Iterator[tuple[Location, When | None]]:
+    """Variants with weights have one choice in common, as have those without a condition."""
+    conditions = [
+        ((*at, VARIANTS, variant, "when"), readable(VariantSettings, inner).get("when"))
+        for variant, inner in named_entries(value_at(raw, (VARIANTS,)))
+    ]
+    yield (*at, "route"), None
+    yield from ((where, when) for where, when in conditions if when is not None)
 
 
 def _external(config: Mapping[str, object]) -> Iterator[tuple[Location, bool]]:

@@ -138,12 +138,56 @@ def test_weights_add_up_to_100(small: int, large: int | None, code: str | None, 
         assert problem_of(with_services(*changes), tmp_path).tells(code)
 
 
-def test_two_services_may_share_a_host_and_path_by_model_alone(tmp_path: Path) -> None:
-    routed = ("min: 1, max: 6 }", "min: 1, max: 6 }\n    route: { host: models.acme.internal, path: /embed/ }")
-    same = (routed[0], routed[1].replace("/embed/", "/embed/, model: embedder-v3"))
+def ranker_at(route: str) -> tuple[str, str]:
+    return "min: 1, max: 6 }", f"min: 1, max: 6 }}\n    route: {{ host: models.acme.internal, {route} }}"
 
-    assert services_stack(routed).services["ranker"].route is not None
-    assert problem_of(with_services(same), tmp_path).tells("route.taken", "'embedder'", "services.ranker.route:")
+
+LARGE_MODEL = (BY_WHEN, "when: { model: embedder-xl }")
+EMBED = "path: /embed, model: embedder-v3"
+
+
+@pytest.mark.parametrize(
+    ("route", "embedder"),
+    [
+        ("path: /embed/, model: embedder-v3", ()),
+        ("path: /embed/embedder-v3", ()),
+        ("path: /embed, model: embedder-xl", (LARGE_MODEL,)),
+        ("path: /embed/embedder-xl/", (LARGE_MODEL,)),
+        ("path: /embed", ((EMBED, "path: /embed"),)),
+    ],
+    ids=["model", "a model's path", "a variant's model", "the path of a variant's model", "path"],
+)
+def test_two_services_never_wait_for_the_same_requests(
+    route: str, embedder: tuple[tuple[str, str], ...], tmp_path: Path
+) -> None:
+    told = problem_of(with_services(*embedder, ranker_at(route)), tmp_path)
+
+    assert told.tells("route.taken", "'embedder'", "services.ranker.route:")
+
+
+@pytest.mark.parametrize("route", ["path: /embed/", "path: /embed, model: embedder-xl", "path: /embed/embedder-v4"])
+def test_services_with_different_models_share_a_host_and_path(route: str) -> None:
+    assert services_stack(ranker_at(route)).services["ranker"].route is not None
+
+
+def test_a_variant_never_waits_for_what_the_rest_of_its_service_takes(tmp_path: Path) -> None:
+    told = problem_of(with_services((BY_WHEN, "when: { model: embedder-v3 }")), tmp_path)
+
+    assert told.tells("route.taken", "'embedder' itself", "variants.large.when:")
+
+
+def test_two_ways_to_name_a_model_are_one(tmp_path: Path) -> None:
+    middle = 'middle: { image: "a/b:1", cpu: 1, memory: 1Gi, when: { header: "X-Model: embedder-xl" } }'
+    stack = with_services((EMBED, "path: /embed"), LARGE_MODEL, ("      large:", f"      {middle}\n      large:"))
+
+    assert problem_of(stack, tmp_path).tells("route.taken", "variant 'middle' of 'embedder'", "variants.large.when:")
+
+
+def test_a_header_is_asked_for_once(tmp_path: Path) -> None:
+    """Of two conditions on one header the API server takes none."""
+    told = problem_of(with_services((BY_WHEN, 'when: { header: "x-model: embedder-xl" }')), tmp_path)
+
+    assert told.tells("variants.when-header", "variants.large.when:", "{ model: embedder-xl }")
 
 
 def test_pods_of_a_service_have_a_name_of_their_own(tmp_path: Path) -> None:
