@@ -576,6 +576,8 @@ def _brought(draft: Draft) -> Iterator[str]:
         if gpus:
             yield "devicePlugin"
     yield from draft.monitoring.images(gpus=gpus)
+    if not draft.existing:
+        yield from draft.services.images()
 
 
 def _secrets_have_the_keys(draft: Draft) -> Iterator[Finding]:

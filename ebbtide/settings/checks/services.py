@@ -11,14 +11,17 @@ from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.sections.checked import readable
 from ebbtide.settings.sections.entrance import CERTIFICATE
 from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.serving.gateway import Implementation, ServingSettings
 from ebbtide.settings.sections.serving.matches import Match, matches
 from ebbtide.settings.sections.serving.routes import RouteSettings, When
 from ebbtide.settings.sections.serving.scale import MetricSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
+from ebbtide.settings.sections.workloads import Vertical, WorkloadSettings
 from ebbtide.units.durations import format_duration
 
 SERVING = "ebbtide:serving"
+WORKLOADS = "ebbtide:workloads"
 
 LONGEST_BEHIND_NLB = timedelta(seconds=350)
 """A network load balancer forgets a connection on which nothing is sent for so long, and a request that is being
@@ -49,11 +52,24 @@ class ServicesDraft:
     services: Mapping[str, ServiceDraft]
     pods: tuple[tuple[Location, str], ...]  # where each variant stands, and the name of its pods
     external: tuple[tuple[Location, bool], ...]  # metrics by way of KEDA; whether the gateway counts it
+    by_pods: bool  # something scales by CPU or memory
+    vertical: bool  # requests are set by the Vertical Pod Autoscaler
     workloads: frozenset[str]
     serving: ServingSettings | None
     given: frozenset[str]  # keys of the section of serving that the file has
     region: str | None
     no_public_subnets: str
+
+    def images(self) -> Iterator[str]:
+        """The keys of the images that come along, or may."""
+        if self.by_pods or self.vertical:
+            yield "metricsServer"
+        if self.external:
+            yield from ("keda", "kedaMetrics")
+        if any(it.route is not None for it in self.services.values()):
+            yield from ("envoyGateway", "envoy")
+        if self.vertical:
+            yield from ("vpaRecommender", "vpaUpdater", "vpaAdmission", "vpaCertgen")
 
     def findings(self, monitoring: PrometheusKind | None, *, existing: bool) -> Iterator[Finding]:
         yield from self._names_are_free()
@@ -207,8 +223,12 @@ def services_draft(config: Mapping[str, object], *, region: str | None, no_publi
     return ServicesDraft(
         services={name: _service(name, raw) for name, raw in named_entries(config.get(SERVICES))},
         pods=tuple((pod.at, pod.name) for pod in raw_pods(config, (SERVICES,))),
-        external=tuple(_external(config)),
-        workloads=frozenset(name for name, _ in named_entries(config.get("ebbtide:workloads"))),
+        external=tuple(
+            ((*at, key), key in metrics.of_gateway) for at, metrics in _metrics(config) for key in metrics.external
+        ),
+        by_pods=any(metrics.of_pods for _, metrics in _metrics(config)),
+        vertical=any(_verticals(config)),
+        workloads=frozenset(name for name, _ in named_entries(config.get(WORKLOADS))),
         serving=ServingSettings.model_construct(None, **read) if whole else None,
         given=frozenset(key for key, _ in named_entries(raw_serving)),
         region=region,
@@ -233,9 +253,15 @@ def _whens(at: Location, raw: object) -> Iterator[tuple[Location, When | None]]:
     yield from ((where, when) for where, when in conditions if when is not None)
 
 
-def _external(config: Mapping[str, object]) -> Iterator[tuple[Location, bool]]:
+def _metrics(config: Mapping[str, object]) -> Iterator[tuple[Location, MetricSettings]]:
     for pod in raw_pods(config, (SERVICES,)):
         read = readable(MetricSettings, value_at(pod.raw, ("scale", "metrics")))
-        metrics = MetricSettings.model_construct(None, **{name: read.get(name) for name in MetricSettings.model_fields})
-        for key in metrics.external:
-            yield (*pod.at, "scale", "metrics", key), key in metrics.of_gateway
+        known = {name: read.get(name) for name in MetricSettings.model_fields}
+        yield (*pod.at, "scale", "metrics"), MetricSettings.model_construct(None, **known)
+
+
+def _verticals(config: Mapping[str, object]) -> Iterator[bool]:
+    models: Mapping[str, type[PodSettings]] = {SERVICES: VariantSettings, WORKLOADS: WorkloadSettings}
+    for pod in raw_pods(config, tuple(models)):
+        read = readable(models[str(pod.at[0])], pod.raw)
+        yield read.get("vertical", Vertical.OFF) is not Vertical.OFF
