@@ -1,20 +1,21 @@
 """Services against each other and against what the stack stands on, as far as they can be read."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
 from ebbtide.settings.file.pod_entries import named_entries, raw_pods
-from ebbtide.settings.file.problems import Finding, Location, value_at
+from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
 from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.sections.checked import readable
 from ebbtide.settings.sections.entrance import CERTIFICATE
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.serving.gateway import Implementation, ServingSettings
+from ebbtide.settings.sections.secrets import SECRETS, SecretReference, set_command
+from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implementation, ServingSettings
 from ebbtide.settings.sections.serving.matches import Match, matches
-from ebbtide.settings.sections.serving.routes import RouteSettings, When
+from ebbtide.settings.sections.serving.routes import RouteProtocol, RouteSettings, When
 from ebbtide.settings.sections.serving.scale import MetricSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 from ebbtide.settings.sections.workloads import Vertical, WorkloadSettings
@@ -71,7 +72,9 @@ class ServicesDraft:
         if self.vertical:
             yield from ("vpaRecommender", "vpaUpdater", "vpaAdmission", "vpaCertgen")
 
-    def findings(self, monitoring: PrometheusKind | None, *, existing: bool) -> Iterator[Finding]:
+    def findings(
+        self, monitoring: PrometheusKind | None, secrets: Collection[str], *, existing: bool
+    ) -> Iterator[Finding]:
         yield from self._names_are_free()
         yield from self._routes_differ()
         yield from self._metrics_have_a_source(monitoring, existing=existing)
@@ -80,6 +83,8 @@ class ServicesDraft:
         if not existing:
             yield from self._balancer_waits_long_enough()
             yield from self._balancer_can_be_made()
+            yield from self._grpc_finds_http2()
+            yield from self._certificate_is_there(secrets)
 
     def _names_are_free(self) -> Iterator[Finding]:
         first: dict[str, str] = dict.fromkeys(self.workloads, "a workload")
@@ -200,9 +205,42 @@ class ServicesDraft:
                 hint="a load balancer takes no other",
             )
 
+    def _grpc_finds_http2(self) -> Iterator[Finding]:
+        """The Service controller of EKS can set no ALPN policy, and without ALPN a client speaks HTTP/1.1."""
+        if self.serving is None or self.serving.certificate is None:
+            return
+        for name, it in self.services.items():
+            if it.route is not None and it.route.protocol is RouteProtocol.GRPC:
+                yield Finding(
+                    code="route.grpc-certificate",
+                    at=(SERVICES, name, "route", "protocol"),
+                    wanted="http beside serving.certificate, since the load balancer's TLS offers no HTTP/2",
+                    found="grpc",
+                    example="http",
+                    hint="gRPC clients need it offered: use serving.tls, with which the gateway ends TLS",
+                )
+
+    def _certificate_is_there(self, secrets: Collection[str]) -> Iterator[Finding]:
+        """The namespace of the gateway is made by the stack: nobody could have put a Secret there before."""
+        tls = None if self.serving is None else self.serving.tls
+        if tls is not None and tls not in secrets:
+            yield Finding(
+                code="serving.tls-unknown",
+                at=(SERVING, "tls"),
+                wanted=f"a Secret of {SECRETS}",
+                found=repr(tls),
+                hint=did_you_mean(tls, tuple(secrets)) or set_command(tls, GATEWAY_TLS_KEYS[0]),
+            )
+
 
 def _whose(service: str, at: Location) -> str:
     return f"variant {at[3]!r} of {service!r}" if len(at) > 3 else f"{service!r} itself"
+
+
+def serving_references(config: Mapping[str, object]) -> Iterator[SecretReference]:
+    tls = readable(ServingSettings, config.get(SERVING, {})).get("tls")
+    if tls is not None:
+        yield SecretReference((SERVING, "tls"), tls, GATEWAY_TLS_KEYS)
 
 
 def _taken(service: str, at: Location, requests: str, owner: str) -> Finding:

@@ -20,6 +20,8 @@ OWNING_GATEWAY = "gateway.envoyproxy.io/owning-gateway-name"
 """Label of the pods that Envoy Gateway makes for a Gateway."""
 KEDA_NAMESPACE = "keda"
 HTTP_PORT = 80
+GATEWAY_TLS_KEYS = ("tls.crt", "tls.key")
+"""Of the Secret with which the gateway ends TLS."""
 
 ENVOY_GATEWAY_CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 

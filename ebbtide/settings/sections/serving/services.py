@@ -222,6 +222,7 @@ class VariantSettings(PodSettings):
             moves=self.category is Category.FLEXIBLE and self.scale.min > 1,
             stop_delay=service.stop_delay,
             grace=service.grace,
+            keeps_sessions=service.session.redis,
         )
 
 
@@ -233,6 +234,7 @@ class ServedWorkload(WorkloadSettings):
     moves: bool  # outside business hours; a pod that is alone stays, since nobody would serve in its place
     stop_delay: timedelta
     grace: timedelta
+    keeps_sessions: bool  # in the stack's Redis
 
     @property
     def opens(self) -> bool:

@@ -17,6 +17,10 @@ from tests.builders.settings import problem_of, problems_of
 from tests.builders.workloads.services import services_stack, with_services
 
 SMALL, LARGE = "embedder-small", "embedder-large"
+TLS_SECRET = """
+ebbtide:secrets: { models-tls: { tls.crt: { secure: AAA }, tls.key: { secure: AAA } } }
+ebbtide:digestKey: { secure: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA }
+"""
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 BY_WHEN = 'when: { header: "x-model-size: large" }'
 
@@ -228,7 +232,7 @@ def test_a_pod_that_is_alone_at_night_is_warned_of() -> None:
     ],
 )
 def test_a_gateway_that_is_open_to_all_in_the_clear_is_warned_of(serving: str, warned: bool) -> None:
-    stack = services_stack(more=f"ebbtide:serving: {{ {serving} }}\n")
+    stack = services_stack(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
     found = [it.path for it in warnings_of(stack) if it.code == "expose.public-in-the-clear"]
 
     assert found == (["serving"] if warned else [])
@@ -240,3 +244,35 @@ def test_one_fixed_node_is_a_narrow_way_to_the_gateway(least: int, warned: bool)
     (text,) = [it.text for it in warnings_of(stack) if it.code == "expose.one-fixed-node"] or [""]
 
     assert ("the gateway" in text) is warned
+
+
+@pytest.mark.parametrize(
+    ("tls", "secrets", "said"),
+    [
+        ("nosuch", TLS_SECRET, ("serving.tls-unknown", "ebbtide:serving.tls:", "models-tls")),
+        ("nosuch", "", ("serving.tls-unknown", "pulumi config set --secret", "nosuch")),
+        ("models-tls", TLS_SECRET.replace("tls.key", "key"), ("secret.key-unknown", "ebbtide:serving.tls:", "tls.key")),
+    ],
+)
+def test_the_certificate_of_the_gateway_is_a_secret_of_the_stack(
+    tls: str, secrets: str, said: tuple[str, ...], tmp_path: Path
+) -> None:
+    stack = with_services(more=f"ebbtide:serving: {{ tls: {tls} }}\n{secrets}")
+
+    assert problem_of(stack, tmp_path).tells(*said)
+
+
+def test_on_an_existing_cluster_the_certificate_may_be_somebody_elses() -> None:
+    here = "ebbtide:cluster: { kind: existing, context: here }\n"
+    serving = "ebbtide:serving: { gatewayClass: eg, keda: true, tls: nosuch }\n"
+    nodes = "ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 } }\n"
+
+    assert services_stack((nodes, here), more=serving).serving.tls == "nosuch"
+
+
+def test_grpc_needs_the_gateway_to_end_tls(tmp_path: Path) -> None:
+    grpc = (EMBED, "path: /, protocol: grpc")
+    told = problem_of(with_services(grpc, more=f"ebbtide:serving: {{ certificate: '{CERTIFICATE}' }}\n"), tmp_path)
+
+    assert told.tells("route.grpc-certificate", "services.embedder.route.protocol:", "use serving.tls")
+    assert services_stack(grpc, more=f"ebbtide:serving: {{ tls: models-tls }}\n{TLS_SECRET}").serving.tls
