@@ -22,6 +22,14 @@ ebbtide:secrets: { models-tls: { tls.crt: { secure: AAA }, tls.key: { secure: AA
 ebbtide:digestKey: { secure: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA }
 """
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+LONGEST = "longestRequest: 60s"
+TARGETS = "inFlight: 3, latency: 300ms"
+EMBED = "path: /embed, model: embedder-v3"
+ROUTE = "    route: { host: models.acme.internal, path: /embed, model: embedder-v3 }\n"
+HERE = (
+    "ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 } }\n",
+    "ebbtide:cluster: { kind: existing, context: here }\n",
+)
 BY_WHEN = 'when: { header: "x-model-size: large" }'
 
 
@@ -117,6 +125,45 @@ def test_the_budget_of_a_pod_that_may_be_alone_never_opens() -> None:
             ("{ prometheus: bundled }", "{ prometheus: none }"),
             ("scale.no-prometheus", "metrics.inFlight", "metrics.latency"),
         ),
+        ((LONGEST, f"{LONGEST}\n    balance: fastest"), ("balance.unknown", "services.embedder.balance:")),
+        (
+            (LONGEST, f"{LONGEST}\n    balance: {{ consistentHash: 'no good' }}"),
+            ("route.header-name", "services.embedder.balance.consistentHash:", "x-session-id"),
+        ),
+        ((BY_WHEN, "when: { header: large }"), ("route.header", "variants.large.when.header:", "x-model-size: large")),
+        ((EMBED, "path: /embed, model: v3/large"), ("route.model", "services.embedder.route.model:")),
+        (
+            (TARGETS, 'queue: { metric: "num requests", target: 4 }'),
+            ("scale.metric-name", "metrics.queue.metric:", "vllm:num_requests_waiting"),
+        ),
+        ((TARGETS, "query: { promql: ' ', target: 10 }"), ("scale.promql", "metrics.query.promql:")),
+        (("min: 1, max: 6", "min: 6, max: 6"), ("scale.no-room", "services.ranker.scale.max:", "6 for both")),
+        (
+            ("cpu: 70%", 'queue: { metric: "vllm:num_requests_waiting", target: 4 }'),
+            ("scale.queue-unseen", "services.ranker.scale.metrics.queue:", "metrics: 9100"),
+        ),
+        (
+            ("requestTakes: 150ms", "requestTakes: 90s"),
+            ("service.takes-too-long", "services.embedder.requestTakes:", "1m"),
+        ),
+        (("p95: 400ms", "p95: 61s"), ("slo.too-long", "services.embedder.slo.p95:", "1m")),
+        (
+            ("hardware: cpu, image", 'when: { header: "x-model-size: small" }, image'),
+            ("variants.no-rest", "services.embedder.variants:"),
+        ),
+        ((ROUTE, ""), ("variants.no-route", "services.embedder.route:")),
+        (
+            (BY_WHEN, f"{BY_WHEN}\n        weight: 10"),
+            ("variants.when-and-weight", "services.embedder.variants.large.when:"),
+        ),
+        (
+            ("hardware: cpu, image", 'when: { header: "X-Model-Size: large" }, image'),
+            ("variants.when-twice", "services.embedder.variants.large.when:", "which leads to small"),
+        ),
+        (
+            ("scale: { metrics: { cpu: 70% }, min: 1, max: 6 }", "category: fixed\n    vertical: initial"),
+            ("vertical.fixed", "services.ranker.vertical:"),
+        ),
     ],
 )
 def test_what_cannot_work_is_told_in_a_line(change: tuple[str, str], said: tuple[str, ...], tmp_path: Path) -> None:
@@ -147,7 +194,6 @@ def ranker_at(route: str) -> tuple[str, str]:
 
 
 LARGE_MODEL = (BY_WHEN, "when: { model: embedder-xl }")
-EMBED = "path: /embed, model: embedder-v3"
 
 
 @pytest.mark.parametrize(
@@ -263,11 +309,9 @@ def test_the_certificate_of_the_gateway_is_a_secret_of_the_stack(
 
 
 def test_on_an_existing_cluster_the_certificate_may_be_somebody_elses() -> None:
-    here = "ebbtide:cluster: { kind: existing, context: here }\n"
     serving = "ebbtide:serving: { gatewayClass: eg, keda: true, tls: nosuch }\n"
-    nodes = "ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 } }\n"
 
-    assert services_stack((nodes, here), more=serving).serving.tls == "nosuch"
+    assert services_stack(HERE, more=serving).serving.tls == "nosuch"
 
 
 def test_grpc_needs_the_gateway_to_end_tls(tmp_path: Path) -> None:
@@ -276,3 +320,46 @@ def test_grpc_needs_the_gateway_to_end_tls(tmp_path: Path) -> None:
 
     assert told.tells("route.grpc-certificate", "services.embedder.route.protocol:", "use serving.tls")
     assert services_stack(grpc, more=f"ebbtide:serving: {{ tls: models-tls }}\n{TLS_SECRET}").serving.tls
+
+
+@pytest.mark.parametrize(
+    ("serving", "codes"),
+    [
+        ("keda: true", {"serving.no-gateway"}),
+        ("gatewayClass: eg", {"scale.no-keda"}),
+        ("gatewayClass: eg, keda: true, implementation: other", {"scale.not-counted"}),
+    ],
+)
+def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], tmp_path: Path) -> None:
+    stack = with_services(HERE, more=f"ebbtide:serving: {{ {serving} }}\n")
+
+    assert {problem.code for problem in problems_of(stack, tmp_path)} == codes
+
+
+@pytest.mark.parametrize(
+    ("serving", "said"),
+    [
+        ("prometheus: prometheus.monitoring.svc:9090", ("serving.prometheus-form", "ebbtide:serving.prometheus:")),
+        (f"certificate: '{CERTIFICATE}', tls: models-tls", ("serving.tls-twice", "ebbtide:serving.tls:")),
+    ],
+)
+def test_what_the_section_of_serving_refuses(serving: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    stack = with_services(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
+
+    assert problem_of(stack, tmp_path).tells(*said)
+
+
+def test_weights_and_sessions_that_stay_with_a_pod_exclude_each_other(tmp_path: Path) -> None:
+    shares = ("memory: 12Gi }", "memory: 12Gi, weight: 90 }"), (BY_WHEN, "weight: 10")
+    stack = with_services(*shares, (LONGEST, f"{LONGEST}\n    balance: {{ consistentHash: x-session-id }}"))
+
+    assert problem_of(stack, tmp_path).tells("balance.weights", "services.embedder.balance:")
+
+
+def test_a_service_may_sleep_where_a_query_wakes_it() -> None:
+    stack = services_stack(
+        ("cpu: 70% }, min: 1, max: 6", "query: { promql: sum(my_backlog), target: 10 } }, min: 0, max: 6")
+    )
+    ranker = stack.services["ranker"].variants[""]
+
+    assert (ranker.scale.min, ranker.scale.max) == (0, 6)
