@@ -69,8 +69,8 @@ class WorkloadArgs:
 class Workload(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkloadArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Workload", name, None, opts)
-        closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=args.ownership)
-        settings = args.settings
+        settings, table = args.settings, args.ownership
+        closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=table, opens=settings.opens)
         before = [
             *file_maps(settings, args.identity, args.namespace, parent=self),
             *own_account(

@@ -1,13 +1,16 @@
 """A whole stack with services: what it is made of, what breaks no rule, and what comes with whom."""
 
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from typing import Any
 
 import pytest
 
+from components.ownership import MAX_UNAVAILABLE, FieldOwner
 from ebbtide.policies.judging import judge
 from ebbtide.recording.needed_secrets import needed_secrets
+from ebbtide.recording.ownership import ownership_rows
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from tests.builders.workloads.services import services_stack
@@ -79,6 +82,30 @@ def test_replicas_are_the_autoscalers() -> None:
 
         assert "spec.replicas" in pods.ignore_changes
         assert pods.inputs["metadata"]["annotations"]["ebbtide.dev/replicas-owner"] == "hpa"
+
+
+def test_the_budget_of_a_service_is_the_controllers_only_where_it_opens() -> None:
+    def controlled(*changes: tuple[str, str]) -> set[str]:
+        rows = ownership_rows(resources(*changes))
+        return {
+            row.object.rpartition("/")[2]
+            for row in rows
+            if (row.field, row.owner) == (MAX_UNAVAILABLE, FieldOwner.CONTROLLER)
+        }
+
+    assert controlled() == {"embedder-small", "embedder-large"}
+    assert controlled(("min: 1, max: 6", "min: 2, max: 6")) == {"embedder-small", "embedder-large", "ranker"}
+
+
+@pytest.mark.parametrize(("least", "broken"), [(1, []), (2, ["EB008"])])
+def test_only_a_budget_that_opens_must_be_handed_over(least: int, broken: list[str]) -> None:
+    change = ("min: 1, max: 6", f"min: {least}, max: 6")
+    bare = tuple(
+        replace(it, ignore_changes=()) if (kind_of(it), name_of(it)) == ("PodDisruptionBudget", "ranker") else it
+        for it in resources(change)
+    )
+
+    assert [it.id for it in judge(services_stack(change), bare, TODAY)] == broken
 
 
 def test_a_pod_waits_before_it_stops_and_has_the_time_to_end_its_longest_request() -> None:
