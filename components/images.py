@@ -10,7 +10,8 @@ all have that form. Only a prefix is ever added, so a tag and a digest stay what
 choice of a registry.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ebbtide.settings.sections.images import ImageSettings
@@ -25,10 +26,17 @@ _DOCKER_HUB = "docker.io"
 class ImageSource:
     registry: str | None = None
     pull_secrets: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict[str, str])  # what the file has in place of one that we bring
 
     def of(self, image: str) -> str:
         """Where an image that Ebbtide brings is pulled from."""
+        if image in self.named:
+            return self.named[image]
         return image if self.registry is None else f"{self.registry}/{_with_host(image)}"
+
+    def replacing(self, own: Mapping[str, str | None]) -> "ImageSource":
+        """`own`: by the image that Ebbtide brings, the one that the file names."""
+        return replace(self, named={**self.named, **{image: it for image, it in own.items() if it is not None}})
 
     def chosen(self, own: str | None, default: str) -> str:
         """The image that the file names, as it names it; else the one that Ebbtide brings."""

@@ -67,6 +67,7 @@ from components.pods.claims import own_disks
 from components.pods.entrance import Balancing
 from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
 from components.pods.ray_driver import DrivenCluster
+from components.pods.redis_access import PUBLIC, RedisAuthority, redis_authority
 from components.pods.rules import nodes_of_kind
 from components.pods.secrets import SecretsSource, StackSecrets
 from components.ray.head_state import HeadState
@@ -89,6 +90,7 @@ from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE
+from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.serving_needs import serving_needs
@@ -469,11 +471,17 @@ class _Half:
                     secrets=self._source,
                     on_ebs=self.on.aws is not None,
                     nodes=self._nodes_of(workload),
+                    redis_authority=self._redis_authority(workload),
                 ),
                 self._with_role("workload", name, workload, namespace_of(name, workload), options),
             )
             for name, workload in self.settings.all_workloads.items()
         ]
+
+    def _redis_authority(self, workload: WorkloadSettings) -> RedisAuthority:
+        """Of pods that are given the stack's Redis."""
+        asks = isinstance(workload, ServedWorkload) and workload.keeps_sessions
+        return redis_authority(self.settings.redis) if asks else PUBLIC
 
     def _services(self, options: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
         """After their pods, which the routes lead to and the autoscalers size."""
@@ -594,5 +602,8 @@ def wanted_secrets(settings: StackSettings) -> Mapping[str, Collection[str]]:
         for name in (name for name, cluster in settings.ray.items() if cluster.remembers):
             wanted.setdefault(namespace_of_ray(name), set()).add(settings.redis.tls.secret)
     wanted[NAMESPACE] |= {secret for _, secret, _ in settings.monitoring.secret_references()}
-    wanted[NAMESPACE] |= settings.secrets.keys() - set().union(*wanted.values())
+    certificate = {settings.serving.tls or ""} if serving_needs(settings).gateway else set[str]()
+    if settings.cluster.context is not None:  # on EKS the gateway has a namespace of its own: see `infra.serving`
+        wanted[NAMESPACE] |= certificate
+    wanted[NAMESPACE] |= settings.secrets.keys() - certificate - set().union(*wanted.values())
     return {space: names & settings.secrets.keys() for space, names in wanted.items()}

@@ -28,11 +28,17 @@ from components import (
 )
 from components.pods.entrance import Balancing
 from components.pods.secrets import SecretsSource
+from components.serving.envoy_gateway import ENVOY_IMAGE
+from components.serving.envoy_gateway import IMAGE as ENVOY_GATEWAY_IMAGE
+from components.serving.keda import ADAPTER_IMAGE as KEDA_METRICS_IMAGE
+from components.serving.keda import OPERATOR_IMAGE as KEDA_IMAGE
 from components.serving.routing import routed
 from components.serving.service import scaled_variants
+from components.serving.vertical import ADMISSION, CERTGEN_IMAGE, RECOMMENDER, UPDATER, vertical_image
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import node_of, pod_size, takes
+from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.monitoring import PROMETHEUS
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, Implementation
 from ebbtide.settings.serving_needs import serving_needs
@@ -141,6 +147,7 @@ def _parts(
 ) -> pulumi.ResourceOptions:
     """After all that the stack brings: what uses them depends on them, and so goes before them at a destroy."""
     needs, customer = serving_needs(settings), settings.customer
+    images = images.replacing(_named(settings.images))
     parts: list[pulumi.Resource] = []
     spaces = [*([KEDA_NAMESPACE] if needs.keda else []), *([GATEWAY_NAMESPACE] if needs.gateway else [])]
     if spaces:
@@ -181,6 +188,19 @@ def _parts(
         )
         parts.append(EnvoyGateway("envoy-gateway", gateway, opts))
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=parts))
+
+
+def _named(own: ImageSettings) -> Mapping[str, str | None]:
+    return {
+        KEDA_IMAGE: own.keda,
+        KEDA_METRICS_IMAGE: own.keda_metrics,
+        ENVOY_GATEWAY_IMAGE: own.envoy_gateway,
+        ENVOY_IMAGE: own.envoy,
+        vertical_image(RECOMMENDER): own.vpa_recommender,
+        vertical_image(UPDATER): own.vpa_updater,
+        vertical_image(ADMISSION): own.vpa_admission,
+        CERTGEN_IMAGE: own.vpa_certgen,
+    }
 
 
 def _certificate(settings: StackSettings, space: str) -> set[str]:

@@ -37,13 +37,13 @@ def closed_budget(
     *,
     parent: pulumi.Resource,
     table: OwnershipTable | None = None,
-    saves: bool = False,
+    opens: bool = False,
 ) -> PodDisruptionBudget:
-    """The budget of one workload or pool, named like it. A flexible one and one of workers whose jobs are saved is the
-    controller's to open; others stay Pulumi's.
+    """The budget of one workload or pool, named like it. Where it `opens`, it is the controller's to open: of flexible
+    pods that somebody stands in for, and of workers whose jobs are saved. Others stay Pulumi's.
     """
     opts = pulumi.ResourceOptions(parent=parent)
-    if saves or identity.category is Category.FLEXIBLE:
+    if opens:
         field = OwnedField(
             kind="PodDisruptionBudget",
             namespace=namespace,

@@ -87,7 +87,7 @@ class WorkerPool(pulumi.ComponentResource):
         if args.told_together:
             open_budget(f"{name}.spot-budget", identity, args.namespace, parent=self)  # no name holds a dot
         else:
-            closed_budget(f"{name}-budget", identity, args.namespace, parent=self, table=args.ownership, saves=saves)
+            closed_budget(f"{name}-budget", identity, args.namespace, parent=self, table=args.ownership, opens=saves)
         before = [
             *file_maps(args.settings, identity, args.namespace, parent=self),
             *own_account(f"{name}-account", identity, args.settings, args.namespace, parent=self),

@@ -22,6 +22,7 @@ from components.pods.egress import OPEN, Egress
 from components.pods.entrance import PLAIN, Balancing, entrances, grace, stop_delay
 from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.redis_access import PUBLIC, RedisAuthority
 from components.pods.rules import PodIdentity, affinity, home, pod_security, priority, spread, tolerations
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from ebbtide.labels import NodeKind, ReplicasOwner
@@ -57,6 +58,7 @@ class WorkloadArgs:
     secrets: SecretsSource = NO_SECRETS
     nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
     balancing: Balancing = PLAIN
+    redis_authority: RedisAuthority = PUBLIC
     on_ebs: bool = False  # the cluster has the driver of EBS volumes, as ours on EKS do
 
     @property
@@ -67,8 +69,8 @@ class WorkloadArgs:
 class Workload(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkloadArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Workload", name, None, opts)
-        closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=args.ownership)
-        settings = args.settings
+        settings, table = args.settings, args.ownership
+        closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=table, opens=settings.opens)
         before = [
             *file_maps(settings, args.identity, args.namespace, parent=self),
             *own_account(
@@ -188,5 +190,5 @@ def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
         "containers": [container],
         **pod_volumes(settings, args.name),
     }
-    whole = required(merged(pod, settings.pod, main=args.name), args.nodes)
+    whole = args.redis_authority.trusted_by(required(merged(pod, settings.pod, main=args.name), args.nodes))
     return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), args.secrets)

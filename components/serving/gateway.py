@@ -18,12 +18,11 @@ from components.serving.routing import client_policy, gateway_spec
 from components.serving.service import ENVOY_API, GATEWAY_API
 from ebbtide.labels import CUSTOMER
 from ebbtide.settings.sections.entrance import TLS_PORT, Expose
-from ebbtide.settings.sections.serving.gateway import GATEWAY, OWNING_GATEWAY, ServingSettings
+from ebbtide.settings.sections.serving.gateway import GATEWAY, HTTP_PORT, OWNING_GATEWAY, ServingSettings
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
-HTTP_PORT = 80
 _SHIFT = 10_000
 """Envoy Gateway has its pods listen that much above a port below 1,024, which takes a right that they have not."""
 
@@ -67,9 +66,8 @@ class Gateway(pulumi.ComponentResource):
         if args.balancing is not None:
             listens = HTTP_PORT if settings.tls is None else TLS_PORT
             given = Expose(public=settings.public, certificate=settings.certificate, sources=settings.sources)
-            side = "public" if settings.public else "internal"
             load_balancer(
-                f"{GATEWAY}-{side}",
+                settings.balancer,
                 place,
                 given,
                 selector={OWNING_GATEWAY: GATEWAY},

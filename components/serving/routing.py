@@ -20,7 +20,8 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE
-from ebbtide.settings.sections.serving.routes import MODEL_HEADER, BalanceKind, RouteSettings, When
+from ebbtide.settings.sections.serving.matches import Match, matches
+from ebbtide.settings.sections.serving.routes import BalanceKind, RouteSettings, When
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -89,23 +90,13 @@ def _weighted(service: ServiceSettings, pod: str, variant: VariantSettings) -> P
 
 
 def _matches(route: RouteSettings, when: When | None) -> list[Plan]:
-    """One of them is enough. A model is named by a header, or next in the path."""
-    model = route.model if when is None or when.model is None else when.model
-    header = None if when is None or when.header is None else when.header
-    further = [] if header is None else [_header(*header.split(": ", 1))]
-    if model is None:
-        return [_match(route.path, further)]
-    below = f"{route.path.rstrip('/')}/{model}"
-    return [_match(route.path, [_header(MODEL_HEADER, model), *further]), _match(below, further)]
+    return [_match(it) for it in matches(route, when)]
 
 
-def _match(path: str, headers: Sequence[Plan]) -> Plan:
-    match: Plan = {"path": {"type": "PathPrefix", "value": path}}
-    return {**match, "headers": [*headers]} if headers else match
-
-
-def _header(name: str, value: str) -> Plan:
-    return {"type": "Exact", "name": name, "value": value}
+def _match(given: Match) -> Plan:
+    match: Plan = {"path": {"type": "PathPrefix", "value": given.path}}
+    headers = [{"type": "Exact", "name": name, "value": value} for name, value in given.headers]
+    return {**match, "headers": headers} if headers else match
 
 
 def backend_policy(route: str, service: ServiceSettings, *, proxies: int, largest: int) -> Plan:

@@ -186,10 +186,14 @@ class VerticalAutoscaler(pulumi.ComponentResource):
         )
 
 
+def vertical_image(name: str) -> str:
+    return f"registry.k8s.io/autoscaling/{name}:{version('vertical').removeprefix('v')}"
+
+
 def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **more: Any) -> Program:
     given: dict[str, Any] = {
         "name": name,
-        "image": f"registry.k8s.io/autoscaling/{name}:{version('vertical').removeprefix('v')}",
+        "image": vertical_image(name),
         "args": [pulumi.Output.concat("--vpa-object-namespace=", args.watched), "--stderrthreshold=info", *further],
         "env": [{**OWN_NAMESPACE, "name": "NAMESPACE"}],
         "ports": {"metrics": _PORTS[name]},

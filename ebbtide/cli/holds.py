@@ -23,6 +23,7 @@ from ebbtide.operate.objects import rfc3339
 from ebbtide.operate.ray.facts import ray_config_of, ray_facts, ray_targets
 from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.release import release as release_fields
+from ebbtide.operate.release import release_from_autoscaler
 from ebbtide.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
@@ -39,6 +40,7 @@ Scaled = Annotated[
     list[str] | None,
     typer.Argument(metavar="NAME", help="Worker pools and flexible workloads; none: all of them."),
 ]
+_AUTOSCALER_HELP = "Of services that no longer grow: an autoscaler's ownership of their replicas instead."
 _UNTIL_HELP = "The customer's local time (23:00), 2h, or ISO 8601."
 
 
@@ -122,12 +124,18 @@ def resume(
 def release(
     names: Scaled = None,
     *,
+    autoscaler: Annotated[bool, typer.Option("--autoscaler", help=_AUTOSCALER_HELP)] = False,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
     """Give up the controller's field ownership; values stay."""
+    if autoscaler and not names:
+        fail("--autoscaler: wanted the names of services that no longer grow", code=2)
     with cluster(kubeconfig, context) as api:
+        if autoscaler:
+            _show("", release_from_autoscaler(api, namespace, names or ()))
+            return
         targets = targets_of(controller_config_of(api, namespace), names or ())
         _show("", release_fields(api, namespace, targets))
 

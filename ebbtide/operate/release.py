@@ -3,6 +3,9 @@
 Afterwards whoever applies them with another manager takes them without a conflict. A controller that is alive would
 take them back at its next write, so it must be stopped, or told to leave the object alone, first.
 
+The same for the replicas of a service whose autoscaler is gone: its name stays among the owners, and each later change
+of the number would be a conflict with it.
+
 The trap: an apply *without* the field is the usual way to give one up, and it resets the value (replicas to 1, or to 0
 on the scale subresource) or removes it (maxUnavailable). Editing the list itself leaves the value alone.
 """
@@ -21,7 +24,13 @@ Entry = Mapping[str, Any]
 
 REPLICAS = ("spec", "replicas")
 MAX_UNAVAILABLE = ("spec", "maxUnavailable")
-_FIELDS = {"pool": REPLICAS, "budget": MAX_UNAVAILABLE}
+AUTOSCALER = "kube-controller-manager"
+"""The name under which HPAs write, those that KEDA makes included."""
+
+_SERVICE = "service"
+_FIELDS = {"pool": REPLICAS, "budget": MAX_UNAVAILABLE, _SERVICE: REPLICAS}
+_OWNERS = {"pool": FIELD_MANAGER, "budget": FIELD_MANAGER, _SERVICE: AUTOSCALER}
+_WHOSE = {FIELD_MANAGER: "the controller's", AUTOSCALER: "an autoscaler's"}
 _TRIES = 5  # the object may change between reading and writing; each try reads it again
 
 
@@ -39,18 +48,36 @@ def release(api: KubeApi, namespace: str, targets: Sequence[Target]) -> Iterator
     yield from (release_one(api, target) for target in objects)
 
 
+def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) -> Iterator[Result]:
+    """Raises `ApiError`, and `CannotOperate` for a name that is not there and while an HPA would take it back."""
+    scaled = {
+        str(item["spec"]["scaleTargetRef"]["name"])
+        for item in api.get(f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers")["items"]
+    }
+    targets: list[Target] = []
+    for name in names:
+        if name in scaled:
+            raise CannotOperate(f"an HPA scales {name} and would take its replicas back: give it a fixed number first")
+        paths = (f"/apis/apps/v1/namespaces/{namespace}/{kind}/{name}" for kind in ("deployments", "statefulsets"))
+        found = [path for path in paths if find(api, path) is not None]
+        if not found:
+            raise CannotOperate(f"no Deployment and no StatefulSet is called {name} in namespace {namespace}", 2)
+        targets += [Target(_SERVICE, name, path) for path in found]
+    yield from (release_one(api, target) for target in targets)
+
+
 def release_one(api: KubeApi, target: Target) -> Result:
     """Bound to the version that was read: whoever writes in between is never undone."""
-    field = _FIELDS[target.kind]
+    field, owner = _FIELDS[target.kind], _OWNERS[target.kind]
     for attempts_left in reversed(range(_TRIES)):
         try:
             item = api.get(target.path)
             metadata: Mapping[str, Any] = item["metadata"]
             entries: Sequence[Entry] = metadata.get("managedFields") or ()
             value = item["spec"].get(field[-1], 0)
-            if FIELD_MANAGER not in owners_of(entries, field):
-                return Result(target, done=True, detail=f"{field[-1]} {value} was not the controller's")
-            left = without_owner(entries, field, FIELD_MANAGER)
+            if owner not in owners_of(entries, field):
+                return Result(target, done=True, detail=f"{field[-1]} {value} was not {_WHOSE[owner]}")
+            left = without_owner(entries, field, owner)
             body = {"metadata": {"managedFields": left, "resourceVersion": metadata["resourceVersion"]}}
             api.patch(target.path, body, fieldManager=MANAGER)
         except ApiError as error:

@@ -5,11 +5,14 @@ from ipaddress import IPv4Network, ip_network
 
 from ebbtide.labels import CUSTOMER
 from ebbtide.policies.rule import Hits, Rule, Severity
-from ebbtide.recording.resources import Resource, kind_of
+from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import mappings, texts, value_at, whole, words
 from ebbtide.settings.sections.entrance import load_balancer_name
+from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE
+from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.addresses import SHARED
+from ebbtide.vocabulary.labels import NAMESPACE
 
 _CLUSTER = "aws:eks/cluster:Cluster"
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -129,16 +132,20 @@ def _public_balancer(state: StackState) -> Hits:
         balanced = value_at(resource.inputs, "spec.type") == "LoadBalancer"
         if (
             balanced
-            and value_at(resource.inputs, "metadata.name") not in declared
+            and (namespace_of(resource), name_of(resource)) not in declared
             and (scheme == _PUBLIC or not (internal or state.existing))
         ):
             yield resource, "it makes a load balancer that the whole internet may reach"
 
 
-def _declared_public(state: StackState) -> set[object]:
-    """The Services of workloads whose `expose` says `public: true`, by name."""
+def _declared_public(state: StackState) -> set[tuple[str, str]]:
+    """The Services of what the stack file says `public: true` of, workloads and the gateway, by namespace and name."""
     given = {name: workload.expose for name, workload in state.settings.workloads.items()}
-    return {load_balancer_name(name, it) for name, it in given.items() if it is not None and it.public}
+    declared = {(NAMESPACE, load_balancer_name(name, it)) for name, it in given.items() if it is not None and it.public}
+    gateway = gateway_entrance(state.settings)
+    if gateway is not None and gateway.public:
+        declared.add((GATEWAY_NAMESPACE, state.settings.serving.balancer))
+    return declared
 
 
 def _public_nodes(state: StackState) -> Hits:
@@ -219,7 +226,8 @@ RULES = (
         id="EB033",
         severity=Severity.BLOCKING,
         law="no load balancer is internet-facing without being declared",
-        fix="set the scheme to internal, write expose.public in the stack file, or an exception that says who may come",
+        fix="set the scheme to internal, write expose.public or serving.public in the stack file, or an exception that "
+        "says who may come",
         source="security/network; networking/loadbalancing",
         check=_public_balancer,
     ),

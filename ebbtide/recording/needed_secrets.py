@@ -12,10 +12,12 @@ from ebbtide.labels import SECRET_KEYS, SELF_MADE_SECRETS
 from ebbtide.recording.pods import Pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, texts, value_at
+from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 
 _PULL = ("--docker-server=…", "--docker-username=…", "--docker-password=…")
 _UNKNOWN = "…"
 _OPAQUE = "Opaque"
+_TLS = "kubernetes.io/tls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ def needed_secrets(resources: Sequence[Resource]) -> list[NeededSecret]:
     whole = {str(secret_of(resource)) for resource in own if SECRET_KEYS in _annotations(resource)}
     found = [secret_of(resource) for resource in own]
     needs = [need for resource in resources for pods in pods_of(resource) for need in _of_pods(pods)]
+    needs += [need for resource in resources if kind_of(resource) == "Gateway" for need in _of_gateway(resource)]
     merged: dict[str, NeededSecret] = {}
     for need in (*found, *(need for need in needs if str(need) not in whole)):
         known = merged.get(str(need))
@@ -69,6 +72,14 @@ def _of_pods(pods: Pods) -> Iterator[NeededSecret]:
         yield NeededSecret(namespace=pods.namespace, name=name, parts=parts)
     for pull in mappings(pods.spec.get("imagePullSecrets")):
         yield NeededSecret(namespace=pods.namespace, name=str(pull["name"]), parts=_PULL, kind="docker-registry")
+
+
+def _of_gateway(resource: Resource) -> Iterator[NeededSecret]:
+    """Certificates that its listeners end TLS with."""
+    for listener in mappings(value_at(resource.inputs, "spec.listeners")):
+        for certificate in mappings(value_at(listener, "tls.certificateRefs")):
+            name, parts = str(certificate["name"]), (f"--type={_TLS}", *_files(GATEWAY_TLS_KEYS))
+            yield NeededSecret(namespace=namespace_of(resource), name=name, parts=parts)
 
 
 def _mounted(pods: Pods) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.entrance import TLS_PORT, Expose
+from ebbtide.settings.sections.serving.gateway import HTTP_PORT
 from ebbtide.settings.sections.workloads import Vertical
 
 
@@ -28,4 +30,20 @@ def serving_needs(settings: StackSettings) -> ServingNeeds:
         keda=any(it.external for it in grown),
         resource_metrics=vertical or any(it.of_pods for it in grown),
         vertical=vertical,
+    )
+
+
+def gateway_entrance(settings: StackSettings) -> Expose | None:
+    """What the load balancer in front of the gateway lets in; None where nothing has a route.
+
+    On a cluster that is there already the gateway has a way in of its own.
+    """
+    if settings.cluster.context is not None or not serving_needs(settings).gateway:
+        return None
+    given = settings.serving
+    return Expose(
+        public=given.public,
+        certificate=given.certificate,
+        sources=given.sources,
+        listen=HTTP_PORT if given.certificate is None and given.tls is None else TLS_PORT,
     )

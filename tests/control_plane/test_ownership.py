@@ -16,12 +16,13 @@ from components.ownership import MAX_UNAVAILABLE, REPLICAS
 from controllers.adapters.kube_api import APPLY, ApiError
 from controllers.scaler.budgets.decision import window_at
 from ebbtide.operate.api import MANAGER as OPERATOR
-from ebbtide.operate.api import Target
-from ebbtide.operate.release import release_one
+from ebbtide.operate.api import CannotOperate, Target
+from ebbtide.operate.release import AUTOSCALER, release_from_autoscaler, release_one
 from ebbtide.vocabulary.labels import FIELD_MANAGER, PAUSED
 from ebbtide.vocabulary.windows import DisruptionWindow
+from tests.builders.control_plane import eventually
 from tests.builders.controllers import OFFICE
-from tests.control_plane.support.applying import quiet_plane
+from tests.control_plane.support.applying import quiet_plane, scale_as_autoscaler
 from tests.control_plane.support.ownership import APPLY_MANAGER, Program, Provisioner, Site
 from tests.counts import count
 
@@ -234,6 +235,113 @@ def test_l_a_first_write_right_after_an_update_has_read_is_sent_again_and_no_con
     program.update(site.pool, OLD.deployment(site.namespace))
 
     assert (site.image, site.replicas) == (OLD.image, 6)
+
+
+def autoscaled(site: Site, replicas: int) -> None:
+    """By a HorizontalPodAutoscaler, which the pool of this site has in place of the controller."""
+    scale_as_autoscaler(site.api, site.pool, replicas)
+
+
+@pytest.mark.parametrize("opening", [0, 1], ids=["by day", "by night"])
+def test_m_what_an_autoscaler_wrote_stays_and_so_does_the_budget(
+    site: Site, program: Provisioner, opening: int
+) -> None:
+    site.create(program, OLD, replicas=2)
+    autoscaled(site, 7)
+    site.open(opening)
+
+    for change in (NEW, OLD):
+        site.update(program, change, replicas=2)
+        assert (site.image, site.replicas, site.opening) == (change.image, 7, opening)
+
+    assert site.owners(REPLICAS) == [AUTOSCALER]
+
+
+def test_m_a_minimum_that_is_raised_is_the_autoscalers_to_follow(site: Site, program: Provisioner) -> None:
+    site.create(program, OLD, replicas=2)
+    autoscaled(site, 3)
+
+    site.update(program, NEW, replicas=5)
+    assert (site.image, site.replicas) == (NEW.image, 3)
+    autoscaled(site, 5)
+    site.update(program, OLD, replicas=5)
+
+    assert (site.image, site.replicas, site.owners(REPLICAS)) == (OLD.image, 5, [AUTOSCALER])
+
+
+def fixed(site: Site) -> Provisioner:
+    """With `min` equal to `max`: replicas are declared, and not ignored."""
+    return Provisioner(site.api, ignore=[MAX_UNAVAILABLE])
+
+
+def grown(site: Site, replicas: int) -> None:
+    site.create(Provisioner(site.api), OLD, replicas=2)
+    autoscaled(site, replicas)
+
+
+def test_n_a_service_that_grew_gets_a_fixed_number_only_while_it_has_that_number(site: Site) -> None:
+    grown(site, 5)
+    body = NEW.deployment(site.namespace, replicas=4)
+
+    with pytest.raises(ApiError, match=f'conflict with "{AUTOSCALER}".*.spec.replicas'):
+        fixed(site).update(site.pool, body)
+    assert (site.image, site.replicas) == (OLD.image, 5)
+    autoscaled(site, 4)
+    fixed(site).update(site.pool, body)
+
+    assert (site.image, site.replicas) == (NEW.image, 4)
+
+
+def test_n_another_number_is_a_conflict_until_the_autoscaler_is_released(site: Site) -> None:
+    grown(site, 4)
+    site.update(fixed(site), NEW, replicas=4)
+    six = OLD.deployment(site.namespace, replicas=6)
+
+    with pytest.raises(ApiError, match=f'conflict with "{AUTOSCALER}".*.spec.replicas'):
+        fixed(site).update(site.pool, six)
+    (told,) = release_from_autoscaler(site.api, site.namespace, ["train"])
+    assert (told.done, site.replicas) == (True, 4)
+    fixed(site).update(site.pool, six)
+
+    assert (site.image, site.replicas, AUTOSCALER in site.owners(REPLICAS)) == (OLD.image, 6, False)
+    (again,) = release_from_autoscaler(site.api, site.namespace, ["train"])
+    assert "was not an autoscaler's" in again.detail
+
+
+def autoscaler(site: Site, least: int) -> dict[str, object]:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}
+    spec = {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": 9}
+    metadata = {"name": "train", "namespace": site.namespace}
+    return {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
+
+
+def test_n_nothing_is_released_while_an_autoscaler_would_take_it_back(site: Site) -> None:
+    grown(site, 4)
+    site.api.create(f"/apis/autoscaling/v2/namespaces/{site.namespace}/horizontalpodautoscalers", autoscaler(site, 2))
+
+    with pytest.raises(CannotOperate, match="an HPA scales train"):
+        list(release_from_autoscaler(site.api, site.namespace, ["train"]))
+    with pytest.raises(CannotOperate, match="is called nosuch"):
+        list(release_from_autoscaler(site.api, site.namespace, ["nosuch"]))
+
+
+def test_m_a_real_autoscaler_follows_its_minimum_and_keeps_what_it_wrote(control_plane: ControlPlane) -> None:
+    """Without any metrics: below its minimum it asks nobody."""
+    site = fresh_site(control_plane)
+    program = Provisioner(site.api)
+    site.create(program, OLD, replicas=1)
+    path = f"/apis/autoscaling/v2/namespaces/{site.namespace}/horizontalpodautoscalers"
+    site.api.create(path, autoscaler(site, 2))
+    eventually(lambda: site.replicas == 2, what="the autoscaler to write its minimum")
+
+    site.update(program, NEW, replicas=3)
+    site.api.patch(f"{path}/train", {"spec": {"minReplicas": 3}})
+    eventually(lambda: site.replicas == 3, what="the autoscaler to follow")
+    site.update(program, OLD, replicas=3)
+
+    assert (site.image, site.replicas, site.owners(REPLICAS)) == (OLD.image, 3, [AUTOSCALER])
+    control_plane.api.delete(f"{path}/train")
+    control_plane.api.delete(site.pool)
 
 
 def test_an_operators_pause_outlasts_updates_and_a_restart_by_kubectl_does_not(

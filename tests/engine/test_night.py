@@ -11,18 +11,21 @@ import pytest
 from control_plane.plane.driver import ControlPlane
 
 from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.operate.release import AUTOSCALER
 from ebbtide.vocabulary.controller_config import load
 from ebbtide.vocabulary.labels import FIELD_MANAGER, NAMESPACE
-from tests.control_plane.support.applying import controller_of, write_all
+from tests.control_plane.support.applying import controller_of, scale_as_autoscaler, write_all
 from tests.engine.project import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 NAME = "night"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments"
+RANKER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/ranker"
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 NODES = {"fixed": {"pool": "services"}, "flexible": {"pool": "services"}, "workers": {"pool": "workers"}}
 WORKERS = 5
+SERVING = 7
 
 
 def config(image: str = "1") -> dict[str, Any]:
@@ -46,6 +49,18 @@ def config(image: str = "1") -> dict[str, Any]:
                 **size,
             }
         },
+        "ebbtide:services": {
+            "ranker": {
+                "image": f"registry.example.com/ranker:{image}",
+                "ports": {"http": 8000},
+                "port": "http",
+                "probes": {"readiness": {"tcp": "http"}},
+                "longestRequest": "10s",
+                "scale": {"metrics": {"cpu": "70%"}, "min": 2, "max": 9},
+                "cpu": "100m",
+                "memory": "128Mi",
+            }
+        },
     }
 
 
@@ -62,6 +77,7 @@ def at_night(plane: ControlPlane, project: Project) -> Project:
     told = load(project.stack(NAME).outputs()["controllerConfig"].value)
     with controller_of(plane, told) as controller:
         write_all(controller, told, workers=WORKERS, opening=1)
+    scale_as_autoscaler(plane.api, RANKER, SERVING)
     return project
 
 
@@ -81,7 +97,7 @@ def test_a_new_image_at_night_leaves_the_busy_pool_and_the_open_budget(at_night:
     told = at_night.up(NAME)
 
     assert set(told.touched.values()) == {"update"}
-    assert told.of("Deployment") == {"hub-deployment", "api-deployment", "train-deployment"}
+    assert told.of("Deployment") == {"hub-deployment", "api-deployment", "train-deployment", "ranker-deployment"}
     pool = plane.api.get(f"{DEPLOYMENTS}/train")
     assert pool["spec"]["template"]["spec"]["containers"][0]["image"].endswith("train:2")
     assert (pool["spec"]["replicas"], owners(pool, "replicas")) == (WORKERS, [FIELD_MANAGER])
@@ -89,9 +105,23 @@ def test_a_new_image_at_night_leaves_the_busy_pool_and_the_open_budget(at_night:
     assert (budget["spec"]["maxUnavailable"], owners(budget, "maxUnavailable")) == (1, [FIELD_MANAGER])
 
 
+def test_a_new_image_at_night_leaves_a_service_as_its_autoscaler_and_the_window_have_it(
+    at_night: Project, plane: ControlPlane
+) -> None:
+    at_night.write(NAME, config(image="3"))
+
+    at_night.up(NAME)
+
+    pods = plane.api.get(RANKER)
+    assert pods["spec"]["template"]["spec"]["containers"][0]["image"].endswith("ranker:3")
+    assert (pods["spec"]["replicas"], owners(pods, "replicas")) == (SERVING, [AUTOSCALER])
+    budget = plane.api.get(f"{BUDGETS.format(NAMESPACE)}/ranker")
+    assert (budget["spec"]["maxUnavailable"], owners(budget, "maxUnavailable")) == (1, [FIELD_MANAGER])
+
+
 def test_other_hours_at_night_open_or_close_nothing(at_night: Project, plane: ControlPlane) -> None:
     """That is the controller's to do, when it has read the new document."""
-    changed = config(image="2")
+    changed = config(image="3")
     changed["ebbtide:businessHours"]["week"] = {"mon-sun": "00:10-23:50"}
     at_night.write(NAME, changed)
 

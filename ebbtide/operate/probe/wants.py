@@ -22,8 +22,10 @@ from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
+from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
 _BOTH = (NAMESPACE, WORKER_NAMESPACE)
@@ -161,6 +163,9 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
         server = TLS_KEYS if redis.kind is RedisKind.IN_CLUSTER else (authority,)
         yield ObjectWant("Secret", NAMESPACE, tls.secret, server, "redis.tls")
         yield ObjectWant("Secret", WORKER_NAMESPACE, tls.secret, (authority,), "redis.tls")
+    certificate = settings.serving.tls
+    if certificate is not None and certificate not in settings.secrets and serving_needs(settings).gateway:
+        yield ObjectWant("Secret", NAMESPACE, certificate, GATEWAY_TLS_KEYS, "serving.tls")
     for path, space, pod in every_pod(settings):
         for _, name, key in pod.secret_references():
             made = name in settings.secrets or (name == REDIS_SECRET and space in _BOTH)

@@ -1,6 +1,7 @@
 """What a change means for pods that stay: who is restarted or moved, whose protection or time gets less."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from ipaddress import IPv4Network
 from itertools import chain
 
@@ -11,8 +12,10 @@ from ebbtide.preview.dangers.ray import ray_dangers
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
 from ebbtide.recording.pods import Pods
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
+from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import CONTROLLER, Category
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
@@ -20,6 +23,7 @@ from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 _MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY
 _TEMPLATE = "spec.template."
 _EVERYBODY = IPv4Network("0.0.0.0/0")
+_GATEWAY = "the gateway"
 
 WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
 WHILE_ROLLING: Mapping[Category, str] = {
@@ -27,6 +31,14 @@ WHILE_ROLLING: Mapping[Category, str] = {
     Category.WORKER: "none needed: each worker ends its job first, a quarter of the pool at a time",
 }
 """What a rollout looks like. A budget is not asked: it holds off evictions, and these pods are deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entrance:
+    section: str  # of the stack file, in which `sources` stands
+    port: int
+    tls: bool
+    lets_in: Sequence[IPv4Network]  # from the internet
 
 
 def pod_dangers(compared: Compared) -> Iterator[Danger]:
@@ -157,28 +169,47 @@ def _higher_minimum(compared: Compared) -> Iterator[Danger]:
 
 
 def _opened(compared: Compared) -> Iterator[Danger]:
-    """A workload that the internet reaches and did not, or from addresses that could not come before."""
-    before = compared.before.settings.workloads
-    for name, workload in compared.after.settings.workloads.items():
-        now, old = workload.expose, before[name].expose if name in before else None
-        added = [new for new in _let_in(now) if not any(new.subnet_of(known) for known in _let_in(old))]
-        if now is None or not added:
+    """What the internet reaches and did not, or from addresses that could not come before."""
+    before = _entrances(compared.before.settings)
+    for name, now in _entrances(compared.after.settings).items():
+        known = before[name].lets_in if name in before else ()
+        added = [new for new in now.lets_in if not any(new.subnet_of(block) for block in known)]
+        if not added:
             continue
         who = "the whole internet" if _EVERYBODY in added else listed([str(block) for block in added])
-        port = now.listens_on(workload.ports)
         yield Danger(
             code=DangerCode.ENTRANCE_OPENED,
             severity=Severity.WARNING,
             subjects=(name,),
-            what=f"opens port {port} of {name} to {who}",
-            impact="in the clear" if now.certificate is None else "",
-            fix="see that it asks who calls, or name who may: expose.sources",
+            what=f"opens port {now.port} of {name} to {who}",
+            impact="" if now.tls else "in the clear",
+            fix=f"see that it asks who calls, or name who may: {now.section}.sources",
         )
 
 
-def _let_in(expose: Expose | None) -> list[IPv4Network]:
+def _entrances(settings: StackSettings) -> Mapping[str, _Entrance]:
+    """Those of workloads, and that of the gateway, by name."""
+    found = {
+        name: _Entrance(
+            section="expose",
+            port=it.expose.listens_on(it.ports),
+            tls=it.expose.certificate is not None,
+            lets_in=_let_in(it.expose),
+        )
+        for name, it in settings.workloads.items()
+        if it.expose is not None
+    }
+    gateway, serving = gateway_entrance(settings), settings.serving
+    if gateway is not None:
+        tls = serving.tls is not None or serving.certificate is not None
+        port = gateway.listens_on({})
+        found[_GATEWAY] = _Entrance(section="serving", port=port, tls=tls, lets_in=_let_in(gateway))
+    return found
+
+
+def _let_in(expose: Expose) -> Sequence[IPv4Network]:
     """From the internet."""
-    if expose is None or not expose.public:
+    if not expose.public:
         return []
     return [IPv4Network(block) for block in expose.sources] or [_EVERYBODY]
 

@@ -24,6 +24,7 @@ from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
@@ -288,10 +289,15 @@ def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
 def _about_entrances(settings: StackSettings) -> Iterator[Caution]:
     """The targets of a load balancer are fixed nodes: see `components.pods.entrance`."""
     exposed = {name: each.expose for name, each in settings.workloads.items() if each.expose is not None}
-    for name, expose in exposed.items():
+    paths = {f"workloads.{name}.expose": expose for name, expose in exposed.items()}
+    gateway = gateway_entrance(settings)
+    if gateway is not None:
+        exposed["the gateway"] = gateway
+        paths |= {"serving": gateway} if settings.serving.tls is None else {}
+    for path, expose in paths.items():
         if expose.public and expose.certificate is None and not expose.sources:
             text = "open to the whole internet and without a certificate: what it says can be read on the way"
-            yield Caution("expose.public-in-the-clear", f"workloads.{name}.expose", text)
+            yield Caution("expose.public-in-the-clear", path, text)
     fixed = sum(group.min for group in settings.node_groups.values() if group.kind is NodeKind.FIXED)
     if exposed and fixed < 2:
         text = (

@@ -561,7 +561,7 @@ def _monitoring_is_possible(draft: Draft) -> Iterator[Finding]:
 
 
 def _services_are_possible(draft: Draft) -> Iterator[Finding]:
-    yield from draft.services.findings(draft.monitoring.kind, existing=draft.existing)
+    yield from draft.services.findings(draft.monitoring.kind, draft.secrets, existing=draft.existing)
 
 
 def _brought(draft: Draft) -> Iterator[str]:
@@ -576,6 +576,8 @@ def _brought(draft: Draft) -> Iterator[str]:
         if gpus:
             yield "devicePlugin"
     yield from draft.monitoring.images(gpus=gpus)
+    if not draft.existing:
+        yield from draft.services.images()
 
 
 def _secrets_have_the_keys(draft: Draft) -> Iterator[Finding]:

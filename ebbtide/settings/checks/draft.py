@@ -17,7 +17,7 @@ from ebbtide.settings.checks.checkpoints import CheckpointsDraft, checkpoints_dr
 from ebbtide.settings.checks.entrances import EntrancesDraft, entrances_draft
 from ebbtide.settings.checks.image_names import IMAGES, ImagesDraft, images_draft
 from ebbtide.settings.checks.monitoring import MonitoringDraft, monitoring_draft
-from ebbtide.settings.checks.services import ServicesDraft, services_draft
+from ebbtide.settings.checks.services import ServicesDraft, services_draft, serving_references
 from ebbtide.settings.checks.snapshots import snapshots_draft
 from ebbtide.settings.file.pod_entries import RAY, named_entries, raw_pods
 from ebbtide.settings.file.problems import Location, Secret, value_at
@@ -373,6 +373,7 @@ def _references(config: Config) -> Iterator[SecretReference]:
     if redis.get("tls") and redis.get("kind") is RedisKind.IN_CLUSTER:
         yield SecretReference((REDIS, "tls", "secret"), redis["tls"].secret, TLS_KEYS)
     yield from monitoring_draft(config).references
+    yield from serving_references(config)
     yield from _references_of_pods(config)
 
 

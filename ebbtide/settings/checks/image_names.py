@@ -7,12 +7,14 @@ from pydantic import BaseModel
 
 from ebbtide.settings.file.pod_entries import RAY, named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, value_at
+from ebbtide.settings.file.service_entries import SERVICES
 from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.sections.checked import readable
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE, ControllerSettings
 from ebbtide.settings.sections.images import DIGEST, ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.ray import RaySettings
+from ebbtide.settings.sections.serving.services import VariantSettings
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 
@@ -34,6 +36,14 @@ BROUGHT = {
     "prometheus": "prometheus",
     "alertmanager": "alertmanager",
     "gpu_exporter": "gpuExporter",
+    "keda": "keda",
+    "keda_metrics": "kedaMetrics",
+    "envoy_gateway": "envoyGateway",
+    "envoy": "envoy",
+    "vpa_recommender": "vpaRecommender",
+    "vpa_updater": "vpaUpdater",
+    "vpa_admission": "vpaAdmission",
+    "vpa_certgen": "vpaCertgen",
 }
 """What Ebbtide brings, by field and by key. The controller's image has its key in the controller's section."""
 
@@ -76,7 +86,11 @@ def _named(config: Mapping[str, object]) -> Iterator[tuple[Location, str]]:
             image = readable(model, entry).get("image")
             if image is not None:
                 yield (section, name, "image"), image
-    for pod in raw_pods(config, tuple(_NAMING)):
+    for pod in raw_pods(config, (SERVICES,)):
+        image = readable(VariantSettings, pod.raw).get("image")
+        if image is not None:
+            yield (*pod.at, "image"), image
+    for pod in raw_pods(config, (*_NAMING, SERVICES)):
         for at, container in containers(value_at(pod.raw, ("pod",))):
             if isinstance(further := container.get("image"), str):
                 yield (*pod.at, "pod", *at, "image"), further

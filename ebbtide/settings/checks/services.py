@@ -1,23 +1,28 @@
 """Services against each other and against what the stack stands on, as far as they can be read."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
 from ebbtide.settings.file.pod_entries import named_entries, raw_pods
-from ebbtide.settings.file.problems import Finding, Location, value_at
-from ebbtide.settings.file.service_entries import SERVICES
+from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
+from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.sections.checked import readable
 from ebbtide.settings.sections.entrance import CERTIFICATE
 from ebbtide.settings.sections.monitoring import PrometheusKind
-from ebbtide.settings.sections.serving.gateway import Implementation, ServingSettings
-from ebbtide.settings.sections.serving.routes import RouteSettings
+from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.secrets import SECRETS, SecretReference, set_command
+from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implementation, ServingSettings
+from ebbtide.settings.sections.serving.matches import Match, matches
+from ebbtide.settings.sections.serving.routes import RouteProtocol, RouteSettings, When
 from ebbtide.settings.sections.serving.scale import MetricSettings
-from ebbtide.settings.sections.serving.services import ServiceSettings
+from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
+from ebbtide.settings.sections.workloads import Vertical, WorkloadSettings
 from ebbtide.units.durations import format_duration
 
 SERVING = "ebbtide:serving"
+WORKLOADS = "ebbtide:workloads"
 
 LONGEST_BEHIND_NLB = timedelta(seconds=350)
 """A network load balancer forgets a connection on which nothing is sent for so long, and a request that is being
@@ -31,6 +36,14 @@ _EXISTING_ALONE = {"gateway_class": "gatewayClass", "implementation": "implement
 class ServiceDraft:
     route: RouteSettings | None
     longest: timedelta | None
+    whens: tuple[tuple[Location, When | None], ...]  # where each choice among variants stands; the rest first
+
+    @property
+    def claims(self) -> Iterator[tuple[Location, When | None, Match]]:
+        """What the service wants to answer."""
+        if self.route is not None:
+            for at, when in self.whens:
+                yield from ((at, when, match) for match in matches(self.route, when))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +53,25 @@ class ServicesDraft:
     services: Mapping[str, ServiceDraft]
     pods: tuple[tuple[Location, str], ...]  # where each variant stands, and the name of its pods
     external: tuple[tuple[Location, bool], ...]  # metrics by way of KEDA; whether the gateway counts it
+    vertical: bool  # requests are set by the Vertical Pod Autoscaler
     workloads: frozenset[str]
     serving: ServingSettings | None
     given: frozenset[str]  # keys of the section of serving that the file has
     region: str | None
     no_public_subnets: str
 
-    def findings(self, monitoring: PrometheusKind | None, *, existing: bool) -> Iterator[Finding]:
+    def images(self) -> Iterator[str]:
+        """The keys of the images that come along, or may."""
+        if self.external:
+            yield from ("keda", "kedaMetrics")
+        if any(it.route is not None for it in self.services.values()):
+            yield from ("envoyGateway", "envoy")
+        if self.vertical:
+            yield from ("vpaRecommender", "vpaUpdater", "vpaAdmission", "vpaCertgen")
+
+    def findings(
+        self, monitoring: PrometheusKind | None, secrets: Collection[str], *, existing: bool
+    ) -> Iterator[Finding]:
         yield from self._names_are_free()
         yield from self._routes_differ()
         yield from self._metrics_have_a_source(monitoring, existing=existing)
@@ -55,6 +80,8 @@ class ServicesDraft:
         if not existing:
             yield from self._balancer_waits_long_enough()
             yield from self._balancer_can_be_made()
+            yield from self._grpc_finds_http2()
+            yield from self._certificate_is_there(secrets)
 
     def _names_are_free(self) -> Iterator[Finding]:
         first: dict[str, str] = dict.fromkeys(self.workloads, "a workload")
@@ -70,22 +97,16 @@ class ServicesDraft:
                 )
 
     def _routes_differ(self) -> Iterator[Finding]:
-        first: dict[tuple[str, str, str | None], str] = {}
+        """By what the gateway is told, since a model stands in the path too. One finding for each service."""
+        first: dict[tuple[object, ...], tuple[str, Location, When | None]] = {}
         for name, service in self.services.items():
-            if service.route is None:
-                continue
-            route = service.route
-            key = (route.host, route.path.rstrip("/"), route.model)
-            owner = first.setdefault(key, name)
-            if owner != name:
-                yield Finding(
-                    code="route.taken",
-                    at=(SERVICES, name, "route"),
-                    wanted="a host, path and model of one service alone",
-                    found=f"{route.host}{route.path}, which leads to service {owner!r}",
-                    example=f"model: {name}",
-                    hint="name a model, a path or a host of its own",
-                )
+            for at, when, match in service.claims:
+                host = "" if service.route is None else service.route.host
+                owner, there, other = first.setdefault((host, *match.key), (name, at, when))
+                if there == at or (owner == name and when == other):  # the service itself is told of two alike
+                    continue
+                yield _taken(name, at, f"{host}{match.text}", _whose(owner, there) if owner == name else repr(owner))
+                break
 
     def _metrics_have_a_source(self, monitoring: PrometheusKind | None, *, existing: bool) -> Iterator[Finding]:
         if self.serving is None or monitoring is None:
@@ -181,16 +202,67 @@ class ServicesDraft:
                 hint="a load balancer takes no other",
             )
 
+    def _grpc_finds_http2(self) -> Iterator[Finding]:
+        """The Service controller of EKS can set no ALPN policy, and without ALPN a client speaks HTTP/1.1."""
+        if self.serving is None or self.serving.certificate is None:
+            return
+        for name, it in self.services.items():
+            if it.route is not None and it.route.protocol is RouteProtocol.GRPC:
+                yield Finding(
+                    code="route.grpc-certificate",
+                    at=(SERVICES, name, "route", "protocol"),
+                    wanted="http beside serving.certificate, since the load balancer's TLS offers no HTTP/2",
+                    found="grpc",
+                    example="http",
+                    hint="gRPC clients need it offered: use serving.tls, with which the gateway ends TLS",
+                )
+
+    def _certificate_is_there(self, secrets: Collection[str]) -> Iterator[Finding]:
+        """The namespace of the gateway is made by the stack: nobody could have put a Secret there before."""
+        tls = None if self.serving is None else self.serving.tls
+        if tls is not None and tls not in secrets:
+            yield Finding(
+                code="serving.tls-unknown",
+                at=(SERVING, "tls"),
+                wanted=f"a Secret of {SECRETS}",
+                found=repr(tls),
+                hint=did_you_mean(tls, tuple(secrets)) or set_command(tls, GATEWAY_TLS_KEYS[0]),
+            )
+
+
+def _whose(service: str, at: Location) -> str:
+    return f"variant {at[3]!r} of {service!r}" if len(at) > 3 else f"{service!r} itself"
+
+
+def serving_references(config: Mapping[str, object]) -> Iterator[SecretReference]:
+    tls = readable(ServingSettings, config.get(SERVING, {})).get("tls")
+    if tls is not None:
+        yield SecretReference((SERVING, "tls"), tls, GATEWAY_TLS_KEYS)
+
+
+def _taken(service: str, at: Location, requests: str, owner: str) -> Finding:
+    return Finding(
+        code="route.taken",
+        at=at,
+        wanted="requests of one service alone, and of one of its variants",
+        found=f"{requests}, which leads to {owner}",
+        example=f"model: {service}",
+        hint="name a model, a path or a host of its own",
+    )
+
 
 def services_draft(config: Mapping[str, object], *, region: str | None, no_public_subnets: str) -> ServicesDraft:
     raw_serving = config.get(SERVING, {})
     read = readable(ServingSettings, raw_serving)
     whole = len(read) == len(ServingSettings.model_fields)
     return ServicesDraft(
-        services={name: _service(raw) for name, raw in named_entries(config.get(SERVICES))},
+        services={name: _service(name, raw) for name, raw in named_entries(config.get(SERVICES))},
         pods=tuple((pod.at, pod.name) for pod in raw_pods(config, (SERVICES,))),
-        external=tuple(_external(config)),
-        workloads=frozenset(name for name, _ in named_entries(config.get("ebbtide:workloads"))),
+        external=tuple(
+            ((*at, key), key in metrics.of_gateway) for at, metrics in _metrics(config) for key in metrics.external
+        ),
+        vertical=any(_verticals(config)),
+        workloads=frozenset(name for name, _ in named_entries(config.get(WORKLOADS))),
         serving=ServingSettings.model_construct(None, **read) if whole else None,
         given=frozenset(key for key, _ in named_entries(raw_serving)),
         region=region,
@@ -198,14 +270,32 @@ def services_draft(config: Mapping[str, object], *, region: str | None, no_publi
     )
 
 
-def _service(raw: object) -> ServiceDraft:
+def _service(name: str, raw: object) -> ServiceDraft:
     read = readable(ServiceSettings, raw)
-    return ServiceDraft(route=read.get("route"), longest=read.get("longest_request"))
+    return ServiceDraft(
+        route=read.get("route"), longest=read.get("longest_request"), whens=tuple(_whens((SERVICES, name), raw))
+    )
 
 
-def _external(config: Mapping[str, object]) -> Iterator[tuple[Location, bool]]:
+def _whens(at: Location, raw: object) -> Iterator[tuple[Location, When | None]]:
+    """Variants with weights have one choice in common, as have those without a condition."""
+    conditions = [
+        ((*at, VARIANTS, variant, "when"), readable(VariantSettings, inner).get("when"))
+        for variant, inner in named_entries(value_at(raw, (VARIANTS,)))
+    ]
+    yield (*at, "route"), None
+    yield from ((where, when) for where, when in conditions if when is not None)
+
+
+def _metrics(config: Mapping[str, object]) -> Iterator[tuple[Location, MetricSettings]]:
     for pod in raw_pods(config, (SERVICES,)):
         read = readable(MetricSettings, value_at(pod.raw, ("scale", "metrics")))
-        metrics = MetricSettings.model_construct(None, **{name: read.get(name) for name in MetricSettings.model_fields})
-        for key in metrics.external:
-            yield (*pod.at, "scale", "metrics", key), key in metrics.of_gateway
+        known = {name: read.get(name) for name in MetricSettings.model_fields}
+        yield (*pod.at, "scale", "metrics"), MetricSettings.model_construct(None, **known)
+
+
+def _verticals(config: Mapping[str, object]) -> Iterator[bool]:
+    models: Mapping[str, type[PodSettings]] = {SERVICES: VariantSettings, WORKLOADS: WorkloadSettings}
+    for pod in raw_pods(config, tuple(models)):
+        read = readable(models[str(pod.at[0])], pod.raw)
+        yield read.get("vertical", Vertical.OFF) is not Vertical.OFF

@@ -120,8 +120,9 @@ class Expose(Settings):
     )
 
     def listens_on(self, ports: Mapping[str, int]) -> int:
-        own = TLS_PORT if self.certificate is not None else ports[entrance_port(ports, self.port)]
-        return own if self.listen is None else self.listen
+        if self.listen is not None:
+            return self.listen
+        return TLS_PORT if self.certificate is not None else ports[entrance_port(ports, self.port)]
 
 
 def entrance_port(ports: Mapping[str, int], named: str | None) -> str:

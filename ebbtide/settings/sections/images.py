@@ -102,3 +102,45 @@ class ImageSettings(Settings):
         "this release's",
         examples=["registry.example.com/nvidia/dcgm-exporter:4.4.1"],
     )
+    keda: Image | None = Field(
+        default=None,
+        description="the image of KEDA's operator, where a service scales by a metric of Prometheus; default: "
+        "this release's",
+        examples=["registry.example.com/kedacore/keda:2.21.0"],
+    )
+    keda_metrics: Image | None = Field(
+        default=None,
+        description="the image of KEDA's server of metrics, beside its operator; default: this release's",
+        examples=["registry.example.com/kedacore/keda-metrics-apiserver:2.21.0"],
+    )
+    envoy_gateway: Image | None = Field(
+        default=None,
+        description="the image of Envoy Gateway, where a service has a route; default: this release's",
+        examples=["registry.example.com/envoyproxy/gateway:v1.9.1"],
+    )
+    envoy: Image | None = Field(
+        default=None,
+        description="the image of Envoy, which requests go through; default: this release's",
+        examples=["registry.example.com/envoyproxy/envoy:distroless-v1.39.1"],
+    )
+    vpa_recommender: Image | None = Field(
+        default=None,
+        description="the image of the Vertical Pod Autoscaler's recommender, where something is vertical; default: "
+        "this release's",
+        examples=["registry.example.com/autoscaling/vpa-recommender:1.8.0"],
+    )
+    vpa_updater: Image | None = Field(
+        default=None,
+        description="the image of its updater; default: this release's",
+        examples=["registry.example.com/autoscaling/vpa-updater:1.8.0"],
+    )
+    vpa_admission: Image | None = Field(
+        default=None,
+        description="the image of its admission controller; default: this release's",
+        examples=["registry.example.com/autoscaling/vpa-admission-controller:1.8.0"],
+    )
+    vpa_certgen: Image | None = Field(
+        default=None,
+        description="the image that makes its certificate once; default: this release's",
+        examples=["registry.example.com/ingress-nginx/kube-webhook-certgen:v20231011-8b53cabe0"],
+    )

@@ -1,15 +1,18 @@
 """A whole stack with services: what it is made of, what breaks no rule, and what comes with whom."""
 
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from typing import Any
 
 import pytest
 
+from components.ownership import MAX_UNAVAILABLE, FieldOwner
 from ebbtide.policies.judging import judge
 from ebbtide.recording.needed_secrets import needed_secrets
+from ebbtide.recording.ownership import ownership_rows
 from ebbtide.recording.record import record
-from ebbtide.recording.resources import Resource, kind_of, name_of
+from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from tests.builders.workloads.services import services_stack
 
 TODAY = date(2026, 11, 24)
@@ -31,8 +34,12 @@ def only(found: tuple[Resource, ...], kind: str, name: str) -> Any:
     return resource
 
 
+def pod_spec(found: tuple[Resource, ...], name: str) -> Any:
+    return only(found, "Deployment", name).inputs["spec"]["template"]["spec"]
+
+
 def container(found: tuple[Resource, ...], name: str) -> Any:
-    (container,) = only(found, "Deployment", name).inputs["spec"]["template"]["spec"]["containers"]
+    (container,) = pod_spec(found, name)["containers"]
     return container
 
 
@@ -48,6 +55,14 @@ def test_it_breaks_no_rule(changes: tuple[tuple[str, str], ...]) -> None:
     stack = services_stack(*changes)
 
     assert [(it.id, it.resource, it.reason) for it in judge(stack, resources(*changes), TODAY)] == []
+
+
+@pytest.mark.parametrize("serving", ["public: true", "public: true, sources: [203.0.113.0/24]"])
+def test_a_gateway_that_the_file_calls_public_breaks_no_rule_and_another_does(serving: str) -> None:
+    public = f"ebbtide:serving: {{ {serving} }}\n"
+
+    assert judge(services_stack(more=public), resources(more=public), TODAY) == ()
+    assert [it.id for it in judge(services_stack(), resources(more=public), TODAY)] == ["EB033"]
 
 
 def test_each_variant_has_pods_a_service_a_budget_an_autoscaler_and_a_route() -> None:
@@ -67,6 +82,30 @@ def test_replicas_are_the_autoscalers() -> None:
 
         assert "spec.replicas" in pods.ignore_changes
         assert pods.inputs["metadata"]["annotations"]["ebbtide.dev/replicas-owner"] == "hpa"
+
+
+def test_the_budget_of_a_service_is_the_controllers_only_where_it_opens() -> None:
+    def controlled(*changes: tuple[str, str]) -> set[str]:
+        rows = ownership_rows(resources(*changes))
+        return {
+            row.object.rpartition("/")[2]
+            for row in rows
+            if (row.field, row.owner) == (MAX_UNAVAILABLE, FieldOwner.CONTROLLER)
+        }
+
+    assert controlled() == {"embedder-small", "embedder-large"}
+    assert controlled(("min: 1, max: 6", "min: 2, max: 6")) == {"embedder-small", "embedder-large", "ranker"}
+
+
+@pytest.mark.parametrize(("least", "broken"), [(1, []), (2, ["EB008"])])
+def test_only_a_budget_that_opens_must_be_handed_over(least: int, broken: list[str]) -> None:
+    change = ("min: 1, max: 6", f"min: {least}, max: 6")
+    bare = tuple(
+        replace(it, ignore_changes=()) if (kind_of(it), name_of(it)) == ("PodDisruptionBudget", "ranker") else it
+        for it in resources(change)
+    )
+
+    assert [it.id for it in judge(services_stack(change), bare, TODAY)] == broken
 
 
 def test_a_pod_waits_before_it_stops_and_has_the_time_to_end_its_longest_request() -> None:
@@ -141,6 +180,53 @@ def test_sessions_are_given_the_stacks_redis_and_a_prefix() -> None:
 
     assert env["REDIS_URL"]["valueFrom"]["secretKeyRef"] == {"name": "ebbtide-redis", "key": "url"}
     assert env["SESSION_PREFIX"]["value"] == "session:ranker:"
+
+
+REDIS_TLS = "ebbtide:redis: { kind: url, url: 'rediss://cache.example:6379/0', tls: { secret: cache-ca } }\n"
+
+
+@pytest.mark.parametrize("redis", [REDIS_TLS, "ebbtide:redis: { tls: { secret: cache-ca } }\n"], ids=["url", "own"])
+def test_sessions_trust_the_authority_of_the_stacks_redis_as_workers_do(redis: str) -> None:
+    found = resources(SESSIONS, more=redis)
+    told = {it["name"]: it.get("value") for it in container(found, "ranker")["env"]}
+    (volume,) = [it for it in pod_spec(found, "ranker")["volumes"] if it["name"] == "redis-authority"]
+
+    assert volume["secret"]["secretName"] == "cache-ca"
+    assert told["REDIS_CA_FILE"] == "/etc/ebbtide-redis/ca.crt"
+    assert "redis-authority" not in str(pod_spec(found, "embedder-small"))
+
+
+TLS = """\
+ebbtide:serving: { tls: models-tls }
+ebbtide:secrets: { models-tls: { tls.crt: { secure: AAA }, tls.key: { secure: AAA } } }
+ebbtide:digestKey: { secure: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA }
+"""
+EXISTING = (
+    "ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 } }",
+    "ebbtide:cluster: { kind: existing, context: here }",
+)
+SOMEBODYS = "ebbtide:serving: { gatewayClass: eg, keda: true, tls: models-tls }\n"
+
+
+def certificates(found: tuple[Resource, ...]) -> list[str]:
+    return [it.command for it in needed_secrets(found) if it.name == "models-tls"]
+
+
+def test_the_gateways_certificate_is_where_the_gateway_is_and_nowhere_else() -> None:
+    found = resources(more=TLS)
+    spaces = [namespace_of(it) for it in found if kind_of(it) == "Secret" and name_of(it) == "models-tls"]
+
+    assert spaces == ["ebbtide-gateway"]
+    assert len(certificates(found)) == 1
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["somebody else's", "the stack's"])
+def test_on_an_existing_cluster_the_certificate_is_needed_beside_the_gateway(own: bool) -> None:
+    found = resources(EXISTING, more=SOMEBODYS + (TLS.partition("\n")[2] if own else ""))
+
+    (command,) = certificates(found)
+    assert command.startswith("kubectl create secret generic models-tls --namespace ebbtide --type=kubernetes.io/tls")
+    assert command.endswith(" --from-file=tls.crt=… --from-file=tls.key=…")
 
 
 def test_grpc_is_spoken_to_pods_without_tls() -> None:

@@ -20,12 +20,12 @@ from control_plane.plane.driver import ControlPlane
 from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.ports import Outcome, Scale, SetBudget, Unknown
+from ebbtide.operate.release import AUTOSCALER
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from tests.builders.control_plane import eventually
 
 NEW_KIND = "CustomResourceDefinition"
-AUTOSCALER = "kube-controller-manager"  # the name under which a HorizontalPodAutoscaler writes
 
 
 class State(NamedTuple):

@@ -129,3 +129,10 @@ def test_the_rights_are_those_to_make_what_the_program_makes() -> None:
     assert {group for group, _ in made} >= {"keda.sh", "gateway.networking.k8s.io", "gateway.envoyproxy.io"}
     for group, resource in made:
         assert Right("create", group, resource, "ebbtide") in wants_of(settings).rights
+
+
+@pytest.mark.parametrize(("changes", "wanted"), [((("keda: true", "keda: true, tls: models-tls"),), True), ((), False)])
+def test_the_certificate_of_the_gateway_is_looked_for(changes: tuple[tuple[str, str], ...], wanted: bool) -> None:
+    found = [(it.namespace, it.keys) for it in asked(*changes).objects if it.wanted_by == "serving.tls"]
+
+    assert found == ([("ebbtide", ("tls.crt", "tls.key"))] if wanted else [])

@@ -25,8 +25,8 @@ LARGE = """\
 
 
 @cache
-def side(*changes: tuple[str, str]) -> Side:
-    settings = services_stack(*changes)
+def side(*changes: tuple[str, str], more: str = "") -> Side:
+    settings = services_stack(*changes, more=more)
     return Side(stack="acme", settings=settings, resources=record(settings))
 
 
@@ -86,3 +86,40 @@ def test_a_pod_costs_the_share_of_its_node_that_it_keeps_from_others() -> None:
     assert small.usd_at_max == pytest.approx(6 * small.usd_at_min)
     assert large.usd_at_min is not None
     assert large.usd_at_min > small.usd_at_min
+
+
+CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+UNROUTED = (
+    ("inFlight: 3, latency: 300ms", "cpu: 70%"),
+    ("    route: { host: models.acme.internal, path: /embed, model: embedder-v3 }\n", ""),
+    ("    variants:\n      small: { hardware: cpu, image", "    variants:\n      small: { image"),
+    (LARGE, ""),
+)
+
+
+def opened(before: Side, after: Side) -> list[Danger]:
+    found = dangers_of(before, after, changes_between(before.resources, after.resources))
+    return [danger for danger in found if danger.code is DangerCode.ENTRANCE_OPENED]
+
+
+@pytest.mark.parametrize(
+    ("serving", "what", "impact"),
+    [
+        ("public: true", "opens port 80 of the gateway to the whole internet", "in the clear"),
+        ("public: true, sources: [203.0.113.0/24]", "opens port 80 of the gateway to 203.0.113.0/24", "in the clear"),
+        (f"public: true, certificate: '{CERTIFICATE}'", "opens port 443 of the gateway to the whole internet", ""),
+    ],
+)
+def test_who_is_let_in_at_the_gateway_from_the_internet_is_told(serving: str, what: str, impact: str) -> None:
+    (danger,) = opened(side(), side(more=f"ebbtide:serving: {{ {serving} }}\n"))
+
+    assert (danger.what, danger.impact, danger.subjects) == (what, impact, ("the gateway",))
+    assert "serving.sources" in danger.fix
+
+
+def test_the_first_route_opens_a_public_gateway() -> None:
+    public = "ebbtide:serving: { public: true }\n"
+
+    assert len(opened(side(*UNROUTED, more=public), side(more=public))) == 1
+    assert opened(side(more=public), side(more=public)) == []
+    assert opened(side(*UNROUTED), side(*UNROUTED, more=public)) == []

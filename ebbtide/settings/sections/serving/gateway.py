@@ -19,6 +19,9 @@ GATEWAY_NAMESPACE = "ebbtide-gateway"
 OWNING_GATEWAY = "gateway.envoyproxy.io/owning-gateway-name"
 """Label of the pods that Envoy Gateway makes for a Gateway."""
 KEDA_NAMESPACE = "keda"
+HTTP_PORT = 80
+GATEWAY_TLS_KEYS = ("tls.crt", "tls.key")
+"""Of the Secret with which the gateway ends TLS."""
 
 ENVOY_GATEWAY_CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 
@@ -100,3 +103,8 @@ class ServingSettings(Settings):
         description="where KEDA asks; default: the stack's own Prometheus",
         examples=["http://prometheus.monitoring.svc:9090"],
     )
+
+    @property
+    def balancer(self) -> str:
+        """The Service of its load balancer, which cannot change sides: a change makes another one."""
+        return f"{GATEWAY}-{'public' if self.public else 'internal'}"

@@ -24,6 +24,7 @@ from ebbtide.settings.sections.pods.probes import PortName
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS
 from ebbtide.settings.sections.serving.routes import (
     LEAST_REQUEST,
+    MODEL_HEADER,
     Balance,
     BalanceKind,
     RouteProtocol,
@@ -221,6 +222,7 @@ class VariantSettings(PodSettings):
             moves=self.category is Category.FLEXIBLE and self.scale.min > 1,
             stop_delay=service.stop_delay,
             grace=service.grace,
+            keeps_sessions=service.session.redis,
         )
 
 
@@ -232,6 +234,7 @@ class ServedWorkload(WorkloadSettings):
     moves: bool  # outside business hours; a pod that is alone stays, since nobody would serve in its place
     stop_delay: timedelta
     grace: timedelta
+    keeps_sessions: bool  # in the stack's Redis
 
     @property
     def opens(self) -> bool:
@@ -290,6 +293,20 @@ def _whens_differ(variants: Mapping[str, VariantSettings]) -> None:
             what = "each when of one variant alone"
             found = f"{it.when.text}, which leads to {first[it.when.text]}"
             raise wanted("variants.when-twice", what, found=found, at=("variants", name, "when"))
+
+
+def _models_are_named_as_models(variants: Mapping[str, VariantSettings], route: RouteSettings | None) -> None:
+    """A route may ask for each header once."""
+    for name, it in variants.items():
+        header = "" if it.when is None or it.when.header is None else it.when.header
+        if route is not None and route.model is not None and header.startswith(f"{MODEL_HEADER}: "):
+            model = header.partition(": ")[2]
+            what = f"a model by the key model, beside route.model: {route.model}"
+            raise wanted("variants.when-header", what, found=header, example=f"{{ model: {model} }}", at=_when(name))
+
+
+def _when(variant: str) -> tuple[str, ...]:
+    return "variants", variant, "when"
 
 
 def _whens_need_a_route(variants: Mapping[str, VariantSettings], route: RouteSettings | None) -> None:
@@ -375,6 +392,7 @@ class ServiceSettings(Settings):
         Check(("variants",), _variants_share_out),
         Check(("variants",), _whens_differ),
         Check(("variants", "route"), _whens_need_a_route),
+        Check(("variants", "route"), _models_are_named_as_models),
         Check(("port", "variants"), _variants_have_the_port),
         Check(("port", "variants"), _ports_have_a_probe),
         Check(("longest_request", "request_takes", "slo"), _times_fit),

@@ -17,6 +17,19 @@ from tests.builders.settings import problem_of, problems_of
 from tests.builders.workloads.services import services_stack, with_services
 
 SMALL, LARGE = "embedder-small", "embedder-large"
+TLS_SECRET = """
+ebbtide:secrets: { models-tls: { tls.crt: { secure: AAA }, tls.key: { secure: AAA } } }
+ebbtide:digestKey: { secure: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA }
+"""
+CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+LONGEST = "longestRequest: 60s"
+TARGETS = "inFlight: 3, latency: 300ms"
+EMBED = "path: /embed, model: embedder-v3"
+ROUTE = "    route: { host: models.acme.internal, path: /embed, model: embedder-v3 }\n"
+HERE = (
+    "ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 } }\n",
+    "ebbtide:cluster: { kind: existing, context: here }\n",
+)
 BY_WHEN = 'when: { header: "x-model-size: large" }'
 
 
@@ -112,6 +125,45 @@ def test_the_budget_of_a_pod_that_may_be_alone_never_opens() -> None:
             ("{ prometheus: bundled }", "{ prometheus: none }"),
             ("scale.no-prometheus", "metrics.inFlight", "metrics.latency"),
         ),
+        ((LONGEST, f"{LONGEST}\n    balance: fastest"), ("balance.unknown", "services.embedder.balance:")),
+        (
+            (LONGEST, f"{LONGEST}\n    balance: {{ consistentHash: 'no good' }}"),
+            ("route.header-name", "services.embedder.balance.consistentHash:", "x-session-id"),
+        ),
+        ((BY_WHEN, "when: { header: large }"), ("route.header", "variants.large.when.header:", "x-model-size: large")),
+        ((EMBED, "path: /embed, model: v3/large"), ("route.model", "services.embedder.route.model:")),
+        (
+            (TARGETS, 'queue: { metric: "num requests", target: 4 }'),
+            ("scale.metric-name", "metrics.queue.metric:", "vllm:num_requests_waiting"),
+        ),
+        ((TARGETS, "query: { promql: ' ', target: 10 }"), ("scale.promql", "metrics.query.promql:")),
+        (("min: 1, max: 6", "min: 6, max: 6"), ("scale.no-room", "services.ranker.scale.max:", "6 for both")),
+        (
+            ("cpu: 70%", 'queue: { metric: "vllm:num_requests_waiting", target: 4 }'),
+            ("scale.queue-unseen", "services.ranker.scale.metrics.queue:", "metrics: 9100"),
+        ),
+        (
+            ("requestTakes: 150ms", "requestTakes: 90s"),
+            ("service.takes-too-long", "services.embedder.requestTakes:", "1m"),
+        ),
+        (("p95: 400ms", "p95: 61s"), ("slo.too-long", "services.embedder.slo.p95:", "1m")),
+        (
+            ("hardware: cpu, image", 'when: { header: "x-model-size: small" }, image'),
+            ("variants.no-rest", "services.embedder.variants:"),
+        ),
+        ((ROUTE, ""), ("variants.no-route", "services.embedder.route:")),
+        (
+            (BY_WHEN, f"{BY_WHEN}\n        weight: 10"),
+            ("variants.when-and-weight", "services.embedder.variants.large.when:"),
+        ),
+        (
+            ("hardware: cpu, image", 'when: { header: "X-Model-Size: large" }, image'),
+            ("variants.when-twice", "services.embedder.variants.large.when:", "which leads to small"),
+        ),
+        (
+            ("scale: { metrics: { cpu: 70% }, min: 1, max: 6 }", "category: fixed\n    vertical: initial"),
+            ("vertical.fixed", "services.ranker.vertical:"),
+        ),
     ],
 )
 def test_what_cannot_work_is_told_in_a_line(change: tuple[str, str], said: tuple[str, ...], tmp_path: Path) -> None:
@@ -137,12 +189,55 @@ def test_weights_add_up_to_100(small: int, large: int | None, code: str | None, 
         assert problem_of(with_services(*changes), tmp_path).tells(code)
 
 
-def test_two_services_may_share_a_host_and_path_by_model_alone(tmp_path: Path) -> None:
-    routed = ("min: 1, max: 6 }", "min: 1, max: 6 }\n    route: { host: models.acme.internal, path: /embed/ }")
-    same = (routed[0], routed[1].replace("/embed/", "/embed/, model: embedder-v3"))
+def ranker_at(route: str) -> tuple[str, str]:
+    return "min: 1, max: 6 }", f"min: 1, max: 6 }}\n    route: {{ host: models.acme.internal, {route} }}"
 
-    assert services_stack(routed).services["ranker"].route is not None
-    assert problem_of(with_services(same), tmp_path).tells("route.taken", "'embedder'", "services.ranker.route:")
+
+LARGE_MODEL = (BY_WHEN, "when: { model: embedder-xl }")
+
+
+@pytest.mark.parametrize(
+    ("route", "embedder"),
+    [
+        ("path: /embed/, model: embedder-v3", ()),
+        ("path: /embed/embedder-v3", ()),
+        ("path: /embed, model: embedder-xl", (LARGE_MODEL,)),
+        ("path: /embed/embedder-xl/", (LARGE_MODEL,)),
+        ("path: /embed", ((EMBED, "path: /embed"),)),
+    ],
+    ids=["model", "a model's path", "a variant's model", "the path of a variant's model", "path"],
+)
+def test_two_services_never_wait_for_the_same_requests(
+    route: str, embedder: tuple[tuple[str, str], ...], tmp_path: Path
+) -> None:
+    told = problem_of(with_services(*embedder, ranker_at(route)), tmp_path)
+
+    assert told.tells("route.taken", "'embedder'", "services.ranker.route:")
+
+
+@pytest.mark.parametrize("route", ["path: /embed/", "path: /embed, model: embedder-xl", "path: /embed/embedder-v4"])
+def test_services_with_different_models_share_a_host_and_path(route: str) -> None:
+    assert services_stack(ranker_at(route)).services["ranker"].route is not None
+
+
+def test_a_variant_never_waits_for_what_the_rest_of_its_service_takes(tmp_path: Path) -> None:
+    told = problem_of(with_services((BY_WHEN, "when: { model: embedder-v3 }")), tmp_path)
+
+    assert told.tells("route.taken", "'embedder' itself", "variants.large.when:")
+
+
+def test_two_ways_to_name_a_model_are_one(tmp_path: Path) -> None:
+    middle = 'middle: { image: "a/b:1", cpu: 1, memory: 1Gi, when: { header: "X-Model: embedder-xl" } }'
+    stack = with_services((EMBED, "path: /embed"), LARGE_MODEL, ("      large:", f"      {middle}\n      large:"))
+
+    assert problem_of(stack, tmp_path).tells("route.taken", "variant 'middle' of 'embedder'", "variants.large.when:")
+
+
+def test_a_header_is_asked_for_once(tmp_path: Path) -> None:
+    """Of two conditions on one header the API server takes none."""
+    told = problem_of(with_services((BY_WHEN, 'when: { header: "x-model: embedder-xl" }')), tmp_path)
+
+    assert told.tells("variants.when-header", "variants.large.when:", "{ model: embedder-xl }")
 
 
 def test_pods_of_a_service_have_a_name_of_their_own(tmp_path: Path) -> None:
@@ -170,3 +265,101 @@ def test_a_pod_that_is_alone_at_night_is_warned_of() -> None:
     warned = [(it.code, it.path) for it in warnings_of(services_stack()) if it.code == "scale.lone-pod"]
 
     assert warned == [("scale.lone-pod", "services.ranker.scale.min")]
+
+
+@pytest.mark.parametrize(
+    ("serving", "warned"),
+    [
+        ("public: true", True),
+        ("public: false", False),
+        ("public: true, sources: [203.0.113.0/24]", False),
+        ("public: true, tls: models-tls", False),
+        (f"public: true, certificate: '{CERTIFICATE}'", False),
+    ],
+)
+def test_a_gateway_that_is_open_to_all_in_the_clear_is_warned_of(serving: str, warned: bool) -> None:
+    stack = services_stack(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
+    found = [it.path for it in warnings_of(stack) if it.code == "expose.public-in-the-clear"]
+
+    assert found == (["serving"] if warned else [])
+
+
+@pytest.mark.parametrize(("least", "warned"), [(1, True), (2, False)])
+def test_one_fixed_node_is_a_narrow_way_to_the_gateway(least: int, warned: bool) -> None:
+    stack = services_stack(("fixed: { max: 8 }", f"fixed: {{ min: {least}, max: 8 }}"))
+    (text,) = [it.text for it in warnings_of(stack) if it.code == "expose.one-fixed-node"] or [""]
+
+    assert ("the gateway" in text) is warned
+
+
+@pytest.mark.parametrize(
+    ("tls", "secrets", "said"),
+    [
+        ("nosuch", TLS_SECRET, ("serving.tls-unknown", "ebbtide:serving.tls:", "models-tls")),
+        ("nosuch", "", ("serving.tls-unknown", "pulumi config set --secret", "nosuch")),
+        ("models-tls", TLS_SECRET.replace("tls.key", "key"), ("secret.key-unknown", "ebbtide:serving.tls:", "tls.key")),
+    ],
+)
+def test_the_certificate_of_the_gateway_is_a_secret_of_the_stack(
+    tls: str, secrets: str, said: tuple[str, ...], tmp_path: Path
+) -> None:
+    stack = with_services(more=f"ebbtide:serving: {{ tls: {tls} }}\n{secrets}")
+
+    assert problem_of(stack, tmp_path).tells(*said)
+
+
+def test_on_an_existing_cluster_the_certificate_may_be_somebody_elses() -> None:
+    serving = "ebbtide:serving: { gatewayClass: eg, keda: true, tls: nosuch }\n"
+
+    assert services_stack(HERE, more=serving).serving.tls == "nosuch"
+
+
+def test_grpc_needs_the_gateway_to_end_tls(tmp_path: Path) -> None:
+    grpc = (EMBED, "path: /, protocol: grpc")
+    told = problem_of(with_services(grpc, more=f"ebbtide:serving: {{ certificate: '{CERTIFICATE}' }}\n"), tmp_path)
+
+    assert told.tells("route.grpc-certificate", "services.embedder.route.protocol:", "use serving.tls")
+    assert services_stack(grpc, more=f"ebbtide:serving: {{ tls: models-tls }}\n{TLS_SECRET}").serving.tls
+
+
+@pytest.mark.parametrize(
+    ("serving", "codes"),
+    [
+        ("keda: true", {"serving.no-gateway"}),
+        ("gatewayClass: eg", {"scale.no-keda"}),
+        ("gatewayClass: eg, keda: true, implementation: other", {"scale.not-counted"}),
+    ],
+)
+def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], tmp_path: Path) -> None:
+    stack = with_services(HERE, more=f"ebbtide:serving: {{ {serving} }}\n")
+
+    assert {problem.code for problem in problems_of(stack, tmp_path)} == codes
+
+
+@pytest.mark.parametrize(
+    ("serving", "said"),
+    [
+        ("prometheus: prometheus.monitoring.svc:9090", ("serving.prometheus-form", "ebbtide:serving.prometheus:")),
+        (f"certificate: '{CERTIFICATE}', tls: models-tls", ("serving.tls-twice", "ebbtide:serving.tls:")),
+    ],
+)
+def test_what_the_section_of_serving_refuses(serving: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    stack = with_services(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
+
+    assert problem_of(stack, tmp_path).tells(*said)
+
+
+def test_weights_and_sessions_that_stay_with_a_pod_exclude_each_other(tmp_path: Path) -> None:
+    shares = ("memory: 12Gi }", "memory: 12Gi, weight: 90 }"), (BY_WHEN, "weight: 10")
+    stack = with_services(*shares, (LONGEST, f"{LONGEST}\n    balance: {{ consistentHash: x-session-id }}"))
+
+    assert problem_of(stack, tmp_path).tells("balance.weights", "services.embedder.balance:")
+
+
+def test_a_service_may_sleep_where_a_query_wakes_it() -> None:
+    stack = services_stack(
+        ("cpu: 70% }, min: 1, max: 6", "query: { promql: sum(my_backlog), target: 10 } }, min: 0, max: 6")
+    )
+    ranker = stack.services["ranker"].variants[""]
+
+    assert (ranker.scale.min, ranker.scale.max) == (0, 6)
