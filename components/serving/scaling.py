@@ -61,6 +61,10 @@ class Scaled:
         return self.variant.scale.metrics
 
     @property
+    def by_keda(self) -> bool:
+        return bool(self.metrics.external)
+
+    @property
     def target(self) -> Plan:
         kind = "StatefulSet" if self.variant.kind is WorkloadKind.STATEFUL_SET else "Deployment"
         return {"apiVersion": "apps/v1", "kind": kind, "name": self.pod}

@@ -48,10 +48,15 @@ def workloads_config(
     )
 
 
+def has_workloads(settings: StackSettings) -> bool:
+    """Whether there is anything for the workload controller to write."""
+    return bool(settings.ray) or any(floors_of(settings))
+
+
 def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
-    """Of the variants whose minimum follows the calendar."""
-    for name, service in settings.services.items():
-        for variant, it in service.variants.items():
+    """Of the variants whose minimum follows the calendar, by name: Pulumi hands the file over sorted."""
+    for name, service in sorted(settings.services.items()):
+        for variant, it in sorted(service.variants.items()):
             if it.scale.planned:
                 yield _floor(settings, pod_name(name, variant), it)
 

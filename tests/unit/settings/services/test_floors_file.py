@@ -30,7 +30,7 @@ def test_each_variant_of_a_service_with_a_floor_has_a_policy() -> None:
         name="embedder-small", namespace="ebbtide", keda=True, least=2, most=12, lead=lead, open=4, events=(sale,)
     )
 
-    small, large, ranker = floors_of(stack)
+    large, small, ranker = floors_of(stack)
     assert small == of_pods
     assert large.name == "embedder-large"
     assert (ranker.name, ranker.keda, ranker.open, ranker.events) == ("ranker", False, 2, ())
