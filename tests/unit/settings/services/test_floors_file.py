@@ -107,6 +107,16 @@ def test_a_forecast_takes_a_prometheus_that_this_stack_gives_rules(tmp_path: Pat
     assert told.tells("floor.no-prometheus", "scale.floor:", "floor: calendar")
 
 
+def test_a_forecast_takes_a_memory_of_a_week(tmp_path: Path) -> None:
+    def kept(span: str) -> tuple[str, str]:
+        return "{ prometheus: bundled }", f"{{ prometheus: bundled, retention: {span} }}"
+
+    told = problem_of(with_services(floor("floor: forecast"), kept("7d")), tmp_path)
+
+    assert told.tells("floor.short-memory", "scale.floor:", "8d", "168h")
+    assert services_stack(floor("floor: forecast"), kept("8d"))
+
+
 def test_an_event_that_is_over_is_warned_of_from_the_next_day_on() -> None:
     stack = services_stack((RANKER, f"min: 1, max: 9, floor: calendar, events: [{SALE}]"))
 
