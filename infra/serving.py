@@ -15,6 +15,7 @@ from components import (
     ImageSource,
     Keda,
     KedaArgs,
+    OwnershipTable,
     Secrets,
     SecretsArgs,
     Service,
@@ -58,6 +59,7 @@ def serve(
     egress: Egress,
     balancing: Balancing,
     secrets: SecretsSource,
+    ownership: OwnershipTable,
     opts: pulumi.ResourceOptions,
 ) -> Sequence[pulumi.Resource]:
     """What is there once the gateway can be scraped. `opts`: after the pods of the services."""
@@ -93,6 +95,7 @@ def serve(
                 gateway_namespace=gateway_namespace,
                 proxies=serving.proxies if made_here else 1,  # of a gateway that was there the number is not known
                 envoy=envoy,
+                ownership=ownership,
             ),
             opts,
         )

@@ -10,11 +10,14 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
+from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS, FieldOwner, OwnedField, OwnershipTable, hand_over
 from components.serving.routing import backend_policy, http_routes
 from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object
 from ebbtide.labels import CUSTOMER, SERVICE
+from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.serving import envoy_cluster
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, pod_name
 from ebbtide.vocabulary.labels import WORKLOAD
 
@@ -34,6 +37,7 @@ class ServiceArgs:
     gateway_namespace: str
     proxies: int  # Envoy pods, each of which counts for itself
     envoy: bool  # the gateway is Envoy Gateway's and follows its policies
+    ownership: OwnershipTable | None = None
 
 
 class Service(pulumi.ComponentResource):
@@ -57,12 +61,24 @@ class Service(pulumi.ComponentResource):
 
     def _autoscaler(self, it: Scaled) -> None:
         annotations = {REASON: reasons(it)}
-        if it.metrics.external:
-            self._object(f"{it.pod}-scaled", KEDA_API, "ScaledObject", it.pod, scaled_object(it), annotations)
+        if it.by_keda:
+            made, api, kind, spec = f"{it.pod}-scaled", KEDA_API, "ScaledObject", scaled_object(it)
         else:
-            self._object(
-                f"{it.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler", it.pod, autoscaler(it), annotations
-            )
+            made, api, kind, spec = f"{it.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler", autoscaler(it)
+        opts = self._handed_over(it, kind) if it.variant.scale.planned else None
+        self._object(made, api, kind, it.pod, spec, annotations, opts=opts)
+
+    def _handed_over(self, it: Scaled, kind: str) -> pulumi.ResourceOptions:
+        """Its minimum follows the calendar; `min` is what it begins with, and what it is at night."""
+        field = OwnedField(
+            kind=kind,
+            namespace=self._args.namespace,
+            name=it.pod,
+            field=MIN_REPLICA_COUNT if it.by_keda else MIN_REPLICAS,
+            owner=FieldOwner.WORKLOADS,
+            initial=it.variant.scale.min,
+        )
+        return hand_over(field, parent=self, table=self._args.ownership)
 
     def _object(
         self,
@@ -74,6 +90,7 @@ class Service(pulumi.ComponentResource):
         annotations: Mapping[str, str] | None = None,
         *,
         after: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
     ) -> pulumi.Resource:
         labels = {CUSTOMER: self._args.customer, SERVICE: self._args.name, WORKLOAD: name}
         metadata: dict[str, Any] = {"name": name, "namespace": self._args.namespace, "labels": labels}
@@ -83,7 +100,7 @@ class Service(pulumi.ComponentResource):
             kind=kind,
             metadata={**metadata, "annotations": dict(annotations)} if annotations else metadata,
             spec=spec,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after]),
+            opts=opts or pulumi.ResourceOptions(parent=self, depends_on=[*after]),
         )
 
 
@@ -98,8 +115,15 @@ def scaled_variants(settings: StackSettings, name: str, *, prometheus: str, tole
             customer=settings.customer,
             cluster=envoy_cluster(settings, name, variant),
             prometheus=prometheus,
+            forecast=_forecast(settings, name, variant),
             tolerance=tolerance,
         )
         for variant, it in service.variants.items()
         if it.scale.grows
     ]
+
+
+def _forecast(settings: StackSettings, service: str, variant: str) -> str | None:
+    if settings.services[service].variants[variant].scale.floor is not FloorKind.FORECAST:
+        return None
+    return Recorded.FORECAST_PODS.of(settings.customer, service=service, variant=variant)

@@ -248,7 +248,8 @@ CASES = (
     Case(
         alert="EbbtideWorkloadsNoLeader",
         wrong={"ebbtide_workloads_leader": GONE},
-        says="No workload controller is known to hold its Lease: Ray clusters do not wake or sleep.",
+        says="No workload controller is known to hold its Lease: Ray clusters do not wake or sleep, "
+        "floors of services stay.",
     ),
     Case(
         alert="EbbtideWorkloadNeedsALook",

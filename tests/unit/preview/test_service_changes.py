@@ -123,3 +123,30 @@ def test_the_first_route_opens_a_public_gateway() -> None:
     assert len(opened(side(*UNROUTED, more=public), side(more=public))) == 1
     assert opened(side(more=public), side(more=public)) == []
     assert opened(side(*UNROUTED), side(*UNROUTED, more=public)) == []
+
+
+BOUNDS = "min: 2, max: 12"
+SALE = 'events: [{ at: "2026-11-27T09:00", for: 6h, min: 8 }]'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("floor: calendar, open: 6", "floor: calendar, open: 4", (Severity.WARNING, "open 6 → 4")),
+        ("floor: calendar, open: 6", "", (Severity.WARNING, "open 6 → none")),
+        ("floor: forecast", "floor: calendar, open: 4", (Severity.WARNING, "floor forecast → calendar")),
+        (
+            f"floor: calendar, open: 4, {SALE}",
+            "floor: calendar, open: 4",
+            (Severity.NOTE, "event 2026-11-27T09:00 8 → none"),
+        ),
+        ("floor: calendar, open: 4", f"floor: calendar, open: 4, {SALE}", None),
+        ("", "floor: calendar, open: 4", None),
+    ],
+)
+def test_a_floor_that_is_lowered_is_told(before: str, after: str, told: tuple[Severity, str] | None) -> None:
+    old, new = (side((BOUNDS, f"{BOUNDS}, {keys}")) if keys else side() for keys in (before, after))
+    all_found = dangers_of(old, new, changes_between(old.resources, new.resources))
+    found = [it for it in all_found if it.code is DangerCode.FLOOR_LOWERED and it.subjects == ("embedder-small",)]
+
+    assert [(it.severity, it.what.partition(": ")[2]) for it in found] == ([] if told is None else [told])
