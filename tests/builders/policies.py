@@ -96,12 +96,10 @@ def balancer(**annotations: str) -> Change:
     return added("kubernetes:core/v1:Service", "api", {"metadata": metadata, "spec": spec})
 
 
-def route(service: str, port: int, **backend: str) -> Change:
+def route(service: str, port: int) -> Change:
     metadata = {"name": "models", "namespace": "ebbtide"}
-    spec = {
-        "hostnames": ["models.acme.internal"],
-        "rules": [{"backendRefs": [{"name": service, "port": port, **backend}]}],
-    }
+    rule = {"backendRefs": [{"name": service, "port": port}]}
+    spec = {"hostnames": ["models.acme.internal"], "rules": [rule]}
     return added("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", "models", {"metadata": metadata, "spec": spec})
 
 
