@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from ebbtide.policies import budgets, cloud, containers, owners, places, rollouts
+from ebbtide.policies import budgets, cloud, containers, owners, places, rollouts, routes
 from ebbtide.policies.rule import PolicyResult, Rule, Severity
 from ebbtide.recording.resources import Resource, display_name, name_of
 from ebbtide.recording.state import StackState
@@ -12,7 +12,15 @@ from ebbtide.settings.sections.exceptions import PolicyException, ended
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(
-        (*budgets.RULES, *owners.RULES, *places.RULES, *rollouts.RULES, *containers.RULES, *cloud.RULES),
+        (
+            *budgets.RULES,
+            *owners.RULES,
+            *places.RULES,
+            *rollouts.RULES,
+            *containers.RULES,
+            *cloud.RULES,
+            *routes.RULES,
+        ),
         key=lambda rule: rule.id,
     )
 )

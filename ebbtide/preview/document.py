@@ -119,6 +119,20 @@ class CostLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCostLine:
+    """The share of the nodes that the pods of a service or a variant take; None on a side where they are not.
+
+    `pods` are at least and at most. At what usage is not stated, so there is no amount for it.
+    """
+
+    name: str
+    pods_before: tuple[int, int] | None
+    pods_after: tuple[int, int] | None
+    before: Amounts | None
+    after: Amounts | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostComparison:
     """With `before` None throughout for a new customer. Hours are of a mean month."""
 
@@ -131,6 +145,7 @@ class CostComparison:
     closed_usd: tuple[float | None, float | None]
     prices_of: tuple[date, ...]
     confidence: str  # "list prices", "derived from another plan's discount", …
+    services: tuple[ServiceCostLine, ...] = ()  # of the lines of nodes, not beside them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,13 @@ def balancer(**annotations: str) -> Change:
     return added("kubernetes:core/v1:Service", "api", {"metadata": metadata, "spec": spec})
 
 
+def route(service: str, port: int) -> Change:
+    metadata = {"name": "models", "namespace": "ebbtide"}
+    rule = {"backendRefs": [{"name": service, "port": port}]}
+    spec = {"hostnames": ["models.acme.internal"], "rules": [rule]}
+    return added("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", "models", {"metadata": metadata, "spec": spec})
+
+
 def pod(name: str, **spec: Any) -> Change:
     labels = {"ebbtide.dev/workload": "api", "ebbtide.dev/category": "flexible"}
     limits = {"cpu": "1", "memory": "1Gi"}
@@ -344,4 +351,5 @@ MUTANTS: Mapping[str, Mutant] = {
     "EB043": Mutant(
         words="one node of the group `gpu` stays", change=edited("NodeGroup gpu-a-nodes", "scalingConfig.minSize", 1)
     ),
+    "EB044": Mutant(words="a route to a Service that nobody makes", change=route("nosuch", 8000)),
 }

@@ -24,7 +24,8 @@ from ebbtide.preview.cost.monthly import (
     group_costs,
     not_in_figures,
 )
-from ebbtide.preview.document import Amounts, CostComparison, CostLine
+from ebbtide.preview.cost.services import ServiceCost, service_costs
+from ebbtide.preview.document import Amounts, CostComparison, CostLine, ServiceCostLine
 from ebbtide.prices import GroupRate, plans_are_derived
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
@@ -68,6 +69,23 @@ def compare_costs(before: StackSettings | None, after: StackSettings, year: int 
         closed_usd=(opened and opened[1], closed and closed[1]),
         prices_of=tuple(sorted({line.price_date for side in sides for line in side.lines})),
         confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], year)),
+        services=_services(() if before is None else service_costs(before), service_costs(after)),
+    )
+
+
+def _services(before: Sequence[ServiceCost], after: Sequence[ServiceCost]) -> tuple[ServiceCostLine, ...]:
+    """Those of `after` in their order, then those that are gone."""
+    old, new = {it.pods: it for it in before}, {it.pods: it for it in after}
+    return tuple(_service(name, old.get(name), new.get(name)) for name in {**new, **old})
+
+
+def _service(name: str, old: ServiceCost | None, new: ServiceCost | None) -> ServiceCostLine:
+    return ServiceCostLine(
+        name=name,
+        pods_before=old and (old.least, old.most),
+        pods_after=new and (new.least, new.most),
+        before=old and Amounts(at_min=old.usd_at_min, at_max=old.usd_at_max, at_usage=None),
+        after=new and Amounts(at_min=new.usd_at_min, at_max=new.usd_at_max, at_usage=None),
     )
 
 

@@ -7,6 +7,8 @@ from ebbtide.policies.rule import PolicyResult
 from ebbtide.preview.document import ChangeKind, CostComparison, CostLine, CustomerPreview, FieldChange, ResourceChange
 from ebbtide.preview.render.escaped import code, escaped, fenced
 from ebbtide.preview.render.words import (
+    SERVICE_COLUMNS,
+    SERVICES_TITLE,
     basis,
     by_component,
     change_title,
@@ -19,6 +21,7 @@ from ebbtide.preview.render.words import (
     money_text,
     night_rows,
     policies_text,
+    service_rows,
     simulated_over,
     simulated_rows,
     totals,
@@ -49,7 +52,21 @@ def cost_section(customer: CustomerPreview) -> Section | None:
     rows.append(("**total**", *(f"**{total}**" for total in totals(cost, fields)), ""))
     body = table(("US dollars a month", *(f">at {field}" for field in fields), "price basis"), rows)
     notes = "\n".join(f"- {escaped(line)}" for line in (*cost_notes(cost), *hours_lines(cost), basis(cost)))
-    return f"<b>Cost</b>, USD a month: {escaped(money_text(cost))}", f"{body}\n\n{notes}"
+    parts = (body, *_services(cost), notes)
+    return f"<b>Cost</b>, USD a month: {escaped(money_text(cost))}", "\n\n".join(parts)
+
+
+def _services(cost: CostComparison) -> Sequence[str]:
+    if not cost.services:
+        return ()
+    rows = [tuple(_bold_step(cell) for cell in row) for row in service_rows(cost)]
+    title = f"{SERVICES_TITLE[0].upper()}{SERVICES_TITLE[1:]}:"
+    return title, table(SERVICE_COLUMNS, rows)
+
+
+def _bold_step(cell: str) -> str:
+    shown = escaped(cell)
+    return f"**{shown}**" if "→" in cell else shown
 
 
 def _money(line: CostLine, field: str, cost: CostComparison) -> str:

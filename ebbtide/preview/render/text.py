@@ -20,6 +20,8 @@ from ebbtide.preview.document import (
 )
 from ebbtide.preview.render.escaped import one_line
 from ebbtide.preview.render.words import (
+    SERVICE_COLUMNS,
+    SERVICES_TITLE,
     SEVERITIES,
     basis,
     by_component,
@@ -35,6 +37,7 @@ from ebbtide.preview.render.words import (
     night_rows,
     no_danger,
     policies_text,
+    service_rows,
     simulated_over,
     simulated_rows,
     totals,
@@ -124,6 +127,9 @@ def _cost(cost: CostComparison) -> Iterator[RenderableType]:
     rows = [(line.name, *(line_step(line, field, cost) for field in fields), line.assumption) for line in cost.lines]
     columns = ("line", *(f">at {field}" for field in fields), "price basis")
     yield _table(columns, [*rows, ("total", *totals(cost, fields), "")])
+    if cost.services:
+        yield _line(SERVICES_TITLE)
+        yield _table(SERVICE_COLUMNS, service_rows(cost))
     for line in (*cost_notes(cost), *hours_lines(cost), basis(cost)):
         yield _line(line, "dim")
 

@@ -16,6 +16,7 @@ from ebbtide.preview.document import (
     CustomerPreview,
     PreviewDocument,
     ResourceChange,
+    ServiceCostLine,
     Simulated,
     StackVerdict,
 )
@@ -144,6 +145,29 @@ def line_step(line: CostLine, field: str, cost: CostComparison) -> str:
     """For a new customer nothing was before, which is not the same as nothing to pay."""
     before = line.after if cost.before is None and line.before is None else line.before
     return amounts_step(before, line.after, field)
+
+
+SERVICES_TITLE = "of these, the nodes that services take, on demand"
+SERVICE_COLUMNS = ("service", ">pods", ">at min", ">at max")
+
+
+def service_rows(cost: CostComparison) -> list[tuple[str, ...]]:
+    return [_service_row(line, new=cost.before is None) for line in cost.services]
+
+
+def _service_row(line: ServiceCostLine, *, new: bool) -> tuple[str, ...]:
+    """Of a new customer nothing was before."""
+    before, was = (line.after, line.pods_after) if new else (line.before, line.pods_before)
+    return (
+        line.name,
+        _pods_step(was, line.pods_after),
+        *(amounts_step(before, line.after, field) for field in ("min", "max")),
+    )
+
+
+def _pods_step(before: tuple[int, int] | None, after: tuple[int, int] | None) -> str:
+    old, new = (_NONE if it is None else f"{it[0]} to {it[1]}" for it in (before, after))
+    return new if old == new else f"{old} → {new}"
 
 
 def _amount(amounts: Amounts | None, field: str) -> float | None:

@@ -1,5 +1,6 @@
 """A whole stack with services: what it is made of, what breaks no rule, and what comes with whom."""
 
+import copy
 from dataclasses import replace
 from datetime import date
 from functools import cache
@@ -248,3 +249,34 @@ def test_nobody_is_asked_for_a_secret_that_a_part_makes_itself() -> None:
     vertical = ("scale: { metrics: { cpu: 70% }, min: 1, max: 6 }", "vertical: initial")
 
     assert {need.namespace for need in needed_secrets(resources(vertical))} == {"ebbtide", "ebbtide-workers"}
+
+
+def leading(found: tuple[Resource, ...], **backend: object) -> tuple[Resource, ...]:
+    """The route to the small variant, with another backend."""
+
+    def changed(route: Resource) -> Resource:
+        inputs: Any = copy.deepcopy(dict(route.inputs))
+        inputs["spec"]["rules"][0]["backendRefs"][0] |= backend
+        return replace(route, inputs=inputs)
+
+    wanted = ("HTTPRoute", "embedder-small")
+    return tuple(changed(it) if (kind_of(it), name_of(it)) == wanted else it for it in found)
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ({"name": "embedder-medium"}, "it leads to Service ebbtide/embedder-medium, which the stack does not have"),
+        ({"port": 8080}, "it leads to port 8080 of Service ebbtide/embedder-small, which has none such"),
+        ({"namespace": "ebbtide-gateway"}, "it leads to Service ebbtide-gateway/embedder-small, which the stack does"),
+    ],
+)
+def test_a_route_that_leads_nowhere_blocks(backend: dict[str, object], said: str) -> None:
+    (found,) = judge(services_stack(), leading(resources(), **backend), TODAY)
+
+    assert (found.id, found.severity, found.resource) == ("EB044", "blocking", "HTTPRoute ebbtide/embedder-small")
+    assert found.reason.startswith(said)
+
+
+def test_where_a_route_leads_in_a_namespace_of_somebody_elses_is_not_known() -> None:
+    assert judge(services_stack(), leading(resources(), namespace="elsewhere"), TODAY) == ()

@@ -1,16 +1,27 @@
 """A service that changes: what those who call it notice, and what it costs at its fewest and its most pods."""
 
+import json
+from collections.abc import Callable, Mapping
 from functools import cache
+from io import StringIO
 
 import pytest
+from jsonschema import Draft202012Validator
+from rich.console import Console
 
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.changes import changes_between
+from ebbtide.preview.cost.comparison import compare_costs
 from ebbtide.preview.cost.services import service_costs
 from ebbtide.preview.dangers import dangers_of
-from ebbtide.preview.document import Danger, DangerCode
+from ebbtide.preview.document import CostComparison, Danger, DangerCode, PreviewDocument
+from ebbtide.preview.render.as_json import as_json, json_schema
+from ebbtide.preview.render.markdown import markdown
+from ebbtide.preview.render.text import text_parts
+from ebbtide.preview.render.words import service_rows
 from ebbtide.preview.sides import Side
 from ebbtide.recording.record import record
+from tests.builders.preview import customer, document
 from tests.builders.workloads.services import services_stack
 
 LARGE = """\
@@ -150,3 +161,66 @@ def test_a_floor_that_is_lowered_is_told(before: str, after: str, told: tuple[Se
     found = [it for it in all_found if it.code is DangerCode.FLOOR_LOWERED and it.subjects == ("embedder-small",)]
 
     assert [(it.severity, it.what.partition(": ")[2]) for it in found] == ([] if told is None else [told])
+
+
+def drawn(page: PreviewDocument) -> str:
+    console = Console(width=200, record=True, file=StringIO())
+    for part in text_parts(page):
+        console.print(part)
+    return console.export_text()
+
+
+FORMS: Mapping[str, Callable[[PreviewDocument], str]] = {"text": drawn, "markdown": markdown, "json": as_json}
+
+
+def compared(before: Side | None, after: Side) -> CostComparison:
+    assert after.settings is not None
+    return compare_costs(None if before is None else before.settings, after.settings, year=2026)
+
+
+def test_costs_of_services_stand_beside_those_of_before() -> None:
+    lines = {it.name: it for it in compared(side(), side(("min: 2, max: 12", "min: 4, max: 24"))).services}
+    small = lines["embedder-small"]
+
+    assert set(lines) == {"embedder-small", "embedder-large", "ranker"}
+    assert (small.pods_before, small.pods_after) == ((2, 12), (4, 24))
+    assert small.before is not None
+    assert small.after is not None
+    assert small.after.at_min == pytest.approx(2 * (small.before.at_min or 0))
+    assert lines["ranker"].before == lines["ranker"].after
+
+
+def test_a_variant_that_goes_costs_nothing_afterwards_and_a_new_customer_nothing_before() -> None:
+    gone = compared(side(), side((LARGE, ""))).services[-1]
+
+    assert (gone.name, gone.pods_after, gone.after) == ("embedder-large", None, None)
+    assert all((it.pods_before, it.before) == (None, None) for it in compared(None, side()).services)
+
+
+def shown(cost: CostComparison) -> list[tuple[str, ...]]:
+    return [row for row in service_rows(cost) if row[0] == "embedder-large"]
+
+
+def test_a_row_says_what_changes_and_what_is_gone() -> None:
+    (stays,), (goes,) = shown(compared(side(), side())), shown(compared(side(), side((LARGE, ""))))
+    (new,) = shown(compared(None, side()))
+
+    assert stays == new == ("embedder-large", "2 to 12", *stays[2:])
+    assert "→" not in "".join(stays)
+    assert goes == ("embedder-large", "2 to 12 → -", f"{stays[2]} → 0", f"{stays[3]} → 0")
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+def test_the_page_shows_what_services_cost_in_every_form(form: str) -> None:
+    cost = compared(side(), side(("min: 1, max: 6", "min: 3, max: 9")))
+    page = document(customer(cost=cost))
+    text = FORMS[form](page)
+
+    if form == "json":
+        services = json.loads(text)["customers"][0]["cost"]["services"]
+        (ranker,) = [it for it in services if it["name"] == "ranker"]
+        assert (ranker["pods_before"], ranker["pods_after"]) == ([1, 6], [3, 9])
+        Draft202012Validator(json_schema()).validate(json.loads(text))
+    else:
+        assert "1 to 6 → 3 to 9" in text
+        assert "the nodes that services take, on demand" in text

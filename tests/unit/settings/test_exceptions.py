@@ -39,7 +39,7 @@ def test_each_key_is_required(key: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("EB019", "EB999", ("exception.policy", "[0].policy:", "EB001 to EB043", "found 'EB999'")),
+        ("EB019", "EB999", ("exception.policy", "[0].policy:", "EB001 to EB044", "found 'EB999'")),
         ('"two people read it"', '" "', ("exception.form", "[0].reason:")),
         ("resource: api", 'resource: ""', ("exception.form", "[0].resource:")),
         ("2027-01-31", "2027-02-31", ("date.form", "[0].until:")),
