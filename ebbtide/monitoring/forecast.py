@@ -30,27 +30,27 @@ def usual(series: str, lead: timedelta) -> str:
     """Of `series`, what the ten minutes that begin in `lead` usually are."""
     days = _by_day(series, AHEAD, lead + AHEAD)
     known = f"count by ({CUSTOMER}) ({days}) >= {DAYS_NEEDED}"
-    old = " or ".join(f"max by ({CUSTOMER}) ({series} offset {DAYS + more}d)" for more in range(3))
-    return f"{_median(days)} and on ({CUSTOMER}) ({known}) and on ({CUSTOMER}) ({old})"
+    old = " or ".join(_whole(f"{series} offset {DAYS + more}d") for more in range(3))
+    return _whole(f"{_median(days)} and on ({CUSTOMER}) ({known}) and on ({CUSTOMER}) ({old})")
 
 
 def level(series: str, target: float) -> str:
     """What today is against the usual."""
     usually = _median(_by_day(series, LEVEL_OVER, timedelta()))
-    return f"clamp_max(({_mean(series, LEVEL_OVER)} + {target:g}) / ({usually} + {target:g}), {MOST})"
+    return _whole(f"clamp_max(({_mean(series, LEVEL_OVER)} + {target:g}) / ({usually} + {target:g}), {MOST})")
 
 
 def pods(series: str, target: float, lead: timedelta, *, usual: str, level: str, most: int) -> str:
     """A whole number up to `most`, where there is a usual. `usual` and `level` are the series of the rules above."""
-    then = f"max by ({CUSTOMER}) ({usual})"
-    today = f"({then} * on ({CUSTOMER}) max by ({CUSTOMER}) ({level}) or {then})"
+    then = _whole(usual)
+    today = f"({then} * on ({CUSTOMER}) {_whole(level)} or {then})"
     trend = _trend(series, lead)
     higher = f"{today} >= {trend} or {trend} and on ({CUSTOMER}) {then} or {today}"
-    return f"clamp_max(ceil(({higher}) / {target:g}), {most})"
+    return _whole(f"clamp_max(ceil(({higher}) / {target:g}), {most})")
 
 
 def _trend(series: str, lead: timedelta) -> str:
-    leads_to = f"max by ({CUSTOMER}) (predict_linear({series}[{_seconds(TREND_OVER)}], {lead.total_seconds():g}))"
+    leads_to = _whole(f"predict_linear({series}[{_seconds(TREND_OVER)}], {lead.total_seconds():g})")
     most = f"{MOST} * {_mean(series, TREND_OVER)}"
     return f"({leads_to} <= {most} or {most} and {leads_to})"
 
@@ -67,7 +67,11 @@ def _by_day(series: str, over: timedelta, ahead: timedelta) -> str:
 
 def _mean(series: str, over: timedelta, ago: timedelta = timedelta()) -> str:
     offset = f" offset {_seconds(ago)}" if ago else ""
-    return f"max by ({CUSTOMER}) (avg_over_time({series}[{_seconds(over)}]{offset}))"
+    return _whole(f"avg_over_time({series}[{_seconds(over)}]{offset})")
+
+
+def _whole(expression: str) -> str:
+    return f"max by ({CUSTOMER}) ({expression})"
 
 
 def _seconds(span: timedelta) -> str:

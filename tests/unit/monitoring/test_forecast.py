@@ -93,6 +93,13 @@ def test_next_to_nothing_at_night_does_not_take_the_morning_away(tmp_path: Path)
 
 
 @needs_promtool
+def test_a_wild_night_makes_twice_the_usual_morning_at_most(tmp_path: Path) -> None:
+    wild = but(dict.fromkeys(range(0, RUSH, EVERY), 30))
+
+    assert forecast(tmp_path, RUSH - 5, wild) == 20
+
+
+@needs_promtool
 def test_an_unusual_rise_is_carried_over_the_lead_to_twice_what_is_there(tmp_path: Path) -> None:
     rise = but({NIGHT - 15: 6, NIGHT - 10: 9, NIGHT - 5: 12, NIGHT: 15})
 
