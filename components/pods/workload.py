@@ -2,6 +2,10 @@
 
 Moving a workload between fixed and flexible changes labels, placement and rollout, never a selector or a resource name:
 nothing is replaced.
+
+**On spot nodes** the budget is open to all pods, since those of a node have the same two minutes, and the autoscaler is
+kept away, which would take that for leave to empty nodes by day. `pulumi up` waits for none of these pods: whether
+there are such nodes to be had is known to AWS alone.
 """
 
 from collections.abc import Mapping
@@ -15,7 +19,7 @@ from components.disks import Disks
 from components.images import UPSTREAM, ImageSource
 from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
 from components.pods.account import account_fields, own_account
-from components.pods.budget import closed_budget
+from components.pods.budget import closed_budget, open_budget
 from components.pods.claims import claims, classes, own_disks
 from components.pods.container import STOP_DELAY_SECONDS, file_maps, main_container, pod_template, pod_volumes, service
 from components.pods.egress import OPEN, Egress
@@ -24,7 +28,7 @@ from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
 from components.pods.rules import PodIdentity, affinity, home, pod_security, priority, spread, tolerations
 from components.pods.secrets import NO_SECRETS, SecretsSource
-from ebbtide.labels import NodeKind, ReplicasOwner
+from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 
@@ -67,8 +71,11 @@ class WorkloadArgs:
 class Workload(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkloadArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Workload", name, None, opts)
-        closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=args.ownership)
         settings = args.settings
+        if settings.on_spot:
+            open_budget(f"{name}.spot-budget", args.identity, args.namespace, parent=self)  # no name holds a dot
+        else:
+            closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=args.ownership)
         before = [
             *file_maps(settings, args.identity, args.namespace, parent=self),
             *own_account(
@@ -135,7 +142,7 @@ def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulu
 
 def _starts_later(settings: WorkloadSettings) -> bool:
     """Its node has yet to be bought, or it has no pods to wait for."""
-    return bool(settings.gpu.count) or settings.replicas == 0
+    return bool(settings.gpu.count) or settings.replicas == 0 or settings.on_spot
 
 
 def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -189,4 +196,6 @@ def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
         **pod_volumes(settings, args.name),
     }
     whole = required(merged(pod, settings.pod, main=args.name), args.nodes)
+    if settings.on_spot:
+        settings = settings.model_copy(update={"annotations": {**settings.annotations, SAFE_TO_EVICT: "false"}})
     return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), args.secrets)

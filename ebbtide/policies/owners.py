@@ -45,7 +45,8 @@ def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
         elif owner is ReplicasOwner.HPA or (pods.namespace, pods.kind, pods.name) in scaled:
             yield pods.resource, REPLICAS, "an autoscaler"
     for budget in state.budgets:
-        if any(pods.category is Category.FLEXIBLE or state.saves(pods) for pods in state.pods_under(budget)):
+        under = [pods for pods in state.pods_under(budget) if not state.told_together(pods)]
+        if any(pods.category is Category.FLEXIBLE or state.saves(pods) for pods in under):
             yield budget, MAX_UNAVAILABLE, "the controller"
     for group in state.of_type(NODE_GROUP_TYPE):
         yield group, DESIRED_SIZE, "the cluster autoscaler"

@@ -39,6 +39,9 @@ class ServicesDraft:
 
     services: Mapping[str, ServiceDraft]
     pods: tuple[tuple[Location, str], ...]  # where each variant stands, and the name of its pods
+    shared: tuple[
+        tuple[Location, str], ...
+    ]  # Services over several variants: where a variant on spot stands, and a name
     external: tuple[tuple[Location, bool], ...]  # metrics by way of KEDA; whether the gateway counts it
     workloads: frozenset[str]
     serving: ServingSettings | None
@@ -67,6 +70,15 @@ class ServicesDraft:
                     wanted="a name for its pods that no workload and no other service has",
                     found=f"{name!r}, which is the name of the pods of {owner}",
                     hint="pods are named SERVICE-VARIANT",
+                )
+        for at, name in self.shared:
+            owner = first.setdefault(name, f"service {name!r}")
+            if owner != f"service {name!r}":
+                yield Finding(
+                    code="name.taken",
+                    at=at,
+                    wanted="a name of its service that no other pods have: its Service in the cluster is called so",
+                    found=f"{name!r}, which is the name of the pods of {owner}",
                 )
 
     def _routes_differ(self) -> Iterator[Finding]:
@@ -189,6 +201,7 @@ def services_draft(config: Mapping[str, object], *, region: str | None, no_publi
     return ServicesDraft(
         services={name: _service(raw) for name, raw in named_entries(config.get(SERVICES))},
         pods=tuple((pod.at, pod.name) for pod in raw_pods(config, (SERVICES,))),
+        shared=tuple(_shared(config)),
         external=tuple(_external(config)),
         workloads=frozenset(name for name, _ in named_entries(config.get("ebbtide:workloads"))),
         serving=ServingSettings.model_construct(None, **read) if whole else None,
@@ -201,6 +214,12 @@ def services_draft(config: Mapping[str, object], *, region: str | None, no_publi
 def _service(raw: object) -> ServiceDraft:
     read = readable(ServiceSettings, raw)
     return ServiceDraft(route=read.get("route"), longest=read.get("longest_request"))
+
+
+def _shared(config: Mapping[str, object]) -> Iterator[tuple[Location, str]]:
+    for pod in raw_pods(config, (SERVICES,)):
+        if value_at(pod.raw, ("spot",)) is True:
+            yield (*pod.at, "spot"), str(pod.at[1])
 
 
 def _external(config: Mapping[str, object]) -> Iterator[tuple[Location, bool]]:
