@@ -10,6 +10,7 @@ import pytest
 from components.serving.routing import http_routes
 from ebbtide.monitoring.documents import rule_groups
 from ebbtide.monitoring.recorded import Recorded
+from ebbtide.monitoring.rules import Recording
 from ebbtide.policies.judging import judge
 from ebbtide.preview.cost.services import service_costs
 from ebbtide.prices import on_demand, spot_typical
@@ -160,7 +161,7 @@ def test_requests_are_recorded_once_for_the_one_beside_it(record: Recorded) -> N
 def test_of_it_alone_there_are_pods() -> None:
     rules = [it for group in rule_groups(spot_stack()) for it in group.rules if it.labels.get("variant") == "cheap"]
 
-    assert {str(it.record) for it in rules if hasattr(it, "record")} == {
+    assert {it.record for it in rules if isinstance(it, Recording)} == {
         Recorded.PODS,
         Recorded.PODS_WANTED,
         Recorded.PODS_AT_MOST,
