@@ -26,9 +26,11 @@ from components.pods.egress import OPEN, Egress
 from components.pods.entrance import PLAIN, Balancing, entrances, grace, stop_delay
 from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.one_service import over_variants
 from components.pods.rules import PodIdentity, affinity, home, pod_security, priority, spread, tolerations
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
+from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 
@@ -91,8 +93,17 @@ class Workload(pulumi.ComponentResource):
         made: list[pulumi.Resource] = []
         if args.settings.ports:
             waits = {SKIP_AWAIT: "true"} if _starts_later(args.settings) else None
+            former = [over_variants(args.name)] if isinstance(args.settings, ServedWorkload) else []
             made.append(
-                service(f"{name}-service", args.settings, args.identity, args.namespace, annotations=waits, parent=self)
+                service(
+                    f"{name}-service",
+                    args.settings,
+                    args.identity,
+                    args.namespace,
+                    annotations=waits,
+                    aliases=former,
+                    parent=self,
+                )
             )
         pods = Deployment(
             f"{name}-deployment",

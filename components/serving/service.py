@@ -14,6 +14,7 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core.v1 import Service as KubernetesService
 
 from components.pods.container import H2C
+from components.pods.one_service import of_pods
 from components.pods.workload import SKIP_AWAIT
 from components.serving.routing import backend_policy, http_routes
 from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object
@@ -88,7 +89,7 @@ class Service(pulumi.ComponentResource):
                 "annotations": {SKIP_AWAIT: "true"},
             },
             spec={"selector": {SERVES: name}, "ports": [port]},
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, aliases=[of_pods(name)]),
         )
 
     def _autoscaler(self, it: Scaled) -> None:

@@ -81,6 +81,15 @@ def test_no_pod_of_the_one_beside_it_is_made_anew_when_it_comes_or_goes() -> Non
     assert pod(BASE, record(services_stack(one_target))) == pod(BASE, resources())
 
 
+def test_the_service_of_pods_of_its_name_and_the_one_over_variants_are_one_object() -> None:
+    """Each knows the other's URN: else a service that gets a variant on spot would want a second one of that name."""
+    shared = named("Service", resources())[SERVICE]
+    of_pods = named("Service", resources())["ranker"]
+
+    assert shared.aliases == (of_pods.urn.replace("ranker", SERVICE),)
+    assert of_pods.aliases == (shared.urn.replace(SERVICE, "ranker"),)
+
+
 def test_variants_by_weight_take_no_service_of_both() -> None:
     shares = ("memory: 12Gi }", "memory: 12Gi, weight: 90 }"), ('when: { header: "x-model-size: large" }', "weight: 10")
     found = record(services_stack(*shares))
