@@ -16,6 +16,12 @@ POOL = PREFIX + "pool"
 SERVICE = PREFIX + "service"
 """Label of what sizes the pods of a service and leads to them. KEDA copies it to the HPA that it makes."""
 
+SERVES = PREFIX + "serves"
+"""Label of the pods that take the requests of a service which no condition and no weight leads elsewhere: its name."""
+
+SHARED_BY = PREFIX + "shared-by"
+"""Annotation on a route to pods of several names: these names, comma-separated."""
+
 VOLUME = PREFIX + "volume"
 """Tag on a disk of EBS and on its snapshots: the customer, the workload and its volume, with dots between them."""
 

@@ -1,4 +1,5 @@
-"""PodDisruptionBudgets: one for every workload, born closed, but that of workers on spot nodes that must save.
+"""PodDisruptionBudgets: one for every workload, born closed, but those on spot nodes: of workers that must save, and of
+variants of a service.
 
 A budget says `maxUnavailable`: with `minAvailable` beside it a budget is invalid, so nobody could flip from one to the
 other. And never two budgets on one pod: the Eviction API then refuses every eviction.
@@ -64,7 +65,7 @@ def closed_budget(
 def open_budget(
     resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> PodDisruptionBudget:
-    """Of workers on spot nodes that must be able to save: all those of a node are told within its two minutes.
+    """Of pods on spot nodes that must be told to stop: all those of a node are, within its two minutes.
 
     Its name is another than that of the closed one: whoever had written that one's field would be in conflict with
     Pulumi, and while a change brings both, two budgets on one pod refuse every eviction.

@@ -15,7 +15,7 @@ leave it out; until they have done so, calls still reach it.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 import pulumi
@@ -161,6 +161,7 @@ def service(
     *,
     headless: bool = False,
     annotations: Mapping[str, str] | None = None,
+    aliases: Sequence[pulumi.Input[str]] = (),
     parent: pulumi.Resource,
 ) -> Service:
     """By the name of the workload, with its ports. A headless one gives each pod its name and needs no port."""
@@ -174,7 +175,7 @@ def service(
         resource_name,
         metadata={**metadata, "annotations": dict(annotations)} if annotations else metadata,
         spec=spec,
-        opts=pulumi.ResourceOptions(parent=parent),
+        opts=pulumi.ResourceOptions(parent=parent, aliases=[*aliases] or None),
     )
 
 

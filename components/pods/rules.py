@@ -57,7 +57,7 @@ CLOSED_BUDGET = 0
 and those of pools with checkpoints."""
 
 OPEN_TO_ALL = "100%"
-"""Of workers on spot nodes whose jobs must be saved: docs/adr/0025."""
+"""Of workers on spot nodes whose jobs must be saved (docs/adr/0025), and of variants of services there."""
 
 _USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
 _OWN_KIND_WEIGHT = 50

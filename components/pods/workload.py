@@ -2,6 +2,10 @@
 
 Moving a workload between fixed and flexible changes labels, placement and rollout, never a selector or a resource name:
 nothing is replaced.
+
+**On spot nodes** the budget is open to all pods, since those of a node have the same two minutes, and the autoscaler is
+kept away, which would take that for leave to empty nodes by day. `pulumi up` waits for none of these pods: whether
+there are such nodes to be had is known to AWS alone.
 """
 
 from collections.abc import Mapping
@@ -15,17 +19,19 @@ from components.disks import Disks
 from components.images import UPSTREAM, ImageSource
 from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
 from components.pods.account import account_fields, own_account
-from components.pods.budget import closed_budget
+from components.pods.budget import closed_budget, open_budget
 from components.pods.claims import claims, classes, own_disks
 from components.pods.container import STOP_DELAY_SECONDS, file_maps, main_container, pod_template, pod_volumes, service
 from components.pods.egress import OPEN, Egress
 from components.pods.entrance import PLAIN, Balancing, entrances, grace, stop_delay
 from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
+from components.pods.one_service import over_variants
 from components.pods.redis_access import PUBLIC, RedisAuthority
 from components.pods.rules import PodIdentity, affinity, home, pod_security, priority, spread, tolerations
 from components.pods.secrets import NO_SECRETS, SecretsSource
-from ebbtide.labels import NodeKind, ReplicasOwner
+from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
+from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 
@@ -70,7 +76,11 @@ class Workload(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkloadArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Workload", name, None, opts)
         settings, table = args.settings, args.ownership
-        closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=table, opens=settings.opens)
+        if settings.on_spot:
+            open_budget(f"{name}.spot-budget", args.identity, args.namespace, parent=self)  # no name holds a dot
+        else:
+            opens = settings.opens
+            closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=table, opens=opens)
         before = [
             *file_maps(settings, args.identity, args.namespace, parent=self),
             *own_account(
@@ -86,8 +96,17 @@ class Workload(pulumi.ComponentResource):
         made: list[pulumi.Resource] = []
         if args.settings.ports:
             waits = {SKIP_AWAIT: "true"} if _starts_later(args.settings) else None
+            former = [over_variants(args.name)] if isinstance(args.settings, ServedWorkload) else []
             made.append(
-                service(f"{name}-service", args.settings, args.identity, args.namespace, annotations=waits, parent=self)
+                service(
+                    f"{name}-service",
+                    args.settings,
+                    args.identity,
+                    args.namespace,
+                    annotations=waits,
+                    aliases=former,
+                    parent=self,
+                )
             )
         pods = Deployment(
             f"{name}-deployment",
@@ -137,7 +156,7 @@ def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulu
 
 def _starts_later(settings: WorkloadSettings) -> bool:
     """Its node has yet to be bought, or it has no pods to wait for."""
-    return bool(settings.gpu.count) or settings.replicas == 0
+    return bool(settings.gpu.count) or settings.replicas == 0 or settings.on_spot
 
 
 def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -191,4 +210,6 @@ def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
         **pod_volumes(settings, args.name),
     }
     whole = args.redis_authority.trusted_by(required(merged(pod, settings.pod, main=args.name), args.nodes))
+    if settings.on_spot:
+        settings = settings.model_copy(update={"annotations": {**settings.annotations, SAFE_TO_EVICT: "false"}})
     return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), args.secrets)

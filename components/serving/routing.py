@@ -5,6 +5,10 @@ cluster after the route and the position of the rule, and by that name a variant
 a route, whose backends each carry a filter: without one Envoy Gateway puts them into one cluster, and what is counted
 of it is counted of all. The filter tells the pods which variant was chosen, which they know anyway.
 
+**A variant on spot nodes** has no route: that of the variant beside it leads to a Service over the pods of both. So
+they are one cluster in Envoy, and when one half of its endpoints goes the other half has the requests. Between clusters
+there is no such thing: the share of one without endpoints is answered 503.
+
 **Retries** only where the request reached no pod: a connection that failed, a stream that was refused. Envoy Gateway's
 own default also repeats a 503, which may come from a pod that has already done half of the work.
 
@@ -63,9 +67,16 @@ def http_routes(name: str, service: ServiceSettings, *, gateway_namespace: str =
     if service.weighted:
         rule = _rule(service, _matches(route, None), [_weighted(service, pod, it) for pod, it in pods.items()])
         return {name: {**common, "rules": [rule]}}
+    shared = service.sharing(name)
     return {
-        pod: {**common, "rules": [_rule(service, _matches(route, it.when), [_backend(service, pod, it)])]}
+        pod: {
+            **common,
+            "rules": [
+                _rule(service, _matches(route, it.when), [_backend(service, name if pod in shared else pod, it)])
+            ],
+        }
         for pod, it in pods.items()
+        if not it.spot
     }
 
 
@@ -77,8 +88,8 @@ def _rule(service: ServiceSettings, matches: Sequence[Plan], backends: Sequence[
     }
 
 
-def _backend(service: ServiceSettings, pod: str, variant: VariantSettings) -> dict[str, Any]:
-    return {"name": pod, "port": variant.ports[service.port]}
+def _backend(service: ServiceSettings, to: str, variant: VariantSettings) -> dict[str, Any]:
+    return {"name": to, "port": variant.ports[service.port]}
 
 
 def _weighted(service: ServiceSettings, pod: str, variant: VariantSettings) -> Plan:

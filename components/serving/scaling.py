@@ -11,6 +11,10 @@ default is to take it for 0 and to go down to one pod within 6 s), and after thr
 latency, which is a ratio and not a total, it waits for the pods of the step before: what it measures is two minutes
 old, and until they are ready each reading would double the number again. Down it goes by a quarter, after a time in
 which a new pod could have come twice, and in steps in which the longest request ends.
+
+**Beside a variant on spot nodes** requests are counted of both, since they are one cluster in Envoy. What each scales
+by is then how many there are for one pod of both, as a `Value`: an HPA multiplies the number of its own ready pods by
+that over its target. One that has no ready pod wants its least.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +24,7 @@ from typing import Any, TypeAlias
 
 from ebbtide.monitoring.serving import (
     LATENCY_OVER,
+    for_each_pod,
     gpu_query,
     in_flight_query,
     latency_query,
@@ -61,6 +66,7 @@ class Scaled:
     cluster: str  # what Envoy calls the cluster of its requests
     prometheus: str  # address
     forecast: str | None = None  # the series of its forecast, in pods
+    shared: bool = False  # that cluster is of further variants too
     tolerance: bool  # the cluster knows a tolerance for each HPA, as Kubernetes has it from 1.35 on
 
     @property
@@ -186,7 +192,7 @@ def _of_pods(metrics: MetricSettings) -> Iterator[tuple[str, float]]:
 def _queries(it: Scaled) -> Iterator[Plan]:
     metrics = it.metrics
     if metrics.in_flight is not None:
-        yield _trigger(it, "inFlight", in_flight_query(it.customer, [it.cluster]), metrics.in_flight)
+        yield _total(it, "inFlight", in_flight_query(it.customer, [it.cluster]), metrics.in_flight)
     if metrics.latency is not None:
         yield _trigger(
             it,
@@ -196,7 +202,7 @@ def _queries(it: Scaled) -> Iterator[Plan]:
             metric_type="Value",
         )
     if metrics.throughput is not None:
-        yield _trigger(it, "throughput", throughput_query(it.customer, [it.cluster]), metrics.throughput)
+        yield _total(it, "throughput", throughput_query(it.customer, [it.cluster]), metrics.throughput)
     if metrics.queue is not None:
         yield _trigger(it, "queue", queue_query(it.customer, metrics.queue.metric, it.pod), metrics.queue.target)
     if metrics.gpu is not None:
@@ -205,6 +211,13 @@ def _queries(it: Scaled) -> Iterator[Plan]:
         yield _trigger(it, "query", metrics.query.promql, metrics.query.target)
     if it.forecast is not None:
         yield _trigger(it, "forecast", it.forecast, 1, silent_is_zero=True)
+
+
+def _total(it: Scaled, name: str, query: str, threshold: float) -> Plan:
+    """Of a total that is counted at the gateway."""
+    if not it.shared:
+        return _trigger(it, name, query, threshold)
+    return _trigger(it, name, for_each_pod(it.customer, [it.cluster], query), threshold, metric_type="Value")
 
 
 def _trigger(

@@ -1,25 +1,35 @@
 """One service beside its pods: the autoscaler of each variant, and the routes that lead to them.
 
-The pods are workloads and stand in `components.pods`; they come first, so that no route leads to nothing.
+The pods are workloads and stand in `components.pods`; they come first, so that no route leads to nothing. Variants of
+which one is on spot nodes have a Service over both, by a label that the pods of the other one carry at any time: it
+leads somewhere before a route leads to it, and for as long as one does.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.core.v1 import Service as KubernetesService
 
 from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.pods.container import H2C
+from components.pods.one_service import of_pods
+from components.pods.workload import SKIP_AWAIT
 from components.serving.routing import backend_policy, http_routes
 from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object
-from ebbtide.labels import CUSTOMER, SERVICE
+from ebbtide.labels import CUSTOMER, SERVES, SERVICE, SHARED_BY
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.serving import envoy_cluster
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, pod_name
 from ebbtide.vocabulary.labels import WORKLOAD
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import ServicePortArgsDict
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
 ENVOY_API = "gateway.envoyproxy.io/v1alpha1"
@@ -46,9 +56,12 @@ class Service(pulumi.ComponentResource):
         self._name, self._args = name, args
         for it in args.scaled:
             self._autoscaler(it)
+        shared, base = args.settings.sharing(args.name), args.settings.base
+        before = [] if base is None else [self._shared_service(base)]
         routes = http_routes(args.name, args.settings, gateway_namespace=args.gateway_namespace)
         for route, spec in routes.items():
-            made = self._object(f"{route}-route", GATEWAY_API, "HTTPRoute", route, spec)
+            told = {SHARED_BY: ",".join(shared)} if route in shared else None
+            made = self._object(f"{route}-route", GATEWAY_API, "HTTPRoute", route, spec, told, after=before)
             if args.envoy:
                 policy = backend_policy(route, args.settings, proxies=args.proxies, largest=self._largest(route))
                 self._object(f"{route}-traffic", ENVOY_API, "BackendTrafficPolicy", route, policy, after=[made])
@@ -56,8 +69,32 @@ class Service(pulumi.ComponentResource):
 
     def _largest(self, route: str) -> int:
         """Pods behind a route at most."""
-        own = {pod: it.scale.max for pod, it in self._args.settings.pods(self._args.name).items()}
-        return own.get(route) or sum(own.values())
+        settings, name = self._args.settings, self._args.name
+        own = {pod: it.scale.max for pod, it in settings.pods(name).items()}
+        shared = settings.sharing(name)
+        return sum(own[pod] for pod in shared) if route in shared else own.get(route) or sum(own.values())
+
+    def _shared_service(self, base: str) -> pulumi.Resource:
+        """By the name of the port, whose number may differ. What is behind it was waited for already."""
+        settings, name = self._args.settings, self._args.name
+        port: ServicePortArgsDict = {
+            "name": settings.port,
+            "port": settings.variants[base].ports[settings.port],
+            "target_port": settings.port,
+        }
+        if settings.route is not None and settings.route.protocol is RouteProtocol.GRPC:
+            port["app_protocol"] = H2C
+        return KubernetesService(
+            f"{name}-shared",
+            metadata={
+                "name": name,
+                "namespace": self._args.namespace,
+                "labels": {CUSTOMER: self._args.customer, SERVICE: name},
+                "annotations": {SKIP_AWAIT: "true"},
+            },
+            spec={"selector": {SERVES: name}, "ports": [port]},
+            opts=pulumi.ResourceOptions(parent=self, aliases=[of_pods(name)]),
+        )
 
     def _autoscaler(self, it: Scaled) -> None:
         annotations = {REASON: reasons(it)}
@@ -114,6 +151,7 @@ def scaled_variants(settings: StackSettings, name: str, *, prometheus: str, tole
             variant=it,
             customer=settings.customer,
             cluster=envoy_cluster(settings, name, variant),
+            shared=pod_name(name, variant) in service.sharing(name),
             prometheus=prometheus,
             forecast=_forecast(settings, name, variant),
             tolerance=tolerance,

@@ -14,6 +14,9 @@ away is none of them. It counts as an error, or as turned away.
 **Turned away is not failed.** A request above `maxInFlight` is answered by the gateway, and Envoy counts it among its
 503 (and as `pending_overflow`), whatever code the client is shown.
 
+**Variants that share a cluster**, one of them on spot nodes, cannot be told apart in it: what is counted there is of
+both together, and stands under the one that is not on spot.
+
 A proxy that cannot be scraped is not counted: two proxies of which one is away tell of half the requests. The alert on
 proxies says so, and the autoscaler's slow steps down outlast a short gap.
 """
@@ -46,10 +49,14 @@ def counts_requests(settings: StackSettings) -> bool:
 def envoy_cluster(settings: StackSettings, service: str, variant: str) -> str:
     """The label `envoy_cluster_name` of a variant's requests; `variant` is `ALONE` where the service names none.
 
+    One on spot nodes has that of the variant beside it.
+
     Source: `irRouteDestinationName` and `irDestinationSettingName` of Envoy Gateway 1.9.1.
     """
     of_service = settings.services[service]
     if not of_service.weighted:
+        if of_service.variants[variant].spot and of_service.base is not None:
+            variant = of_service.base
         return f"httproute/{NAMESPACE}/{pod_name(service, variant)}/rule/0"
     place = [*of_service.variants].index(variant)
     return f"httproute/{NAMESPACE}/{service}/rule/0/backend/{place}"
@@ -72,6 +79,15 @@ def throughput_query(customer: str, clusters: Sequence[str]) -> str:
     """Answers of pods a second, over one minute."""
     of = _of_clusters(customer, clusters)
     return _whole(f"{_rate(f'{_REQUESTS}_time_count{of}{_span(THROUGHPUT_OVER)}')} or {_known_zero(of)}")
+
+
+def for_each_pod(customer: str, clusters: Sequence[str], total: str) -> str:
+    """What there is of a total for each pod that is ready; nothing while none is.
+
+    Proxies are told of the same endpoints, each at its own time: the one that knows most of them counts.
+    """
+    pods = f"max by ({CUSTOMER}) (envoy_cluster_membership_total{_of_clusters(customer, clusters)})"
+    return f"{total} / ({pods} > 0)"
 
 
 def queue_query(customer: str, metric: str, pods: str) -> str:

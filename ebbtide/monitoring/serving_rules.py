@@ -19,6 +19,7 @@ from ebbtide.monitoring.serving import (
     envoy_cluster,
     failed_share,
     failing_query,
+    for_each_pod,
     gpu_query,
     in_flight_query,
     of_gateway,
@@ -55,6 +56,9 @@ class _Variant:
     settings: VariantSettings
     lead: timedelta  # until a node and a pod on it are there
     cluster: str | None  # None without a route: then nobody counts its requests
+    shared: bool  # with further variants
+    tells: bool  # what is counted of the cluster; of one that is shared a single variant does
+    last: bool  # to grow
 
     @property
     def pods(self) -> str:
@@ -90,7 +94,7 @@ def serving_recordings(settings: StackSettings) -> Iterator[Recording]:
 
 def _of_variant(it: _Variant) -> Mapping[Recorded, str]:
     found: dict[Recorded, str] = {}
-    if it.cluster is not None:
+    if it.cluster is not None and it.tells:
         customer, clusters = it.of.customer, [it.cluster]
         found |= {
             Recorded.IN_FLIGHT: in_flight_query(customer, clusters),
@@ -180,15 +184,19 @@ def _of_scaling(it: _Variant) -> Iterator[Alert]:
         return
     called = f"the pods {it.pods}"
     target = scale.metrics.in_flight
-    if target is not None and it.cluster is not None:
+    if target is not None and it.cluster is not None and it.last:
         in_flight = in_flight_query(it.of.customer, [it.cluster])
+        most, of_what = target * scale.max, ""
+        if it.shared:
+            in_flight, most = for_each_pod(it.of.customer, [it.cluster], in_flight), target
+            of_what = " for each pod of the service"
         yield Alert(
             name="EbbtideServiceAtMax",
-            expr=f"({in_flight}) > {target * scale.max:g} and on ({CUSTOMER}) ({it.of_hpa('replicas')} >= {scale.max})",
+            expr=f"({in_flight}) > {most:g} and on ({CUSTOMER}) ({it.of_hpa('replicas')} >= {scale.max})",
             lasting=_WHILE,
             severity=Severity.WARNING,
             summary=f"The pods {it.pods} are {scale.max} and may be no more, with {{{{ $value | humanize }}}} "
-            f"requests in flight: each was to have {target:g}.",
+            f"requests in flight{of_what}: each was to have {target:g}.",
             runbook="service-at-max",
             labels=it.labels,
         )
@@ -250,6 +258,7 @@ def _variants(settings: StackSettings) -> Iterator[_Variant]:
     for name, service in sorted(settings.services.items()):
         for variant, it in service.variants.items():
             cluster = envoy_cluster(settings, name, variant) if name in counted else None
+            base = service.base
             yield _Variant(
                 of=Metrics(settings.customer),
                 service=name,
@@ -257,6 +266,9 @@ def _variants(settings: StackSettings) -> Iterator[_Variant]:
                 settings=it,
                 lead=settings.controller.node_startup + it.starts_within,
                 cluster=cluster,
+                shared=pod_name(name, variant) in service.sharing(name),
+                tells=not it.spot,
+                last=not (it.spot and base is not None and service.variants[base].scale.grows),
             )
 
 
@@ -264,4 +276,5 @@ def _routed(settings: StackSettings) -> Iterator[tuple[str, ServiceSettings, lis
     """Services whose requests a gateway counts that we know, with what Envoy calls them."""
     for name, service in sorted(settings.services.items()):
         if service.route is not None and counts_requests(settings):
-            yield name, service, [envoy_cluster(settings, name, variant) for variant in service.variants]
+            clusters = (envoy_cluster(settings, name, variant) for variant in service.variants)
+            yield name, service, [*dict.fromkeys(clusters)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.labels import SERVICE
+from ebbtide.labels import SERVICE, SHARED_BY
 from ebbtide.operate.api import find, one_line
 from ebbtide.operate.objects import Document, at, labels_of, rows_at
 from ebbtide.vocabulary.labels import WORKLOAD
@@ -88,6 +88,10 @@ def _pods(service: str, hpas: Sequence[Document], scaled: Sequence[Document], ro
 
 
 def _backends(route: Document) -> Iterator[str]:
+    """The names of pods, which their Service has too, but for one that stands before pods of several names."""
+    if shared := at(route, "metadata", "annotations", SHARED_BY):
+        yield from str(shared).split(",")
+        return
     for rule in rows_at(route, "spec", "rules"):
         yield from (str(it["name"]) for it in rows_at(rule, "backendRefs"))
 

@@ -110,8 +110,8 @@ RULES = (
     Rule(
         id="EB001",
         severity=Severity.BLOCKING,
-        law="a budget of a fixed, flexible or worker pod is declared closed, or 100% for workers on spot nodes "
-        "that must save, which the autoscaler may not evict",
+        law="a budget of a fixed, flexible or worker pod is declared closed, or 100% on spot nodes for workers "
+        "that must save and variants of services, which the autoscaler may not evict",
         fix="declare maxUnavailable: 0; the controller opens budgets of flexible pods and of pools with checkpoints. "
         "For Jobs and bare pods: minAvailable: 1000000",
         source="2i2c-org/infrastructure#3461",

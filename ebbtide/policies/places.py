@@ -192,7 +192,8 @@ RULES = (
     Rule(
         id="EB014",
         severity=Severity.WARNING,
-        law="no pod forbids the autoscaler to remove a node that is not fixed, but spot workers that must save",
+        law="no pod forbids the autoscaler to remove a node that is not fixed, but those on spot nodes whose budget is "
+        "open",
         fix="remove the annotation (the budget protects the pod), or make it fixed; put a bare pod into a Deployment",
         source="beacon-biosignals/julia_pod#13",
         check=_pinned,

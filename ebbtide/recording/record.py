@@ -277,6 +277,7 @@ def _resource(urn: str, request: Any, inputs: Mapping[str, Any]) -> Resource:
         ignore_changes=tuple(request.ignoreChanges),
         protect=request.protect,
         retain_on_delete=request.retainOnDelete,
+        aliases=tuple(alias.urn for alias in request.aliases if alias.urn) or tuple(request.aliasURNs),
         deleted_with=request.deletedWith,
         secret_outputs=tuple(request.additionalSecretOutputs),
         delete_timeout=request.customTimeouts.delete,

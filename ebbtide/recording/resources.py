@@ -31,6 +31,7 @@ class Resource:
     ignore_changes: tuple[str, ...] = ()
     protect: bool = False
     retain_on_delete: bool = False
+    aliases: tuple[str, ...] = ()  # URNs that it had, or may have had: found in the state, it is no new one
     deleted_with: str = ""  # a URN: once that is gone, so is this, and nobody has to delete it
     secret_outputs: tuple[str, ...] = ()
     delete_timeout: str = ""  # as the engine takes it, 90s; "" for the provider's own

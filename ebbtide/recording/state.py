@@ -15,7 +15,7 @@ from ebbtide.settings.placement import offered, smallest_node
 from ebbtide.settings.sections.node_groups import Reserved
 from ebbtide.settings.sections.ray import RayGroup, group_name, namespace_of_ray
 from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.labels import NAMESPACE, Category
 
 NODE_GROUP_TYPE = "aws:eks/nodeGroup:NodeGroup"
 AUTOSCALER = "cluster-autoscaler"
@@ -105,9 +105,15 @@ class StackState:
         return pool is not None and pool.checkpoints is not None and not self.settings.told_together(pool)
 
     def told_together(self, pods: Pods) -> bool:
-        """Whether they are workers whose budget is open all the time, for the drain of a spot node."""
+        """Whether their budget is open all the time, for the drain of a spot node."""
         pool, group = self.pool_of(pods), self.ray_group_of(pods)
+        if (pods.namespace, pods.name) in self._variants_on_spot:
+            return True
         return (pool is not None and self.settings.told_together(pool)) or (group is not None and group.spot)
+
+    @cached_property
+    def _variants_on_spot(self) -> Collection[tuple[str, str]]:
+        return {(NAMESPACE, name) for name, it in self.settings.all_workloads.items() if it.on_spot}
 
     @cached_property
     def budgets(self) -> tuple[Resource, ...]:

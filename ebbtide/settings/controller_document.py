@@ -47,8 +47,11 @@ def controller_config(
 
 
 def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy, ...]:
+    """Without those on spot nodes, which are Pulumi's and open all the time."""
     found = {
-        name: it for name, it in sorted(settings.all_workloads.items()) if it.opens is (category is Category.FLEXIBLE)
+        name: it
+        for name, it in sorted(settings.all_workloads.items())
+        if it.opens is (category is Category.FLEXIBLE) and not it.on_spot
     }
     spaces = {name: own_namespace(name) for name, it in found.items() if it.starts_pods}
     own = [BudgetPolicy(name=name, namespace=spaces.get(name, NAMESPACE)) for name in found]

@@ -60,6 +60,8 @@ def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
 
 def home_of(workload: WorkloadSettings) -> NodeKind:
     """The kind of group that a workload's pods are put on."""
+    if workload.on_spot:
+        return NodeKind.SPOT
     return home_kind(workload.category, pod_size(workload).gpu)
 
 

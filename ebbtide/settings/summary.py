@@ -33,7 +33,8 @@ def summary(settings: StackSettings) -> list[str]:
         for pods, it in service.pods(name).items():
             by = ", ".join(it.scale.metrics.keys)
             way = "" if service.route is None else f", at {service.route.host}{service.route.path}"
-            size = f"{cpu_text(it.cpu)} CPU, {memory_text(it.memory)}{_gpus(it.gpu)}"
+            on = " on spot nodes" if it.spot else ""
+            size = f"{cpu_text(it.cpu)} CPU, {memory_text(it.memory)}{_gpus(it.gpu)}{on}"
             lines.append(f"serves   {pods}: {it.scale.min} to {it.scale.max}{f' by {by}' if by else ''}, {size}{way}")
     for name, pool in settings.workers.items():
         gpu = _gpus(pool.gpu)

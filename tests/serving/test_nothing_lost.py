@@ -14,11 +14,13 @@ from ebbtide.demo.load import Answers, Stretch
 from ebbtide.demo.model_server import ModelServer, OnSigterm
 from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 from tests.builders.control_plane import eventually
+from tests.serving.support.plane import NODES
 from tests.serving.support.site import GATEWAYS, Serving
 from tests.serving.support.stack import load_on, open_budget, served, service, under, weights
 
 pytestmark = [pytest.mark.serving, pytest.mark.timeout(240)]
 
+SPOT_NODES = [node for node in NODES if node.startswith("spot-")]
 QUICK = ModelServer(port=0, service=0.02, concurrency=64)
 STEADY = (Stretch(seconds=18, rate=590),)  # more than 10,000
 CANARY = service(
@@ -26,6 +28,13 @@ CANARY = service(
     "variants:",
     '  stable: { image: "registry.example.com/ml/canary:1", weight: 90 }',
     '  fresh: { image: "registry.example.com/ml/canary:2", weight: 10 }',
+)
+
+BESIDE = service(
+    "beside",
+    "variants:",
+    '  base: { image: "registry.example.com/ml/beside:1", scale: { metrics: { inFlight: 4.5 }, min: 2, max: 8 } }',
+    '  cheap: { image: "registry.example.com/ml/beside:1", spot: true }',
 )
 
 
@@ -93,6 +102,63 @@ def test_a_node_that_is_drained_at_night(model: Serving) -> None:
 
     all_answered(answers)
     assert not {pod.name for pod in model.pods("model", 4)} & set(leaving)
+
+
+def test_every_spot_node_that_is_taken_back_at_once(serving: Serving) -> None:
+    """As EKS does at a notice: each node is cordoned and all of its pods are evicted. Nobody tells the gateway."""
+    with served(serving, BESIDE, replicas={"beside-base": 2, "beside-cheap": 6}, server=QUICK):
+        pods = serving.pods("beside-cheap", 6)
+        nodes = {pod.node for pod in pods}
+        assert all(node.startswith("spot-") for node in nodes)
+
+        def taken() -> None:
+            serving.plane.kubectl("cordon", *nodes)
+            refused = [pod.name for pod in pods if not serving.evict(pod.name)]
+            assert refused == []  # each eviction that is refused would cost a pod its two minutes
+            serving.pods("beside-cheap", 0)
+
+        try:
+            answers = under(load_on(serving, "beside", STEADY), taken, after=6)
+        finally:
+            serving.plane.kubectl("uncordon", *nodes)
+        serving.pods("beside-cheap", 6)
+        time.sleep(1)
+        back = under(load_on(serving, "beside", (Stretch(seconds=3, rate=200),)), lambda: None, after=0)
+
+    all_answered(answers)
+    of_spot = {pod.name for pod in pods}
+    before, after = answers.between(0, 5), answers.between(16, 18)
+    assert {answer.pod for answer in before.all} > of_spot
+    assert {answer.variant for answer in after.all} == {"beside-base"}
+    all_answered(back, 500)
+    assert {answer.variant for answer in back.all} == {"beside-base", "beside-cheap"}
+
+
+def test_the_variant_beside_one_on_spot_grows_while_that_has_no_node(serving: Serving) -> None:
+    """Both by what is in flight for each pod of both: the one on spot first, the other one once it is gone."""
+    slow = replace(QUICK, service=0.4)
+    with served(serving, BESIDE, replicas={"beside-base": 2}, server=slow, autoscaled=True):
+        serving.pods("beside-cheap", 1)
+        nodes = {pod.node for pod in serving.pods("beside-cheap")}
+        seen: dict[str, int] = {}
+
+        def taken() -> None:
+            eventually(lambda: len(serving.pods("beside-cheap")) >= 4, what="four pods on spot nodes", patience=60)
+            seen["base"] = serving.replicas("beside-base")
+            serving.plane.kubectl("cordon", *SPOT_NODES)
+            for pod in serving.pods("beside-cheap"):
+                assert serving.evict(pod.name)
+            eventually(lambda: serving.replicas("beside-base") > 2, what="more pods beside them", patience=60)
+
+        try:
+            load = load_on(serving, "beside", (Stretch(seconds=60, rate=50),))
+            answers = under(load, taken)
+        finally:
+            serving.plane.kubectl("uncordon", *SPOT_NODES)
+
+    assert nodes <= set(SPOT_NODES)
+    assert seen["base"] == 2
+    assert (answers.lost, answers.reasons) == (0, {})
 
 
 def test_a_canary_and_its_growth(model: Serving) -> None:

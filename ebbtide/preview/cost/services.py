@@ -7,7 +7,8 @@ using. It is that of the nearest resource: a pod of which two fit on a node cost
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ebbtide.prices import NoPrice, on_demand
+from ebbtide.labels import NodeKind
+from ebbtide.prices import NoPrice, on_demand, spot_typical
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import copies, home_of, node_of, pod_size
 from ebbtide.settings.sections.serving.services import ServedWorkload
@@ -47,14 +48,16 @@ def _costs(settings: StackSettings) -> Iterator[ServiceCost]:
 
 
 def _pod_usd(settings: StackSettings, workload: ServedWorkload) -> float | None:
-    """Of the group of its kind where it costs least; the dearest type counts, since AWS chooses."""
+    """Of the group of its kind where it costs least; the dearest type counts, since AWS chooses. Spot nodes at the
+    typical price of a month."""
     size, kind = pod_size(workload), home_of(workload)
+    price = spot_typical if kind is NodeKind.SPOT else on_demand
     offers: list[float] = []
     for group in settings.node_groups.values():
         fitting = copies(size, node_of(group)) if group.kind is kind else 0
         if fitting:
             try:
-                offers.append(max(on_demand(settings.region, it) for it in group.instance_types) / fitting)
+                offers.append(max(price(settings.region, it) for it in group.instance_types) / fitting)
             except NoPrice:
                 continue
     return min(offers) * HOURS_PER_MONTH if offers else None

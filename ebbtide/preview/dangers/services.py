@@ -1,13 +1,13 @@
 """What a change means for those who call a service: a way in that goes, a variant that others stand in for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.document import Danger, DangerCode
 from ebbtide.settings.sections.serving.routes import RouteSettings
 from ebbtide.settings.sections.serving.scale import FloorKind, MetricSettings, ScaleSettings
-from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
+from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
 from ebbtide.units.durations import format_duration, latency_text
 
 
@@ -48,6 +48,8 @@ def _place(route: RouteSettings) -> str:
 
 def _variants_lost(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
     gone = {pods: it for pods, it in old.pods(name).items() if pods not in new.pods(name)}
+    yield from _spot_lost(name, [pods for pods, it in gone.items() if it.spot], old, new)
+    gone = {pods: it for pods, it in gone.items() if not it.spot}
     if not gone or new.route is None:
         return
     conditions = [it.when.text for it in gone.values() if it.when is not None]
@@ -60,6 +62,21 @@ def _variants_lost(name: str, old: ServiceSettings, new: ServiceSettings) -> Ite
         what=f"removes {listed([*gone])} while {_place(new.route)} leads there",
         impact=f"{which} are answered by {listed([*new.pods(name)])}",
         fix="see that the others answer them as well, and have the room for them: their max",
+    )
+
+
+def _spot_lost(name: str, gone: Sequence[str], old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
+    """With the variant that they stood beside they had nobody to leave their requests to: that is told of its own."""
+    base = None if old.base is None else pod_name(name, old.base)
+    if not gone or base not in new.pods(name):
+        return
+    yield Danger(
+        code=DangerCode.VARIANT_LOST,
+        severity=Severity.WARNING,
+        subjects=tuple(gone),
+        what=f"removes {listed(gone)}, on spot nodes",
+        impact=f"{base} answers all requests, and may be few until it has grown",
+        fix=f"see that {base} has the room for them: its max, and the max of its node group",
     )
 
 

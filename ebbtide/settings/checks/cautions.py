@@ -193,7 +193,7 @@ def _about_readiness(settings: StackSettings) -> Iterator[Caution]:
 def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
     for name, service in settings.services.items():
         for variant, it in service.variants.items():
-            if it.category is Category.FLEXIBLE and it.scale.min < 2:
+            if it.category is Category.FLEXIBLE and it.scale.min < 2 and not it.spot:
                 path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
                 text = (
                     f"with {it.scale.min} its last pod is never moved at night, since nobody would serve meanwhile, "

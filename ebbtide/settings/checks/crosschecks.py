@@ -14,6 +14,7 @@ from ebbtide.prices import instance_type, instance_type_names
 from ebbtide.settings.checks.accounts import account_findings
 from ebbtide.settings.checks.checkpoints import claim_of_one_pod, save_too_long_for_spot
 from ebbtide.settings.checks.draft import (
+    CLUSTER,
     COSTS,
     CRON_JOBS,
     GROUPS,
@@ -232,6 +233,8 @@ def _pool_kinds(pool: PoolDraft | JobDraft) -> Kinds:
 
 
 def _kinds_of(workload: WorkloadDraft) -> Kinds:
+    if workload.spot and not workload.pod.least.gpu:
+        return (NodeKind.SPOT,)
     categories = (workload.category,) if workload.category else (Category.FIXED, Category.FLEXIBLE)
     return _possible_kinds(workload.pod, *categories)
 
@@ -506,6 +509,19 @@ def _pools_name_nodes_of_an_existing_cluster(draft: Draft) -> Iterator[Finding]:
         yield from unknown_nodes((job.section, job.name, "nodeGroup"), job.node_group, draft.node_sets)
 
 
+def _spot_variants_name_nodes_of_an_existing_cluster(draft: Draft) -> Iterator[Finding]:
+    for name, workload in draft.workloads.items() if draft.existing else ():
+        if workload.spot and NodeKind.SPOT.value not in draft.node_sets:
+            yield Finding(
+                code="nodes.no-spot",
+                at=(*workload.at, "spot"),
+                wanted=f"the labels of spot nodes, under {CLUSTER}.nodeSelectors.spot",
+                found="none",
+                example=f"{CLUSTER}: {{ nodeSelectors: {{ spot: {{ pool: spot }} }} }}",
+                hint=f"{name} could come to any node, and all its pods there be evicted at once",
+            )
+
+
 def _redis_fits(draft: Draft) -> Iterator[Finding]:
     if draft.redis.kind is RedisKind.IN_CLUSTER:
         yield from _must_fit(draft, (REDIS, "memory"), draft.redis.pod, (NodeKind.FIXED,))
@@ -641,6 +657,7 @@ RULES: tuple[Rule, ...] = (
     _redis_fits,
     _elasticache_is_possible,
     _pools_name_nodes_of_an_existing_cluster,
+    _spot_variants_name_nodes_of_an_existing_cluster,
     _images_are_named_by_digest,
     _images_are_used,
     _secrets_have_the_keys,

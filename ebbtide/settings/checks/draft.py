@@ -109,6 +109,7 @@ class WorkloadDraft:
     pod: PodDraft
     category: Category | None
     replicas: int | None
+    spot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +297,7 @@ def _variants(config: Config) -> Iterator[tuple[str, WorkloadDraft]]:
                 pod=_pod(read, found.raw),
                 category=read.get("category"),
                 replicas=None if scale is None else scale.max,
+                spot=read.get("spot", False),
             ),
         )
 

@@ -53,6 +53,9 @@ class ServicesDraft:
 
     services: Mapping[str, ServiceDraft]
     pods: tuple[tuple[Location, str], ...]  # where each variant stands, and the name of its pods
+    shared: tuple[
+        tuple[Location, str], ...
+    ]  # Services over several variants: where a variant on spot stands, and a name
     external: tuple[tuple[Location, bool], ...]  # metrics by way of KEDA; whether the gateway counts it
     vertical: bool  # requests are set by the Vertical Pod Autoscaler
     floors: tuple[FloorDraft, ...]
@@ -98,6 +101,15 @@ class ServicesDraft:
                     wanted="a name for its pods that no workload and no other service has",
                     found=f"{name!r}, which is the name of the pods of {owner}",
                     hint="pods are named SERVICE-VARIANT",
+                )
+        for at, name in self.shared:
+            owner = first.setdefault(name, f"service {name!r}")
+            if owner != f"service {name!r}":
+                yield Finding(
+                    code="name.taken",
+                    at=at,
+                    wanted="a name of its service that no other pods have: its Service in the cluster is called so",
+                    found=f"{name!r}, which is the name of the pods of {owner}",
                 )
 
     def _routes_differ(self) -> Iterator[Finding]:
@@ -262,6 +274,7 @@ def services_draft(config: Mapping[str, object], *, region: str | None, no_publi
     return ServicesDraft(
         services={name: _service(name, raw) for name, raw in named_entries(config.get(SERVICES))},
         pods=tuple((pod.at, pod.name) for pod in raw_pods(config, (SERVICES,))),
+        shared=tuple(_shared(config)),
         external=tuple(
             ((*at, key), key in metrics.of_gateway) for at, metrics in _metrics(config) for key in metrics.external
         ),
@@ -290,6 +303,12 @@ def _whens(at: Location, raw: object) -> Iterator[tuple[Location, When | None]]:
     ]
     yield (*at, "route"), None
     yield from ((where, when) for where, when in conditions if when is not None)
+
+
+def _shared(config: Mapping[str, object]) -> Iterator[tuple[Location, str]]:
+    for pod in raw_pods(config, (SERVICES,)):
+        if value_at(pod.raw, ("spot",)) is True:
+            yield (*pod.at, "spot"), str(pod.at[1])
 
 
 def _metrics(config: Mapping[str, object]) -> Iterator[tuple[Location, MetricSettings]]:

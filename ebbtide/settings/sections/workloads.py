@@ -148,6 +148,11 @@ class WorkloadSettings(PodSettings):
         return self.category is Category.FLEXIBLE
 
     @property
+    def on_spot(self) -> bool:
+        """Whether its pods are on nodes that AWS may take back, so that all those of a node may be evicted at once."""
+        return False
+
+    @property
     def starts_pods(self) -> bool:
         return self.kubernetes is not None
 

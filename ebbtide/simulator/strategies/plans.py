@@ -290,6 +290,7 @@ def _with_its_gpus(settings: StackSettings, spec: WorkloadSettings) -> frozenset
 def _workload(
     name: str, spec: WorkloadSettings, homes: _Homes, groups: frozenset[str] | None, *, gathers: bool
 ) -> WorkloadModel:
+    """On spot nodes all of them may be evicted, as a node's two minutes ask for, and none by the autoscaler."""
     size = pod_size(spec)
     kind = home_of(spec)
     return WorkloadModel(
@@ -301,7 +302,8 @@ def _workload(
         node_selector=homes.of_kind(kind),
         groups=groups,
         tolerations=(_GPU_TAINT,) if size.gpu else (),
-        pdb_max_unavailable=0,
+        pdb_max_unavailable=spec.replicas if spec.on_spot else 0,
+        safe_to_evict=False if spec.on_spot else None,
         startup_s=POD_START_S,
         gathers=gathers,
         disks=spec.has_disks,

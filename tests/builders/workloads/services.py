@@ -54,3 +54,25 @@ def with_services(*changes: tuple[str, str], more: str = "") -> str:
 @cache
 def services_stack(*changes: tuple[str, str], more: str = "") -> StackSettings:
     return stack_of_text(with_services(*changes, more=more), stack="acme", file="Pulumi.acme.yaml")
+
+
+ON_SPOT = (
+    ("gpu: { max: 12 } }", "gpu: { max: 12 }, spot: { max: 12 } }"),
+    (
+        "memory: 12Gi }\n",
+        """memory: 12Gi, scale: { metrics: { inFlight: 4.5 }, min: 2, max: 12 } }
+      cheap:
+        spot: true
+        image: registry.example.com/ml/embedder-small:3
+        cpu: 3
+        memory: 12Gi
+        scale: { metrics: { inFlight: 3 }, min: 1, max: 20 }
+""",
+    ),
+)
+"""Changes: the embedder with a variant on spot nodes, `cheap`, beside `small`."""
+
+
+@cache
+def spot_stack(*changes: tuple[str, str], more: str = "") -> StackSettings:
+    return services_stack(*ON_SPOT, *changes, more=more)

@@ -11,7 +11,7 @@ from control_plane.plane.mode import Mode
 from ebbtide.labels import NODE_GROUP, NODE_KIND
 from tests.serving.support.network import HOST
 
-_SIZES = {"fixed": 2, "flexible": 3, "gpu": 1}
+_SIZES = {"fixed": 2, "flexible": 3, "gpu": 1, "spot": 2}
 NODES = [f"{kind}-{n}" for kind, number in _SIZES.items() for n in range(number)]
 _WHO = "front-proxy-client"
 _BY_KWOK = "played-by-kwok"  # nodes: it renews their leases, and its selector is of nodes and pods alike

@@ -33,7 +33,7 @@ HOST = "models.acme.internal"
 PORT = 8000
 _AROUND = """\
 ebbtide:monitoring: { prometheus: bundled }
-ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 } }
+ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 }, spot: { max: 12 } }
 ebbtide:services:
 """
 _SERVICE = """\
@@ -72,7 +72,7 @@ def _is_of(one: Json, names: set[str]) -> bool:
     metadata = one["metadata"]
     if metadata.get("namespace") == GATEWAYS:
         return one["kind"] in ("Gateway", "ClientTrafficPolicy")
-    return metadata.get("namespace") == NAMESPACE and metadata["name"] in names
+    return metadata.get("namespace") == NAMESPACE and metadata["name"].removesuffix(".spot") in names
 
 
 def played(one: Json, server: ModelServer) -> Json:

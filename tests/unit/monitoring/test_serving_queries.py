@@ -11,7 +11,7 @@ import pytest
 from ebbtide.monitoring import serving
 from ebbtide.monitoring.serving_rules import serving_alerts
 from ebbtide.settings.sections.serving.services import ALONE
-from tests.builders.workloads.services import services_stack
+from tests.builders.workloads.services import services_stack, spot_stack
 
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
@@ -92,6 +92,25 @@ def test_a_proxy_that_is_away_takes_its_zero_with_it(query: str, tmp_path: Path)
 
 
 @needs_promtool
+def test_for_each_pod_the_proxy_that_knows_most_of_them_counts(tmp_path: Path) -> None:
+    each = serving.for_each_pod("acme", [CLUSTER], IN_FLIGHT)
+    busy = {envoy("upstream_rq_active", pod): same(6) for pod in ("one", "two")}
+    busy |= {envoy("upstream_rq_pending_active", pod): same(0) for pod in ("one", "two")}
+    others = {envoy("membership_total", cluster=OTHERS): same(50)}
+
+    asked(tmp_path, each, {**busy, KNOWN: same(4), envoy("membership_total", "two"): same(3), **others}, 3)
+    asked(tmp_path, each, {**others, KNOWN: same(4)}, 0)
+
+
+@needs_promtool
+def test_without_a_pod_there_is_no_number_for_each_that_would_lower_anything(tmp_path: Path) -> None:
+    each = serving.for_each_pod("acme", [CLUSTER], IN_FLIGHT)
+
+    asked(tmp_path, each, {KNOWN: same(0)}, None)
+    asked(tmp_path, each, {}, None)
+
+
+@needs_promtool
 def test_latency_is_in_seconds_and_zero_once_nobody_asks(tmp_path: Path) -> None:
     """95 of 100 lie within 250 ms, and so does the 95th percentile."""
     buckets = {"100": 50, "250": 95, "500": 100, "+Inf": 100}
@@ -158,6 +177,7 @@ def test_a_variant_has_the_cluster_of_its_route_and_one_with_a_weight_that_of_it
     )
 
     assert serving.envoy_cluster(services_stack(), "embedder", "small") == CLUSTER
+    assert {serving.envoy_cluster(spot_stack(), "embedder", it) for it in ("small", "cheap")} == {CLUSTER}
     assert serving.envoy_cluster(services_stack(), "ranker", ALONE) == "httproute/ebbtide/ranker/rule/0"
     assert [serving.envoy_cluster(stack, "embedder", it) for it in ("small", "large")] == [
         f"httproute/ebbtide/embedder/rule/0/backend/{place}" for place in (0, 1)

@@ -131,6 +131,19 @@ def test_a_service_that_is_well_shows_its_metrics_and_its_route() -> None:
     ]
 
 
+def test_a_route_to_pods_of_two_names_shows_both_and_no_pods_of_its_services_name() -> None:
+    shared = route()
+    shared["metadata"]["annotations"] = {"ebbtide.dev/shared-by": f"{PODS},embedder-cheap"}
+    shared["spec"]["rules"] = [{"backendRefs": [{"name": "embedder"}]}]
+
+    lines = told(routes=[shared])
+
+    assert [line for line in lines if line.startswith("embedder")] == [
+        "embedder-cheap: its pods do not exist.",
+        "embedder-small: 4 pods, 4 ready, between 1 and 12.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [

@@ -22,7 +22,7 @@ from ebbtide.preview.render.words import service_rows
 from ebbtide.preview.sides import Side
 from ebbtide.recording.record import record
 from tests.builders.preview import customer, document
-from tests.builders.workloads.services import services_stack
+from tests.builders.workloads.services import ON_SPOT, services_stack
 
 LARGE = """\
       large:
@@ -32,6 +32,14 @@ LARGE = """\
         memory: 12Gi
         gpu: 1
         when: { header: "x-model-size: large" }
+"""
+CHEAP = """\
+      cheap:
+        spot: true
+        image: registry.example.com/ml/embedder-small:3
+        cpu: 3
+        memory: 12Gi
+        scale: { metrics: { inFlight: 3 }, min: 1, max: 20 }
 """
 
 
@@ -63,6 +71,22 @@ def test_a_variant_that_goes_while_its_service_is_routed() -> None:
     assert (danger.code, danger.subjects) == (DangerCode.VARIANT_LOST, ("embedder-large",))
     assert "x-model-size: large" in danger.impact
     assert "embedder-small" in danger.impact
+
+
+def test_a_variant_on_spot_that_goes_leaves_its_requests_to_the_one_beside_it() -> None:
+    with_spot, without = side(*ON_SPOT), side(*ON_SPOT, (CHEAP, ""))
+    found = dangers_of(with_spot, without, changes_between(with_spot.resources, without.resources))
+    (danger,) = [it for it in found if it.code is DangerCode.VARIANT_LOST]
+
+    assert danger.subjects == ("embedder-cheap",)
+    assert "embedder-small answers all requests" in danger.impact
+
+
+def test_a_variant_on_spot_that_comes_rolls_no_pods_of_its_service() -> None:
+    without, with_spot = side(*ON_SPOT, (CHEAP, "")), side(*ON_SPOT)
+
+    found = dangers_of(without, with_spot, changes_between(without.resources, with_spot.resources))
+    assert [it for it in found if any(name.startswith("embedder") for name in it.subjects)] == []
 
 
 @pytest.mark.parametrize("change", [("path: /embed,", "path: /vectors,"), ("host: models.acme", "host: ml.acme")])

@@ -9,7 +9,7 @@ answers no more than it can. So they stand beside `inFlight` alone.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -102,10 +102,15 @@ class MetricSettings(Settings):
     )
 
     @property
+    def gateway_targets(self) -> Mapping[str, float]:
+        """Of those that are counted at the gateway, by key; latency in seconds."""
+        latency = None if self.latency is None else self.latency.total_seconds()
+        given = {"inFlight": self.in_flight, "latency": latency, "throughput": self.throughput}
+        return {key: value for key, value in given.items() if value is not None}
+
+    @property
     def of_gateway(self) -> Sequence[str]:
-        """The keys of those that are counted at the gateway."""
-        given = {"inFlight": self.in_flight, "latency": self.latency, "throughput": self.throughput}
-        return [key for key, value in given.items() if value is not None]
+        return [*self.gateway_targets]
 
     @property
     def external(self) -> Sequence[str]:

@@ -8,14 +8,14 @@ A variant's pods are a workload like any other (`VariantSettings.workload`), so 
 policies need to know nothing of services.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.labels import GPU_RESOURCE, ReplicasOwner
+from ebbtide.labels import GPU_RESOURCE, SERVES, ReplicasOwner
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import EnvVariable
@@ -32,6 +32,15 @@ from ebbtide.settings.sections.serving.routes import (
     When,
 )
 from ebbtide.settings.sections.serving.scale import ScaleSettings
+from ebbtide.settings.sections.serving.spot import (
+    others_fill_last,
+    requests_end_in_time,
+    spot_is_beside_another,
+    spot_is_not_fixed,
+    spot_keeps_no_state,
+    spot_leaves_the_choice,
+    spot_needs_no_gpu,
+)
 from ebbtide.settings.sections.types import (
     SHORT_NAME,
     Latency,
@@ -154,13 +163,15 @@ class VariantSettings(PodSettings):
         Check(("category", "scale"), _fixed_stays),
         Check(("scale", "ports"), _queue_has_a_port),
         Check(("scale", "vertical"), _one_autoscaler),
+        Check(("spot", "hardware", "gpu"), spot_needs_no_gpu),
+        Check(("spot", "category"), spot_is_not_fixed),
+        Check(("spot", "kind"), spot_keeps_no_state),
     )
     instead_of: ClassVar[dict[str, str]] = {
         "replicas": "the key is scale: { min, max }",
         "replicasOwner": "the autoscaler of scale is the owner",
         "ingress": "the key is route, served by the gateway",
         "expose": "the key is route; ebbtide:serving says how the gateway is reached",
-        "spot": "planned: while AWS takes the nodes of a variant back, its share of the requests would be refused",
     }
 
     category: Annotated[
@@ -187,6 +198,11 @@ class VariantSettings(PodSettings):
     weight: Annotated[int, Strict(), Field(ge=0, le=100)] | None = Field(
         default=None, description="its share of the requests in percent; all variants or none have one", examples=["90"]
     )
+    spot: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="on spot nodes, beside the one variant without when or weight, whose requests it takes too",
+        examples=["true"],
+    )
     scale: ScaleSettings = Field(
         default=ScaleSettings(),
         description="how many pods there are, and by which metric; default: one",
@@ -204,10 +220,21 @@ class VariantSettings(PodSettings):
         examples=["2m"],
     )
 
+    @property
+    def takes_the_rest(self) -> bool:
+        """Whether it takes the requests that no condition and no weight leads elsewhere."""
+        return self.when is None and self.weight is None
+
     def workload(self, name: str, service: "ServiceSettings") -> "ServedWorkload":
-        """Its pods, as a workload. `name` is that of the service."""
+        """Its pods, as a workload. `name` is that of the service.
+
+        Pods that take the rest carry the service's name, a variant on spot beside them or not: so none has to be made
+        anew when one comes or goes, and no request is without a pod meanwhile.
+        """
         of_pod: dict[str, Any] = {field: getattr(self, field) for field in PodSettings.model_fields}
         of_pod["env"] = {**service.session.env(name), **self.env}
+        if self.takes_the_rest:
+            of_pod["labels"] = {**self.labels, SERVES: name}
         owner = ReplicasOwner.HPA if self.scale.grows else ReplicasOwner.PULUMI
         return ServedWorkload.model_construct(
             None,
@@ -219,7 +246,8 @@ class VariantSettings(PodSettings):
             vertical=self.vertical,
             h2c=service.route is not None and service.route.protocol is RouteProtocol.GRPC,
             served_port=service.port,
-            moves=self.category is Category.FLEXIBLE and self.scale.min > 1,
+            moves=self.category is Category.FLEXIBLE and self.scale.min > 1 and not self.spot,
+            spot=self.spot,
             stop_delay=service.stop_delay,
             grace=service.grace,
             keeps_sessions=service.session.redis,
@@ -232,6 +260,7 @@ class ServedWorkload(WorkloadSettings):
     h2c: bool  # its port speaks HTTP/2 without TLS
     served_port: str
     moves: bool  # outside business hours; a pod that is alone stays, since nobody would serve in its place
+    spot: bool
     stop_delay: timedelta
     grace: timedelta
     keeps_sessions: bool  # in the stack's Redis
@@ -240,14 +269,21 @@ class ServedWorkload(WorkloadSettings):
     def opens(self) -> bool:
         return self.moves
 
+    @property
+    def on_spot(self) -> bool:
+        return self.spot
 
+
+_OF_ONE_VARIANT = ("when", "weight", "spot")
 INHERITED = frozenset(
-    field.alias or name for name, field in VariantSettings.model_fields.items() if name not in ("when", "weight")
+    field.alias or name for name, field in VariantSettings.model_fields.items() if name not in _OF_ONE_VARIANT
 )
 """The keys that may stand at the service for all of its variants, as the file spells them."""
 
 
 def _variants_share_out(variants: Mapping[str, VariantSettings]) -> None:
+    """Those on spot have no part in it: they take what another one takes."""
+    variants = {name: it for name, it in variants.items() if not it.spot}
     weights = {name: it.weight for name, it in variants.items() if it.weight is not None}
     if not weights:
         _one_takes_the_rest(variants)
@@ -310,7 +346,7 @@ def _when(variant: str) -> tuple[str, ...]:
 
 
 def _whens_need_a_route(variants: Mapping[str, VariantSettings], route: RouteSettings | None) -> None:
-    if route is None and len(variants) > 1:
+    if route is None and sum(not it.spot for it in variants.values()) > 1:
         what = "a route, for a service with several variants: the gateway chooses between them"
         raise wanted("variants.no-route", what, example="route: { host: models.acme.internal }", at="route")
 
@@ -399,8 +435,15 @@ class ServiceSettings(Settings):
         Check(("request_takes", "variants"), _latency_is_possible),
         Check(("route", "variants"), _counted_at_the_gateway),
         Check(("balance", "variants"), _sessions_need_one_pod),
+        Check(("variants",), spot_leaves_the_choice),
+        Check(("variants",), spot_is_beside_another),
+        Check(("variants",), others_fill_last),
+        Check(("longest_request", "variants"), requests_end_in_time),
     )
-    instead_of: ClassVar[dict[str, str]] = VariantSettings.instead_of
+    instead_of: ClassVar[dict[str, str]] = {
+        **VariantSettings.instead_of,
+        "spot": "the key is one of a variant, beside one that is not on spot nodes",
+    }
 
     port: PortName = Field(description="the one of its `ports` that is served", examples=["http"])
     longest_request: PositiveDuration = Field(
@@ -455,6 +498,22 @@ class ServiceSettings(Settings):
     @property
     def weighted(self) -> bool:
         return any(it.weight is not None for it in self.variants.values())
+
+    @property
+    def on_spot(self) -> Mapping[str, VariantSettings]:
+        """Its variants on spot nodes."""
+        return {variant: it for variant, it in self.variants.items() if it.spot}
+
+    @property
+    def base(self) -> str | None:
+        """The variant that those on spot stand beside; None where none is on spot."""
+        found = (variant for variant, it in self.variants.items() if it.takes_the_rest and not it.spot)
+        return next(found, None) if self.on_spot else None
+
+    def sharing(self, name: str) -> Sequence[str]:
+        """The names of the pods that stand behind one Service, which has the name of this one; none without spot."""
+        together = {pod_name(name, it) for it in (self.base, *self.on_spot) if it is not None}
+        return [pods for pods in self.pods(name) if pods in together]
 
     def pods(self, name: str) -> Mapping[str, VariantSettings]:
         """Its variants by the name of their pods, their Service and all else of theirs."""

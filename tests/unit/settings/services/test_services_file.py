@@ -115,10 +115,6 @@ def test_the_budget_of_a_pod_that_may_be_alone_never_opens() -> None:
             ("scale.fixed", "services.ranker.scale:", "min: 1, max: 6"),
         ),
         (("min: 1, max: 6 }", "min: 1, max: 6 }\n    vertical: initial"), ("vertical.scaled", "metric cpu")),
-        (
-            ("min: 1, max: 6 }", "min: 1, max: 6 }\n    spot: true"),
-            ("key.elsewhere", "services.ranker.spot:", "planned"),
-        ),
         (("min: 1, max: 6 }", "min: 1, max: 6 }\n    replicas: 3"), ("key.elsewhere", "scale: { min, max }")),
         (("cpu: 1\n", "cpu: 300\n"), ("pod.too-large", "services.ranker:")),
         (
