@@ -136,3 +136,11 @@ def test_the_certificate_of_the_gateway_is_looked_for(changes: tuple[tuple[str, 
     found = [(it.namespace, it.keys) for it in asked(*changes).objects if it.wanted_by == "serving.tls"]
 
     assert found == ([("ebbtide", ("tls.crt", "tls.key"))] if wanted else [])
+
+
+def test_who_runs_an_update_has_what_is_granted_to_the_workload_controller() -> None:
+    watching = Right("watch", "keda.sh", "scaledobjects", "ebbtide")
+    floor = "min: 2, max: 12, floor: calendar, open: 4"
+
+    assert watching not in asked().rights
+    assert watching in asked(("min: 2, max: 12", floor)).rights
