@@ -48,6 +48,7 @@ QUEUES = (
 )
 JOBS = ("migrate", "e3", "yes", "nightly", "j" + "-x" * 19, "backup")
 RAY = ("flow", "on", "r" * 24, "e6")
+MODELS = ("embed", "e7", "infer", "yes-1", "m" + "x" * 20)
 SCHEDULES = ("30 2 * * *", "*/20 8-17 * * mon-fri", "0 0 1 * *", "15,45 */6 1-15/2 * 0", "5 4 29 2 *")
 IMAGES = (
     "registry.example.com/ml/train:1.4.2",
@@ -61,7 +62,9 @@ ASSUMPTIONS = ("on-demand", "compute-1y-no-upfront", "compute-3y-no-upfront", "e
 
 def stack_text(seed: int) -> str:
     """The same file for the same seed."""
-    draft = _Draft(Random(seed), more=Random(f"{seed} pods"), ray=Random(f"{seed} ray"))
+    draft = _Draft(
+        Random(seed), more=Random(f"{seed} pods"), ray=Random(f"{seed} ray"), serving=Random(f"{seed} services")
+    )
     config = draft.config()
     flow: bool | None = draft.one_of((None, False))
     dumped = yaml.dump(
@@ -95,6 +98,7 @@ class _Draft:
     shapes: dict[str, tuple[int, int, int]] = field(default_factory=dict[str, tuple[int, int, int]])
     gpus: bool = False
     ray: Random = field(default_factory=Random)
+    serving: Random = field(default_factory=Random)
     more: Random = field(default_factory=Random)  # what pods have besides a size: drawn apart, the rest stays as it was
 
     def config(self) -> dict[str, Any]:
@@ -103,7 +107,9 @@ class _Draft:
         workers = {name: self._pool(queues) for name, queues in self._queues().items()}
         workloads = {name: self._workload() for name in self.some(SERVICES, most=6)}
         fixed = sum(each.get("replicas", 1) for each in workloads.values() if each["category"] == "fixed")
-        ray = self._ray_clusters()
+        ray, services = self._ray_clusters(), self._services()
+        variants = [it for each in services.values() for it in each.get("variants", {"": each}).values()]
+        fixed += sum(it.get("category") == "fixed" for it in variants)
         for name in self.kinds["fixed"]:
             self.groups[name]["max"] = len(zones) + fixed + len(ray)  # room for each on a node of its own
         for pool in workers.values():
@@ -123,6 +129,7 @@ class _Draft:
             **({"ebbtide:workloads": workloads} if workloads else {}),
             **self._jobs(workers),
             **({"ebbtide:ray": ray} if ray else {}),
+            **({"ebbtide:services": services, **self._serving()} if services else {}),
             **self.maybe(**{"ebbtide:redisPassword": {"secure": "AAABBB"}}),
             **self.maybe(**{"ebbtide:redis": self._redis()}),
             **self.maybe(**{"ebbtide:controller": self._controller()}),
@@ -304,6 +311,54 @@ class _Draft:
             kept = ("env", "envFrom", "labels", "annotations", "user", "aws", "volumes", "writableRoot")
             pod.update({key: section[key] for key in kept if key in section})
         return pod
+
+    def _services(self) -> dict[str, Any]:
+        """In one file of four."""
+        names = self.serving.sample(MODELS, self.serving.randint(1, 2)) if self.serving.random() < 0.25 else []
+        return {name: self._service(f"/{number}") for number, name in enumerate(names)}
+
+    def _serving(self) -> dict[str, Any]:
+        given = self.serving.choice(({}, {"public": True}, {"proxies": 3}, {"sources": ["10.0.0.0/8"]}))
+        return {"ebbtide:monitoring": {"prometheus": "bundled"}, **({"ebbtide:serving": given} if given else {})}
+
+    def _service(self, path: str) -> dict[str, Any]:
+        """Called inside the cluster, or by a route: then with one variant, or with several by header or by weight."""
+        seconds = self.serving.randint(1, 350)
+        service: dict[str, Any] = {
+            "ports": {"http": 8000, "metrics": 9100},
+            "port": "http",
+            "probes": {"readiness": {"http": "/healthz", "port": "http"}},
+            "longestRequest": f"{seconds}s",
+            **({"drains": False} if self.serving.random() < 0.2 else {}),
+            **({"maxInFlight": self.serving.randint(1, 500)} if self.serving.random() < 0.3 else {}),
+        }
+        if self.serving.random() < 0.3:
+            return {**service, **self._variant("flexible", routed=False)}
+        route = {"host": "models.example.com", "path": path, **self.serving.choice(({}, {"model": "on"}))}
+        kinds = self.serving.sample(["flexible", "gpu"] if self.gpus else ["flexible"], k=1 + self.gpus)
+        variants = {f"v{number}": self._variant(kind, routed=True) for number, kind in enumerate(kinds)}
+        apart: tuple[dict[str, Any], ...] = ({"when": {"header": "x-size: 1e3"}}, {"when": {"model": "null"}})
+        if len(variants) == 2 and self.serving.random() < 0.5:
+            variants["v0"]["weight"], variants["v1"]["weight"] = 90, 10
+        elif len(variants) == 2:
+            variants["v1"] |= self.serving.choice(apart)
+        return {**service, "route": route, "variants": variants}
+
+    def _variant(self, kind: str, *, routed: bool) -> dict[str, Any]:
+        stays = self.serving.random() < 0.25
+        home = "fixed" if stays and kind == "flexible" else kind
+        cores, memory, gpus = self.shapes.get(self.serving.choice(self.kinds.get(home) or [""]), (4, 16, 0))
+        least = self.serving.randint(1, 3)
+        metrics = self.serving.choice(({"cpu": "70%"}, {"inFlight": 3}) if routed else ({"cpu": "70%"},))
+        grows = {"scale": {"metrics": metrics, "min": least, "max": least + self.serving.randint(1, 20)}}
+        number = {"scale": {"min": least, "max": least}}
+        return {
+            "image": self.serving.choice(IMAGES),
+            "cpu": self.serving.randint(1, max(1, cores // 2)),
+            "memory": f"{self.serving.randint(1, memory // 2)}Gi",
+            **({"gpu": self.serving.randint(1, gpus)} if gpus else {}),
+            **({"category": "fixed"} if stays else self.serving.choice((grows, grows, number))),
+        }
 
     def _job(self) -> dict[str, Any]:
         kind = "gpu" if self.gpus and self.chance(0.2) else "flexible"

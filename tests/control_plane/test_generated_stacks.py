@@ -37,6 +37,9 @@ pytestmark = pytest.mark.control_plane
 QUICK = range(20)
 LONG = range(len(QUICK), len(QUICK) + count(200, 40))
 KINDS = {
+    "APIService",
+    "BackendTrafficPolicy",
+    "ClientTrafficPolicy",
     "ClusterRole",
     "ClusterRoleBinding",
     "ConfigMap",
@@ -44,6 +47,11 @@ KINDS = {
     "CustomResourceDefinition",
     "DaemonSet",
     "Deployment",
+    "EnvoyProxy",
+    "Gateway",
+    "GatewayClass",
+    "HTTPRoute",
+    "HorizontalPodAutoscaler",
     "Job",
     "Lease",
     "Namespace",
@@ -52,6 +60,7 @@ KINDS = {
     "RayCluster",
     "Role",
     "RoleBinding",
+    "ScaledObject",
     "Service",
     "ServiceAccount",
     "StatefulSet",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.serving.routing import backend_policy, client_policy, http_routes
+from components.serving.routing import backend_policy, client_policy, gateway_spec, http_routes
 from ebbtide.settings.sections.serving.services import ServiceSettings
 from tests.builders.workloads.services import services_stack
 
@@ -110,3 +110,40 @@ def test_a_full_service_says_429_and_when_to_come_back() -> None:
     assert override["match"]["responseHeaders"][0]["name"] == "x-envoy-overloaded"
     assert client_policy(embedder().longest_request)["headers"]["enableEnvoyHeaders"] is True
     assert "responseOverride" not in policy()
+
+
+@pytest.mark.parametrize(("balance", "gently"), [("leastRequest", True), ("roundRobin", True), ("random", False)])
+def test_a_new_pod_gets_its_share_slowly_where_the_balancer_knows_how(balance: str, gently: bool) -> None:
+    chosen = policy(("longestRequest: 60s", f"longestRequest: 60s\n    balance: {balance}"))["loadBalancer"]
+
+    assert chosen.get("slowStart") == ({"window": "30s"} if gently else None)
+
+
+def test_a_pod_that_refuses_is_left_out_and_one_that_answers_errors_is_not() -> None:
+    passive = policy()["healthCheck"]["passive"]
+
+    assert (passive["consecutiveLocalOriginFailures"], passive["baseEjectionTime"]) == (3, "10s")
+    assert passive["splitExternalLocalOriginErrors"] is True
+    assert (passive["consecutive5XxErrors"], passive["consecutiveGatewayErrors"]) == (0, 0)
+    assert passive["maxEjectionPercent"] == 50
+
+
+def test_requests_go_on_to_those_that_may_answer_however_many_refuse() -> None:
+    assert policy()["healthCheck"]["panicThreshold"] == 10
+
+
+def test_a_connection_is_given_two_seconds_and_a_request_what_the_file_says() -> None:
+    timeout = policy(("longestRequest: 60s", "longestRequest: 90s"))["timeout"]
+
+    assert timeout == {"tcp": {"connectTimeout": "2s"}, "http": {"requestTimeout": "90s"}}
+
+
+def test_the_gateway_listens_for_http_or_ends_tls_with_a_secret() -> None:
+    (plain,), (ended,) = (gateway_spec("ebbtide", tls)["listeners"] for tls in (None, "models-tls"))
+
+    assert (plain["protocol"], plain["port"], "tls" in plain) == ("HTTP", 80, False)
+    assert (ended["protocol"], ended["port"], ended["tls"]["mode"]) == ("HTTPS", 443, "Terminate")
+    assert ended["tls"]["certificateRefs"] == [{"name": "models-tls", "kind": "Secret", "group": ""}]
+    for listener in (plain, ended):
+        allowed = listener["allowedRoutes"]["namespaces"]
+        assert allowed["selector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ebbtide"}}

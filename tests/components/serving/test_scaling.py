@@ -7,6 +7,12 @@ import pytest
 from components.serving.scaling import Scaled, autoscaler, behavior, reasons, scaled_object
 from tests.builders.workloads.services import services_stack
 
+GPU_SCALE = """\
+cpu: 3
+        memory: 12Gi
+        gpu: 1
+        scale: { metrics: { gpu: 70% }, min: 2, max: 12 }
+"""
 METRICS = "inFlight: 3, latency: 300ms"
 
 
@@ -25,6 +31,15 @@ def scaled(service: str, variant: str, *changes: tuple[str, str], tolerance: boo
 
 def small(*changes: tuple[str, str]) -> Scaled:
     return scaled("embedder", "small", *changes)
+
+
+def test_the_metric_gpu_is_asked_of_the_nodes_as_a_ratio() -> None:
+    """Of the variant with GPUs alone: the other one has none to be busy."""
+    own = ("cpu: 3\n        memory: 12Gi\n        gpu: 1\n", GPU_SCALE)
+    (trigger,) = scaled_object(scaled("embedder", "large", own))["triggers"]
+
+    assert (trigger["name"], trigger["metricType"], trigger["metadata"]["threshold"]) == ("gpu", "Value", "70")
+    assert "embedder-large" in trigger["metadata"]["query"]
 
 
 def test_cpu_alone_is_an_autoscaler_of_kubernetes_own() -> None:

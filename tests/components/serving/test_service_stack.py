@@ -14,6 +14,7 @@ from ebbtide.recording.needed_secrets import needed_secrets
 from ebbtide.recording.ownership import ownership_rows
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
+from tests.builders.stack import Recorded
 from tests.builders.workloads.services import services_stack
 
 TODAY = date(2026, 11, 24)
@@ -166,7 +167,26 @@ def test_no_pod_is_made_larger_than_a_node_holds() -> None:
     assert own["maxAllowed"] == {"cpu": "15700m", "memory": "57541Mi"}
 
 
-def test_the_load_balancer_is_internal_and_goes_before_the_gateway() -> None:
+def outlived_by(stack: Recorded, resource: Resource) -> set[str]:
+    """By kind and name, all that is deleted later than this."""
+    later = stack.urns_before(resource)
+    return {f"{kind_of(it)} {name_of(it)}" for it in stack.all if it.urn in later}
+
+
+def test_the_load_balancer_goes_before_the_gateway_its_operator_and_their_namespace() -> None:
+    stack = Recorded(resources())
+    (balancer,) = [it for it in stack.all if name_of(it) == "ebbtide-internal" and kind_of(it) == "Service"]
+
+    assert outlived_by(stack, balancer) >= {
+        "Gateway ebbtide",
+        "GatewayClass ebbtide",
+        "EnvoyProxy ebbtide",
+        "Deployment envoy-gateway",
+        "Namespace ebbtide-gateway",
+    }
+
+
+def test_the_load_balancer_is_internal_unless_the_file_says_public() -> None:
     balancer = only(resources(), "Service", "ebbtide-internal")
     public = only(resources(more="ebbtide:serving: { public: true }\n"), "Service", "ebbtide-public")
     internal = "service.beta.kubernetes.io/aws-load-balancer-internal"

@@ -28,6 +28,10 @@ from tests.builders.control_plane import eventually
 NEW_KIND = "CustomResourceDefinition"
 
 
+_TOLD_BY_THE_SERVER = (NEW_KIND, "APIService")
+"""Kinds whose status the API server writes by itself, at any time."""
+
+
 class State(NamedTuple):
     """Not the `resourceVersion`, nor when somebody's fields were last written: of a list with several keys the API
     server writes the owners in the order of texts or of numbers, by which way a write came. So an apply after a write
@@ -171,10 +175,16 @@ def scale_as_autoscaler(api: KubeApi, path: str, replicas: int) -> None:
 
 
 def state_of(item: Json) -> State:
-    rest = {key: it for key, it in item.items() if key not in ("apiVersion", "kind")}  # a list's items have neither
+    told = item.get("kind") in _TOLD_BY_THE_SERVER
+    dropped = ("apiVersion", "kind", *(["status"] if told else []))  # a list's items have neither of the first two
+    rest = {key: it for key, it in item.items() if key not in dropped}
     left_out = ("resourceVersion", "managedFields")
     rest["metadata"] = {key: it for key, it in item["metadata"].items() if key not in left_out}
-    owners = [{**each, "time": ""} for each in item["metadata"].get("managedFields", ())]
+    owners = [
+        {**each, "time": ""}
+        for each in item["metadata"].get("managedFields", ())
+        if not (told and each.get("subresource") == "status")
+    ]
     text = json.dumps([rest, owners], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return State(digest, item["metadata"].get("generation", 0))
