@@ -118,7 +118,7 @@ def test_every_spot_node_that_is_taken_back_at_once(serving: Serving) -> None:
             serving.pods("beside-cheap", 0)
 
         try:
-            answers = under(load_on(serving, "beside", STEADY), taken, after=6)
+            answers = under(load_on(serving, "beside", (Stretch(seconds=28, rate=380),)), taken, after=6)
         finally:
             serving.plane.kubectl("uncordon", *nodes)
         serving.pods("beside-cheap", 6)
@@ -127,7 +127,7 @@ def test_every_spot_node_that_is_taken_back_at_once(serving: Serving) -> None:
 
     all_answered(answers)
     of_spot = {pod.name for pod in pods}
-    before, after = answers.between(0, 5), answers.between(16, 18)
+    before, after = answers.between(0, 5), answers.between(25, 28)
     assert {answer.pod for answer in before.all} > of_spot
     assert {answer.variant for answer in after.all} == {"beside-base"}
     all_answered(back, 500)
@@ -136,7 +136,7 @@ def test_every_spot_node_that_is_taken_back_at_once(serving: Serving) -> None:
 
 def test_the_variant_beside_one_on_spot_grows_while_that_has_no_node(serving: Serving) -> None:
     """Both by what is in flight for each pod of both: the one on spot first, the other one once it is gone."""
-    slow = replace(QUICK, service=0.4)
+    slow = replace(QUICK, service=0.8)
     with served(serving, BESIDE, replicas={"beside-base": 2}, server=slow, autoscaled=True):
         serving.pods("beside-cheap", 1)
         nodes = {pod.node for pod in serving.pods("beside-cheap")}
@@ -151,7 +151,7 @@ def test_the_variant_beside_one_on_spot_grows_while_that_has_no_node(serving: Se
             eventually(lambda: serving.replicas("beside-base") > 2, what="more pods beside them", patience=60)
 
         try:
-            load = load_on(serving, "beside", (Stretch(seconds=60, rate=50),))
+            load = load_on(serving, "beside", (Stretch(seconds=60, rate=25),))
             answers = under(load, taken)
         finally:
             serving.plane.kubectl("uncordon", *SPOT_NODES)

@@ -135,7 +135,8 @@ def gateways(serving: Serving) -> Callable[[], Address]:
         nonlocal looked, known
         if time.monotonic() > looked + _LOOK_S:
             places = [place.partition(":") for place in serving.gateways()]
-            known, looked = [(host, int(port)) for host, _, port in places], time.monotonic()
+            # While none is ready a load balancer goes on with those that it has.
+            known, looked = [(host, int(port)) for host, _, port in places] or known, time.monotonic()
         return known[next(turns) % len(known)]
 
     return address
