@@ -33,6 +33,7 @@ from ebbtide.settings.sections.serving.routes import (
 )
 from ebbtide.settings.sections.serving.scale import ScaleSettings
 from ebbtide.settings.sections.serving.spot import (
+    forecasts_are_of_one_variant,
     others_fill_last,
     requests_end_in_time,
     spot_is_beside_another,
@@ -438,6 +439,7 @@ class ServiceSettings(Settings):
         Check(("variants",), spot_leaves_the_choice),
         Check(("variants",), spot_is_beside_another),
         Check(("variants",), others_fill_last),
+        Check(("variants",), forecasts_are_of_one_variant),
         Check(("longest_request", "variants"), requests_end_in_time),
     )
     instead_of: ClassVar[dict[str, str]] = {

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.units.durations import format_duration, latency_text
 from ebbtide.vocabulary.labels import Category
@@ -87,6 +88,21 @@ def requests_end_in_time(longest: timedelta, variants: Mapping[str, "VariantSett
             found = f"{format_duration(longest)} with variants.{name}.spot"
             hint = "longer work belongs in a queue, under ebbtide:workers"
             raise wanted("spot.long-requests", what, found=found, example="90s", hint=hint, at="longestRequest")
+
+
+def forecasts_are_of_one_variant(variants: Mapping[str, "VariantSettings"]) -> None:
+    """What is counted is of both together, and each would have pods for all of it."""
+    if not any(_on_spot(variants)):
+        return
+    for name, it in variants.items():
+        if it.takes_the_rest and it.scale.floor is FloorKind.FORECAST:
+            raise wanted(
+                "variants.spot-forecast",
+                "floor: calendar beside spot: requests are counted of both variants together",
+                found="forecast",
+                example="calendar",
+                at=("variants", name, "scale", "floor"),
+            )
 
 
 def others_fill_last(variants: Mapping[str, "VariantSettings"]) -> None:

@@ -102,6 +102,10 @@ def test_one_pod_on_spot_nodes_is_no_lone_pod_since_others_serve() -> None:
             ("service.no-such-port", "variants.cheap"),
         ),
         (
+            ("inFlight: 4.5 }, min: 2, max: 12", "inFlight: 4.5 }, min: 2, max: 12, floor: forecast"),
+            ("variants.spot-forecast", "small.scale.floor:", "of both variants together"),
+        ),
+        (
             ("inFlight: 4.5", "inFlight: 3"),
             ("variants.spot-target", "small.scale.metrics.inFlight:", "above 3, the target of cheap", "inFlight: 4.5"),
         ),
