@@ -82,10 +82,15 @@ def bundled() -> tuple[str, ...]:
     return tuple(sorted(path.name.removesuffix(".csv.gz") for path in _DATA.glob("*.csv.gz")))
 
 
+def bundled_path(name: str) -> Path:
+    """Where a bundled trace is."""
+    return _DATA / f"{name}.csv.gz"
+
+
 def find_trace(path_or_name: str) -> Trace:
     """Read a file, or a bundled trace by its name. Raises `TraceError`."""
     if path_or_name in bundled() and not Path(path_or_name).is_file():
-        return read_trace(_DATA / f"{path_or_name}.csv.gz")
+        return read_trace(bundled_path(path_or_name))
     return read_trace(Path(path_or_name))
 
 
