@@ -50,12 +50,17 @@ def enforce(
 
 
 def on(
-    group: str, resource: str, operations: "Sequence[str]", namespace: pulumi.Input[str] | None = None
+    group: str,
+    resource: str,
+    operations: "Sequence[str]",
+    namespace: pulumi.Input[str] | None = None,
+    *,
+    version: str = "v1",
 ) -> "MatchResourcesArgsDict":
-    """Version 1 of that resource, in that namespace or in all."""
+    """That version of that resource, in that namespace or in all."""
     rule: NamedRuleWithOperationsArgsDict = {
         "api_groups": [group],
-        "api_versions": ["v1"],
+        "api_versions": [version],
         "operations": [*operations],
         "resources": [resource],
     }

@@ -17,11 +17,15 @@ from ebbtide.vocabulary.labels import PREFIX
 REPLICAS = "spec.replicas"
 MAX_UNAVAILABLE = "spec.maxUnavailable"
 DESIRED_SIZE = "scalingConfig.desiredSize"
+MIN_REPLICAS = "spec.minReplicas"
+MIN_REPLICA_COUNT = "spec.minReplicaCount"
 
 KINDS_OF_FIELD = {
     REPLICAS: frozenset({"Deployment", "StatefulSet"}),
     MAX_UNAVAILABLE: frozenset({"PodDisruptionBudget"}),
     DESIRED_SIZE: frozenset({"NodeGroup"}),
+    MIN_REPLICAS: frozenset({"HorizontalPodAutoscaler"}),
+    MIN_REPLICA_COUNT: frozenset({"ScaledObject"}),
 }
 
 REPLICAS_OWNER = PREFIX + "replicas-owner"
@@ -34,6 +38,7 @@ class FieldOwner(StrEnum):
     CONTROLLER = "controller"
     HPA = "hpa"
     CLUSTER_AUTOSCALER = "cluster-autoscaler"
+    WORKLOADS = "workload-controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,7 @@ from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.serving_needs import serving_needs
-from ebbtide.settings.workloads_document import workloads_config
+from ebbtide.settings.workloads_document import floors_of, has_workloads, workloads_config
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
@@ -176,9 +176,12 @@ class _Half:
             ),
             *self._pools(workers, redis, self._after(spaces, *held, redis, policies, evictions, *priorities)),
         ]
+        clusters: Sequence[pulumi.Resource] = []
         if ray is not None:
             state = HeadState(endpoint=redis.endpoint, authority=redis.authority, host=self.on.cache_host)
-            self._ray(ray, spaces, state, self._after(spaces, *held, policies, *([redis] if self._remembering else [])))
+            after = self._after(spaces, *held, policies, *([redis] if self._remembering else []))
+            clusters = self._ray(ray, spaces, state, after)
+        self._workload_controller(spaces, ray, self._after(spaces, *held, policies, *clusters))
         gateway = self._services(self._after(spaces, policies, *sized))
         self._snapshots()
         self._jobs(workers, self._after(spaces, *held, redis, policies, *priorities))
@@ -285,6 +288,7 @@ class _Half:
             proxies=[address for address in (way_out.http_proxy, way_out.https_proxy) if address is not None],
             starters={name: own.namespace.metadata.name for name, own in starters.items()},
             ray={} if ray is None else ray.names,
+            floors=any(floors_of(settings)),
             drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
             ray_operator=settings.cluster.ray_operator is RayOperatorSource.BUNDLED,
             prometheus=settings.monitoring.namespace,
@@ -308,7 +312,9 @@ class _Half:
         """The Ray clusters whose heads keep their state in Redis."""
         return [name for name, cluster in self.settings.ray.items() if cluster.remembers]
 
-    def _ray(self, ray: RaySpaces, spaces: Namespaces, state: HeadState, options: pulumi.ResourceOptions) -> None:
+    def _ray(
+        self, ray: RaySpaces, spaces: Namespaces, state: HeadState, options: pulumi.ResourceOptions
+    ) -> Sequence[pulumi.Resource]:
         """The operator and its kinds first, so that a destroy takes each cluster before them."""
         settings = self.settings
         readers = {"workers": spaces.workers.metadata.name, "system": spaces.system.metadata.name}
@@ -343,19 +349,26 @@ class _Half:
                 after,
             )
             made.append(RayCluster(f"ray-{name}", args, own))
+        return made
+
+    def _workload_controller(self, spaces: Namespaces, ray: RaySpaces | None, options: pulumi.ResourceOptions) -> None:
+        """After the Ray clusters, so that it goes first at a destroy: it would write a spec anew that somebody takes
+        away. Autoscalers it finds when they come.
+        """
+        settings = self.settings
+        if not has_workloads(settings):
+            return
         controller = WorkloadControllerArgs(
             config=workloads_config(settings, lambda name: token_file(name, TOKEN_KEY)),
             customer=settings.customer,
             image=self._controller_image(),
             namespace=spaces.system.metadata.name,
             worker_namespace=spaces.workers.metadata.name,
-            ray_namespaces=ray.names,
+            ray_namespaces={} if ray is None else ray.names,
             tokens={name: token_secret(name) for name in settings.ray},
             images=self._images,
         )
-        # It goes first at a destroy: it would write a spec anew that somebody takes away.
-        last = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=made))
-        WorkloadController("workload-controller", controller, last)
+        WorkloadController("workload-controller", controller, options)
 
     def _ray_operator(
         self, ray: RaySpaces, spaces: Namespaces, options: pulumi.ResourceOptions
@@ -487,6 +500,7 @@ class _Half:
             egress=self._egress,
             balancing=self._balancing,
             secrets=self._source,
+            ownership=self.ownership,
             opts=options,
         )
 

@@ -15,6 +15,7 @@ from components import (
     Keda,
     KedaArgs,
     MetricsServer,
+    OwnershipTable,
     PartArgs,
     Secrets,
     SecretsArgs,
@@ -51,6 +52,7 @@ def serve(
     egress: Egress,
     balancing: Balancing,
     secrets: SecretsSource,
+    ownership: OwnershipTable,
     opts: pulumi.ResourceOptions,
 ) -> Sequence[pulumi.Resource]:
     """What is there once the gateway can be scraped. `opts`: after the pods of the services."""
@@ -87,6 +89,7 @@ def serve(
                 gateway_namespace=gateway_namespace,
                 proxies=serving.proxies,
                 envoy=envoy,
+                ownership=ownership,
             ),
             opts,
         )

@@ -105,6 +105,7 @@ class NetworkPoliciesArgs:
     starters: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """The namespaces of workloads that start pods, by workload."""
     ray: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
+    floors: bool = False  # services have some, which the workload controller writes
     """The namespaces of Ray clusters, by cluster."""
     drivers: Sequence[str] = ()
     """Pools whose workers drive one: nodes of Ray themselves, they call its pods and are called by them."""
@@ -171,12 +172,13 @@ class NetworkPolicies(pulumi.ComponentResource):
             calls_back: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own) for own in args.ray.values()]}
             called = _Rules(pods=_any(args.drivers), ingress=[calls_back])
             self._policy(f"{name}-ray-drivers", "ebbtide-ray-drivers", workers, called)
-        if args.ray:
+        if args.ray or args.floors:
             heads: NetworkPolicyEgressRuleArgsDict = {
                 "to": [_namespace(own) for own in args.ray.values()],
                 "ports": _tcp(DASHBOARD_PORT),
             }
-            asks = _Rules(pods=_named(WORKLOADS), ingress=[scraped], egress=[_DNS, _API_SERVER, heads])
+            asked_of = [_DNS, _API_SERVER, *([heads] if args.ray else [])]
+            asks = _Rules(pods=_named(WORKLOADS), ingress=[scraped], egress=asked_of)
             self._policy(f"{name}-workload-controller", "ebbtide-workload-controller", system, asks)
         if args.ray and args.ray_operator:
             operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])

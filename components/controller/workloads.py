@@ -1,11 +1,11 @@
 """The workload controller: the second process of the controller's image, for what is neither replicas nor budgets.
 
-It writes the spec of Ray clusters, so that no `up` has to, and sends them to sleep (docs/adr/0027). It has an account,
-a Lease and rights of its own: what it may write the other process may not, and the other way round. It asks the head
-of each cluster what runs there, with the cluster's token.
+It writes the spec of Ray clusters, so that no `up` has to, and sends them to sleep (docs/adr/0027), and the floors of
+services (docs/adr/0030). It has an account, a Lease and rights of its own: what it may write the other process may not,
+and the other way round. It asks the head of each cluster what runs there, with the cluster's token.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
 
 from components.admission_policy import enforce, on
 from components.controller.admission import ANNOTATIONS, BINDINGS_STAY, annotating_only, user_of, validations
+from components.controller.floor_rules import AUTOSCALERS, Autoscaler, bounds, floor_rules
 from components.controller.rights import events, named, rule
 from components.granting import grant
 from components.images import UPSTREAM, ImageSource
@@ -32,7 +33,7 @@ from components.pods.rules import (
 )
 from ebbtide.labels import NodeKind
 from ebbtide.vocabulary.labels import Category
-from ebbtide.vocabulary.workloads import ASLEEP_FOR, WORKLOADS, WorkloadsConfig, dump
+from ebbtide.vocabulary.workloads import ASLEEP_FOR, WORKLOADS, FloorPolicy, WorkloadsConfig, dump
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict, VolumeArgsDict, VolumeMountArgsDict
@@ -72,7 +73,7 @@ class WorkloadController(pulumi.ComponentResource):
         metadata: ObjectMetaArgsDict = {"name": NAME, "namespace": here}
         pools = sorted({pool for cluster in args.config.ray for pool in cluster.pools})
         granted: dict[str, tuple[pulumi.Input[str], list[PolicyRuleArgsDict]]] = {
-            "system": (here, [*named("coordination.k8s.io", "leases", ["get", "update"], [NAME]), events()]),
+            "system": (here, [*_system_rules(), *_autoscaler_rules(args.config.floors)]),
             **({"workers": (args.worker_namespace, [rule("apps", "deployments", _READ)])} if pools else {}),
             **{f"ray-{cluster}": (space, _ray_rules(cluster)) for cluster, space in args.ray_namespaces.items()},
         }
@@ -86,7 +87,11 @@ class WorkloadController(pulumi.ComponentResource):
                 for resource in grant(f"{name}-{part}", NAME, space, rules, home=here, parent=self)
             ),
         ]
-        self._limit(name, args)
+        if args.config.ray:
+            self._limit_to_specs(name, args)
+        for kind in AUTOSCALERS:
+            if policies := kind.among(args.config.floors):
+                self._limit_to_floors(name, args, kind, policies)
         identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.customer)
         closed_budget(f"{name}-budget", identity, here, parent=self)
         Deployment(
@@ -103,18 +108,48 @@ class WorkloadController(pulumi.ComponentResource):
         )
         self.register_outputs({})
 
-    def _limit(self, name: str, args: WorkloadControllerArgs) -> None:
+    def _limit_to_specs(self, name: str, args: WorkloadControllerArgs) -> None:
         """Rights stop at the object: of a RayCluster nothing but the spec and one annotation is its to write."""
-        ours = pulumi.Output.concat("request.userInfo.username == ", user_of(args.namespace, NAME))
         enforce(
             (f"{name}-rayclusters", f"{name}-rayclusters-binding"),
             "ebbtide-rayclusters",
             on("ray.io", "rayclusters", ["UPDATE"]),
             validations("Ebbtide's workload controller", RAY_RULES),
-            conditions=[{"name": "written-by-ebbtide", "expression": ours}],
+            conditions=[{"name": "written-by-ebbtide", "expression": _ours(args)}],
             variables=ANNOTATIONS,
             parent=self,
         )
+
+    def _limit_to_floors(
+        self, name: str, args: WorkloadControllerArgs, kind: Autoscaler, policies: Sequence[FloorPolicy]
+    ) -> None:
+        """Of an autoscaler the minimum alone, within what the stack file says."""
+        enforce(
+            (f"{name}-{kind.resource}", f"{name}-{kind.resource}-binding"),
+            f"ebbtide-{kind.resource}",
+            on(kind.group, kind.resource, ["UPDATE"], version=kind.version),
+            validations("Ebbtide's workload controller", floor_rules(kind)),
+            conditions=[{"name": "written-by-ebbtide", "expression": _ours(args)}],
+            variables=[{"name": "bounds", "expression": bounds(policies)}],
+            parent=self,
+        )
+
+
+def _ours(args: WorkloadControllerArgs) -> pulumi.Output[str]:
+    return pulumi.Output.concat("request.userInfo.username == ", user_of(args.namespace, NAME))
+
+
+def _system_rules() -> "list[PolicyRuleArgsDict]":
+    return [*named("coordination.k8s.io", "leases", ["get", "update"], [NAME]), events()]
+
+
+def _autoscaler_rules(floors: Sequence[FloorPolicy]) -> "list[PolicyRuleArgsDict]":
+    """Writing by name; a watch is of the namespace."""
+    rules: list[PolicyRuleArgsDict] = []
+    for kind in AUTOSCALERS:
+        if names := [policy.name for policy in kind.among(floors)]:
+            rules += [rule(kind.group, kind.resource, _READ), *named(kind.group, kind.resource, ["patch"], names)]
+    return rules
 
 
 def _ray_rules(cluster: str) -> "list[PolicyRuleArgsDict]":

@@ -20,6 +20,7 @@ from ebbtide.settings.sections.monitoring import METRICS_PORT
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, OWNING_GATEWAY
 from ebbtide.settings.serving_needs import serving_needs
+from ebbtide.settings.workloads_document import has_workloads
 from ebbtide.vocabulary.exporter import EXPORTER
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
 from ebbtide.vocabulary.workloads import WORKLOADS
@@ -58,7 +59,7 @@ class Target:
 
 
 def targets(settings: StackSettings) -> tuple[Target, ...]:
-    own = (CONTROLLER, EXPORTER, *((WORKLOADS,) if settings.ray else ()))
+    own = (CONTROLLER, EXPORTER, *((WORKLOADS,) if has_workloads(settings) else ()))
     return (
         Target(name="ebbtide", namespace=NAMESPACE, workloads=own, port=OWN_PORT, tells_of_others=True),
         *_of_the_autoscaler(settings),

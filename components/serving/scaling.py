@@ -49,6 +49,10 @@ class Scaled:
         return steps_of(self.service, self.variant)
 
     @property
+    def by_keda(self) -> bool:
+        return bool(self.metrics.external)
+
+    @property
     def target(self) -> Plan:
         kind = "StatefulSet" if self.variant.kind is WorkloadKind.STATEFUL_SET else "Deployment"
         return {"apiVersion": "apps/v1", "kind": kind, "name": self.pod}

@@ -10,6 +10,7 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
+from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS, FieldOwner, OwnedField, OwnershipTable, hand_over
 from components.serving.routing import backend_policy, http_routes
 from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object
 from ebbtide.labels import CUSTOMER, SERVICE
@@ -34,6 +35,7 @@ class ServiceArgs:
     gateway_namespace: str
     proxies: int  # Envoy pods, each of which counts for itself
     envoy: bool  # the gateway is Envoy Gateway's and follows its policies
+    ownership: OwnershipTable | None = None
 
 
 class Service(pulumi.ComponentResource):
@@ -57,12 +59,24 @@ class Service(pulumi.ComponentResource):
 
     def _autoscaler(self, it: Scaled) -> None:
         annotations = {REASON: reasons(it)}
-        if it.metrics.external:
-            self._object(f"{it.pod}-scaled", KEDA_API, "ScaledObject", it.pod, scaled_object(it), annotations)
+        if it.by_keda:
+            made, api, kind, spec = f"{it.pod}-scaled", KEDA_API, "ScaledObject", scaled_object(it)
         else:
-            self._object(
-                f"{it.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler", it.pod, autoscaler(it), annotations
-            )
+            made, api, kind, spec = f"{it.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler", autoscaler(it)
+        opts = self._handed_over(it, kind) if it.variant.scale.planned else None
+        self._object(made, api, kind, it.pod, spec, annotations, opts=opts)
+
+    def _handed_over(self, it: Scaled, kind: str) -> pulumi.ResourceOptions:
+        """Its minimum follows the calendar; `min` is what it begins with, and what it is at night."""
+        field = OwnedField(
+            kind=kind,
+            namespace=self._args.namespace,
+            name=it.pod,
+            field=MIN_REPLICA_COUNT if it.by_keda else MIN_REPLICAS,
+            owner=FieldOwner.WORKLOADS,
+            initial=it.variant.scale.min,
+        )
+        return hand_over(field, parent=self, table=self._args.ownership)
 
     def _object(
         self,
@@ -74,6 +88,7 @@ class Service(pulumi.ComponentResource):
         annotations: Mapping[str, str] | None = None,
         *,
         after: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
     ) -> pulumi.Resource:
         labels = {CUSTOMER: self._args.customer, SERVICE: self._args.name, WORKLOAD: name}
         metadata: dict[str, Any] = {"name": name, "namespace": self._args.namespace, "labels": labels}
@@ -83,7 +98,7 @@ class Service(pulumi.ComponentResource):
             kind=kind,
             metadata={**metadata, "annotations": dict(annotations)} if annotations else metadata,
             spec=spec,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after]),
+            opts=opts or pulumi.ResourceOptions(parent=self, depends_on=[*after]),
         )
 
 

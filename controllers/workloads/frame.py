@@ -57,7 +57,7 @@ class Loop:
 
     def reconcile(self, now: datetime, doubt: str) -> timedelta:
         """All workloads once; returns after how long to do so again at the latest."""
-        self._note(now, "doubt", doubt and f"nothing is suspended: {doubt}")
+        self._note(now, "doubt", doubt and f"nothing is suspended or lowered: {doubt}")
         dues, reports = [now + RESYNC], list[Mapping[str, Any]]()
         for workload in self._workloads:
             verdict = self._look(workload, now, doubt)
@@ -92,7 +92,10 @@ class Loop:
         outcome, error = Outcome.FENCED, ""
         if self._may_write():
             try:
-                self._api.patch(write.path, write.body, fieldManager=WORKLOADS)
+                if write.applied:
+                    self._api.apply(write.path, write.body, manager=WORKLOADS)
+                else:
+                    self._api.patch(write.path, write.body, fieldManager=WORKLOADS)
                 outcome = Outcome.DONE
             except ApiError as failure:
                 outcome, error = outcome_of(failure), str(failure)
@@ -128,6 +131,7 @@ def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
     groups = [
         ({"workload": name, "group": group.group}, group) for name, it in names for group in it.get("workers", ())
     ]
+    floors = [({"workload": name}, it["floor"]) for name, it in names if "floor" in it]
     noted = [({"workload": name}, bool(it.get("note"))) for name, it in names]
     writes = [({"workload": name, "outcome": how}, count) for (name, how), count in sorted(tally.writes.items())]
     return "".join(
@@ -145,6 +149,7 @@ def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
                 "idle workers of a group that its idle timeout should have taken away",
                 [(labels, group.overdue) for labels, group in groups],
             ),
+            family("workload_floor", "pods that there are at least now, by the calendar", floors),
             family("workload_noted", "whether something about it needs a look", noted),
             family("workload_writes_total", "writes by outcome", writes),
             family("workloads_reconciles_total", "looks at all workloads", [({}, tally.reconciles)]),

@@ -22,6 +22,7 @@ from controllers.adapters.lease import Lease
 from controllers.adapters.metrics import FORMAT
 from controllers.adapters.server import Server, document, verdict
 from controllers.adapters.waker import EventWaker
+from controllers.workloads.floors.autoscalers import Floors
 from controllers.workloads.frame import Loop, Tally, metrics, process_metrics, status
 from controllers.workloads.ray.clusters import RayClusters
 from controllers.workloads.words import Kind
@@ -36,7 +37,7 @@ _PATIENCE = 120.0  # seconds without a reconcile after which the process is unhe
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="controllers.workloads", description="Writes specs and sleep of Ray clusters."
+        prog="controllers.workloads", description="Writes specs and sleep of Ray clusters, and floors of services."
     )
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the workload controller's document")
     parser.add_argument("--kubeconfig", metavar="FILE", help="how to reach the cluster (default: as a pod of it)")
@@ -63,7 +64,10 @@ class Term:
     """What one leadership under one config is wired to. A further kind of workload is one more entry in `kinds`."""
 
     def __init__(self, process: "Process", config: WorkloadsConfig, api: KubeApi) -> None:
-        self.kinds: list[Kind] = [RayClusters(api, config, process.waker.notify)]
+        self.kinds: list[Kind] = [
+            RayClusters(api, config, process.waker.notify),
+            Floors(api, config, process.waker.notify),
+        ]
         workloads = [workload for kind in self.kinds for workload in kind.workloads]
         self.loop = Loop(api, workloads, may_write=process.lease.held, tally=process.tally)
 

@@ -13,12 +13,13 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One merge patch of one object. It carries the version that it was decided on, or it may not be sent."""
+    """One patch of one object. It carries the version that it was decided on, or it may not be sent."""
 
     path: str
     body: Json
     change: str  # what it does, for people: "spec.suspend true"
     reason: str  # why, in kebab case: it becomes the Event's reason
+    applied: bool = False  # by server-side apply of what it names; otherwise it is a merge patch
 
     @property
     def version(self) -> str:

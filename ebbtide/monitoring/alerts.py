@@ -17,6 +17,7 @@ from ebbtide.monitoring.cluster_alerts import cluster_alerts
 from ebbtide.monitoring.rules import Alert, Metrics, Severity
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
+from ebbtide.settings.workloads_document import has_workloads
 from ebbtide.units.durations import format_duration
 
 REFUSED = "cluster-creates-no-more-pods"
@@ -36,7 +37,8 @@ def alerts(settings: StackSettings) -> tuple[Alert, ...]:
         *_of_the_controller(of),
         *_of_pools(of, settings),
         *cluster_alerts(of, settings),
-        *(_of_workloads(of) if settings.ray else ()),
+        *(_of_workloads(of) if has_workloads(settings) else ()),
+        *(_of_ray(of) if settings.ray else ()),
     )
 
 
@@ -161,7 +163,11 @@ def _will_not_stop(of: Metrics, name: str, pool: WorkerSettings) -> Alert:
 
 def _of_workloads(of: Metrics) -> Iterator[Alert]:
     yield _no_leader(
-        of, "EbbtideWorkloadsNoLeader", "workloads_leader", "workload controller", "Ray clusters do not wake or sleep"
+        of,
+        "EbbtideWorkloadsNoLeader",
+        "workloads_leader",
+        "workload controller",
+        "Ray clusters do not wake or sleep, floors of services stay",
     )
     unknown = of.highest("workload_state", "workload", state=UNKNOWN)
     yield Alert(
@@ -172,6 +178,9 @@ def _of_workloads(of: Metrics) -> Iterator[Alert]:
         summary="Something about {{ $labels.workload }} has needed a look for half an hour.",
         runbook="workload-needs-a-look",
     )
+
+
+def _of_ray(of: Metrics) -> Iterator[Alert]:
     yield Alert(
         name="EbbtideRayWorkersKept",
         expr=f"{of.highest('workload_workers_overdue', 'workload', 'group')} > 0",

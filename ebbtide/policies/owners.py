@@ -3,12 +3,20 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from components.ownership import DESIRED_SIZE, MAX_UNAVAILABLE, REPLICAS, REPLICAS_OWNER
+from components.ownership import (
+    DESIRED_SIZE,
+    MAX_UNAVAILABLE,
+    MIN_REPLICA_COUNT,
+    MIN_REPLICAS,
+    REPLICAS,
+    REPLICAS_OWNER,
+)
 from ebbtide.labels import ReplicasOwner
 from ebbtide.policies.rule import Hits, Rule, Severity
-from ebbtide.recording.resources import Resource, display_name, kind_of, namespace_of
+from ebbtide.recording.resources import Resource, display_name, kind_of, name_of, namespace_of
 from ebbtide.recording.state import NODE_GROUP_TYPE, StackState
 from ebbtide.recording.values import texts, value_at
+from ebbtide.settings.workloads_document import floors_of
 from ebbtide.vocabulary.labels import Category
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
@@ -49,6 +57,12 @@ def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
             yield budget, MAX_UNAVAILABLE, "the controller"
     for group in state.of_type(NODE_GROUP_TYPE):
         yield group, DESIRED_SIZE, "the cluster autoscaler"
+    floors = {
+        (it.namespace, it.name): MIN_REPLICA_COUNT if it.keda else MIN_REPLICAS for it in floors_of(state.settings)
+    }
+    for scaler in state.of_kind(*_SCALERS):
+        if field := floors.get((namespace_of(scaler), name_of(scaler))):
+            yield scaler, field, "the workload controller"
 
 
 def _second_owner(state: StackState) -> Hits:

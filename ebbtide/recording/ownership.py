@@ -9,10 +9,24 @@ them before it stops.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from components.ownership import DESIRED_SIZE, MAX_UNAVAILABLE, REPLICAS, REPLICAS_OWNER, FieldOwner
+from components.ownership import (
+    DESIRED_SIZE,
+    MAX_UNAVAILABLE,
+    MIN_REPLICA_COUNT,
+    MIN_REPLICAS,
+    REPLICAS,
+    REPLICAS_OWNER,
+    FieldOwner,
+)
 from ebbtide.recording.resources import Resource, display_name, name_of
 from ebbtide.recording.values import mappings, texts, value_at
 
+_OWNERS = {
+    MAX_UNAVAILABLE: FieldOwner.CONTROLLER,
+    DESIRED_SIZE: FieldOwner.CLUSTER_AUTOSCALER,
+    MIN_REPLICAS: FieldOwner.WORKLOADS,
+    MIN_REPLICA_COUNT: FieldOwner.WORKLOADS,
+}
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 KEPT = "nobody: kept as created"
@@ -46,8 +60,7 @@ def ownership_rows(resources: Sequence[Resource]) -> tuple[OwnershipRow, ...]:
 def _owner(resource: Resource, field: str) -> str:
     if field == REPLICAS:
         return texts(value_at(resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER, KEPT)
-    owners = {MAX_UNAVAILABLE: FieldOwner.CONTROLLER, DESIRED_SIZE: FieldOwner.CLUSTER_AUTOSCALER}
-    return owners.get(field, KEPT)
+    return _OWNERS.get(field, KEPT)
 
 
 def _shown(value: object) -> str:

@@ -1,12 +1,15 @@
-"""What the workload controller is told, from a stack: which Ray clusters there are, and who drives each."""
+"""What the workload controller is told, from a stack: which Ray clusters there are, who drives each, and which services
+have a floor."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
+from ebbtide.settings.sections.serving.scale import EventSettings
+from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
 from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import RayPolicy, Sleep, Wake, When, WorkloadsConfig
+from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, RayPolicy, Sleep, Wake, When, WorkloadsConfig
 
 DASHBOARD_PORT = 8265
 """Of a head of Ray: its API of jobs."""
@@ -41,4 +44,38 @@ def workloads_config(
             for name in settings.ray
         ),
         pool_namespace=WORKER_NAMESPACE,
+        floors=tuple(floors_of(settings)),
     )
+
+
+def has_workloads(settings: StackSettings) -> bool:
+    """Whether there is anything for the workload controller to write."""
+    return bool(settings.ray) or any(floors_of(settings))
+
+
+def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
+    """Of the variants whose minimum follows the calendar, by name: Pulumi hands the file over sorted."""
+    for name, service in sorted(settings.services.items()):
+        for variant, it in sorted(service.variants.items()):
+            if it.scale.planned:
+                yield floor_policy(settings, pod_name(name, variant), it)
+
+
+def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -> FloorPolicy:
+    """What the calendar says of a variant's pods; `pods` is their name."""
+    scale = variant.scale
+    return FloorPolicy(
+        name=pods,
+        namespace=NAMESPACE,
+        keda=bool(scale.metrics.external),
+        least=scale.min,
+        most=scale.max,
+        lead=settings.controller.node_startup + variant.starts_within,
+        open=scale.open,
+        events=tuple(_event(event) for event in scale.events),
+    )
+
+
+def _event(event: EventSettings) -> PlannedEvent:
+    at = event.at
+    return PlannedEvent(day=at.date(), at=at.hour * 60 + at.minute, lasting=event.for_, pods=event.min)

@@ -7,7 +7,7 @@ object should be is said on the object itself, so that both arrive and go togeth
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from typing import Any, cast
 
@@ -72,12 +72,37 @@ class RayPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedEvent:
+    """At least `pods` from local wall time `at` (minutes) of `day` on, for `lasting`: a promotion, a launch."""
+
+    day: date
+    at: int
+    lasting: timedelta
+    pods: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloorPolicy:
+    """One autoscaler, whose minimum follows the calendar between `least` and `most`."""
+
+    name: str  # of the autoscaler, and of the pods that it scales
+    namespace: str
+    keda: bool  # a ScaledObject of KEDA, and not a HorizontalPodAutoscaler
+    least: int
+    most: int
+    lead: timedelta  # until a node and a pod on it are there: a floor stands so long before it is needed
+    open: int | None = None  # pods during business hours
+    events: tuple[PlannedEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadsConfig:
     namespace: str  # of the process and its Lease
     lease: str = WORKLOADS
     hours: BusinessHours
     ray: tuple[RayPolicy, ...] = ()
     pool_namespace: str = "ebbtide-workers"  # of the Deployments in `RayPolicy.pools`
+    floors: tuple[FloorPolicy, ...] = ()
 
 
 def dump(config: WorkloadsConfig) -> str:
@@ -91,9 +116,10 @@ def load(text: str) -> WorkloadsConfig:
         config = record(WorkloadsConfig, cast("dict[str, Any]", json.loads(text)))
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise UnreadableConfig(f"the document is incomplete or malformed: {error!r}") from error
-    names = [(policy.namespace, policy.name) for policy in config.ray]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UnreadableConfig(f"ray: named twice: {twice}")
+    for key, policies in (("ray", config.ray), ("floors", config.floors)):
+        names = [(policy.namespace, policy.name) for policy in policies]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UnreadableConfig(f"{key}: named twice: {twice}")
     return config
 
 

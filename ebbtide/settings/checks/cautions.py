@@ -67,6 +67,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_egress(settings),
         *_about_readiness(settings),
         *_about_lone_pods(settings),
+        *_about_events(settings, day),
         *_about_entrances(settings),
         *_about_plain_secrets(settings),
         *_about_disks(settings),
@@ -198,6 +199,16 @@ def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
                     "and its node stays; with 2 one pod moves while the other serves"
                 )
                 yield Caution("scale.lone-pod", f"{path}.scale.min", text)
+
+
+def _about_events(settings: StackSettings, day: date) -> Iterator[Caution]:
+    for name, service in settings.services.items():
+        for variant, it in service.variants.items():
+            path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
+            for index, event in enumerate(it.scale.events):
+                if event.until.date() < day:
+                    text = f"over since {event.until:%Y-%m-%d %H:%M}, so it does nothing any more"
+                    yield Caution("floor.event-past", f"{path}.scale.events[{index}]", text)
 
 
 def _says_when_ready(workload: WorkloadSettings) -> bool:

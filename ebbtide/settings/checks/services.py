@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from ebbtide.settings.checks.floors import FloorDraft, floor_drafts
 from ebbtide.settings.file.pod_entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, value_at
 from ebbtide.settings.file.service_entries import SERVICES
@@ -40,6 +41,7 @@ class ServicesDraft:
     services: Mapping[str, ServiceDraft]
     pods: tuple[tuple[Location, str], ...]  # where each variant stands, and the name of its pods
     external: tuple[tuple[Location, bool], ...]  # metrics by way of KEDA; whether the gateway counts it
+    floors: tuple[FloorDraft, ...]
     workloads: frozenset[str]
     serving: ServingSettings | None
     given: frozenset[str]  # keys of the section of serving that the file has
@@ -50,6 +52,8 @@ class ServicesDraft:
         yield from self._names_are_free()
         yield from self._routes_differ()
         yield from self._metrics_have_a_source(monitoring, existing=existing)
+        for floor in self.floors:
+            yield from floor.findings(monitoring)
         yield from self._keys_do_something(existing=existing)
         yield from self._gateway_is_there(existing=existing)
         if not existing:
@@ -190,6 +194,7 @@ def services_draft(config: Mapping[str, object], *, region: str | None, no_publi
         services={name: _service(raw) for name, raw in named_entries(config.get(SERVICES))},
         pods=tuple((pod.at, pod.name) for pod in raw_pods(config, (SERVICES,))),
         external=tuple(_external(config)),
+        floors=tuple(floor_drafts(config)),
         workloads=frozenset(name for name, _ in named_entries(config.get("ebbtide:workloads"))),
         serving=ServingSettings.model_construct(None, **read) if whole else None,
         given=frozenset(key for key, _ in named_entries(raw_serving)),

@@ -7,7 +7,7 @@ quantities as Kubernetes reads them: `cpu: 2` is two cores (2000 millicores), ne
 
 import re
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import ROUND_CEILING
 from difflib import get_close_matches
 from typing import Annotated, TypeAlias
@@ -142,6 +142,22 @@ def _no_date() -> date:
     raise wanted("date.form", "a date of the calendar, year-month-day", example='"2026-12-24"')
 
 
+def parse_wall_time(value: object) -> datetime:
+    """A date and a time of day of the stack's zone, which is said once and not here: the result has none."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value
+    matches = isinstance(value, str) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}", value)
+    try:
+        return datetime.fromisoformat(value) if isinstance(value, str) and matches else _no_wall_time()
+    except ValueError:
+        return _no_wall_time()
+
+
+def _no_wall_time() -> datetime:
+    what = "a date and a local time of the stack's own zone, year-month-dayThour:minute"
+    raise wanted("wall-time.form", what, example='"2026-11-27T09:00"')
+
+
 def parse_name(value: object) -> str:
     """A name that Kubernetes and AWS both take: it becomes part of labels and of resource names."""
     if not isinstance(value, str) or re.fullmatch(NAME, value) is None:
@@ -255,6 +271,12 @@ ClockText: TypeAlias = Annotated[
 ]
 DateText: TypeAlias = Annotated[
     date, BeforeValidator(parse_date), WithJsonSchema({"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"})
+]
+WallTimeText: TypeAlias = Annotated[
+    datetime,
+    BeforeValidator(parse_wall_time),
+    WithJsonSchema({"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d$"}),
+    PlainSerializer(lambda at: f"{at:%Y-%m-%dT%H:%M}", return_type=str, when_used="json"),
 ]
 Image: TypeAlias = Annotated[str, BeforeValidator(parse_image), WithJsonSchema({"type": "string", "pattern": IMAGE})]
 Queue: TypeAlias = Annotated[

@@ -10,13 +10,24 @@ answers no more than it can. So they stand beside `inFlight` alone.
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
-from ebbtide.settings.sections.types import Count, Latency, Percent, Positive, PositiveNumber
+from ebbtide.settings.sections.types import (
+    Count,
+    Latency,
+    Percent,
+    Positive,
+    PositiveDuration,
+    PositiveNumber,
+    WallTimeText,
+    acted_on,
+)
 
 METRIC_NAME = r"^[a-zA-Z_:][a-zA-Z0-9_:]*$"
 
@@ -128,6 +139,54 @@ def _zero_can_end(least: int, metrics: MetricSettings) -> None:
         raise wanted("scale.zero", what, found="0", example="1", hint=hint, at="min")
 
 
+class FloorKind(StrEnum):
+    """What knows beforehand how many pods will be needed."""
+
+    CALENDAR = "calendar"
+    FORECAST = "forecast"
+
+
+class EventSettings(Settings):
+    """A promotion or a launch: pods stand ready before it begins."""
+
+    at: WallTimeText = Field(
+        description="when it begins: a date and a time of day in the stack's own zone", examples=['"2026-11-27T09:00"']
+    )
+    for_: PositiveDuration = Field(alias="for", description="how long it lasts", examples=["6h"])
+    min: Positive = Field(description="pods at least, above the scale's min and at most its max", examples=["8"])
+
+    @property
+    def until(self) -> datetime:
+        """Its end, in wall time as `at`."""
+        return self.at + self.for_
+
+
+def _floor_knows_something(floor: FloorKind | None, during: int | None, events: Sequence[EventSettings]) -> None:
+    if floor is FloorKind.CALENDAR and during is None and not events:
+        what = "open or events beside floor: calendar: it would do nothing"
+        raise wanted("floor.nothing", what, found="neither", example="{ floor: calendar, open: 4 }", at="floor")
+
+
+def _calendar_has_a_floor(floor: FloorKind | None, during: int | None, events: Sequence[EventSettings]) -> None:
+    for key, given in (("open", during is not None), ("events", bool(events))):
+        if given and floor is None:
+            what = f"floor beside {key}, which says that the number follows the calendar"
+            raise wanted("floor.missing", what, found="no floor", example="floor: calendar", at=key)
+
+
+def _floor_stands_under_growth(floor: FloorKind | None, least: int, most: int, metrics: MetricSettings) -> None:
+    if floor is not None and most <= least and not metrics.keys:
+        what = "a service that grows beside floor: metrics, and max above min"
+        example = "{ metrics: { inFlight: 3 }, min: 1, max: 12, floor: calendar, open: 4 }"
+        raise wanted("floor.no-growth", what, found=f"min: {least}, max: {most}", example=example, at="floor")
+
+
+def _forecast_counts_requests(floor: FloorKind | None, metrics: MetricSettings) -> None:
+    if floor is FloorKind.FORECAST and metrics.in_flight is None and metrics.throughput is None:
+        what = "inFlight or throughput beside floor: forecast, which is of one of them"
+        raise wanted("floor.no-forecast", what, found=", ".join(metrics.keys) or "none", example="calendar", at="floor")
+
+
 class ScaleSettings(Settings):
     """From `min` to `max` pods."""
 
@@ -135,6 +194,10 @@ class ScaleSettings(Settings):
         MIN_WITHIN_MAX,
         Check(("min", "max", "metrics"), _growth_has_a_metric),
         Check(("min", "metrics"), _zero_can_end),
+        Check(("floor", "open", "events"), _floor_knows_something),
+        Check(("floor", "open", "events"), _calendar_has_a_floor),
+        Check(("floor", "min", "max", "metrics"), _floor_stands_under_growth),
+        Check(("floor", "metrics"), _forecast_counts_requests),
     )
 
     metrics: MetricSettings = Field(
@@ -142,7 +205,26 @@ class ScaleSettings(Settings):
     )
     min: Count = Field(default=1, description="pods at least", examples=["1"])
     max: Positive = Field(default=1, description="pods at most", examples=["12"])
+    floor: Annotated[FloorKind, *acted_on(*FloorKind, planned={})] | None = Field(
+        default=None,
+        description="pods that are there before they are needed. calendar: as open and events say; forecast: besides, "
+        "as the last seven days were",
+        examples=["calendar"],
+    )
+    open: Positive | None = Field(
+        default=None, description="pods at least during business hours; beside floor", examples=["4"]
+    )
+    events: tuple[EventSettings, ...] = Field(
+        default=(),
+        description="promotions and launches, by date; beside floor",
+        examples=['[{ at: "2026-11-27T09:00", for: 6h, min: 8 }]'],
+    )
 
     @property
     def grows(self) -> bool:
         return self.max > self.min
+
+    @property
+    def planned(self) -> bool:
+        """Whether its minimum follows the calendar."""
+        return self.floor is not None and (self.open is not None or bool(self.events))

@@ -158,9 +158,9 @@ def test_a_condition_is_told_when_it_begins_and_when_it_ends() -> None:
     scene.loop.close()
 
     assert [(line["subject"], line["message"]) for line in scene.told()] == [
-        ("doubt", "nothing is suspended: clock skew"),
+        ("doubt", "nothing is suspended or lowered: clock skew"),
         ("thing x/a", "odd"),
-        ("doubt", "no longer: nothing is suspended: clock skew"),
+        ("doubt", "no longer: nothing is suspended or lowered: clock skew"),
         ("thing x/a", "no longer: odd"),
     ]
 
@@ -196,3 +196,16 @@ def test_a_state_is_told_with_the_instant_at_which_it_began() -> None:
     assert since(later) == [NOW]
     scripted.verdict = verdict("a", why="other")
     assert since(later) == [later]
+
+
+def test_a_write_that_is_an_apply_takes_its_fields_over() -> None:
+    body = {"apiVersion": "v1", "kind": "Thing", "metadata": {"resourceVersion": "7"}, "spec": {"least": 4}}
+    sent = Write(path="/things/a", body=body, change="spec.least 4", reason="business-hours", applied=True)
+    report = {"name": "thing x/a", "state": "raised", "why": "business-hours", "floor": 4}
+    scene = Scene(Scripted("a", Verdict(report=report, due=NOW, write=sent)))
+
+    scene.reconcile()
+
+    assert scene.api.patched == []
+    assert {**body, "manager": "ebbtide-workloads"} in scene.api.events
+    assert 'ebbtide_workload_floor{workload="thing x/a"} 4' in metrics(scene.loop.reports, scene.tally)

@@ -1,0 +1,66 @@
+"""What of an autoscaler the workload controller may change: its minimum, between `min` and `max` of the file. Pure.
+
+The expressions are CEL, as in `components.controller.admission`. `Autoscaler.others` are the other fields of its spec,
+each of which must stay: CEL does not list the fields of an object of a kind.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from components.controller.admission import BINDINGS_STAY, unchanged
+from ebbtide.vocabulary.workloads import FloorPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscaler:
+    group: str
+    version: str
+    resource: str
+    least: str  # the field of its spec
+    others: tuple[str, ...]
+    keda: bool
+
+    def among(self, floors: Sequence[FloorPolicy]) -> Sequence[FloorPolicy]:
+        return [policy for policy in floors if policy.keda is self.keda]
+
+
+AUTOSCALERS = (
+    Autoscaler(
+        group="autoscaling",
+        version="v2",
+        resource="horizontalpodautoscalers",
+        least="minReplicas",
+        others=("scaleTargetRef", "maxReplicas", "metrics", "behavior"),
+        keda=False,
+    ),
+    Autoscaler(
+        group="keda.sh",
+        version="v1alpha1",
+        resource="scaledobjects",
+        least="minReplicaCount",
+        others=(
+            *("scaleTargetRef", "maxReplicaCount", "idleReplicaCount", "pollingInterval", "initialCooldownPeriod"),
+            *("cooldownPeriod", "fallback", "advanced", "triggers"),
+        ),
+        keda=True,
+    ),
+)
+"""Source of the fields: Kubernetes, autoscaling/v2, HorizontalPodAutoscalerSpec; KEDA 2.21, ScaledObjectSpec."""
+
+
+def bounds(floors: Sequence[FloorPolicy]) -> str:
+    """By name, the least and the most that may be written."""
+    entries = ", ".join(f"'{policy.name}': [{policy.least}, {policy.most}]" for policy in floors)
+    return f"{{{entries}}}"
+
+
+def floor_rules(kind: Autoscaler) -> dict[str, str]:
+    field = f"object.spec.{kind.least}"
+    own = "variables.bounds[object.metadata.name]"
+    within = f"object.metadata.name in variables.bounds && {own}[0] <= {field} && {field} <= {own}[1]"
+    fields = ("metadata.annotations", *(f"spec.{other}" for other in kind.others))
+    return {
+        **BINDINGS_STAY,
+        **{unchanged(path): f"{path} must stay as it is" for path in fields},
+        f"has({field}) && {within}": f"{kind.least} must lie between min and max of the stack file",
+    }

@@ -1,0 +1,1 @@
+"""How many pods a service has at least, by the calendar."""

@@ -1,0 +1,186 @@
+"""What the keeper of a floor writes and leaves alone, between two looks at the world."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
+
+from controllers.adapters.kube_cache import KubeCache
+from controllers.ports import Outcome
+from controllers.workloads.floors.autoscalers import POLL, Floor, field_of
+from controllers.workloads.floors.field import Observed
+from controllers.workloads.words import Verdict, Write
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
+from ebbtide.vocabulary.workloads import FloorPolicy
+from tests.builders.controllers import OFFICE
+from tests.unit.controllers.workloads.test_ray_clusters import Cache
+
+NIGHT, DAY = datetime(2026, 1, 5, 3, tzinfo=UTC), datetime(2026, 1, 5, 12, tzinfo=UTC)
+POLICY = FloorPolicy(
+    name="embedder", namespace="ebbtide", keda=False, least=2, most=12, lead=timedelta(minutes=7), open=4
+)
+
+
+class Scene:
+    """An autoscaler `embedder` with a field that says how many pods there are at least."""
+
+    def __init__(self, *, keda: bool = False) -> None:
+        self.policy, self.cache = replace(POLICY, keda=keda), Cache()
+        self.version = 1
+        self.keeper = self.started()
+
+    def started(self) -> Floor:
+        """A process that remembers nothing."""
+        return Floor(self.policy, OFFICE, cast("KubeCache[Observed]", self.cache))
+
+    def is_now(self, pods: object, *, most: object = 12, **annotations: str) -> None:
+        self.version += 1
+        field = field_of(self.policy)
+        spec = {key: value for key, value in ((field.least, pods), (field.most, most)) if value is not None}
+        metadata = {"name": "embedder", "resourceVersion": str(self.version), "annotations": annotations}
+        self.cache.kept = {"embedder": field.observed({"metadata": metadata, "spec": spec})}
+
+    def look(self, now: datetime, doubt: str = "") -> Verdict:
+        return self.keeper.reconcile(now, doubt)
+
+    def wrote(self, now: datetime) -> Write:
+        write = self.look(now).write
+        assert write is not None
+        return write
+
+    def why(self, now: datetime, doubt: str = "") -> str:
+        """Of a look that writes nothing."""
+        verdict = self.look(now, doubt)
+        assert verdict.write is None
+        return verdict.report["why"]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+@pytest.mark.parametrize(
+    ("keda", "api", "kind", "field"),
+    [
+        (False, "autoscaling/v2", "HorizontalPodAutoscaler", "minReplicas"),
+        (True, "keda.sh/v1alpha1", "ScaledObject", "minReplicaCount"),
+    ],
+)
+def test_it_applies_one_field_with_the_version_that_it_saw(keda: bool, api: str, kind: str, field: str) -> None:
+    scene = Scene(keda=keda)
+    scene.is_now(2)
+    write = scene.wrote(DAY)
+
+    assert write.applied
+    assert write.path == f"/apis/{api}/namespaces/ebbtide/{kind.lower()}s/embedder"
+    assert write.body == {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": {"name": "embedder", "namespace": "ebbtide", "resourceVersion": "2"},
+        "spec": {field: 4},
+    }
+    assert (write.change, write.reason) == (f"spec.{field} 4", "business-hours")
+
+
+def test_what_is_as_wanted_is_not_written(scene: Scene) -> None:
+    scene.is_now(4)
+    assert scene.why(DAY) == "business-hours"
+    scene.is_now(2)
+    assert scene.why(NIGHT) == "at-min"
+
+
+def test_a_process_that_starts_in_the_middle_wants_the_same(scene: Scene) -> None:
+    scene.is_now(4)
+    scene.wrote(NIGHT)
+    scene.keeper = scene.started()
+
+    assert scene.wrote(NIGHT).body["spec"] == {"minReplicas": 2}
+
+
+def test_a_number_of_somebody_else_is_brought_back_between_min_and_max(scene: Scene) -> None:
+    scene.is_now(1)
+    assert scene.wrote(NIGHT).body["spec"] == {"minReplicas": 2}
+    scene.is_now(9)
+    assert scene.wrote(DAY).body["spec"] == {"minReplicas": 4}
+
+
+def test_in_doubt_it_raises_and_never_lowers(scene: Scene) -> None:
+    scene.is_now(4)
+    assert scene.why(NIGHT, "the clocks disagree") == "in-doubt"
+    scene.is_now(2)
+    raised = scene.look(DAY, "the clocks disagree").write
+    assert raised is not None
+    assert raised.body["spec"] == {"minReplicas": 4}
+
+
+@pytest.mark.parametrize("pods", [True, "4", 4.5])
+def test_what_cannot_be_read_is_left_as_it_is(pods: object, scene: Scene) -> None:
+    scene.is_now(pods)
+
+    assert scene.why(DAY) == "unreadable"
+
+
+def test_a_silent_api_server_holds_everything(scene: Scene) -> None:
+    scene.is_now(4)
+    scene.cache.why = "nothing heard for 160 s"
+
+    assert scene.why(NIGHT) == "autoscaler-unknown"
+    assert scene.look(NIGHT).report["state"] == "unknown"
+
+
+def test_an_autoscaler_that_is_not_there_is_told_of(scene: Scene) -> None:
+    assert scene.why(DAY) == "no-such-autoscaler"
+    assert scene.look(DAY).note
+
+
+def test_an_absent_field_means_what_its_kind_makes_of_it() -> None:
+    for keda, pods in ((False, 1), (True, 0)):
+        scene = Scene(keda=keda)
+        scene.is_now(None, most=12)
+        assert scene.cache.kept["embedder"].pods == pods
+        assert scene.wrote(NIGHT).body["spec"] == {field_of(scene.policy).least: 2}
+
+
+def test_it_never_asks_for_more_than_the_object_allows_and_says_so(scene: Scene) -> None:
+    scene.is_now(2, most=3)
+    told = scene.look(DAY)
+
+    assert told.write is not None
+    assert told.write.body["spec"] == {"minReplicas": 3}
+    assert "maximum is 3" in told.note
+
+
+def test_an_operator_pauses_it_or_keeps_it_up(scene: Scene) -> None:
+    scene.is_now(4, **{KEEP_UNTIL: "2026-01-05T23:00:00Z"})
+    assert scene.why(NIGHT) == "kept"
+    scene.is_now(2, **{KEEP_UNTIL: "2026-01-05T23:00:00Z"})
+    assert scene.wrote(DAY).body["spec"] == {"minReplicas": 4}
+    scene.is_now(2, **{PAUSED: "by hand"})
+    assert scene.why(DAY) == "paused"
+
+
+def test_it_does_not_write_again_what_it_has_not_seen_yet(scene: Scene) -> None:
+    scene.is_now(2)
+    scene.keeper.wrote(scene.wrote(DAY), Outcome.DONE, "")
+    assert scene.why(DAY) == "business-hours"
+    scene.is_now(2)  # somebody wrote it over
+
+    scene.wrote(DAY)
+
+
+def test_a_stale_write_asks_for_news(scene: Scene) -> None:
+    scene.is_now(2)
+    scene.keeper.wrote(scene.wrote(DAY), Outcome.STALE, "conflict")
+
+    assert scene.cache.reconnects == 1
+    scene.wrote(DAY)
+
+
+def test_it_looks_again_when_the_floor_changes(scene: Scene) -> None:
+    scene.is_now(2)
+    edge = datetime(2026, 1, 5, 7, 53, tzinfo=UTC)
+
+    assert scene.look(edge - timedelta(seconds=3)).due == edge
+    assert scene.look(NIGHT).due == NIGHT + POLL

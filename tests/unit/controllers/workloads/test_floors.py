@@ -1,0 +1,80 @@
+"""The calendar's floor of a service: who asks for how many pods, from when until when."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.workloads.floors.calendar import FloorNow, floor_at
+from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent
+from tests.builders.controllers import OFFICE
+
+LEAD = timedelta(minutes=7)
+SALE = PlannedEvent(day=date(2026, 1, 5), at=9 * 60, lasting=timedelta(hours=6), pods=8)  # a Monday
+POLICY = FloorPolicy(name="embedder", namespace="ebbtide", keda=False, least=2, most=12, lead=LEAD, open=4)
+
+
+def at(hour: int, minute: int = 0, *, day: int = 5) -> datetime:
+    return datetime(2026, 1, day, hour, minute, tzinfo=UTC)
+
+
+def floor(now: datetime, **changes: Any) -> FloorNow:
+    return floor_at(now, replace(POLICY, **changes), OFFICE)
+
+
+def test_the_floor_of_business_hours_stands_its_lead_before_they_begin() -> None:
+    assert floor(at(7, 52)) == FloorNow(2, "at-min", at(7, 53))
+    assert floor(at(7, 53)) == FloorNow(4, "before-business-hours", at(8))
+    assert floor(at(8)) == FloorNow(4, "business-hours", at(19))
+
+
+def test_it_ends_on_the_clock_and_a_weekend_has_none() -> None:
+    assert floor(at(19, day=9)) == FloorNow(2, "at-min", at(7, 53, day=12))
+
+
+def test_a_holiday_is_closed() -> None:
+    hours = replace(OFFICE, closed_dates=frozenset({date(2026, 1, 6)}))
+
+    assert floor_at(at(12, day=6), POLICY, hours) == FloorNow(2, "at-min", at(7, 53, day=7))
+
+
+def test_an_event_stands_above_business_hours_from_its_lead_to_its_end() -> None:
+    assert floor(at(8, 53), events=(SALE,)) == FloorNow(8, "before-event", at(9))
+    assert floor(at(9), events=(SALE,)) == FloorNow(8, "event", at(15))
+    assert floor(at(15), events=(SALE,)) == FloorNow(4, "business-hours", at(19))
+
+
+def test_an_event_on_a_closed_day_counts_too() -> None:
+    sunday = replace(SALE, day=date(2026, 1, 4))
+
+    assert floor(at(10, day=4), events=(sunday,), open=None) == FloorNow(8, "event", at(15, day=4))
+    assert floor(at(15, day=4), events=(sunday,), open=None) == FloorNow(2, "at-min", None)
+
+
+def test_the_wall_time_of_an_event_is_that_of_the_zone() -> None:
+    hours = replace(OFFICE, timezone="America/New_York")
+
+    assert floor_at(at(14), replace(POLICY, events=(SALE,)), hours).reason == "event"
+
+
+def test_a_wall_time_that_comes_twice_is_its_first() -> None:
+    berlin = replace(OFFICE, timezone="Europe/Berlin")
+    night = PlannedEvent(day=date(2026, 10, 25), at=2 * 60 + 30, lasting=timedelta(hours=1), pods=8)
+    seen = floor_at(datetime(2026, 10, 25, 0, 30, tzinfo=UTC), replace(POLICY, events=(night,)), berlin)
+
+    assert seen == FloorNow(8, "event", datetime(2026, 10, 25, 1, 30, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(("pods", "stands"), [(1, 4), (40, 12)])
+def test_it_is_never_below_what_else_stands_and_never_above_max(pods: int, stands: int) -> None:
+    assert floor(at(10), events=(replace(SALE, pods=pods),)).pods == stands
+
+
+def test_a_smaller_event_does_not_end_the_number_that_stands() -> None:
+    assert floor(at(8), events=(replace(SALE, pods=3),)).until == at(19)
+
+
+def test_without_business_hours_and_events_nothing_ever_changes() -> None:
+    assert floor(at(10), open=None) == FloorNow(2, "at-min", None)
+    assert floor(at(10), open=2) == FloorNow(2, "at-min", None)

@@ -1,0 +1,117 @@
+"""Floors in the stack file: what is read, what is refused, one line each, and what only a warning is worth."""
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from ebbtide.settings.checks.cautions import warnings_of
+from ebbtide.settings.sections.serving.scale import FloorKind
+from ebbtide.settings.workloads_document import floors_of
+from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent
+from tests.builders.settings import problem_of, problems_of
+from tests.builders.workloads.services import services_stack, with_services
+
+EMBEDDER, RANKER = "min: 2, max: 12", "min: 1, max: 6"
+SALE = '{ at: "2026-11-27T09:00", for: 6h, min: 8 }'
+
+
+def floor(keys: str, under: str = EMBEDDER) -> tuple[str, str]:
+    return under, f"{under}, {keys}"
+
+
+def test_each_variant_of_a_service_with_a_floor_has_a_policy() -> None:
+    stack = services_stack(
+        floor(f"floor: calendar, open: 4, events: [{SALE}]"), floor("floor: calendar, open: 2", RANKER)
+    )
+    sale = PlannedEvent(day=date(2026, 11, 27), at=9 * 60, lasting=timedelta(hours=6), pods=8)
+    lead = stack.controller.node_startup + timedelta(seconds=90)
+    of_pods = FloorPolicy(
+        name="embedder-small", namespace="ebbtide", keda=True, least=2, most=12, lead=lead, open=4, events=(sale,)
+    )
+
+    large, small, ranker = floors_of(stack)
+    assert small == of_pods
+    assert large.name == "embedder-large"
+    assert (ranker.name, ranker.keda, ranker.open, ranker.events) == ("ranker", False, 2, ())
+
+
+def test_a_forecast_alone_has_nothing_to_write() -> None:
+    stack = services_stack(floor("floor: forecast"))
+
+    assert stack.services["embedder"].variants["small"].scale.floor is FloorKind.FORECAST
+    assert list(floors_of(stack)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (floor("floor: calendar, open: 13"), ("floor.above-max", "scale.open:", "13", "at most max, which is 12")),
+        (floor("floor: calendar, open: 2"), ("floor.within-min", "scale.open:", "which is 2")),
+        (floor("open: 4"), ("floor.missing", "scale.open:", "floor: calendar")),
+        (floor(f"events: [{SALE}]"), ("floor.missing", "scale.events:", "floor: calendar")),
+        (floor("floor: calendar"), ("floor.nothing", "scale.floor:", "open or events")),
+        (floor("floor: history"), ("choice.unknown", "scale.floor:", "calendar or forecast")),
+        (floor("floor: forecast", RANKER), ("floor.no-forecast", "services.ranker.scale.floor:", "inFlight", "cpu")),
+        (
+            ("metrics: { cpu: 70% }, min: 1, max: 6", "floor: calendar, open: 4"),
+            ("floor.no-growth", "services.ranker.scale.floor:", "min: 1, max: 1"),
+        ),
+        (
+            ("metrics: { cpu: 70% }, min: 1, max: 6", "min: 1, max: 6, floor: calendar, open: 4"),
+            ("scale.no-metric", "services.ranker.scale.metrics:"),
+        ),
+        (
+            floor('floor: calendar, events: [{ at: "2026-11-27", for: 6h, min: 8 }]'),
+            ("wall-time.form", "scale.events[0].at:", "2026-11-27T09:00"),
+        ),
+        (
+            floor('floor: calendar, events: [{ at: "2026-02-30T09:00", for: 6h, min: 8 }]'),
+            ("wall-time.form", "2026-02-30T09:00"),
+        ),
+        (
+            floor('floor: calendar, events: [{ at: "2026-11-27T09:00", for: 0h, min: 8 }]'),
+            ("duration.zero", "scale.events[0].for:"),
+        ),
+    ],
+)
+def test_a_floor_that_cannot_be_meant_is_told_in_a_line(
+    change: tuple[str, str], said: tuple[str, ...], tmp_path: Path
+) -> None:
+    problems = problems_of(with_services(change), tmp_path)
+    text = "\n".join(map(str, problems))
+
+    assert said[0] in {problem.code for problem in problems}
+    assert [value for value in said[1:] if value not in text] == []
+
+
+def test_everything_wrong_with_events_is_told_at_once(tmp_path: Path) -> None:
+    events = ", ".join(
+        f'{{ at: "2026-11-27T{at}", for: {lasting}, min: {pods} }}'
+        for at, lasting, pods in (("09:00", "6h", 20), ("10:00", "1h", 8), ("14:59", "2h", 2), ("16:59", "2h", 8))
+    )
+    problems = problems_of(with_services(floor(f"floor: calendar, events: [{events}]")), tmp_path)
+
+    assert {(it.code, it.path.rpartition("scale.events")[2]) for it in problems} == {
+        ("floor.above-max", "[0].min"),
+        ("floor.events-overlap", "[1].at"),
+        ("floor.within-min", "[2].min"),
+        ("floor.events-overlap", "[2].at"),
+    }
+
+
+def test_a_forecast_takes_a_prometheus_that_this_stack_gives_rules(tmp_path: Path) -> None:
+    changes = [floor("floor: forecast"), ("{ prometheus: bundled }", "{ prometheus: none }")]
+    told = problem_of(with_services(*changes, more="ebbtide:serving: { prometheus: 'http://p:9090' }\n"), tmp_path)
+
+    assert told.tells("floor.no-prometheus", "scale.floor:", "floor: calendar")
+
+
+def test_an_event_that_is_over_is_warned_of_from_the_next_day_on() -> None:
+    stack = services_stack((RANKER, f"min: 1, max: 9, floor: calendar, events: [{SALE}]"))
+
+    def warned(today: date) -> list[str]:
+        return [it.path for it in warnings_of(stack, today) if it.code == "floor.event-past"]
+
+    assert warned(date(2026, 11, 27)) == []
+    assert warned(date(2026, 11, 28)) == ["services.ranker.scale.events[0]"]
