@@ -16,18 +16,24 @@ LEAST_SHAPE = 1e-3
 """A gamma distribution of less is one gap and nothing else."""
 
 
-def arrivals(trace: RequestTrace, factor: float, seed: int) -> Iterator[float]:
-    """Seconds from the trace's second 0, in order. The same seed gives the same times."""
+def arrivals(trace: RequestTrace, factor: float, seed: int, begin: float = 0.0) -> Iterator[float]:
+    """Seconds from the trace's second 0, in order, of the windows that begin at `begin` or later.
+
+    The same seed and `begin` give the same times.
+    """
+    skipped = round(begin / trace.window_s)
     each = [
-        _of_queue(queue, trace.window_s, factor, Random(f"{seed} arrivals {name}"))
+        _of_queue(queue, trace.window_s, factor, Random(f"{seed} arrivals {name}"), skipped)
         for name, queue in trace.queues.items()
     ]
     return each[0] if len(each) == 1 else merge(*each)
 
 
-def _of_queue(queue: CountedQueue, length: float, factor: float, chance: Random) -> Iterator[float]:
+def _of_queue(queue: CountedQueue, length: float, factor: float, chance: Random, skipped: int) -> Iterator[float]:
     left = 0.5  # so that a sum of many windows is rounded, and not cut
     for place, (count, cv) in enumerate(zip(queue.counts, queue.cv, strict=True)):
+        if place < skipped:
+            continue
         left += factor * (count or 0.0)
         whole = int(left)
         left -= whole

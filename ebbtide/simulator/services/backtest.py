@@ -14,7 +14,7 @@ KEPT of that week's requests. A forecast that is offered keeps KEPT too, and cos
 
 While counts are missing, the autoscaler holds what it has.
 
-Whatever `max` leaves out is left out for all: a minute that `max` pods could not serve counts as kept if they are there.
+Whatever `max` leaves out is left out for all: a minute that `max` pods cannot serve counts as kept if they are there.
 """
 
 import math
@@ -75,17 +75,15 @@ class TooLittle(ValueError):
     """The history is too short; the message is for the user, in one line."""
 
 
-def backtest(
-    service: SimulatedService, minutes: Minutes, calendar: Calendar, stated: int | None, name: str
-) -> Backtest:
-    """`stated` are the pods that the stack file has in business hours, if it says so. Raises `TooLittle`."""
+def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, name: str) -> Backtest:
+    """`name` is the trace's. Raises `TooLittle`."""
     days = len(minutes.rates) // DAY_MINUTES
     if days < FEWEST_WHOLE_DAYS:
         raise TooLittle(
             f"trace {name}: wanted at least {FEWEST_WHOLE_DAYS} days, to learn a shape, to tune by and a week to judge "
             f"by, found {len(minutes.rates) / DAY_MINUTES:.3g} (for example requests-servegen-m-small)"
         )
-    course = _Course(service, minutes, calendar, stated)
+    course = _Course(service, minutes, calendar)
     begin = (days - JUDGED_DAYS) * DAY_MINUTES
     earlier, week = range(FEWEST_DAYS * DAY_MINUTES, begin), range(begin, days * DAY_MINUTES)
     number = {way: course.tuned(way, earlier) for way in Way}
@@ -114,9 +112,9 @@ def verdict(forecast: Judged, rivals: dict[Way, Judged | None]) -> tuple[bool, s
 class _Course:
     """The minutes of a service, with what each way has at hand in them."""
 
-    def __init__(self, service: SimulatedService, minutes: Minutes, calendar: Calendar, stated: int | None) -> None:
+    def __init__(self, service: SimulatedService, minutes: Minutes, calendar: Calendar) -> None:
         self._service, self._rates = service, minutes.rates
-        self._calendar, self._stated = calendar, stated
+        self._calendar, self._stated = calendar, service.stated_open
         lead = max(1, math.ceil(service.lead_s / MINUTE_S))
         stays = math.ceil(service.behavior.down.stabilization_s / MINUTE_S)
         known = list(held(minutes.rates))
@@ -128,18 +126,18 @@ class _Course:
 
     def tuned(self, way: Way, span: range) -> float:
         """The smallest number that keeps enough; if none does, the smallest that keeps as much as any."""
-        numbers = self._numbers(way)
+        numbers = self.numbers(way)
         goal = min(KEPT, self.judged(way, numbers[-1], span).kept_requests)
         return self._least(way, span, goal).number
 
     def cheapest(self, way: Way, span: range) -> Judged | None:
         """With hindsight; None: no number keeps enough."""
-        found = self.judged(way, self._numbers(way)[-1], span)
+        found = self.judged(way, self.numbers(way)[-1], span)
         return self._least(way, span, KEPT) if found.keeps else None
 
     def _least(self, way: Way, span: range, kept: float) -> Judged:
         """More of a number is never fewer pods, so it is found by halving; the last number keeps as much."""
-        numbers = self._numbers(way)
+        numbers = self.numbers(way)
         low, high = 0, len(numbers) - 1
         while low < high:
             middle = (low + high) // 2
@@ -188,7 +186,7 @@ class _Course:
             case Way.REACTIVE:
                 return service.within(service.need(reactive))
 
-    def _numbers(self, way: Way) -> Sequence[float]:
+    def numbers(self, way: Way) -> Sequence[float]:
         match way:
             case Way.FORECAST:
                 return MARGINS

@@ -1,10 +1,10 @@
-"""How many requests will come by the time that a pod asked for now is ready: shape × level, or today's trend. Pure.
+"""How many requests will come by the time that a pod asked for now is ready: shape * level, or today's trend. Pure.
 
     shape(m)  the median of the last seven days at minute m of the day, as far as they are known
     level     the last hour's mean / the shape's mean over that hour, within a factor of LEVELS
     trend     the mean of the last ten minutes, and on by the slope from the ten before: today's 20 minutes carried over
               the lead; at most doubled
-    forecast  the larger of shape × level and trend at now + lead
+    forecast  the larger of shape * level and trend at now + lead
 
 The shape is smoothed over ten minutes, since few requests a minute make a ragged median. A minute that is not known is
 left out, so a day that is missing makes a median of six. With less than FEWEST_DAYS of history there is no forecast:

@@ -44,7 +44,7 @@ class Decider(Protocol):
 
     def first(self) -> int: ...
 
-    def decide(self, now: float, seen: ServiceSight) -> int: ...
+    def decide(self, now: float, seen: ServiceSight, /) -> int: ...
 
 
 @dataclass(slots=True)
@@ -107,8 +107,12 @@ def play(
     *,
     seed: int = 0,
     blind: Sequence[Span] = (),
+    held: Sequence[Span] = (),
 ) -> Served:
-    """Requests of the span; those under way at its end are answered after it. All metrics are missing while blind."""
+    """Requests of the span; those under way at its end are answered after it.
+
+    All metrics are missing while blind. While held, nothing is known of the load, and nobody decides.
+    """
     run = _Run(service, span, seed)
     run.fleet.begin(span.begin, decider.first())
     sent = run.found.series.sent
@@ -119,9 +123,10 @@ def play(
         now = span.begin + beat * SYNC_S
         if beat and beat % _MINUTE_BEATS == 0:
             run.note_minute()
-        values = run.measured(now, missing=any(it.holds(now) for it in blind))
+        values = run.measured(missing=any(it.holds(now) for it in blind))
         seen = ServiceSight(run.fleet.asked, len(run.fleet.ready), values, sent)
-        run.scale(now, decider.decide(now, seen))
+        if not any(it.holds(now) for it in held):
+            run.scale(now, decider.decide(now, seen))
         ahead = run.serve(ahead, coming, min(now + SYNC_S, span.end))
     return run.ended()
 
@@ -229,7 +234,7 @@ class _Run:
     def _at_random(self, ready: Sequence[Replica]) -> Replica:
         return ready[int(self._picking.random() * len(ready))]
 
-    def measured(self, now: float, *, missing: bool) -> tuple[float | None, ...]:
+    def measured(self, *, missing: bool) -> tuple[float | None, ...]:
         """The service's metrics at a beat, in their order."""
         at_once = self.service.pod.at_once
         active = [replica.active for replica in self.fleet.ready]

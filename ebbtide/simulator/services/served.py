@@ -6,7 +6,7 @@ in flight, rounded up, or one), and how request times spread (log-normal around 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from ebbtide.settings.model import StackSettings
@@ -15,14 +15,16 @@ from ebbtide.settings.sections.serving.routes import BalanceKind
 from ebbtide.settings.sections.serving.scale import MetricSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload, ServiceSettings, VariantSettings, pod_name
 from ebbtide.settings.sections.serving.steps import Step, knows_tolerance, steps_of
-from ebbtide.simulator.replay.setup import ReplayError
+from ebbtide.settings.workloads_document import floor_policy
+from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
 from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
+from ebbtide.vocabulary.workloads import FloorPolicy
 
 SPREAD = 0.5
 """Coefficient of variation of request times: an assumption."""
 USED = 0.7
-"""Of what a pod can do, where its target does not say."""
+"""The share of its time that a pod is meant to be busy at most: above it waiting grows fast. An assumption."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class SimulatedService:
 
     name: str  # of its pods
     stack: str
+    calendar: FloorPolicy
+    stated_open: int | None  # pods in business hours, if the stack file says so
     pod: Pod
     metrics: tuple[PlayedMetric, ...]
     behavior: HpaBehavior
@@ -75,9 +79,9 @@ class SimulatedService:
 
     @property
     def pod_rate(self) -> float:
-        """Requests a second for which its metrics would have one pod, if nothing waits."""
+        """Requests a second that one pod is meant to have: by its targets, if nothing waits, and at most `USED`."""
         rates = [_rate(metric, self.pod) for metric in self.metrics]
-        return min((rate for rate in rates if rate is not None), default=self.bears * USED)
+        return min(self.bears * USED, *(rate for rate in rates if rate is not None), math.inf)
 
     @property
     def bears(self) -> float:
@@ -112,17 +116,22 @@ def _rate(metric: PlayedMetric, pod: Pod) -> float | None:
 
 def simulated(settings: StackSettings, name: str, at_once: int | None = None) -> SimulatedService:
     """The service, or the variant of one, with this name. Raises `ReplayError`."""
-    service, variant, variant_name = _find(settings, name)
+    require_node_groups(settings)
+    service, variant, pods = _find(settings, name)
     if service.request_takes is None:
         raise ReplayError(
             f"{settings.stack}, services.{name}: wanted requestTakes, what one request takes on a pod that has nothing "
             "else to do, found none (for example requestTakes: 150ms)"
         )
-    pods = pod_name(variant_name[0], variant_name[1])
     workload = settings.all_workloads[pods]
     if not isinstance(workload, ServedWorkload):
         raise TypeError(f"{pods} is no pod of a service")
     metrics = tuple(_metrics(variant.scale.metrics))
+    if variant.scale.grows and not metrics:
+        raise ReplayError(
+            f"{settings.stack}, services.{name}: wanted a metric that follows from requests, found "
+            f"{', '.join(variant.scale.metrics.keys)}, of which a trace says nothing (for example inFlight: 3)"
+        )
     target = variant.scale.metrics.in_flight
     takes = service.request_takes.total_seconds()
     pod = Pod(
@@ -134,10 +143,13 @@ def simulated(settings: StackSettings, name: str, at_once: int | None = None) ->
         node_boot_s=NODE_BOOT_S,
         per_node=pods_per_node(settings, workload),
     )
+    policy = floor_policy(settings, pods, variant)
     slo = service.longest_request if service.slo is None else service.slo.p95
     return SimulatedService(
         name=pods,
         stack=settings.stack,
+        calendar=replace(policy, least=max(1, policy.least)),
+        stated_open=policy.open,
         pod=pod,
         metrics=metrics,
         behavior=behavior_of(settings, service, variant),
@@ -151,9 +163,10 @@ def simulated(settings: StackSettings, name: str, at_once: int | None = None) ->
     )
 
 
-def _find(settings: StackSettings, name: str) -> tuple[ServiceSettings, VariantSettings, tuple[str, str]]:
+def _find(settings: StackSettings, name: str) -> tuple[ServiceSettings, VariantSettings, str]:
+    """With the name of its pods."""
     every = {
-        pod_name(service_name, variant_name): (service, variant, (service_name, variant_name))
+        pod_name(service_name, variant_name): (service, variant, pod_name(service_name, variant_name))
         for service_name, service in settings.services.items()
         for variant_name, variant in service.variants.items()
     }
