@@ -10,7 +10,7 @@ window before that. On top of it
 Each has one number, and it is the smallest with which KEPT of the requests found capacity on the earlier days. Then all
 are judged on the last week: the share of requests (and of minutes) that came while there were pods enough for the rate
 of that minute, and what that cost in pod-hours. The rivals get hindsight: of each the cheapest number counts that keeps
-KEPT of that week's requests. A forecast that is offered keeps KEPT too, and costs less than both.
+KEPT of that week's requests. A forecast that is offered keeps KEPT too, and costs at least LEAST_GAIN less than both.
 
 While counts are missing, the autoscaler holds what it has.
 
@@ -28,6 +28,8 @@ from ebbtide.simulator.services.forecast import FEWEST_DAYS, Forecast, floor_of
 from ebbtide.simulator.services.served import SimulatedService
 
 KEPT = 0.995
+LEAST_GAIN = 0.01
+"""Of the cost: less is luck."""
 JUDGED_DAYS = 7
 FEWEST_TUNED = 1
 FEWEST_WHOLE_DAYS = FEWEST_DAYS + FEWEST_TUNED + JUDGED_DAYS
@@ -104,7 +106,7 @@ def verdict(forecast: Judged, rivals: dict[Way, Judged | None]) -> tuple[bool, s
         f"no {way.value} keeps {KEPT:.1%}" if cost is None else f"{way.value} takes {cost:,.0f}"
         for way, cost in costs.items()
     )
-    cheaper = all(cost is None or forecast.pod_hours < cost for cost in costs.values())
+    cheaper = all(cost is None or forecast.pod_hours <= (1 - LEAST_GAIN) * cost for cost in costs.values())
     sentence = f"{what} with {forecast.pod_hours:,.0f} pod-hours; for {KEPT:.1%}, {told}."
     return cheaper, f"{'Offered' if cheaper else 'Refused'}: {sentence}"
 

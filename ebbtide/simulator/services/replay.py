@@ -75,6 +75,9 @@ class ServiceCourse:
 def service_course(settings: StackSettings, name: str, trace: RequestTrace, options: ServiceOptions) -> ServiceCourse:
     """Raises `ReplayError`."""
     service = simulated(settings, name, options.at_once)
+    if options.days is not None and options.days > trace.days:
+        most = max(1, int(trace.days))
+        raise ReplayError(f"trace {trace.name}: wanted 1 to {most} days, found {options.days} (for example {most})")
     start = options.start
     year = (REFERENCE_MONDAY if start is None else start).year
     hours = settings.business_hours.hours([year - 1, year, year + 1])
@@ -108,15 +111,10 @@ def _factor(trace: RequestTrace, service: SimulatedService, rate: float | None) 
 
 
 def replay_service(
-    settings: StackSettings,
-    name: str,
-    trace: RequestTrace,
-    options: ServiceOptions,
-    progress: Progress = lambda _name, _share: None,
+    course: ServiceCourse, options: ServiceOptions, progress: Progress = lambda _name, _share: None
 ) -> ServiceReplay:
-    """Raises `ReplayError`."""
+    """With the options that the course was made with."""
     began = perf_counter()
-    course = service_course(settings, name, trace, options)
     span = _span(course, options.days)
     try:
         tested, too_little = course.backtest(), ""
@@ -131,15 +129,15 @@ def replay_service(
             progress(strategy.value, 1.0)
     rates = [rate for rate in course.minutes.rates if rate is not None]
     return ServiceReplay(
-        stack=settings.stack,
+        stack=course.service.stack,
         service=course.service.name,
-        trace=trace.name,
+        trace=course.trace.name,
         seed=options.seed,
         start=course.start,
         begin_s=span.begin,
         end_s=span.end,
         mean_rate=sum(rates) / len(rates),
-        busiest_rate=course.factor * busiest_rate(trace),
+        busiest_rate=course.factor * busiest_rate(course.trace),
         slo_s=course.service.slo_s,
         assumptions=tuple(_assumptions(course, span, tested)),
         strategies=played,
@@ -151,9 +149,6 @@ def replay_service(
 def _span(course: ServiceCourse, days: int | None) -> Span:
     """The last days: a week, if one is left to learn from; fewer hours where that is too many requests."""
     whole = course.trace.days
-    if days is not None and days > whole:
-        most = max(1, int(whole))
-        raise ReplayError(f"trace {course.trace.name}: wanted 1 to {most} days, found {days} (for example {most})")
     wanted = days if days is not None else (JUDGED_DAYS if whole > JUDGED_DAYS else whole)
     end = len(course.minutes.rates) * MINUTE_S
     begin = max(0.0, end - wanted * DAY_S)

@@ -70,6 +70,7 @@ class Trace:
     jobs: tuple[Job, ...]
     assumptions: tuple[str, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
+    counted: bool = False  # made of requests per window
 
     @property
     def days(self) -> int:
@@ -107,7 +108,7 @@ def read_trace(path: Path) -> Trace:
     if set(request_trace.COLUMNS) <= set(header):
         _once(table, header, request_trace.COLUMNS)
         found = batches_of(table, table.rows(header, lines, request_trace.COLUMNS))
-        return _plausible(path, Trace(name, _work(found), found.assumptions, found.gaps))
+        return _plausible(path, Trace(name, _work(found), found.assumptions, found.gaps, counted=True))
     _check_header(table, header)
     reader = _Jobs(table)
     columns = (*COLUMNS, TASKS) if TASKS in header else COLUMNS

@@ -20,7 +20,7 @@ BEHAVIOR = HpaBehavior(
 
 
 def a_pod(**changes: Any) -> Pod:
-    given = {
+    given: dict[str, Any] = {
         "request_s": 1.0,
         "spread": 0.5,
         "at_once": 2,

@@ -24,7 +24,7 @@ def judged(kept: float, hours: float) -> Judged:
 
 
 def test_a_history_with_a_clear_week_is_offered_a_forecast() -> None:
-    found = backtest(SERVICE, clear_week(), nine_to_seven(SERVICE), "made-up")
+    found = backtest(SERVICE, clear_week(days=11), nine_to_seven(SERVICE), "made-up")
 
     assert found.offered, found.reason
     assert found.tuned[Way.FORECAST].kept_requests >= KEPT
@@ -34,16 +34,16 @@ def test_a_history_with_a_clear_week_is_offered_a_forecast() -> None:
 
 
 def test_a_shuffled_history_is_refused_one_with_the_figures() -> None:
-    found = backtest(SERVICE, shuffled(clear_week()), nine_to_seven(SERVICE), "made-up")
+    found = backtest(SERVICE, shuffled(clear_week(days=11)), nine_to_seven(SERVICE), "made-up")
 
     assert not found.offered
     assert found.reason.startswith("Refused: the forecast's floor keeps 9")
 
 
 def test_a_history_with_holes_is_judged_on_what_is_known() -> None:
-    rates = clear_week().rates
-    rates[4 * DAY_MINUTES : 5 * DAY_MINUTES] = [None] * DAY_MINUTES
-    rates[12 * DAY_MINUTES + 500 : 12 * DAY_MINUTES + 900] = [None] * 400
+    rates = clear_week(days=11).rates
+    rates[2 * DAY_MINUTES : 3 * DAY_MINUTES] = [None] * DAY_MINUTES
+    rates[9 * DAY_MINUTES + 500 : 9 * DAY_MINUTES + 900] = [None] * 400
 
     assert backtest(SERVICE, Minutes(rates), nine_to_seven(SERVICE), "made-up").offered
 
@@ -61,7 +61,7 @@ def test_too_short_a_history_is_said_in_one_line() -> None:
     [
         (judged(0.996, 100), judged(0.999, 120), judged(0.995, 110), True),
         (judged(0.994, 10), None, None, False),
-        (judged(0.996, 100), judged(0.995, 100), None, False),
+        (judged(0.996, 100), judged(0.995, 100.5), None, False),
         (judged(0.996, 100), None, judged(0.995, 99), False),
         (judged(0.996, 100), None, None, True),
     ],

@@ -18,7 +18,7 @@ RUSH = 7 * DAY_MINUTES + 8 * 60  # at which load is seven times what it was, on 
 LEAD_S = 240.0
 
 
-def told(rates: list[float | None], at: int) -> float | None:
+def told(rates: Sequence[float | None], at: int) -> float | None:
     return Forecast(Minutes(rates[:at])).at(at, LEAD_S)
 
 
@@ -40,7 +40,7 @@ def test_a_day_on_which_everything_is_doubled_is_forecast_doubled() -> None:
 
 
 def test_a_growth_that_history_does_not_know_is_carried_over_the_lead() -> None:
-    rising: list[float | None] = [4.0] * (7 * DAY_MINUTES) + [4 + minute / 10 for minute in range(60)]
+    rising = [4.0] * (7 * DAY_MINUTES) + [4 + minute / 10 for minute in range(60)]
     found = told(rising, len(rising))
 
     assert found == pytest.approx(4 + (60 + LEAD_S / 60) / 10, rel=0.02)
