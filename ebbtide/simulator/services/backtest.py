@@ -156,7 +156,7 @@ class _Course:
             rate = self._rates[minute]
             if rate is None:
                 continue
-            pods, need = self._pods(way, number, minute), min(most, self._need[minute])
+            pods, need = self.pods(way, number, minute), min(most, self._need[minute])
             enough = pods >= need
             requests += rate
             kept += rate * enough
@@ -172,7 +172,7 @@ class _Course:
             relative=hours / needed if needed else 1.0,
         )
 
-    def _pods(self, way: Way, number: float, minute: int) -> int:
+    def pods(self, way: Way, number: float, minute: int) -> int:
         service = self._service
         reactive = self._reactive[minute]
         match way:

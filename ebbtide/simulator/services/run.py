@@ -193,8 +193,7 @@ class _Run:
             if end > limit:
                 end, begin = limit, math.nan
                 lost += 1
-            if begins < limit:
-                heapreplace(slots, end)
+            heapreplace(slots, end)  # no place is taken beyond its request's limit, and so beyond none after it
             replica.active += 1
             heappush(under_way, (end, number, begin, replica))
         found.sent = number

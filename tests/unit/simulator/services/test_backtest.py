@@ -2,17 +2,7 @@
 
 import pytest
 
-from ebbtide.simulator.services.backtest import (
-    KEPT,
-    MARGINS,
-    Judged,
-    TooLittle,
-    Way,
-    _Course,
-    backtest,
-    sliding_max,
-    verdict,
-)
+from ebbtide.simulator.services.backtest import KEPT, Judged, TooLittle, Way, _Course, backtest, sliding_max, verdict
 from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
 from tests.builders.workloads.played import a_service, clear_week, nine_to_seven, shuffled
 
@@ -85,14 +75,28 @@ def test_a_higher_floor_never_has_more_requests_beyond_capacity_and_never_fewer_
     assert [it.pod_hours for it in found] == sorted(it.pod_hours for it in found)
 
 
-def test_a_number_is_the_smallest_that_keeps_enough() -> None:
-    course = _Course(SERVICE, clear_week(days=6), nine_to_seven(SERVICE))
-    span = range(3 * DAY_MINUTES, 6 * DAY_MINUTES)
-    number = course.tuned(Way.FORECAST, span)
-    below = [it for it in MARGINS if it < number]
+@pytest.mark.parametrize("way", [Way.FORECAST, Way.CALENDAR, Way.HEADROOM])
+@pytest.mark.parametrize("clear", [True, False])
+def test_a_number_is_the_smallest_that_keeps_enough_or_as_much_as_any(way: Way, *, clear: bool) -> None:
+    history = clear_week(days=4)
+    course = _Course(SERVICE, history if clear else shuffled(history), nine_to_seven(SERVICE))
+    span = range(3 * DAY_MINUTES, 4 * DAY_MINUTES)
+    kept = {number: course.judged(way, number, span).kept_requests for number in course.numbers(way)}
+    goal = min(KEPT, max(kept.values()))
 
-    assert course.judged(Way.FORECAST, number, span).keeps
-    assert not any(course.judged(Way.FORECAST, it, span).keeps for it in below[-2:])
+    assert course.tuned(way, span) == next(number for number, its in kept.items() if its >= goal)
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_no_way_looks_ahead(way: Way) -> None:
+    """Pods are there a lead after they are asked for, by what was counted until then."""
+    now, lead = 3 * DAY_MINUTES + 470, 3
+    history = clear_week(days=4)
+    other = Minutes([*history.rates[:now], *(50.0 for _ in history.rates[now:])])
+    one, two = (_Course(SERVICE, it, nine_to_seven(SERVICE)) for it in (history, other))
+
+    for minute in range(now - 30, now + lead):
+        assert one.pods(way, 1.0, minute) == two.pods(way, 1.0, minute)
 
 
 def test_the_highest_of_the_last_few() -> None:

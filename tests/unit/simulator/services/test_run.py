@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from ebbtide.settings.sections.serving.routes import BalanceKind
 from ebbtide.simulator.services.fleet import Fleet
 from ebbtide.simulator.services.run import Served, ServiceSight, Span, play, quantile
+from ebbtide.simulator.services.served import PlayedMetric
 from ebbtide.simulator.services.strategies import Autoscaled, Fixed, hpa_of, keda_defaults
-from ebbtide.simulator.strategies.hpa import Hpa
+from ebbtide.simulator.strategies.hpa import Hpa, HpaMetric, TargetKind
 from tests.builders.workloads.played import a_pod, a_service, evenly
 
 SURE = a_pod(spread=0.0)
@@ -90,7 +91,15 @@ def test_a_pod_that_is_told_to_stop_answers_what_it_has() -> None:
     found = play(service, Steps({0: 4, 15: 1}), [1.0] * 12, Span(0, 120))
 
     assert (found.answered, found.lost) == (12, 0)
-    assert found.pod_hours * 3600 == pytest.approx(120 + 3 * 21, abs=3 * 20)
+
+
+def test_a_pod_is_billed_until_its_last_request_has_ended_and_at_least_until_it_may_stop() -> None:
+    fleet = Fleet(a_pod(stop_s=5.0))
+    fleet.begin(0, 3)
+    fleet.ready[2].slots = [0.0, 21.0]
+    fleet.scale(15, 1)
+
+    assert fleet.hours(15) * 3600 == pytest.approx(15 + 20 + 21)
 
 
 def test_pods_that_are_not_ready_go_before_those_that_are() -> None:
@@ -181,5 +190,26 @@ def test_the_same_seed_gives_the_same_figures() -> None:
         decider = Autoscaled(service, Hpa(hpa_of(service)), 2)
         return play(service, decider, evenly(5, 900), Span(0, 900), seed=seed)
 
+    assert play(service, Fixed(1), [1.0], Span(0, 60), seed=1) != play(service, Fixed(1), [1.0], Span(0, 60), seed=2)
     assert once(1) == once(1)
     assert once(1).latencies != once(2).latencies
+
+
+def test_latency_is_of_two_minutes_and_throughput_of_one() -> None:
+    metrics = tuple(
+        PlayedMetric(key, HpaMetric(TargetKind.RATIO, 1)) for key in ("latency", "throughput", "queue", "cpu")
+    )
+    service = a_service(pod=SURE, metrics=metrics)
+    seen: list[tuple[float | None, ...]] = []
+
+    class Watching(Steps):
+        def decide(self, _now: float, seen_now: ServiceSight) -> int:
+            seen.append(tuple(seen_now.values))
+            return 1
+
+    play(service, Watching({0: 1}), [*(at + 0.5 for at in range(60)), *(100.5 for _ in range(6))], Span(0, 300))
+
+    assert seen[4] == (1.0, 59 / 60, 0, 50)
+    assert (seen[7][0], seen[12][0]) == (2.0, 3.0)
+    assert (seen[7][1], seen[9][1]) == pytest.approx((22 / 60, 6 / 60))
+    assert seen[-1] == (0.0, 0.0, 0, 0)
