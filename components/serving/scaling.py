@@ -38,6 +38,7 @@ class Scaled:
     customer: str
     cluster: str  # what Envoy calls the cluster of its requests
     prometheus: str  # address
+    forecast: str | None = None  # the series of its forecast, in pods
     tolerance: bool  # the cluster knows a tolerance for each HPA, as Kubernetes has it from 1.35 on
 
     @property
@@ -159,10 +160,24 @@ def _queries(it: Scaled) -> Iterator[Plan]:
         yield _trigger(it, "gpu", gpu_query(it.pod), metrics.gpu, metric_type="Value")
     if metrics.query is not None:
         yield _trigger(it, "query", metrics.query.promql, metrics.query.target)
+    if it.forecast is not None:
+        yield _trigger(it, "forecast", it.forecast, 1, silent_is_zero=True)
 
 
-def _trigger(it: Scaled, name: str, query: str, threshold: float, *, metric_type: str = "AverageValue") -> Plan:
-    """`AverageValue`: the result is of the whole variant, and each pod takes `threshold` of it."""
+def _trigger(
+    it: Scaled,
+    name: str,
+    query: str,
+    threshold: float,
+    *,
+    metric_type: str = "AverageValue",
+    silent_is_zero: bool = False,
+) -> Plan:
+    """`AverageValue`: the result is of the whole variant, and each pod takes `threshold` of it.
+
+    A forecast that is silent asks for nothing, and must not hold what the other metrics would lower: for a week there
+    is none.
+    """
     return {
         "type": "prometheus",
         "name": name,
@@ -171,6 +186,6 @@ def _trigger(it: Scaled, name: str, query: str, threshold: float, *, metric_type
             "serverAddress": it.prometheus,
             "query": query,
             "threshold": f"{threshold:g}",
-            "ignoreNullValues": "false",
+            "ignoreNullValues": "true" if silent_is_zero else "false",
         },
     }

@@ -14,8 +14,10 @@ from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS, FieldOwner, Ow
 from components.serving.routing import backend_policy, http_routes
 from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object
 from ebbtide.labels import CUSTOMER, SERVICE
+from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.serving import envoy_cluster
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, pod_name
 from ebbtide.vocabulary.labels import WORKLOAD
 
@@ -113,8 +115,15 @@ def scaled_variants(settings: StackSettings, name: str, *, prometheus: str, tole
             customer=settings.customer,
             cluster=envoy_cluster(settings, name, variant),
             prometheus=prometheus,
+            forecast=_forecast(settings, name, variant),
             tolerance=tolerance,
         )
         for variant, it in service.variants.items()
         if it.scale.grows
     ]
+
+
+def _forecast(settings: StackSettings, service: str, variant: str) -> str | None:
+    if settings.services[service].variants[variant].scale.floor is not FloorKind.FORECAST:
+        return None
+    return Recorded.FORECAST_PODS.of(settings.customer, service=service, variant=variant)

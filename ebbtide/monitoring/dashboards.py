@@ -181,6 +181,7 @@ def _services(of: Metrics) -> Dashboard:
                     each(Recorded.PODS),
                     each(Recorded.PODS_WANTED, ", wanted"),
                     each(Recorded.PODS_AT_MOST, ", at most"),
+                    each(Recorded.FORECAST_PODS, ", forecast"),
                 ],
             ),
             Panel(

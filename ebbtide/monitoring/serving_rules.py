@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from ebbtide.monitoring import forecast
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Recording, Severity
 from ebbtide.monitoring.serving import (
@@ -27,6 +28,7 @@ from ebbtide.monitoring.serving import (
     turned_away_query,
 )
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
 from ebbtide.units.durations import latency_text
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -51,6 +53,7 @@ class _Variant:
     service: str
     name: str
     settings: VariantSettings
+    lead: timedelta  # until a node and a pod on it are there
     cluster: str | None  # None without a route: then nobody counts its requests
 
     @property
@@ -60,6 +63,9 @@ class _Variant:
     @property
     def labels(self) -> Mapping[str, str]:
         return {"service": self.service, "variant": self.name}
+
+    def recorded(self, record: Recorded) -> str:
+        return record.of(self.of.customer, **self.labels)
 
     def of_hpa(self, metric: str) -> str:
         return self.of.highest(f"hpa_{metric}", namespace=NAMESPACE, hpa=self.pods)
@@ -100,9 +106,30 @@ def _of_variant(it: _Variant) -> Mapping[Recorded, str]:
             Recorded.PODS_WANTED: it.of_hpa("wanted_replicas"),
             Recorded.PODS_AT_MOST: it.of_hpa("max_replicas"),
         }
+    if it.cluster is not None and it.settings.scale.floor is FloorKind.FORECAST:
+        found |= _forecast(it)
     if it.settings.gpu.count:
         found[Recorded.GPU_BUSY] = gpu_query(it.pods)
     return found
+
+
+def _forecast(it: _Variant) -> Mapping[Recorded, str]:
+    """In this order: each asks for what the rule before it has made. Of both metrics inFlight counts what waits too."""
+    metrics = it.settings.scale.metrics
+    counted, target = (
+        (Recorded.THROUGHPUT, metrics.throughput)
+        if metrics.in_flight is None
+        else (Recorded.IN_FLIGHT, metrics.in_flight)
+    )
+    if target is None:
+        return {}
+    series, usual, level = (it.recorded(record) for record in (counted, Recorded.USUAL, Recorded.LEVEL))
+    most = it.settings.scale.max
+    return {
+        Recorded.USUAL: forecast.usual(series, it.lead),
+        Recorded.LEVEL: forecast.level(series, target),
+        Recorded.FORECAST_PODS: forecast.pods(series, target, it.lead, usual=usual, level=level, most=most),
+    }
 
 
 def serving_alerts(settings: StackSettings) -> Iterator[Alert]:
@@ -220,7 +247,14 @@ def _variants(settings: StackSettings) -> Iterator[_Variant]:
     for name, service in sorted(settings.services.items()):
         for variant, it in service.variants.items():
             cluster = envoy_cluster(settings, name, variant) if name in counted else None
-            yield _Variant(of=Metrics(settings.customer), service=name, name=variant, settings=it, cluster=cluster)
+            yield _Variant(
+                of=Metrics(settings.customer),
+                service=name,
+                name=variant,
+                settings=it,
+                lead=settings.controller.node_startup + it.starts_within,
+                cluster=cluster,
+            )
 
 
 def _routed(settings: StackSettings) -> Iterator[tuple[str, ServiceSettings, list[str]]]:

@@ -81,6 +81,7 @@ class DangerCode(StrEnum):
     VARIANT_LOST = "variant-lost"
     LONGEST_REQUEST_LOWERED = "longest-request-lowered"
     TARGET_CHANGED = "target-changed"
+    FLOOR_LOWERED = "floor-lowered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

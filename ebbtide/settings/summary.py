@@ -8,6 +8,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.pods.pod import Gpu
+from ebbtide.settings.sections.serving.scale import FloorKind, ScaleSettings
 from ebbtide.settings.sections.week import format_week
 from ebbtide.units.durations import format_duration
 from ebbtide.units.quantities import cpu_text, memory_text
@@ -34,7 +35,8 @@ def summary(settings: StackSettings) -> list[str]:
             by = ", ".join(it.scale.metrics.keys)
             way = "" if service.route is None else f", at {service.route.host}{service.route.path}"
             size = f"{cpu_text(it.cpu)} CPU, {memory_text(it.memory)}{_gpus(it.gpu)}"
-            lines.append(f"serves   {pods}: {it.scale.min} to {it.scale.max}{f' by {by}' if by else ''}, {size}{way}")
+            grows = f"{it.scale.min} to {it.scale.max}{f' by {by}' if by else ''}{_floor(it.scale)}"
+            lines.append(f"serves   {pods}: {grows}, {size}{way}")
     for name, pool in settings.workers.items():
         gpu = _gpus(pool.gpu)
         lines.append(
@@ -99,3 +101,13 @@ def _calendar(settings: StackSettings) -> str:
     calendar = settings.business_hours.holidays
     where = "-".join(part for part in (calendar.country, calendar.subdivision) if part)
     return f", closed on holidays of {where}" if where else ""
+
+
+def _floor(scale: ScaleSettings) -> str:
+    """What stands before the load comes."""
+    if scale.floor is None:
+        return ""
+    open_hours = [] if scale.open is None else [f"{scale.open} when open"]
+    events = [f"{event.min} from {event.at:%Y-%m-%d %H:%M}" for event in scale.events]
+    forecast = ["a forecast"] if scale.floor is FloorKind.FORECAST else []
+    return f", at least {', '.join([*open_hours, *events, *forecast])}"

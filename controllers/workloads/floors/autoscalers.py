@@ -50,13 +50,13 @@ class Floors:
 
 
 class Floor:
-    """A `Workload`. It remembers which version its last write replaced, which may go."""
+    """A `Workload`. It remembers which version its last write replaced, and whether it was refused; both may go."""
 
     def __init__(self, policy: FloorPolicy, hours: BusinessHours, cache: KubeCache[Observed]) -> None:
         self._policy, self._hours, self._cache, self._field = policy, hours, cache, field_of(policy)
         self.subject = f"{self._field.kind.lower()} {policy.namespace}/{policy.name}"
         self.about: Object = (self._field.api, self._field.kind, policy.namespace, policy.name)
-        self._replaced = ""
+        self._replaced = self._refusal = ""
 
     def reconcile(self, now: datetime, doubt: str) -> Verdict:
         seen = self._cache.snapshot().get(self._policy.name)
@@ -79,9 +79,12 @@ class Floor:
         write = self._write(seen, decided) if decided.pods != seen.pods and not unseen else None
         state = "raised" if decided.pods > self._policy.least else "at-min"
         note = f"its own maximum is {seen.most}, and {floor.pods} are wanted" if floor.pods > seen.most else ""
+        if write is not None and self._refusal:
+            note = f"the write of {decided.pods} was refused: {self._refusal}"
         return self._verdict(now, state, decided.reason, note=note, write=write, floor=floor)
 
-    def wrote(self, write: Write, outcome: Outcome, error: str) -> None:  # noqa: ARG002 - as the frame calls it
+    def wrote(self, write: Write, outcome: Outcome, error: str) -> None:
+        self._refusal = error if outcome is Outcome.REFUSED else ""
         if outcome is Outcome.DONE:
             self._replaced = write.version
         elif outcome is Outcome.STALE:

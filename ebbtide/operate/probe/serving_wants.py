@@ -6,6 +6,7 @@ from ebbtide.operate.probe.facts import Right, ServingWant
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.settings.serving_needs import serving_needs
+from ebbtide.settings.workloads_document import floors_of
 from ebbtide.vocabulary.labels import NAMESPACE
 
 OF_SERVICES: Mapping[str, tuple[tuple[str, str], ...]] = {  # by the API: group and resources
@@ -52,3 +53,6 @@ def serving_rights(settings: StackSettings) -> Iterator[Right]:
         made.append(("autoscaling", "horizontalpodautoscalers"))
     for group, resource in made:
         yield from (Right(verb, group, resource, NAMESPACE) for verb in ("get", "create", "patch", "delete"))
+    for keda in sorted({floor.keda for floor in floors_of(settings)}):  # to grant them to the workload controller
+        group, resource = ("keda.sh", "scaledobjects") if keda else ("autoscaling", "horizontalpodautoscalers")
+        yield from (Right(verb, group, resource, NAMESPACE) for verb in ("list", "watch"))

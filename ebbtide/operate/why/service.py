@@ -1,13 +1,15 @@
 """Why a service has the pods that it has: each metric with its target and value, and what holds the number."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from controllers.adapters.kube_api import KubeApi
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.objects import Document, at, rows_at
 from ebbtide.operate.ray.view import why_pending
 from ebbtide.operate.services import ServiceFacts, Variant, conditions, services_of
+from ebbtide.operate.why.floors import floor_line, floors_told, least_of
 
 HOLDS = {
     "TooManyReplicas": "more are wanted than its max allows",
@@ -24,7 +26,7 @@ HOLDS = {
 """What an HPA says of what holds it. Source: pkg/controller/podautoscaler of Kubernetes 1.35."""
 
 
-def explain_service(api: KubeApi, namespace: str, name: str) -> list[str]:
+def explain_service(api: KubeApi, namespace: str, name: str, now: datetime | None = None) -> list[str]:
     """Sentences. Raises `CannotOperate` for a name that no service has."""
     found, unread = services_of(api, namespace)
     one = next((it for it in found if it.name == name), None)
@@ -33,12 +35,18 @@ def explain_service(api: KubeApi, namespace: str, name: str) -> list[str]:
         have = ", ".join(it.name for it in found) or "none"
         further = f" ({'; '.join(unread)})" if unread else ""
         raise CannotOperate(f"no service is called {name} that scales or has a route; there are: {have}{further}", 2)
-    return [*service_lines(one), *lines]
+    told, silent = floors_told(api, namespace)
+    at_now = now or datetime.now(UTC)
+    floors = {it.pods: floor_line(told, it.pods, least_of(it.scaled, it.hpa), at_now) for it in one.variants}
+    return [*service_lines(one, floors), *lines, *([f"not known: {silent}"] if silent else [])]
 
 
-def service_lines(facts: ServiceFacts) -> Iterator[str]:
+def service_lines(facts: ServiceFacts, floors: Mapping[str, str]) -> Iterator[str]:
+    """`floors`: by the name of the pods, a sentence or nothing."""
     for variant in facts.variants:
         yield f"{variant.pods}: {pods_text(variant)}."
+        if floor := floors.get(variant.pods):
+            yield f"  - {floor}"
         for sentence in held_by(variant):
             yield f"  - {sentence}"
         yield from (f"  - {text}" for text in _metrics(variant))

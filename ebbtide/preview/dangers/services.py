@@ -6,7 +6,7 @@ from ebbtide.policies.rule import Severity
 from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.document import Danger, DangerCode
 from ebbtide.settings.sections.serving.routes import RouteSettings
-from ebbtide.settings.sections.serving.scale import MetricSettings
+from ebbtide.settings.sections.serving.scale import FloorKind, MetricSettings, ScaleSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 from ebbtide.units.durations import format_duration, latency_text
 
@@ -24,6 +24,7 @@ def service_dangers(compared: Compared) -> Iterator[Danger]:
             former = old.pods(name).get(pods)
             if former is not None:
                 yield from _scaled_otherwise(pods, former, variant)
+                yield from _floor_lowered(pods, former.scale, variant.scale)
 
 
 def _way_lost(name: str, old: ServiceSettings, new: ServiceSettings | None) -> Iterator[Danger]:
@@ -90,6 +91,30 @@ def _scaled_otherwise(pods: str, old: VariantSettings, new: VariantSettings) -> 
             impact="by the load of now another number of pods is wanted within 15 s of the update",
             fix="do it when the load is low, and watch ebbtide why service",
         )
+
+
+def _floor_lowered(pods: str, old: ScaleSettings, new: ScaleSettings) -> Iterator[Danger]:
+    """An event that is over may go, and what day it is a preview does not ask: so of events there is a note alone."""
+    was, now = _floors(old), _floors(new)
+    lowered = [f"{key} {most} → {now.get(key, 'none')}" for key, most in was.items() if now.get(key, 0) < most]
+    if old.floor is FloorKind.FORECAST and new.floor is not FloorKind.FORECAST:
+        lowered.append(f"floor forecast → {new.floor or 'none'}")
+    if not lowered:
+        return
+    yield Danger(
+        code=DangerCode.FLOOR_LOWERED,
+        severity=Severity.NOTE if all(text.startswith("event") for text in lowered) else Severity.WARNING,
+        subjects=(pods,),
+        what=f"lowers the floor of {pods}: {', '.join(lowered)}",
+        impact="at the next rush its pods come when the load is there, each after the time that it takes to start",
+        fix="see what the floor was for (ebbtide why service)"
+        + ("" if new.planned or not old.planned else ", and do it while it does not stand, or the update is refused"),
+    )
+
+
+def _floors(scale: ScaleSettings) -> Mapping[str, int]:
+    events = {f"event {event.at:%Y-%m-%dT%H:%M}": event.min for event in scale.events}
+    return events if scale.open is None else {"open": scale.open, **events}
 
 
 def _targets(metrics: MetricSettings) -> Mapping[str, str]:

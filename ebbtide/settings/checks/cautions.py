@@ -22,6 +22,7 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.aws import BucketAccess
 from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.serving.services import ALONE
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import memory_text
@@ -203,9 +204,13 @@ def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
 
 def _about_events(settings: StackSettings, day: date) -> Iterator[Caution]:
     for name, service in settings.services.items():
-        for variant, it in service.variants.items():
+        scales = {variant: it.scale for variant, it in service.variants.items()}
+        first, *others = scales.values()
+        if all(scale == first for scale in others):  # as the service itself has it: told once
+            scales = {ALONE: first}
+        for variant, scale in scales.items():
             path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
-            for index, event in enumerate(it.scale.events):
+            for index, event in enumerate(scale.events):
                 if event.until.date() < day:
                     text = f"over since {event.until:%Y-%m-%d %H:%M}, so it does nothing any more"
                     yield Caution("floor.event-past", f"{path}.scale.events[{index}]", text)

@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import combinations
 
 from ebbtide.settings.file.pod_entries import raw_pods
 from ebbtide.settings.file.problems import Finding, Location, value_at
 from ebbtide.settings.file.service_entries import SERVICES
 from ebbtide.settings.sections.checked import readable, readable_items
-from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, ScaleSettings
+from ebbtide.units.durations import format_duration
+
+REMEMBERS = timedelta(days=8)
+"""What a forecast asks of: this time of day, and an hour before it, on each of the last seven days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +27,7 @@ class FloorDraft:
     most: int | None
     during: int | None  # `open`
     events: Mapping[int, EventSettings]  # by position
+    retention: timedelta | None
 
     def findings(self, monitoring: PrometheusKind | None) -> Iterator[Finding]:
         if self.during is not None:
@@ -29,13 +35,25 @@ class FloorDraft:
         for index, event in self.events.items():
             yield from self._lies_between((*self.at, "events", index, "min"), "an event's min", event.min)
         yield from self._events_are_apart()
-        if self.kind is FloorKind.FORECAST and monitoring is PrometheusKind.NONE:
+        if self.kind is FloorKind.FORECAST:
+            yield from self._has_a_memory(monitoring)
+
+    def _has_a_memory(self, monitoring: PrometheusKind | None) -> Iterator[Finding]:
+        if monitoring is PrometheusKind.NONE:
             yield Finding(
                 code="floor.no-prometheus",
                 at=(*self.at, "floor"),
                 wanted="a Prometheus of this stack, whose rules make the forecast, or floor: calendar",
                 found="ebbtide:monitoring without one",
                 example="ebbtide:monitoring: { prometheus: bundled }",
+            )
+        elif monitoring is PrometheusKind.BUNDLED and self.retention is not None and self.retention < REMEMBERS:
+            yield Finding(
+                code="floor.short-memory",
+                at=(*self.at, "floor"),
+                wanted=f"monitoring.retention of {REMEMBERS.days}d or more: a forecast is of the last seven days",
+                found=format_duration(self.retention),
+                example="retention: 30d",
             )
 
     def _lies_between(self, at: Location, key: str, pods: int) -> Iterator[Finding]:
@@ -74,6 +92,7 @@ class FloorDraft:
 
 
 def floor_drafts(config: Mapping[str, object]) -> Iterator[FloorDraft]:
+    retention = readable(MonitoringSettings, config.get("ebbtide:monitoring", {})).get("retention")
     for pod in raw_pods(config, (SERVICES,)):
         raw = value_at(pod.raw, ("scale",))
         read = readable(ScaleSettings, raw)
@@ -84,4 +103,5 @@ def floor_drafts(config: Mapping[str, object]) -> Iterator[FloorDraft]:
             most=read.get("max"),
             during=read.get("open"),
             events=readable_items(ScaleSettings, "events", value_at(raw, ("events",))),
+            retention=retention,
         )

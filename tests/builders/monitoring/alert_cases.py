@@ -30,7 +30,7 @@ ebbtide:services:
     probes: { readiness: { http: /healthz, port: http } }
     longestRequest: 60s
     slo: { p95: 400ms, errors: 0.1% }
-    scale: { metrics: { inFlight: 3 }, min: 1, max: 4 }
+    scale: { metrics: { inFlight: 3 }, min: 1, max: 4, floor: forecast }
     route: { host: models.acme.internal }
 """
 TARGET = {"drain_within": timedelta(minutes=10), "job_takes": timedelta(minutes=1)}
@@ -248,7 +248,8 @@ CASES = (
     Case(
         alert="EbbtideWorkloadsNoLeader",
         wrong={"ebbtide_workloads_leader": GONE},
-        says="No workload controller is known to hold its Lease: Ray clusters do not wake or sleep.",
+        says="No workload controller is known to hold its Lease: Ray clusters do not wake or sleep, "
+        "floors of services stay.",
     ),
     Case(
         alert="EbbtideWorkloadNeedsALook",

@@ -85,7 +85,8 @@ def of_an_idle_ray_cluster() -> str:
         "idleFor": timedelta(),
         "workers": (IdleWorkers(group="gpu", workers=1, idle_for=timedelta(), overdue=1),),
     }
-    return metrics([seen], tally)
+    raised = {"kind": "ScaledObject", "namespace": "ebbtide", "name": "api", "state": "raised", "why": "event"}
+    return metrics([seen, {**raised, "floor": 4}], tally)
 
 
 def of_the_exporter() -> str:

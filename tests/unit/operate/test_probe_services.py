@@ -129,3 +129,11 @@ def test_the_rights_are_those_to_make_what_the_program_makes() -> None:
     assert {group for group, _ in made} >= {"keda.sh", "gateway.networking.k8s.io", "gateway.envoyproxy.io"}
     for group, resource in made:
         assert Right("create", group, resource, "ebbtide") in wants_of(settings).rights
+
+
+def test_who_runs_an_update_has_what_is_granted_to_the_workload_controller() -> None:
+    watching = Right("watch", "keda.sh", "scaledobjects", "ebbtide")
+    floor = "min: 2, max: 12, floor: calendar, open: 4"
+
+    assert watching not in asked().rights
+    assert watching in asked(("min: 2, max: 12", floor)).rights

@@ -1,6 +1,7 @@
 """What `ebbtide why service` and `ebbtide status` tell of a service: each hold in plain words, and the unknown."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -9,6 +10,8 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.services import services_of
 from ebbtide.operate.why.service import explain_service, rows_of
+from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig, dump
+from tests.builders.controllers import OFFICE
 
 LABELS = {"ebbtide.dev/service": "embedder"}
 PODS = "embedder-small"
@@ -19,6 +22,8 @@ ROUTES = f"/apis/gateway.networking.k8s.io/v1/{NAMESPACED}/httproutes"
 GATEWAY = "/apis/gateway.networking.k8s.io/v1/namespaces/ebbtide-gateway/gateways/ebbtide"
 DEPLOYMENT = f"/apis/apps/v1/{NAMESPACED}/deployments/{PODS}"
 PENDING = f"/api/v1/{NAMESPACED}/pods"
+CONFIG = f"/api/v1/{NAMESPACED}/configmaps/ebbtide-workloads"
+MONDAY = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 def condition(kind: str, status: str, reason: str = "", message: str = "") -> dict[str, str]:
@@ -100,9 +105,21 @@ def told(**changes: Any) -> list[str]:
         "gateway": GATEWAY,
         "deployment": DEPLOYMENT,
         "pods": PENDING,
+        "config": CONFIG,
     }
     answers = {**WELL, **{places[key]: value for key, value in changes.items()}}
-    return explain_service(cast("KubeApi", Cluster(answers)), "ebbtide", "embedder")
+    return explain_service(cast("KubeApi", Cluster(answers)), "ebbtide", "embedder", MONDAY)
+
+
+def with_a_floor(name: str = PODS) -> dict[str, Any]:
+    lead = timedelta(minutes=7)
+    floor = FloorPolicy(name=name, namespace="ebbtide", keda=True, least=1, most=12, lead=lead, open=4)
+    return {"data": {"workloads.json": dump(WorkloadsConfig(namespace="ebbtide", hours=OFFICE, floors=(floor,)))}}
+
+
+def with_least(pods: int) -> list[dict[str, Any]]:
+    item = scaled()
+    return [{**item, "spec": {**item["spec"], "minReplicaCount": pods}}]
 
 
 def test_a_service_that_is_well_shows_its_metrics_and_its_route() -> None:
@@ -203,3 +220,21 @@ def test_status_has_one_row_for_a_service() -> None:
         )
     ]
     assert services_of(cast("KubeApi", Cluster({})), "ebbtide") == ([], [])
+
+
+def test_a_floor_is_explained_in_one_line_with_its_end() -> None:
+    lines = told(config=with_a_floor(), scaled=with_least(4))
+
+    assert lines[1] == "  - floor: 4 until Mon 05 Jan 19:00 (UTC), for business hours"
+    assert not any("floor" in line for line in told(config=with_a_floor("other")))
+
+
+def test_a_floor_that_nobody_has_written_yet_is_told() -> None:
+    assert "its autoscaler says 1" in told(config=with_a_floor(), scaled=with_least(1))[1]
+
+
+def test_a_config_that_cannot_be_read_hides_nothing_of_the_rest() -> None:
+    for answer in (403, {"data": {"workloads.json": "{"}}):
+        lines = told(config=answer)
+        assert lines[0] == "embedder-small: 4 pods, 4 ready, between 1 and 12."
+        assert lines[-1].startswith("not known: floors: ")

@@ -86,3 +86,30 @@ def test_a_pod_costs_the_share_of_its_node_that_it_keeps_from_others() -> None:
     assert small.usd_at_max == pytest.approx(6 * small.usd_at_min)
     assert large.usd_at_min is not None
     assert large.usd_at_min > small.usd_at_min
+
+
+BOUNDS = "min: 2, max: 12"
+SALE = 'events: [{ at: "2026-11-27T09:00", for: 6h, min: 8 }]'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("floor: calendar, open: 6", "floor: calendar, open: 4", (Severity.WARNING, "open 6 → 4")),
+        ("floor: calendar, open: 6", "", (Severity.WARNING, "open 6 → none")),
+        ("floor: forecast", "floor: calendar, open: 4", (Severity.WARNING, "floor forecast → calendar")),
+        (
+            f"floor: calendar, open: 4, {SALE}",
+            "floor: calendar, open: 4",
+            (Severity.NOTE, "event 2026-11-27T09:00 8 → none"),
+        ),
+        ("floor: calendar, open: 4", f"floor: calendar, open: 4, {SALE}", None),
+        ("", "floor: calendar, open: 4", None),
+    ],
+)
+def test_a_floor_that_is_lowered_is_told(before: str, after: str, told: tuple[Severity, str] | None) -> None:
+    old, new = (side((BOUNDS, f"{BOUNDS}, {keys}")) if keys else side() for keys in (before, after))
+    all_found = dangers_of(old, new, changes_between(old.resources, new.resources))
+    found = [it for it in all_found if it.code is DangerCode.FLOOR_LOWERED and it.subjects == ("embedder-small",)]
+
+    assert [(it.severity, it.what.partition(": ")[2]) for it in found] == ([] if told is None else [told])

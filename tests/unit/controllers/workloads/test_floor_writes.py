@@ -178,6 +178,16 @@ def test_a_stale_write_asks_for_news(scene: Scene) -> None:
     scene.wrote(DAY)
 
 
+def test_a_write_that_is_refused_is_told_until_one_is_taken(scene: Scene) -> None:
+    scene.is_now(2)
+    scene.keeper.wrote(scene.wrote(DAY), Outcome.REFUSED, "not within min and max")
+    assert "refused: not within" in scene.look(DAY).note
+    scene.keeper.wrote(scene.wrote(DAY), Outcome.DONE, "")
+    scene.is_now(2)
+
+    assert scene.look(DAY).note == ""
+
+
 def test_it_looks_again_when_the_floor_changes(scene: Scene) -> None:
     scene.is_now(2)
     edge = datetime(2026, 1, 5, 7, 53, tzinfo=UTC)

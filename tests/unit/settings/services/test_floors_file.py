@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.settings import StackSettings
 from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.sections.serving.scale import FloorKind
+from ebbtide.settings.summary import summary
 from ebbtide.settings.workloads_document import floors_of
 from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent
 from tests.builders.settings import problem_of, problems_of
@@ -107,6 +109,16 @@ def test_a_forecast_takes_a_prometheus_that_this_stack_gives_rules(tmp_path: Pat
     assert told.tells("floor.no-prometheus", "scale.floor:", "floor: calendar")
 
 
+def test_a_forecast_takes_a_memory_of_a_week(tmp_path: Path) -> None:
+    def kept(span: str) -> tuple[str, str]:
+        return "{ prometheus: bundled }", f"{{ prometheus: bundled, retention: {span} }}"
+
+    told = problem_of(with_services(floor("floor: forecast"), kept("7d")), tmp_path)
+
+    assert told.tells("floor.short-memory", "scale.floor:", "8d", "168h")
+    assert services_stack(floor("floor: forecast"), kept("8d"))
+
+
 def test_an_event_that_is_over_is_warned_of_from_the_next_day_on() -> None:
     stack = services_stack((RANKER, f"min: 1, max: 9, floor: calendar, events: [{SALE}]"))
 
@@ -115,3 +127,22 @@ def test_an_event_that_is_over_is_warned_of_from_the_next_day_on() -> None:
 
     assert warned(date(2026, 11, 27)) == []
     assert warned(date(2026, 11, 28)) == ["services.ranker.scale.events[0]"]
+
+
+def test_an_event_of_all_variants_is_told_once_and_one_of_a_variant_where_it_stands() -> None:
+    of_all = services_stack(floor(f"floor: calendar, events: [{SALE}]"))
+    own = f"scale: {{ metrics: {{ inFlight: 3 }}, min: 1, max: 9, floor: calendar, events: [{SALE}] }}"
+    of_one = services_stack(("        gpu: 1\n", f"        gpu: 1\n        {own}\n"))
+
+    def warned(stack: StackSettings) -> list[str]:
+        return [it.path for it in warnings_of(stack, date(2027, 1, 1)) if it.code == "floor.event-past"]
+
+    assert warned(of_all) == ["services.embedder.scale.events[0]"]
+    assert warned(of_one) == ["services.embedder.variants.large.scale.events[0]"]
+
+
+def test_a_summary_says_what_stands_before_the_load() -> None:
+    stack = services_stack(floor(f"floor: forecast, open: 4, events: [{SALE}]"))
+    (line,) = [line for line in summary(stack) if line.startswith("serves   embedder-small")]
+
+    assert "2 to 12 by inFlight, latency, at least 4 when open, 8 from 2026-11-27 09:00, a forecast, 3 CPU" in line

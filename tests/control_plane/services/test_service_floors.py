@@ -17,6 +17,7 @@ from ebbtide.vocabulary.labels import KEEP_UNTIL
 from ebbtide.vocabulary.workloads import WORKLOADS
 from tests.builders.control_plane import Fresh, eventually
 from tests.control_plane.support.floors import KINDS, FloorScene, event, make_floor_scene
+from tests.control_plane.support.ownership import Provisioner
 
 pytestmark = pytest.mark.control_plane
 
@@ -95,6 +96,24 @@ def test_somebody_who_keeps_it_up_or_changes_the_object_is_no_conflict(scene: Fl
         )
         stands(scene, NIGHT)
         assert scene.plane.api.get(scene.path("ranker"))["spec"]["maxReplicas"] == 7
+
+
+def test_a_floor_is_taken_from_the_program_once_it_does_not_stand(scene: FloorScene) -> None:
+    sale, lead = event(datetime.now(UTC), timedelta(hours=3), 5)
+    without = Provisioner(scene.plane.api, ignore=[])
+    bodies = {name: scene.rendered(KINDS[name][1], name) for name in NAMES}
+    scene.write(scene.config(sale, lead=lead))
+    with scene.leader():
+        stands(scene, dict.fromkeys(NAMES, 5))
+        for name in NAMES:
+            with pytest.raises(ApiError, match=WORKLOADS) as error:
+                without.update(scene.path(name), bodies[name])
+            assert (error.value.status, scene.floor(name)) == (409, 5)
+        scene.write(scene.config())
+        stands(scene, NIGHT)
+    for name in NAMES:
+        without.update(scene.path(name), bodies[name])
+        assert scene.floor(name) == NIGHT[name]
 
 
 def _account(scene: FloorScene) -> KubeApi:

@@ -1,0 +1,78 @@
+"""PromQL that says how many pods a service will need by the time that a new one could be there. Pure.
+
+**The usual**, times **the level** of today: the median of the last seven days in the ten minutes from then on, times
+what the last hour was against the usual of that hour. At least **the trend**: what the last 20 minutes lead to.
+
+- One pod's worth is added to both sides of the level. So at night, when there is next to nothing, a request more or
+  less neither halves nor doubles the morning.
+- *Capped*: the level is at most 2, and the trend leads to at most twice what is there. So what is counted twice makes
+  twice the pods at most. And it is never above `max`.
+- *Silent* where nothing is known of this time 7, 8 or 9 days ago, and where fewer than five of the seven days have
+  these ten minutes. A day that is missing is left out of the median.
+- A day is 24 hours: for some days after a clock change the usual is an hour off.
+
+Three rules that follow each other, since each asks for the one before: their names and labels are the caller's.
+"""
+
+from datetime import timedelta
+
+from ebbtide.monitoring.rules import CUSTOMER
+
+DAYS, DAYS_NEEDED = 7, 5
+AHEAD, LEVEL_OVER, TREND_OVER = timedelta(minutes=10), timedelta(hours=1), timedelta(minutes=20)
+MOST = 2
+"""Times the usual, and times what is there."""
+
+_DAY = timedelta(days=1)
+
+
+def usual(series: str, lead: timedelta) -> str:
+    """Of `series`, what the ten minutes that begin in `lead` usually are."""
+    days = _by_day(series, AHEAD, lead + AHEAD)
+    known = f"count by ({CUSTOMER}) ({days}) >= {DAYS_NEEDED}"
+    old = " or ".join(_whole(f"{series} offset {DAYS + more}d") for more in range(3))
+    return _whole(f"{_median(days)} and on ({CUSTOMER}) ({known}) and on ({CUSTOMER}) ({old})")
+
+
+def level(series: str, target: float) -> str:
+    """What today is against the usual."""
+    usually = _median(_by_day(series, LEVEL_OVER, timedelta()))
+    return _whole(f"clamp_max(({_mean(series, LEVEL_OVER)} + {target:g}) / ({usually} + {target:g}), {MOST})")
+
+
+def pods(series: str, target: float, lead: timedelta, *, usual: str, level: str, most: int) -> str:
+    """A whole number up to `most`, where there is a usual. `usual` and `level` are the series of the rules above."""
+    then = _whole(usual)
+    today = f"({then} * on ({CUSTOMER}) {_whole(level)} or {then})"
+    trend = _trend(series, lead)
+    higher = f"{today} >= {trend} or {trend} and on ({CUSTOMER}) {then} or {today}"
+    return _whole(f"clamp_max(ceil(({higher}) / {target:g}), {most})")
+
+
+def _trend(series: str, lead: timedelta) -> str:
+    leads_to = _whole(f"predict_linear({series}[{_seconds(TREND_OVER)}], {lead.total_seconds():g})")
+    most = f"{MOST} * {_mean(series, TREND_OVER)}"
+    return f"({leads_to} <= {most} or {most} and {leads_to})"
+
+
+def _median(days: str) -> str:
+    return f"quantile by ({CUSTOMER}) (0.5, {days})"
+
+
+def _by_day(series: str, over: timedelta, ahead: timedelta) -> str:
+    """The mean over a time that ends `ahead` of now, on each of the days that have something."""
+    each = (_mean(series, over, day * _DAY - ahead) for day in range(1, DAYS + 1))
+    return " or ".join(f'label_replace({mean}, "day", "{day}", "", "")' for day, mean in enumerate(each, start=1))
+
+
+def _mean(series: str, over: timedelta, ago: timedelta = timedelta()) -> str:
+    offset = f" offset {_seconds(ago)}" if ago else ""
+    return _whole(f"avg_over_time({series}[{_seconds(over)}]{offset})")
+
+
+def _whole(expression: str) -> str:
+    return f"max by ({CUSTOMER}) ({expression})"
+
+
+def _seconds(span: timedelta) -> str:
+    return f"{int(span.total_seconds())}s"
