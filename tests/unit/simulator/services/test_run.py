@@ -202,12 +202,16 @@ def test_latency_is_of_two_minutes_and_throughput_of_one() -> None:
     service = a_service(pod=SURE, metrics=metrics)
     seen: list[tuple[float | None, ...]] = []
 
-    class Watching(Steps):
-        def decide(self, _now: float, seen_now: ServiceSight) -> int:
-            seen.append(tuple(seen_now.values))
+    @dataclass
+    class Watching:
+        def first(self) -> int:
             return 1
 
-    play(service, Watching({0: 1}), [*(at + 0.5 for at in range(60)), *(100.5 for _ in range(6))], Span(0, 300))
+        def decide(self, _now: float, its: ServiceSight) -> int:
+            seen.append(tuple(its.values))
+            return 1
+
+    play(service, Watching(), [*(at + 0.5 for at in range(60)), *(100.5 for _ in range(6))], Span(0, 300))
 
     assert seen[4] == (1.0, 59 / 60, 0, 50)
     assert (seen[7][0], seen[12][0]) == (2.0, 3.0)
