@@ -3,7 +3,7 @@
 Each stands on what the autoscaler does anyway: pods for the rate a lead ago, and for the highest of the stabilization
 window before that. On top of it
 
-- the forecast's floor: its rate times a margin, never below the calendar's;
+- the forecast's floor: its rate times a margin, never below the calendar's. A margin is no key of the stack file;
 - the calendar's floor: so many pods in business hours;
 - constant headroom: so much more of everything, always.
 
@@ -121,7 +121,7 @@ class _Course:
         stays = math.ceil(service.behavior.down.stabilization_s / MINUTE_S)
         known = list(held(minutes.rates))
         self._reactive = [0.0] * lead + sliding_max(known, stays + 1)[: len(known) - lead]
-        forecast = Forecast(minutes)
+        forecast = Forecast(minutes, service.pod_rate)
         ahead = [forecast.at(now, service.lead_s) for now in range(len(known) - lead)]
         self._forecast: list[float | None] = [*[None] * lead, *ahead]
         self._need = [service.need(rate) for rate in known]

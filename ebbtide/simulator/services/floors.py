@@ -64,7 +64,7 @@ class ForecastFloor:
         self._begin = round(begin_s / MINUTE_S)
         self._trace = history.rates
         self._minutes = Minutes(history.rates[: self._begin])
-        self._forecast = Forecast(self._minutes)
+        self._forecast = Forecast(self._minutes, service.pod_rate)
         self._rate: float | None = None
         self._seen = -1
 

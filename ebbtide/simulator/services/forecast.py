@@ -1,78 +1,68 @@
-"""How many requests will come by the time that a pod asked for now is ready: shape * level, or today's trend. Pure.
+"""How many requests will come by the time that a pod asked for now is ready: the usual times today's level. Pure.
 
-    shape(m)  the median of the last seven days at minute m of the day, as far as they are known
-    level     the last hour's mean / the shape's mean over that hour, within a factor of LEVELS
-    trend     the mean of the last ten minutes, and on by the slope from the ten before: today's 20 minutes carried over
-              the lead; at most doubled
-    forecast  the larger of shape * level and trend at now + lead
+What `ebbtide.monitoring.forecast` has Prometheus work out, on minutes that were counted, with its own constants:
 
-The shape is smoothed over ten minutes, since few requests a minute make a ragged median. A minute that is not known is
-left out, so a day that is missing makes a median of six. With less than FEWEST_DAYS of history there is no forecast:
-the calendar's floor holds. Whatever was counted wrongly, the floor stays between the calendar's and `max`.
+    usual     the median of the last seven days in the ten minutes that begin a lead from now
+    level     (last hour + one pod's worth) / (its usual + one pod's worth), at most MOST
+    trend     where the line through the last 20 minutes leads in a lead, at most MOST times what is there
+    forecast  the larger of usual * level and trend; nothing where there is no usual
+
+A minute that is not known is left out, so a day that is missing makes a median of six. Here FEWEST_DAYS of history are
+enough, so that a trace of two weeks has days to tune on; the rules in a cluster wait for a week. Whatever was counted
+wrongly, a floor stays between the calendar's and `max`.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
+from ebbtide.monitoring.forecast import AHEAD, DAYS, LEVEL_OVER, MOST, TREND_OVER
 from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes
 
-DAYS = 7
 FEWEST_DAYS = 2
-LEVELS = 3.0
-"""A level above this, or below one in this, is no day like the others: capped in change."""
-TREND_HALF = 10  # minutes
-HOUR = 60
-_STEEPEST = 2.0
-_SMOOTHED = 5  # minutes to either side
+_AHEAD, _HOUR, _TREND = (round(it.total_seconds() / MINUTE_S) for it in (AHEAD, LEVEL_OVER, TREND_OVER))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Forecast:
-    """Of one series of minutes, which may grow while it is asked. What a minute's shape was found to be stays."""
+    """Of one series of minutes, which may grow while it is asked."""
 
     minutes: Minutes
-    _shapes: dict[int, float | None] = field(default_factory=dict[int, "float | None"])
+    pod_rate: float  # requests a second that one pod is meant for
 
     def at(self, now: int, lead_s: float) -> float | None:
         """Requests a second, from the minutes before minute `now`; None: too little is known."""
-        lead = max(1, math.ceil(lead_s / MINUTE_S))
-        shaped, trend = self._shaped(now, lead), self._trend(now, lead_s)
-        known = [rate for rate in (shaped, trend) if rate is not None]
-        return max(known) if shaped is not None else None
-
-    def _shaped(self, now: int, lead: int) -> float | None:
-        shape = self._shape(now + lead, now)
-        if shape is None:
+        begin = now + math.ceil(lead_s / MINUTE_S)
+        usual = self._usual(begin, begin + _AHEAD, now)
+        if usual is None:
             return None
-        recent = self.minutes.mean(now - HOUR, now)
-        if recent is None:
-            return shape
-        usual = [it for minute in range(now - HOUR, now, 5) if (it := self._shape(minute, now)) is not None]
-        if not usual or not sum(usual):
-            return shape
-        level = recent / (sum(usual) / len(usual))
-        return shape * min(LEVELS, max(1 / LEVELS, level))
+        trend = self._trend(now, lead_s)
+        today = usual * self._level(now)
+        return today if trend is None else max(today, trend)
+
+    def _level(self, now: int) -> float:
+        recent, usual = self.minutes.mean(now - _HOUR, now), self._usual(now - _HOUR, now, now)
+        if recent is None or usual is None:
+            return 1.0
+        return min(MOST, (recent + self.pod_rate) / max(1e-9, usual + self.pod_rate))
+
+    def _usual(self, begin: int, until: int, now: int) -> float | None:
+        """Of minutes at most a day ahead, on the days before: nothing from `now` on is looked at."""
+        days = [day * DAY_MINUTES for day in range(1, DAYS + 1)]
+        known = [self.minutes.mean(begin - day, min(now, until - day)) for day in days]
+        some = [rate for rate in known if rate is not None]
+        return median(some) if len(some) >= FEWEST_DAYS else None
 
     def _trend(self, now: int, lead_s: float) -> float | None:
-        recent = self.minutes.mean(now - TREND_HALF, now)
-        before = self.minutes.mean(now - 2 * TREND_HALF, now - TREND_HALF)
-        if recent is None or before is None:
+        """By least squares, as `predict_linear` does."""
+        rates = self.minutes.rates[max(0, now - _TREND) : now]
+        points = [(place - len(rates) + 0.5, rate) for place, rate in enumerate(rates) if rate is not None]
+        if 2 * len(points) < _TREND:
             return None
-        ahead = TREND_HALF / 2 + lead_s / MINUTE_S  # from the middle of the last ten minutes
-        return min(_STEEPEST * recent, max(0.0, recent + (recent - before) / TREND_HALF * ahead))
-
-    def _shape(self, minute: int, now: int) -> float | None:
-        """Of a minute at most a day ahead: only what was before `now` is looked at."""
-        if minute in self._shapes:
-            return self._shapes[minute]
-        days = [minute - day * DAY_MINUTES for day in range(1, DAYS + 1)]
-        some = [
-            rate for it in days if (rate := self.minutes.mean(it - _SMOOTHED, min(now, it + _SMOOTHED + 1))) is not None
-        ]
-        found = median(some) if len(some) >= FEWEST_DAYS else None
-        self._shapes[minute] = found
-        return found
+        middle = sum(at for at, _ in points) / len(points)
+        mean = sum(rate for _, rate in points) / len(points)
+        slope = sum((at - middle) * rate for at, rate in points) / sum((at - middle) ** 2 for at, _ in points)
+        return min(MOST * mean, mean + slope * (lead_s / MINUTE_S - middle))
 
 
 def floor_of(rate: float | None, *, margin: float, pod_rate: float, calendar: int, most: int) -> int:

@@ -72,7 +72,7 @@ def clear_week(days: int = 14, seed: int = 1, noise: float = 0.02) -> Minutes:
 def _usual(minute: int) -> float:
     hour = minute % DAY_MINUTES / 60
     level = 2.0
-    for begin, end, height in ((8, 9, 14), (9, 11.5, 9), (13, 14, 16), (14, 16, 8), (20, 21, 18)):
+    for begin, end, height in ((8, 9, 13.0), (9, 11.5, 8.2), (13, 14, 15.2), (14, 16, 7.6), (20, 21, 17.5)):
         if begin <= hour < end:
             level = height
     return level + math.sin(hour / 24 * 2 * math.pi) * 0.5
