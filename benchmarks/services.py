@@ -24,6 +24,7 @@ from ebbtide.simulator.trace.counted import RequestTrace, find_requests
 TRACE = "requests-servegen-m-small"
 STARTS = ("90s", "10m")
 SERVICE = "chat"
+PLAYED_DAYS = 3
 STACK = """\
 config:
   aws:region: us-east-1
@@ -74,7 +75,7 @@ def stack(starts: str) -> StackSettings:
 
 
 def case_of(trace: RequestTrace, queue: str, starts: str, seed: int) -> Case:
-    options = ServiceOptions(seed=seed)
+    options = ServiceOptions(seed=seed, days=PLAYED_DAYS)
     course = service_course(stack(starts), SERVICE, trace.only(queue), options)
     found = replay_service(course, options)
     return Case(
@@ -102,26 +103,26 @@ def _page(cases: Sequence[Case], seed: int) -> Iterator[str]:
     yield f"Written by `python -m benchmarks.services --page docs/reference/results-of-services.md`, seed {seed}."
     yield ""
     yield (
-        f"Each queue of `{TRACE}` is played as a service of its own for the last seven of its 14 days: counts by ten "
-        "minutes are the trace's, times one constant so that the busiest window takes 80 % of `max`. **What one request "
-        "takes (10 s, log-normal), that a pod works on three at a time, and when requests come within a window (drawn by "
-        "`iat_cv`) are assumptions.** 1 to 12 pods, 3 in flight for each, SLO: p95 within 30 s. A pod starts in 90 s or "
-        "in ten minutes, after two minutes for its node where one has to come. For one service: "
-        "`ebbtide simulate STACK --service NAME --trace FILE`, and `ebbtide advise floors` with the same options."
+        f"Each queue of `{TRACE}` is a service of its own: counts by ten minutes are the trace's, times one constant "
+        "so that the busiest window takes 80 % of `max`. **What one request takes (10 s, log-normal), that a pod works "
+        "on three at a time, and when requests come within a window (drawn by `iat_cv`) are assumptions.** 1 to 12 "
+        "pods, 3 in flight for each, SLO: p95 within 30 s. A pod starts in 90 s or in ten minutes, after two minutes "
+        "for its node where one has to come. For one service: `ebbtide simulate STACK --service NAME --trace FILE`, "
+        "and `ebbtide advise floors` with the same options."
     )
     yield ""
     yield "## Is a forecast offered?"
     yield ""
     yield (
-        f"Tuned on days 3 to 7 so that {KEPT:.1%} of the requests find capacity, judged on days 8 to 14: requests kept, "
-        "and pod-hours. *In hindsight*: the cheapest constant headroom that keeps as many on the judged days. *Day*: "
-        "correlation with the day before. A forecast is offered where it keeps as many and costs at least 1 % less "
-        "than headroom and the calendar's floor in hindsight. Minutes are interpolated, which flatters all of them."
+        f"Tuned on days 3 to 7 so that {KEPT:.1%} of the requests find capacity, judged on days 8 to 14: requests "
+        "kept, and pod-hours. *In hindsight*: the cheapest constant headroom that keeps as many on the judged days. "
+        "*Day*: correlation with the day before. A forecast is offered where it keeps as many and costs at least 1 % "
+        "less than headroom and the calendar's floor in hindsight. Minutes are interpolated, which flatters all."
     )
     yield ""
     yield (
-        "| queue | day | cv | starts | autoscaler alone | calendar's floor | headroom | forecast | headroom in hindsight "
-        "| offered |"
+        "| queue | day | cv | starts | autoscaler alone | calendar's floor | headroom | forecast "
+        "| headroom in hindsight | offered |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for it in cases:
@@ -160,6 +161,7 @@ def _judged(it: Judged | None) -> str:
 def _played(cases: Sequence[Case], starts: str) -> Iterator[str]:
     yield f"## Played, with a pod that starts in {starts}"
     yield ""
+    yield f"The last {PLAYED_DAYS} days, request by request."
     yield "*Beyond*: requests answered later than 30 s, or not at all. *Lost*: not within 120 s, or no pod was ready."
     yield ""
     yield "| queue | strategy | pod-hours | dollars | p50 | p95 | p99 | beyond | lost | of | pods |"
