@@ -42,13 +42,13 @@ from ebbtide.settings.placement import node_of, pod_size, takes
 from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.monitoring import PROMETHEUS
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, Implementation
+from ebbtide.settings.sections.serving.steps import knows_tolerance
 from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
 
 PROMETHEUS_PORT = 9090
 _SYSTEM = "kube-system"
-_TOLERANCE_SINCE = (1, 35)
 
 
 def serve(
@@ -82,7 +82,7 @@ def serve(
         gateway = Gateway("gateway", args, opts)
         there.append(gateway)
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=there))
-    tolerance = made_here and tuple(map(int, settings.cluster.version.split("."))) >= _TOLERANCE_SINCE
+    tolerance = made_here and knows_tolerance(settings.cluster.version)
     for name, service in settings.services.items():
         Service(
             f"service-{name}",

@@ -7,23 +7,18 @@ ScaledObject, which makes one: the cluster has one server of external metrics, a
 default is to take it for 0 and to go down to one pod within 6 s), and after three of them the number of pods stays
 (`currentReplicasIfHigher`; KEDA's default goes to a fixed number).
 
-**Up at once, down slowly.** The number doubles every 15 s at most, or grows by four: HPAs read that often on EKS. With
-latency, which is a ratio and not a total, it waits for the pods of the step before: what it measures is two minutes
-old, and until they are ready each reading would double the number again. Down it goes by a quarter, after a time in
-which a new pod could have come twice, and in steps in which the longest request ends.
-
 **Beside a variant on spot nodes** requests are counted of both, since they are one cluster in Envoy. What each scales
 by is then how many there are for one pod of both, as a `Value`: an HPA multiplies the number of its own ready pods by
 that over its target. One that has no ready pod wants its least.
+
+The steps up and down are those of `ebbtide.settings.sections.serving.steps`, which the simulator plays too.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, TypeAlias
 
 from ebbtide.monitoring.serving import (
-    LATENCY_OVER,
     for_each_pod,
     gpu_query,
     in_flight_query,
@@ -33,24 +28,13 @@ from ebbtide.monitoring.serving import (
 )
 from ebbtide.settings.sections.serving.scale import MetricSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
+from ebbtide.settings.sections.serving.steps import SYNC, Step, Steps, steps_of
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import PREFIX
 
 REASON = PREFIX + "scaling"
 """Annotation: why the steps are what they are."""
-
-SYNC = timedelta(seconds=15)
-"""How often the HPA controller reads; on EKS it cannot be changed."""
-
-STAYS_AT_LEAST = timedelta(minutes=5)
-"""Kubernetes' own time before a number goes down."""
-_LONGEST_STAY = timedelta(hours=1)
-_LONGEST_PERIOD = timedelta(minutes=30)
-"""What the API takes. Source: Kubernetes, autoscaling/v2, HPAScalingRules."""
-
-_USUAL_TOLERANCE = 0.1
-"""Kubernetes' own: a share of the target by which a metric may be off before anything is done."""
 
 Plan: TypeAlias = Mapping[str, Any]
 
@@ -74,6 +58,10 @@ class Scaled:
         return self.variant.scale.metrics
 
     @property
+    def steps(self) -> Steps:
+        return steps_of(self.service, self.variant)
+
+    @property
     def by_keda(self) -> bool:
         return bool(self.metrics.external)
 
@@ -86,62 +74,37 @@ class Scaled:
 def reasons(it: Scaled) -> str:
     """One sentence for each step, for whoever reads the object."""
     starts, longest = format_duration(it.variant.starts_within), format_duration(it.service.longest_request)
+    down = it.steps.down
     return (
         f"up: {_up_text(it)}; "
-        f"down: by a quarter every {format_duration(_down_period(it))}, in which the longest request ({longest}) ends, "
-        f"after {format_duration(_stay(it))} below, since a pod takes {starts} to come back"
+        f"down: by a quarter every {format_duration(down.period)}, in which the longest request ({longest}) ends, "
+        f"after {format_duration(down.stabilization)} below, since a pod takes {starts} to come back"
     )
 
 
 def _up_text(it: Scaled) -> str:
     if it.metrics.latency is None:
         return "twice as many or four more every 15s"
-    period = format_duration(_up_period(it))
+    period = format_duration(it.steps.up.period)
     return f"twice as many or four more every {period}, the time in which new pods are seen in the latency"
 
 
 def behavior(it: Scaled) -> Plan:
     """`autoscaling/v2` behavior."""
-    up, down = int(_up_period(it).total_seconds()), int(_down_period(it).total_seconds())
-    tolerance = {"tolerance": _tolerance(it.variant.scale.max)} if it.tolerance else {}
+    tolerance = {"tolerance": f"{it.steps.up_tolerance:.3g}"} if it.tolerance else {}
+    return {"scaleUp": {**_rules(it.steps.up), **tolerance}, "scaleDown": _rules(it.steps.down)}
+
+
+def _rules(step: Step) -> Plan:
+    period = int(step.period.total_seconds())
     return {
-        "scaleUp": {
-            "stabilizationWindowSeconds": 0,
-            "selectPolicy": "Max",
-            "policies": [
-                {"type": "Percent", "value": 100, "periodSeconds": up},
-                {"type": "Pods", "value": 4, "periodSeconds": up},
-            ],
-            **tolerance,
-        },
-        "scaleDown": {
-            "stabilizationWindowSeconds": int(_stay(it).total_seconds()),
-            "selectPolicy": "Max",
-            "policies": [
-                {"type": "Percent", "value": 25, "periodSeconds": down},
-                {"type": "Pods", "value": 1, "periodSeconds": down},
-            ],
-        },
+        "stabilizationWindowSeconds": int(step.stabilization.total_seconds()),
+        "selectPolicy": "Max",
+        "policies": [
+            {"type": "Percent", "value": step.percent, "periodSeconds": period},
+            {"type": "Pods", "value": step.pods, "periodSeconds": period},
+        ],
     }
-
-
-def _tolerance(most: int) -> str:
-    """Less than the load of one pod is left uncovered, however many there are."""
-    return f"{min(_USUAL_TOLERANCE, 1 / most):.3g}"
-
-
-def _up_period(it: Scaled) -> timedelta:
-    if it.metrics.latency is None:
-        return SYNC
-    return min(_LONGEST_PERIOD, it.variant.starts_within + LATENCY_OVER)
-
-
-def _down_period(it: Scaled) -> timedelta:
-    return min(_LONGEST_PERIOD, max(timedelta(minutes=1), it.service.grace))
-
-
-def _stay(it: Scaled) -> timedelta:
-    return min(_LONGEST_STAY, max(STAYS_AT_LEAST, 2 * it.variant.starts_within))
 
 
 def autoscaler(it: Scaled) -> Plan:
@@ -170,7 +133,7 @@ def scaled_object(it: Scaled) -> Plan:
         "minReplicaCount": scale.min,
         "maxReplicaCount": scale.max,
         "pollingInterval": int(SYNC.total_seconds()),
-        "cooldownPeriod": int(_stay(it).total_seconds()),
+        "cooldownPeriod": int(it.steps.down.stabilization.total_seconds()),
         "fallback": {"failureThreshold": 3, "replicas": max(1, scale.min), "behavior": "currentReplicasIfHigher"},
         "advanced": {"horizontalPodAutoscalerConfig": {"name": it.pod, "behavior": behavior(it)}},
         "triggers": [

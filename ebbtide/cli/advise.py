@@ -3,13 +3,14 @@
 Reads the stack file, a trace or a file of usage, and the price tables, nothing else.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
-from ebbtide.cli.options import Days, JsonFile, MaxJob, Stack
+from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
@@ -67,7 +68,10 @@ def savings(
     finish(json_file, as_json(found), as_text(found))
 
 
-@command.command(epilog="Example: ebbtide advise floors demo --trace openb2023-a")
+_SERVICE_EXAMPLE = "ebbtide advise floors STACK --service embedder --trace requests-servegen-m-small"
+
+
+@command.command(epilog=f"Example: ebbtide advise floors demo --trace openb2023-a; {_SERVICE_EXAMPLE}")
 def floors(
     stack: Stack,
     trace: Annotated[str, typer.Option(metavar="FILE", help=_TRACE)],
@@ -76,19 +80,49 @@ def floors(
         float, typer.Option(min=0, max=100, help="Per cent that floors may add to the bill.", show_default=True)
     ] = 2.0,
     max_job: MaxJob = None,
+    service: Service = None,
+    queue: Queue = None,
+    rate: Rate = None,
+    at_once: AtOnce = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Which planned floors would have cut the mornings' waits, at which cost: lines for the stack file."""
+    """Which planned floors would have cut the mornings' waits, or kept a service's requests within capacity."""
     from ebbtide.advice.floors_text import as_json, as_text
     from ebbtide.advice.trials import floor_advice
 
     settings = _stack(stack)
+    if service is not None:
+        _service_floors(settings, service, trace, _Asked(queue, rate, at_once), json_file)
+        return
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
         jobs = find_trace(trace)
         with progress_count("trials") as progress:
             found = floor_advice(settings, jobs, options, spend / 100, progress)
     except (ReplayError, NoPrice, TraceError) as error:
+        fail(error)
+    finish(json_file, as_json(found), as_text(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    queue: str | None
+    rate: float | None
+    at_once: int | None
+
+
+def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Asked, json_file: Path | None) -> None:
+    from ebbtide.advice.service_floors import as_json, service_floor_advice
+    from ebbtide.advice.service_floors_text import as_text
+    from ebbtide.simulator.services.replay import ServiceOptions
+    from ebbtide.simulator.trace.counted import find_requests
+
+    options = ServiceOptions(rate=asked.rate, at_once=asked.at_once)
+    try:
+        requests = find_requests(trace)
+        requests = requests if asked.queue is None else requests.only(asked.queue)
+        found = service_floor_advice(settings, name, requests, options)
+    except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(found), as_text(found))
 

@@ -39,3 +39,23 @@ PrometheusToken = Annotated[
         help="A file with the token for that address.",
     ),
 ]
+Service = Annotated[
+    str | None,
+    typer.Option("--service", metavar="NAME", help="A service, or SERVICE-VARIANT; FILE counts requests."),
+]
+Queue = Annotated[
+    str | None, typer.Option("--queue", metavar="NAME", help="With --service: this queue of the trace alone.")
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        "--requests-per-second",
+        min=0.001,
+        max=100_000,
+        help="With --service: scale the trace to this mean; default: its busiest window takes 80 % of max.",
+    ),
+]
+AtOnce = Annotated[
+    int | None,
+    typer.Option("--at-once", min=1, max=10_000, help="With --service: requests that a pod works on at a time."),
+]

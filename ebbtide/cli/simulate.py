@@ -3,7 +3,7 @@
 Reads stack files, the trace and the price tables in use, nothing else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.cli.console import fail, finish, replay_with_bars, write
-from ebbtide.cli.options import Days, JsonFile, MaxJob, duration_option
+from ebbtide.cli.console import fail, finish, progress_bars, replay_with_bars, write
+from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, duration_option
 from ebbtide.files import Unwritable
 from ebbtide.report import strategy_table
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
@@ -93,9 +93,37 @@ def simulate(
             help="With --describe: write a stack for the trace, from STACK if given.",
         ),
     ] = None,
+    service: Service = None,
+    queue: Queue = None,
+    rate: Rate = None,
+    at_once: AtOnce = None,
 ) -> None:
-    """Replay a trace of jobs: node-hours, dollars, waits."""
+    """Replay a trace of jobs: node-hours, dollars, waits; with --service of requests: pod-hours, latency, losses."""
     longest = None if max_job is None else max_job.total_seconds()
+    if service is not None and describe is not None:
+        _describe_for(describe, stacks or [], service, at_once, json_file)
+        return
+    if service is not None:
+        jobs_only = {
+            "--shift": shift,
+            "--max-job": max_job,
+            "--strategy": strategy,
+            "--report": report,
+            "--no-rollouts": no_rollouts,
+            "--spot-interruptions": spot_interruptions,
+            "--failed-boots": failed_boots,
+            "--slow-boots": slow_boots,
+            "--missed-notices": missed_notices,
+            "--image-pull": image_pull,
+            "--suggest": suggest,
+        }
+        asked = _Asked(service, queue, rate, at_once, days, start, seed)
+        _serve(_one_stack(stacks or [], trace, jobs_only), str(trace), asked, json_file)
+        return
+    if queue is not None or rate is not None or at_once is not None:
+        raise typer.BadParameter(
+            "--queue, --requests-per-second and --at-once are for --service (for example --service embedder)"
+        )
     if describe is not None:
         like = _only_described(stacks or [], trace, report, suggest)
         _describe(describe, longest, like, _Outputs(suggest, json_file))
@@ -119,6 +147,52 @@ def simulate(
     if write_page is not None:
         write_page([found])
     finish(json_file, as_json(found), strategy_table(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Of the replay of a service."""
+
+    service: str
+    queue: str | None
+    rate: float | None
+    at_once: int | None
+    days: int | None
+    start: datetime | None
+    seed: int
+
+
+def _one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, object]) -> str:
+    """What does not go with --service is refused before anything is read."""
+    given = [name for name, value in jobs_only.items() if value]
+    if given:
+        raise typer.BadParameter(f"{', '.join(given)}: for a replay of jobs, found --service")
+    if len(stacks) != 1 or trace is None:
+        raise typer.BadParameter(
+            "wanted one stack and --trace with --service (for example: ebbtide simulate STACK --service embedder "
+            "--trace requests-servegen-m-small)"
+        )
+    return stacks[0]
+
+
+def _serve(stack: str, trace: str, asked: _Asked, json_file: Path | None) -> None:
+    from ebbtide.report.pages.services import service_table
+    from ebbtide.simulator.services.replay import ServiceOptions, ServiceStrategy, replay_service, service_course
+    from ebbtide.simulator.services.results import as_json as service_json
+    from ebbtide.simulator.trace.counted import find_requests
+
+    options = ServiceOptions(
+        days=asked.days, start=asked.start, rate=asked.rate, at_once=asked.at_once, seed=asked.seed
+    )
+    try:
+        settings, requests = load_stack(stack), find_requests(trace)
+        requests = requests if asked.queue is None else requests.only(asked.queue)
+        course = service_course(settings, asked.service, requests, options)
+    except (StackInvalid, TraceError, ReplayError) as error:
+        fail(error)
+    with progress_bars(ServiceStrategy) as report:
+        found = replay_service(course, options, report)
+    finish(json_file, service_json(found), service_table(found))
 
 
 def _failures(spot: float, missed: float, failed: float, slow: float, pull: timedelta | None) -> Failures:
@@ -183,6 +257,24 @@ def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _O
             fail(found.refusal)
         write(outputs.main, found.stack)
     finish(outputs.json, found.document, found.text)
+
+
+def _describe_for(trace: str, stacks: Sequence[str], service: str, at_once: int | None, json_file: Path | None) -> None:
+    """With what one pod of a service bears."""
+    from ebbtide.advice.described_load import described_load
+    from ebbtide.simulator.services.served import simulated
+
+    if len(stacks) != 1:
+        raise typer.BadParameter(
+            "wanted one stack with --describe and --service (for example: ebbtide simulate STACK --service embedder "
+            "--describe requests-servegen-m-small)"
+        )
+    try:
+        served_by = simulated(load_stack(stacks[0]), service, at_once)
+        found = described_load(trace, None, None, None, served_by)
+    except (StackInvalid, ReplayError, TraceError) as error:
+        fail(error)
+    finish(json_file, found.document, found.text)
 
 
 def _compare(

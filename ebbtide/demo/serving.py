@@ -18,7 +18,7 @@ from ebbtide.demo.load import Answers, Load, Stretch, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.demo.served_pods import Ending, ServedPods
 from ebbtide.report.charts.load_step import LoadStep
-from ebbtide.simulator.strategies.hpa import STABILISATION_S, SYNC_S, Hpa, HpaSpec
+from ebbtide.simulator.strategies.hpa import STABILISATION_S, SYNC_S, Hpa, HpaSight, of_total
 
 SERVICE = "embedder"
 SERVER = ModelServer(port=0, pod=SERVICE, variant=SERVICE, service=0.1, concurrency=2, loading=1.0)
@@ -159,7 +159,7 @@ class _Scaler:
     _told: int = 0  # the window in which something was said last
 
     async def run(self) -> None:
-        hpa = Hpa(HpaSpec(target=TARGET, least=1, most=MOST, stabilization_s=STABILIZATION))
+        hpa = Hpa(of_total(TARGET, least=1, most=MOST, stabilization_s=STABILIZATION))
         began = time.monotonic()
         completed = self._completed()
         while True:
@@ -170,7 +170,7 @@ class _Scaler:
                 await asyncio.sleep(LOOK)
             in_flight = fmean(seen) if seen else float(self.gateway.in_flight(SERVICE))
             before = self.pods.replicas
-            self.pods.scale(hpa.sync(time.monotonic(), before, in_flight))
+            self.pods.scale(hpa.sync(time.monotonic(), HpaSight(before, (in_flight,))))
             done, completed = completed, self._completed()
             self._tell(before, in_flight, (completed - done) / SYNC)
 

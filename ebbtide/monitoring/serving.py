@@ -28,9 +28,10 @@ from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.settings.sections.serving.services import pod_name
+from ebbtide.settings.sections.serving.steps import LATENCY_WINDOW
 from ebbtide.vocabulary.labels import NAMESPACE
 
-LATENCY_OVER, THROUGHPUT_OVER = timedelta(minutes=2), timedelta(minutes=1)
+LATENCY_OVER, THROUGHPUT_OVER = LATENCY_WINDOW, timedelta(minutes=1)
 PERCENTILE = 0.95
 
 _REQUESTS = "envoy_cluster_upstream_rq"

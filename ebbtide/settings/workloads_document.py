@@ -58,10 +58,11 @@ def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
     for name, service in sorted(settings.services.items()):
         for variant, it in sorted(service.variants.items()):
             if it.scale.planned:
-                yield _floor(settings, pod_name(name, variant), it)
+                yield floor_policy(settings, pod_name(name, variant), it)
 
 
-def _floor(settings: StackSettings, pods: str, variant: VariantSettings) -> FloorPolicy:
+def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -> FloorPolicy:
+    """What the calendar says of a variant's pods; `pods` is their name."""
     scale = variant.scale
     return FloorPolicy(
         name=pods,

@@ -16,7 +16,7 @@ import math
 from datetime import timedelta
 
 from controllers.ports import Known, Reading, Scale, Unknown
-from ebbtide.simulator.strategies.hpa import SYNC_S, Hpa, HpaSpec
+from ebbtide.simulator.strategies.hpa import SYNC_S, Hpa, HpaSight, of_total
 from ebbtide.simulator.world.edges import Tally, ports_of
 from ebbtide.simulator.world.world import World
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
@@ -62,13 +62,13 @@ class _Scaler:
 
     def __init__(self, pool: PoolPolicy) -> None:
         self.pool = pool
-        spec = HpaSpec(target=pool.jobs_per_worker, least=max(1, pool.min_workers), most=max(1, pool.max_workers))
-        self._hpa = Hpa(spec)
+        least, most = max(1, pool.min_workers), max(1, pool.max_workers)
+        self._hpa = Hpa(of_total(pool.jobs_per_worker, least=least, most=most))
         self._last_active = -math.inf
 
     def wanted(self, now: float, replicas: int, jobs: int) -> int:
         """At one of the autoscaler's beats, every other of which is a look of KEDA's too."""
-        wanted = self._hpa.sync(now, replicas, jobs)
+        wanted = self._hpa.sync(now, HpaSight(replicas, (jobs,)))
         if now % POLL_S:
             return wanted
         if jobs:

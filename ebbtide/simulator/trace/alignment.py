@@ -7,7 +7,7 @@ How much a figure hangs on it is seen by moving the start: `shifted_starts`.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from ebbtide.simulator.trace.traces import Job
@@ -20,17 +20,26 @@ _WEEKS_TRIED = 8
 
 def busiest_half_day(jobs: Sequence[Job]) -> int:
     """The hour of the trace's day at which its busiest 12 hours begin, by arrivals; the earliest of equals."""
-    arrivals = Counter(int(job.submitted_at // 3600) % 24 for job in jobs)
+    return busiest_hours(Counter(int(job.submitted_at // 3600) % 24 for job in jobs))
 
-    def of_window(hour: int) -> int:
-        return sum(arrivals[(hour + i) % 24] for i in range(12))
+
+def busiest_hours(arrivals: Mapping[int, float]) -> int:
+    """The same by what came in each hour of the day; an hour that is not there had nothing."""
+
+    def of_window(hour: int) -> float:
+        return sum(arrivals.get((hour + i) % 24, 0) for i in range(12))
 
     return max(range(24), key=lambda hour: (of_window(hour), -hour))
 
 
 def aligned_start(jobs: Sequence[Job], hours: BusinessHours) -> datetime:
     """Second 0 of the trace in the customer's zone, with the first busy half-day centred on a Monday's hours."""
-    centre_of_busy = timedelta(hours=(busiest_half_day(jobs) + 6) % 24)
+    return start_for(busiest_half_day(jobs), hours)
+
+
+def start_for(busiest: int, hours: BusinessHours) -> datetime:
+    """The same for 12 busy hours that begin at this hour of the trace's day."""
+    centre_of_busy = timedelta(hours=(busiest + 6) % 24)
     return (_middle_of_a_monday(hours) - centre_of_busy).astimezone(zone_of(hours.timezone))
 
 

@@ -58,13 +58,13 @@ class Batches:
 
 def batches_of(table: Table, rows: Iterator[TraceRow]) -> Batches:
     """Read the windows and turn them into batches. Raises `TraceError`."""
-    windows = list(_windows(table, rows))
+    windows = [window for _, window in windows_of(table, rows)]
     table.refuse()
     total = sum(window.requests for window in windows)
     if total < 1:
         raise TraceError(f"{table.path}: wanted at least one request in all, found {total:g} in {len(windows)} windows")
     length = windows[0].window_s
-    gaps = _gaps(windows, length)
+    gaps = gaps_of(windows, length)
     starts = {window.t_s for window in windows}
     known_s = length * sum(not any(begin <= t < until for begin, until in gaps) for t in starts)
     duration = length * BATCH_OF_WINDOW
@@ -78,7 +78,8 @@ def batches_of(table: Table, rows: Iterator[TraceRow]) -> Batches:
     )
 
 
-def _windows(table: Table, rows: Iterator[TraceRow]) -> Iterator[Window]:
+def windows_of(table: Table, rows: Iterator[TraceRow]) -> Iterator[tuple[TraceRow, Window]]:
+    """Each with its row; what is wrong with one is noted in the table."""
     previous, length = 0.0, None
     for row in rows:
         t_s, window_s, requests = (table.number(row, column) for column in (_TIME, _WINDOW, _REQUESTS))
@@ -93,10 +94,10 @@ def _windows(table: Table, rows: Iterator[TraceRow]) -> Iterator[Window]:
         elif window_s != length:
             table.bad_cell(row, Number("window_s", "windows of one length", f"{length:g}"), f"{window_s:g}")
         previous = t_s
-        yield Window(t_s, window_s, row.cells["queue"], requests)
+        yield row, Window(t_s, window_s, row.cells["queue"], requests)
 
 
-def _gaps(windows: Sequence[Window], length: float) -> tuple[tuple[float, float], ...]:
+def gaps_of(windows: Sequence[Window], length: float) -> tuple[tuple[float, float], ...]:
     """Spans without data, one after the other joined."""
     several = len({window.queue for window in windows}) > 1
     by_start: Counter[float] = Counter()

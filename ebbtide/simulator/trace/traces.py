@@ -70,6 +70,7 @@ class Trace:
     jobs: tuple[Job, ...]
     assumptions: tuple[str, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
+    counted: bool = False  # made of requests per window
 
     @property
     def days(self) -> int:
@@ -82,10 +83,15 @@ def bundled() -> tuple[str, ...]:
     return tuple(sorted(path.name.removesuffix(".csv.gz") for path in _DATA.glob("*.csv.gz")))
 
 
+def bundled_path(name: str) -> Path:
+    """Where a bundled trace is."""
+    return _DATA / f"{name}.csv.gz"
+
+
 def find_trace(path_or_name: str) -> Trace:
     """Read a file, or a bundled trace by its name. Raises `TraceError`."""
     if path_or_name in bundled() and not Path(path_or_name).is_file():
-        return read_trace(_DATA / f"{path_or_name}.csv.gz")
+        return read_trace(bundled_path(path_or_name))
     return read_trace(Path(path_or_name))
 
 
@@ -102,7 +108,7 @@ def read_trace(path: Path) -> Trace:
     if set(request_trace.COLUMNS) <= set(header):
         _once(table, header, request_trace.COLUMNS)
         found = batches_of(table, table.rows(header, lines, request_trace.COLUMNS))
-        return _plausible(path, Trace(name, _work(found), found.assumptions, found.gaps))
+        return _plausible(path, Trace(name, _work(found), found.assumptions, found.gaps, counted=True))
     _check_header(table, header)
     reader = _Jobs(table)
     columns = (*COLUMNS, TASKS) if TASKS in header else COLUMNS

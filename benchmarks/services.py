@@ -1,0 +1,213 @@
+"""`python -m benchmarks.services`: ways to have pods for a service, on each queue of a public trace of requests.
+
+Each queue is a service of its own, scaled so that its busiest window takes 80 % of `max`, with a pod that starts fast
+and with one that starts slowly. `--page` writes docs/reference/results-of-services.md.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebbtide.advice.describe_requests import RequestLoad, describe_requests
+from ebbtide.files import write_file
+from ebbtide.settings import StackSettings
+from ebbtide.settings.load import stack_of_text
+from ebbtide.simulator.services.backtest import KEPT, Backtest, Judged, Way
+from ebbtide.simulator.services.replay import ServiceOptions, replay_service, service_course
+from ebbtide.simulator.services.results import ServiceResult
+from ebbtide.simulator.services.strategies import ServiceStrategy
+from ebbtide.simulator.trace.counted import RequestTrace, find_requests
+
+TRACE = "requests-servegen-m-small"
+STARTS = ("90s", "10m")
+SERVICE = "chat"
+PLAYED_DAYS = 3
+STACK = """\
+config:
+  aws:region: us-east-1
+  ebbtide:customer: acme
+  ebbtide:businessHours:
+    timezone: America/New_York
+    week: { mon-fri: "08:00-19:00" }
+  ebbtide:monitoring: { prometheus: bundled }
+  ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 } }
+  ebbtide:redis: { kind: in-cluster }
+  ebbtide:workers:
+    unused:
+      source: { kind: rq, queues: [unused] }
+      image: registry.example.com/ml/worker:1
+      max: 1
+      cpu: 1
+      memory: 1Gi
+      longestJob: 1h
+  ebbtide:services:
+    chat:
+      image: registry.example.com/ml/chat:1
+      cpu: 3
+      memory: 12Gi
+      ports: { http: 8000 }
+      port: http
+      probes: { readiness: { http: /healthz, port: http } }
+      requestTakes: 10s
+      longestRequest: 120s
+      slo: { p95: 30s, errors: 0.1% }
+      scale: { metrics: { inFlight: 3 }, min: 1, max: 12 }
+      startsWithin: STARTS
+      route: { host: models.acme.internal, path: /chat }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    queue: str
+    starts: str
+    load: RequestLoad
+    tested: Backtest
+    results: dict[str, ServiceResult]
+    seconds: float
+
+
+def stack(starts: str) -> StackSettings:
+    return stack_of_text(STACK.replace("STARTS", starts), stack="acme", file="Pulumi.acme.yaml")
+
+
+def case_of(trace: RequestTrace, queue: str, starts: str, seed: int) -> Case:
+    options = ServiceOptions(seed=seed, days=PLAYED_DAYS)
+    course = service_course(stack(starts), SERVICE, trace.only(queue), options)
+    found = replay_service(course, options)
+    return Case(
+        queue=queue,
+        starts=starts,
+        load=describe_requests(trace.only(queue)).loads[0],
+        tested=course.backtest(),
+        results={name: played.result for name, played in found.strategies.items()},
+        seconds=found.replay_seconds,
+    )
+
+
+def _case(asked: tuple[str, str, int]) -> Case:
+    queue, starts, seed = asked
+    return case_of(find_requests(TRACE), queue, starts, seed)
+
+
+def page(cases: Sequence[Case], seed: int) -> str:
+    return "\n".join(_page(cases, seed)) + "\n"
+
+
+def _page(cases: Sequence[Case], seed: int) -> Iterator[str]:
+    yield "# Ways to have pods for a service, on public requests"
+    yield ""
+    yield f"Written by `python -m benchmarks.services --page docs/reference/results-of-services.md`, seed {seed}."
+    yield ""
+    yield (
+        f"Each queue of `{TRACE}` is a service of its own: counts by ten minutes are the trace's, times one constant "
+        "so that the busiest window takes 80 % of `max`. **What one request takes (10 s, log-normal), that a pod works "
+        "on three at a time, and when requests come within a window (drawn by `iat_cv`) are assumptions.** 1 to 12 "
+        "pods, 3 in flight for each, SLO: p95 within 30 s. A pod starts in 90 s or in ten minutes, after two minutes "
+        "for its node where one has to come. For one service: `ebbtide simulate STACK --service NAME --trace FILE`, "
+        "and `ebbtide advise floors` with the same options."
+    )
+    yield ""
+    yield "## Is a forecast offered?"
+    yield ""
+    yield (
+        f"Tuned on days 3 to 7 so that {KEPT:.1%} of the requests find capacity, judged on days 8 to 14: requests "
+        "kept, and pod-hours. *In hindsight*: the cheapest constant headroom that keeps as many on the judged days. "
+        "*Day*: correlation with the day before. A forecast is offered where it keeps as many and costs at least 1 % "
+        "less than headroom and the calendar's floor in hindsight. Minutes are interpolated, which flatters all."
+    )
+    yield ""
+    yield (
+        "| queue | day | cv | starts | autoscaler alone | calendar's floor | headroom | forecast "
+        "| headroom in hindsight | offered |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    for it in cases:
+        yield _verdict_row(it)
+    offered = [it for it in cases if it.tested.offered]
+    yield ""
+    names = ", ".join(f"{it.queue} ({it.starts})" for it in offered) or "none"
+    yield f"Offered in {len(offered)} of {len(cases)} cases: {names}."
+    held = sum(it.tested.tuned[Way.FORECAST].keeps for it in offered)
+    yield f"Of these {held} keep {KEPT:.1%} on the days that they were not tuned on. All others are refused."
+    yield ""
+    for starts in STARTS:
+        some = [it for it in cases if it.starts == starts]
+        if some:
+            yield from _played(some, starts)
+
+
+def _verdict_row(it: Case) -> str:
+    tuned, day = it.tested.tuned, it.load.like_the_day_before
+    cells = [
+        it.queue,
+        "-" if day is None else f"{day:.2f}",
+        f"{it.load.between:.1f}",
+        it.starts,
+        *(_judged(tuned[way]) for way in (Way.REACTIVE, Way.CALENDAR, Way.HEADROOM, Way.FORECAST)),
+        _judged(it.tested.equal[Way.HEADROOM]),
+        "**yes**" if it.tested.offered else "no",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _judged(it: Judged | None) -> str:
+    return "none does" if it is None else f"{it.kept_requests:.1%}, {it.pod_hours:,.0f}"
+
+
+def _played(cases: Sequence[Case], starts: str) -> Iterator[str]:
+    yield f"## Played, with a pod that starts in {starts}"
+    yield ""
+    yield f"The last {PLAYED_DAYS} days, request by request."
+    yield "*Beyond*: requests answered later than 30 s, or not at all. *Lost*: not within 120 s, or no pod was ready."
+    yield ""
+    yield "| queue | strategy | pod-hours | dollars | p50 | p95 | p99 | beyond | lost | of | pods |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for it in cases:
+        for name, its in it.results.items():
+            yield (
+                f"| {it.queue} | {name} | {its.pod_hours:,.0f} | {its.usd or 0:,.0f} | {its.p50_s:.1f} s "
+                f"| {its.p95_s:.1f} s | {its.p99_s:.1f} s | {its.beyond_slo:.2%} | {its.lost:,} | {its.sent:,} "
+                f"| {its.least_pods} to {its.most_pods} |"
+            )
+    yield ""
+    yield "All queues together:"
+    yield ""
+    yield "| strategy | pod-hours | dollars | beyond | lost | of |"
+    yield "|---|---|---|---|---|---|"
+    for name in ServiceStrategy:
+        some = [it.results[name.value] for it in cases if name.value in it.results]
+        sent = sum(its.sent for its in some)
+        beyond = sum(its.beyond_slo * its.sent for its in some) / max(1, sent)
+        yield (
+            f"| {name.value} | {sum(its.pod_hours for its in some):,.0f} | {sum(its.usd or 0 for its in some):,.0f} "
+            f"| {beyond:.2%} | {sum(its.lost for its in some):,} | {sent:,} |"
+        )
+    yield ""
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = argparse.ArgumentParser(prog="python -m benchmarks.services")
+    options.add_argument("--page", type=Path)
+    options.add_argument("--queue", action="append")
+    options.add_argument("--starts", action="append", choices=STARTS)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--workers", type=int, default=2)
+    asked = options.parse_args(arguments)
+    queues = asked.queue or list(find_requests(TRACE).queues)
+    todo = [(queue, starts, asked.seed) for starts in asked.starts or STARTS for queue in queues]
+    cases: list[Case] = []
+    with ProcessPoolExecutor(asked.workers) as pool:
+        for it in pool.map(_case, todo):
+            cases.append(it)
+            print(f"{it.queue:<22}{it.starts:>5}  {it.seconds:5.1f} s  {it.tested.reason}", flush=True)
+    text = page(cases, asked.seed)
+    if asked.page is not None:
+        write_file(asked.page, text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,91 @@
+"""The pods of a service: asked for, starting, ready, told to stop, gone; and the nodes that have to come first.
+
+Pods fill nodes one after the other, and a node stays for the cluster autoscaler's ten minutes once it is not needed. A
+pod is billed from the moment it is asked for until it has ended, since its node is paid for all along.
+
+The queue is in the pod: requests are worked on first come first served, `at_once` at a time, so what a request will
+take is known when it comes. `slots` says when each of a pod's places is free again.
+"""
+
+import math
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from ebbtide.simulator.services.served import Pod
+
+NODE_STAYS_S = 600.0
+"""`--scale-down-unneeded-time` of the cluster autoscaler."""
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    asked_at: float
+    ready_at: float
+    slots: list[float]  # a heap of instants
+    active: int = 0  # requests of it that are under way, those that wait included
+
+
+@dataclass(slots=True, eq=False)
+class Fleet:
+    pod: Pod
+    ready: list[Replica] = field(default_factory=list[Replica])  # by age
+    starting: list[Replica] = field(default_factory=list[Replica])  # by readiness
+    pod_s: float = 0.0  # of those that are gone
+    _ending: list[float] = field(default_factory=list[float])  # a heap of when those told to stop end
+    _nodes: list[float] = field(default_factory=list[float])  # when each takes pods
+    _spare_since: float | None = None
+
+    @property
+    def asked(self) -> int:
+        return len(self.ready) + len(self.starting)
+
+    @property
+    def next_ready(self) -> float:
+        return self.starting[0].ready_at if self.starting else math.inf
+
+    def begin(self, now: float, replicas: int) -> None:
+        """With so many pods that are ready, on nodes that are there."""
+        self._nodes = [now] * math.ceil(replicas / self.pod.per_node)
+        self.ready = [Replica(now, now, [now] * self.pod.at_once) for _ in range(replicas)]
+
+    def become_ready(self, now: float) -> None:
+        while self.starting and self.starting[0].ready_at <= now:
+            self.ready.append(self.starting.pop(0))
+
+    def scale(self, now: float, replicas: int) -> None:
+        """Pods that are not ready go first, then the youngest, as the ReplicaSet controller ranks them."""
+        self._tend_nodes(now)
+        while self.asked < replicas:
+            self._add(now)
+        while self.asked > replicas:
+            self._end(self.starting.pop() if self.starting else self.ready.pop(), now)
+
+    def hours(self, now: float) -> float:
+        """Pod-hours until now; those that are still ending count to their end."""
+        there = sum(now - replica.asked_at for replica in (*self.ready, *self.starting))
+        return (self.pod_s + there) / 3600
+
+    def _add(self, now: float) -> None:
+        node = (self.asked + len(self._ending)) // self.pod.per_node
+        if node >= len(self._nodes):
+            self._nodes.append(now + self.pod.node_boot_s)
+        ready_at = max(now, self._nodes[min(node, len(self._nodes) - 1)]) + self.pod.starts_s
+        self.starting.append(Replica(now, ready_at, [ready_at] * self.pod.at_once))
+        self.starting.sort(key=lambda replica: replica.ready_at)
+
+    def _end(self, replica: Replica, now: float) -> None:
+        gone = now if replica.ready_at > now else max(now + self.pod.stop_s, *replica.slots)
+        self.pod_s += gone - replica.asked_at
+        heappush(self._ending, gone)
+
+    def _tend_nodes(self, now: float) -> None:
+        while self._ending and self._ending[0] <= now:
+            heappop(self._ending)
+        needed = math.ceil((self.asked + len(self._ending)) / self.pod.per_node)
+        if needed >= len(self._nodes):
+            self._spare_since = None
+        elif self._spare_since is None:
+            self._spare_since = now
+        elif now - self._spare_since >= NODE_STAYS_S:
+            del self._nodes[needed:]
+            self._spare_since = None

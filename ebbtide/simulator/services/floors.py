@@ -1,0 +1,86 @@
+"""Floors in virtual time: the calendar's own rule, and a forecast that learns as the service is played."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from controllers.workloads.floors.calendar import floor_at
+from ebbtide.simulator.services.counts import MINUTE_S, Minutes
+from ebbtide.simulator.services.forecast import Forecast, floor_of
+from ebbtide.simulator.services.served import SimulatedService
+from ebbtide.vocabulary.windows import BusinessHours
+from ebbtide.vocabulary.workloads import FloorPolicy
+
+Floor = Callable[[float, Sequence[int]], int]
+"""Pods at least at a second of the trace, given the requests of each whole minute that was played."""
+
+
+@dataclass(slots=True)
+class CalendarFloor:
+    """The rule that the workload controller keeps, with `start` as the trace's second 0 (aware)."""
+
+    policy: FloorPolicy
+    hours: BusinessHours
+    start: datetime
+    _pods: int = 0
+    _until: datetime | None = None
+    _since: datetime | None = None
+
+    def __call__(self, now: float, _sent: Sequence[int] = ()) -> int:
+        at = self.start.astimezone(UTC) + timedelta(seconds=now)
+        fresh = self._since is not None and self._since <= at and (self._until is None or at < self._until)
+        if not fresh:
+            found = floor_at(at, self.policy, self.hours)
+            self._pods, self._since, self._until = found.pods, at, found.until
+        return self._pods
+
+    def with_open(self, pods: int | None) -> "CalendarFloor":
+        return CalendarFloor(replace(self.policy, open=pods), self.hours, self.start)
+
+    def by_minute(self, minutes: int) -> Callable[[int, int], int]:
+        """The floor in each of the trace's minutes, by the pods of business hours."""
+        alone = self.with_open(None)
+        always = [alone(minute * MINUTE_S) for minute in range(minutes)]
+        during = CalendarFloor(replace(self.policy, open=self.policy.most, events=()), self.hours, self.start)
+        is_open = [during(minute * MINUTE_S) > self.policy.least for minute in range(minutes)]
+
+        def floor(minute: int, pods: int) -> int:
+            return max(always[minute], pods) if is_open[minute] else always[minute]
+
+        return floor
+
+
+class ForecastFloor:
+    """The forecast's, never below the calendar's and never above `max`. Looks once a minute.
+
+    `history` ends where playing begins; what is played is counted as Prometheus would, minute by minute. A minute of
+    which the trace says nothing is not known here either.
+    """
+
+    def __init__(
+        self, service: SimulatedService, history: Minutes, begin_s: float, calendar: Floor, margin: float
+    ) -> None:
+        self._service, self._calendar, self._margin = service, calendar, margin
+        self._begin = round(begin_s / MINUTE_S)
+        self._trace = history.rates
+        self._minutes = Minutes(history.rates[: self._begin])
+        self._forecast = Forecast(self._minutes, service.pod_rate)
+        self._rate: float | None = None
+        self._seen = -1
+
+    def __call__(self, now: float, sent: Sequence[int]) -> int:
+        if len(sent) != self._seen:
+            for minute in range(max(0, self._seen), len(sent)):
+                place = self._begin + minute
+                known = place < len(self._trace) and self._trace[place] is not None
+                self._minutes.append(sent[minute] / MINUTE_S if known else None)
+            self._seen = len(sent)
+            self._rate = self._forecast.at(self._begin + len(sent), self._service.lead_s)
+        service = self._service
+        return floor_of(
+            self._rate,
+            margin=self._margin,
+            pod_rate=service.pod_rate,
+            calendar=self._calendar(now, sent),
+            most=service.most,
+        )

@@ -1,0 +1,248 @@
+"""A request trace played on a service of a stack, once for each strategy.
+
+The trace's counts are scaled by one constant, since a public trace is of another size: unless a mean rate is asked for,
+the busiest window asks for BUSIEST_SHARE of the pods that `max` allows. What is played is the trace's last days; those
+before are history, which only the forecast and the tuning look at.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from time import perf_counter
+
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.replay.setup import ReplayError
+from ebbtide.simulator.services.arrivals import arrivals
+from ebbtide.simulator.services.backtest import JUDGED_DAYS, Backtest, TooLittle, Way, backtest
+from ebbtide.simulator.services.counts import MINUTE_S, Minutes, busiest_rate, minutes_of
+from ebbtide.simulator.services.floors import CalendarFloor, ForecastFloor
+from ebbtide.simulator.services.results import Played, ServiceReplay, result_of
+from ebbtide.simulator.services.run import Decider, Span, play
+from ebbtide.simulator.services.served import USED, SimulatedService, simulated
+from ebbtide.simulator.services.strategies import (
+    Autoscaled,
+    Fixed,
+    ServiceStrategy,
+    hpa_of,
+    keda_defaults,
+    with_headroom,
+)
+from ebbtide.simulator.strategies.hpa import Hpa
+from ebbtide.simulator.trace.alignment import REFERENCE_MONDAY, busiest_hours, start_for
+from ebbtide.simulator.trace.counted import RequestTrace
+from ebbtide.units.durations import DAY_S, HOUR_S
+from ebbtide.vocabulary.windows import zone_of
+
+BUSIEST_SHARE = 0.8
+MOST_REQUESTS = 4_000_000
+"""Of one strategy: about ten seconds. A service with more of them is played for fewer hours."""
+USUAL_HEADROOM = 0.3
+"""Where there is too little history to tune one."""
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceOptions:
+    """`rate`: requests a second on average. `start` None: the trace's busy hours are put on business hours."""
+
+    days: int | None = None
+    start: datetime | None = None
+    rate: float | None = None
+    at_once: int | None = None
+    seed: int = 0
+    strategies: tuple[ServiceStrategy, ...] = tuple(ServiceStrategy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCourse:
+    """What all strategies share."""
+
+    service: SimulatedService
+    trace: RequestTrace
+    factor: float  # requests of the service for each of the trace
+    minutes: Minutes
+    calendar: CalendarFloor
+    start: datetime
+
+    def backtest(self) -> Backtest:
+        """Raises `TooLittle`."""
+        by_minute = self.calendar.by_minute(len(self.minutes.rates))
+        return backtest(self.service, self.minutes, by_minute, self.trace.name)
+
+
+def service_course(settings: StackSettings, name: str, trace: RequestTrace, options: ServiceOptions) -> ServiceCourse:
+    """Raises `ReplayError`."""
+    service = simulated(settings, name, options.at_once)
+    if options.days is not None and options.days > trace.days:
+        most = max(1, int(trace.days))
+        raise ReplayError(f"trace {trace.name}: wanted 1 to {most} days, found {options.days} (for example {most})")
+    start = options.start
+    year = (REFERENCE_MONDAY if start is None else start).year
+    hours = settings.business_hours.hours([year - 1, year, year + 1])
+    if start is None:
+        start = start_for(_busiest(trace), hours)
+    elif start.tzinfo is None:
+        start = start.replace(tzinfo=zone_of(hours.timezone))
+    factor = _factor(trace, service, options.rate)
+    return ServiceCourse(
+        service=service,
+        trace=trace,
+        factor=factor,
+        minutes=minutes_of(trace, factor),
+        calendar=CalendarFloor(service.calendar, hours, start),
+        start=start,
+    )
+
+
+def _busiest(trace: RequestTrace) -> int:
+    by_hour: Counter[int] = Counter()
+    for place, count in enumerate(trace.totals):
+        by_hour[int(place * trace.window_s // HOUR_S) % 24] += round(count or 0)
+    return busiest_hours(by_hour)
+
+
+def _factor(trace: RequestTrace, service: SimulatedService, rate: float | None) -> float:
+    known = [count for count in trace.totals if count is not None]
+    if rate is not None:
+        return rate * trace.window_s * len(known) / sum(known)
+    return BUSIEST_SHARE * service.most * service.pod_rate / busiest_rate(trace)
+
+
+def replay_service(
+    course: ServiceCourse, options: ServiceOptions, progress: Progress = lambda _name, _share: None
+) -> ServiceReplay:
+    """With the options that the course was made with."""
+    began = perf_counter()
+    span = _span(course, options.days)
+    try:
+        tested, too_little = course.backtest(), ""
+    except TooLittle as error:
+        tested, too_little = None, str(error)
+    deciders, left_out = _deciders(course, span, tested, too_little)
+    played: dict[str, Played] = {}
+    for strategy in options.strategies:
+        if strategy in deciders:
+            progress(strategy.value, 0.0)
+            played[strategy.value] = _played(course, deciders[strategy], span, options.seed)
+            progress(strategy.value, 1.0)
+    rates = [rate for rate in course.minutes.rates if rate is not None]
+    return ServiceReplay(
+        stack=course.service.stack,
+        service=course.service.name,
+        trace=course.trace.name,
+        seed=options.seed,
+        start=course.start,
+        begin_s=span.begin,
+        end_s=span.end,
+        mean_rate=sum(rates) / len(rates),
+        busiest_rate=course.factor * busiest_rate(course.trace),
+        slo_s=course.service.slo_s,
+        assumptions=tuple(_assumptions(course, span, tested)),
+        strategies=played,
+        left_out={name.value: why for name, why in left_out.items() if name in options.strategies},
+        replay_seconds=perf_counter() - began,
+    )
+
+
+def _span(course: ServiceCourse, days: int | None) -> Span:
+    """The last days: a week, if one is left to learn from; fewer hours where that is too many requests."""
+    whole = course.trace.days
+    wanted = days if days is not None else (JUDGED_DAYS if whole > JUDGED_DAYS else whole)
+    end = len(course.minutes.rates) * MINUTE_S
+    begin = max(0.0, end - wanted * DAY_S)
+    hourly = HOUR_S * max(1e-9, course.minutes.mean(round(begin / MINUTE_S), round(end / MINUTE_S)) or 0.0)
+    hours = max(1, int(MOST_REQUESTS // hourly))
+    return Span(max(begin, end - hours * HOUR_S), end)
+
+
+def _deciders(
+    course: ServiceCourse, span: Span, tested: Backtest | None, too_little: str
+) -> tuple[Mapping[ServiceStrategy, Decider], Mapping[ServiceStrategy, str]]:
+    """Those that can be played, and why the others cannot."""
+    service, minutes = course.service, course.minutes
+    begin, until = round(span.begin / MINUTE_S), round(span.end / MINUTE_S)
+    rates = [rate for rate in minutes.rates[begin:until] if rate is not None]
+    busiest = max(rates, default=0.0)
+    deciders: dict[ServiceStrategy, Decider] = {
+        ServiceStrategy.FIXED_REPLICAS: Fixed(service.within(service.need(busiest)))
+    }
+    left_out: dict[ServiceStrategy, str] = {}
+    if not service.metrics:
+        why = "the service does not grow: its min is its max"
+        return deciders, {it: why for it in ServiceStrategy if it not in deciders}
+    first = service.within(service.need(minutes.rates[begin] or 0.0))
+    headroom = USUAL_HEADROOM if tested is None else tested.tuned[Way.HEADROOM].number
+    deciders[ServiceStrategy.HPA_ONLY] = Autoscaled(service, Hpa(hpa_of(service)), first)
+    deciders[ServiceStrategy.CONSTANT_HEADROOM] = Autoscaled(service, Hpa(with_headroom(service, headroom)), first)
+    deciders[ServiceStrategy.KEDA_DEFAULTS] = Autoscaled(
+        service, Hpa(keda_defaults(service)), first, missing_is_zero=True
+    )
+    at_open = service.stated_open
+    if at_open is None and tested is not None:
+        at_open = round(tested.tuned[Way.CALENDAR].number)
+    if at_open is None and not service.calendar.events:
+        left_out[ServiceStrategy.CALENDAR_FLOOR] = (
+            f"no scale.open in the stack file, and none can be found: {too_little}"
+        )
+    else:
+        calendar = course.calendar.with_open(at_open)
+        deciders[ServiceStrategy.CALENDAR_FLOOR] = Autoscaled(service, Hpa(hpa_of(service)), first, calendar)
+    if tested is None:
+        left_out[ServiceStrategy.FORECAST_FLOOR] = too_little
+    else:
+        margin = tested.tuned[Way.FORECAST].number
+        below = course.calendar.with_open(service.stated_open)
+        floor = ForecastFloor(service, minutes, span.begin, below, margin)
+        deciders[ServiceStrategy.FORECAST_FLOOR] = Autoscaled(service, Hpa(hpa_of(service)), first, floor)
+    return deciders, left_out
+
+
+def _played(course: ServiceCourse, decider: Decider, span: Span, seed: int) -> Played:
+    service = course.service
+    coming = arrivals(course.trace, course.factor, seed, span.begin)
+    served = play(service, decider, coming, span, seed=seed, held=list(_missing(course.trace)))
+    return Played(
+        result=result_of(served, service.slo_s, service.usd_per_pod_hour),
+        series=served.series,
+        p95_s=tuple(served.series.p95(served.latencies)),
+    )
+
+
+def _missing(trace: RequestTrace) -> Iterator[Span]:
+    for place, count in enumerate(trace.totals):
+        if count is None:
+            yield Span(place * trace.window_s, (place + 1) * trace.window_s)
+
+
+def _assumptions(course: ServiceCourse, span: Span, tested: Backtest | None) -> Iterator[str]:
+    service, pod = course.service, course.service.pod
+    yield (
+        f"Counts by window are the trace's, times {course.factor:.3g}; when requests come within one is drawn, by "
+        "iat_cv where the trace has it. Played are its last "
+        f"{(span.end - span.begin) / HOUR_S:,.0f} hours; what is before is history."
+    )
+    yield (
+        f"One pod works on {pod.at_once} at a time, {pod.request_s:g} s each on average (log-normal, coefficient of "
+        f"variation {pod.spread:g}), and is ready {pod.starts_s:g} s after its node, which takes {pod.node_boot_s:g} s "
+        f"and holds {pod.per_node}. One pod is meant for {service.pod_rate:.3g} requests a second, by its targets and "
+        f"busy {USED:.0%} of the time at most; {service.bears:.3g} keep one busy all the time."
+    )
+    yield (
+        "One gateway sees all requests in flight, at once; slow start, outliers and the delays of Prometheus are left "
+        "out. No pod and no node fails."
+    )
+    missing = sum(it.end - it.begin for it in _missing(course.trace) if span.holds(it.begin))
+    if missing:
+        yield f"{missing / HOUR_S:.3g} of these hours are missing: nothing comes then, and the number of pods stays."
+    if service.usd_per_pod_hour is not None:
+        yield f"Dollars are the pods' shares of their nodes, {service.usd_per_pod_hour:.4g} an hour, on demand."
+    if tested is not None:
+        stated = service.stated_open is not None
+        yield (
+            f"Tuned on the days before the last week: a margin of {tested.tuned[Way.FORECAST].number:.2f} on the "
+            f"forecast, {tested.tuned[Way.HEADROOM].number:.0%} headroom"
+            + ("." if stated else f", {tested.tuned[Way.CALENDAR].number:.0f} pods in business hours.")
+        )
+        yield f"The forecast, by a backtest of that week: {tested.reason}"

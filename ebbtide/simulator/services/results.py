@@ -1,0 +1,99 @@
+"""What the replay of a service found: plain data, written as JSON. Later versions only add fields.
+
+Units: seconds, pod-hours, US dollars, requests a second, fractions from 0 to 1.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from ebbtide.simulator.services.run import MinuteSeries, Served, quantile
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceResult:
+    """One strategy. sent = answered + lost + turned_away."""
+
+    pod_hours: float
+    usd: float | None  # shares of nodes; None: a node has no price
+    sent: int
+    answered: int
+    lost: int  # nobody was ready, or not within longestRequest
+    turned_away: int  # above maxInFlight
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    beyond_slo: float  # share of requests that were answered later than the SLO's p95, or not at all
+    least_pods: int
+    most_pods: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """With what only charts need."""
+
+    result: ServiceResult
+    series: MinuteSeries
+    p95_s: tuple[float | None, ...]  # by minute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceReplay:
+    stack: str
+    service: str
+    trace: str
+    seed: int
+    start: datetime  # aware: where the trace's second 0 was put
+    begin_s: float  # what is played, seconds of the trace
+    end_s: float
+    mean_rate: float
+    busiest_rate: float
+    slo_s: float
+    assumptions: tuple[str, ...]
+    strategies: Mapping[str, Played]
+    left_out: Mapping[str, str]  # strategies that could not be played, and why
+    replay_seconds: float
+
+
+def result_of(served: Served, slo_s: float, usd_per_pod_hour: float | None) -> ServiceResult:
+    ordered = sorted(served.latencies)
+    not_good = len(ordered) - bisect_right(ordered, slo_s) + served.lost + served.turned_away
+    return ServiceResult(
+        pod_hours=served.pod_hours,
+        usd=None if usd_per_pod_hour is None else served.pod_hours * usd_per_pod_hour,
+        sent=served.sent,
+        answered=served.answered,
+        lost=served.lost,
+        turned_away=served.turned_away,
+        p50_s=quantile(ordered, 0.5),
+        p95_s=quantile(ordered, 0.95),
+        p99_s=quantile(ordered, 0.99),
+        beyond_slo=not_good / served.sent if served.sent else 0.0,
+        least_pods=served.least_asked,
+        most_pods=served.most_asked,
+    )
+
+
+def as_json(replay: ServiceReplay) -> dict[str, Any]:
+    """Keys in reading order. Equal replays give equal documents, except for `replay_seconds`."""
+    return {
+        "schema": SCHEMA,
+        "stack": replay.stack,
+        "service": replay.service,
+        "trace": replay.trace,
+        "seed": replay.seed,
+        "start": replay.start.isoformat(),
+        "begin_s": replay.begin_s,
+        "end_s": replay.end_s,
+        "mean_rate": replay.mean_rate,
+        "busiest_rate": replay.busiest_rate,
+        "slo_s": replay.slo_s,
+        "assumptions": list(replay.assumptions),
+        "strategies": {name: asdict(played.result) for name, played in replay.strategies.items()},
+        "left_out": dict(replay.left_out),
+        "replay_seconds": replay.replay_seconds,
+    }

@@ -1,0 +1,211 @@
+"""A service as the simulator plays it: what one pod bears, how it scales, what it costs. From the stack file.
+
+Two things are no key of a stack file and are assumed, and said: how many requests a pod works on at once (its target
+in flight, rounded up, or one), and how request times spread (log-normal around `requestTakes`, which is the mean).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pod_price import pod_usd_per_hour, pods_per_node
+from ebbtide.settings.sections.serving.routes import BalanceKind
+from ebbtide.settings.sections.serving.scale import MetricSettings
+from ebbtide.settings.sections.serving.services import ServedWorkload, ServiceSettings, VariantSettings, pod_name
+from ebbtide.settings.sections.serving.steps import Step, knows_tolerance, steps_of
+from ebbtide.settings.workloads_document import floor_policy
+from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
+from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
+from ebbtide.simulator.strategies.plans import NODE_BOOT_S
+from ebbtide.vocabulary.workloads import FloorPolicy
+
+SPREAD = 0.5
+"""Coefficient of variation of request times: an assumption."""
+USED = 0.7
+"""The share of its time that a pod is meant to be busy at most: above it waiting grows fast. An assumption."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """Times in seconds."""
+
+    request_s: float  # mean, on a pod that has nothing else to do
+    spread: float  # coefficient of variation of that
+    at_once: int  # requests worked on at a time; others wait in the pod, first come first served
+    starts_s: float  # from a node that has room to a pod that is ready
+    stop_s: float  # from the order to stop to its end, if it has nothing to do
+    node_boot_s: float
+    per_node: int  # pods of a node
+
+    def times(self, parts: int = 4096) -> list[float]:
+        """Request times of equal chance."""
+        if not self.spread:
+            return [self.request_s]
+        sigma = math.sqrt(math.log(1 + self.spread**2))
+        normal = NormalDist()
+        some = [math.exp(sigma * normal.inv_cdf((part + 0.5) / parts)) for part in range(parts)]
+        mean = sum(some) / parts
+        return [self.request_s * it / mean for it in some]
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedMetric:
+    """One of those that the simulator can measure, by its key in the stack file."""
+
+    key: str
+    target: HpaMetric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedService:
+    """Of one variant: its pods are the unit that scales."""
+
+    name: str  # of its pods
+    stack: str
+    calendar: FloorPolicy
+    stated_open: int | None  # pods in business hours, if the stack file says so
+    pod: Pod
+    metrics: tuple[PlayedMetric, ...]
+    behavior: HpaBehavior
+    least: int
+    most: int
+    longest_s: float  # a request that took so long is given up, and lost
+    max_in_flight: int | None
+    slo_s: float
+    balance: BalanceKind
+    usd_per_pod_hour: float | None  # None: its node has no price
+
+    @property
+    def pod_rate(self) -> float:
+        """Requests a second that one pod is meant to have: by its targets, if nothing waits, and at most `USED`."""
+        rates = [_rate(metric, self.pod) for metric in self.metrics]
+        return min(self.bears * USED, *(rate for rate in rates if rate is not None), math.inf)
+
+    @property
+    def bears(self) -> float:
+        """Requests a second that keep one pod busy all the time: with more the queue grows without end."""
+        return self.pod.at_once / self.pod.request_s
+
+    @property
+    def lead_s(self) -> float:
+        """From the wish for a pod to its first request, where a node has to come first."""
+        return self.pod.node_boot_s + self.pod.starts_s
+
+    def need(self, rate: float) -> int:
+        """Pods for so many requests a second, whatever its limits are."""
+        return math.ceil(rate / self.pod_rate - 1e-9)
+
+    def within(self, pods: int) -> int:
+        return max(self.least, min(self.most, pods))
+
+
+def _rate(metric: PlayedMetric, pod: Pod) -> float | None:
+    target = metric.target.target
+    match metric.key:
+        case "inFlight":
+            return min(target, pod.at_once) / pod.request_s
+        case "throughput":
+            return target
+        case "cpu" | "gpu":
+            return target / 100 * pod.at_once / pod.request_s
+        case _:  # latency and queue say nothing about a rate
+            return None
+
+
+def simulated(settings: StackSettings, name: str, at_once: int | None = None) -> SimulatedService:
+    """The service, or the variant of one, with this name. Raises `ReplayError`."""
+    require_node_groups(settings)
+    service, variant, pods = _find(settings, name)
+    if service.request_takes is None:
+        raise ReplayError(
+            f"{settings.stack}, services.{name}: wanted requestTakes, what one request takes on a pod that has nothing "
+            "else to do, found none (for example requestTakes: 150ms)"
+        )
+    workload = settings.all_workloads[pods]
+    if not isinstance(workload, ServedWorkload):
+        raise TypeError(f"{pods} is no pod of a service")
+    metrics = tuple(_metrics(variant.scale.metrics))
+    if variant.scale.grows and not metrics:
+        raise ReplayError(
+            f"{settings.stack}, services.{name}: wanted a metric that follows from requests, found "
+            f"{', '.join(variant.scale.metrics.keys)}, of which a trace says nothing (for example inFlight: 3)"
+        )
+    target = variant.scale.metrics.in_flight
+    takes = service.request_takes.total_seconds()
+    pod = Pod(
+        request_s=takes,
+        spread=SPREAD,
+        at_once=at_once or (1 if target is None else math.ceil(target)),
+        starts_s=variant.starts_within.total_seconds(),
+        stop_s=service.stop_delay.total_seconds(),
+        node_boot_s=NODE_BOOT_S,
+        per_node=pods_per_node(settings, workload),
+    )
+    policy = floor_policy(settings, pods, variant)
+    slo = service.longest_request if service.slo is None else service.slo.p95
+    return SimulatedService(
+        name=pods,
+        stack=settings.stack,
+        calendar=replace(policy, least=max(1, policy.least)),
+        stated_open=policy.open,
+        pod=pod,
+        metrics=metrics,
+        behavior=behavior_of(settings, service, variant),
+        least=max(1, variant.scale.min),
+        most=variant.scale.max,
+        longest_s=service.longest_request.total_seconds(),
+        max_in_flight=service.max_in_flight,
+        slo_s=slo.total_seconds(),
+        balance=service.balance.kind,
+        usd_per_pod_hour=pod_usd_per_hour(settings, workload),
+    )
+
+
+def _find(settings: StackSettings, name: str) -> tuple[ServiceSettings, VariantSettings, str]:
+    """With the name of its pods."""
+    every = {
+        pod_name(service_name, variant_name): (service, variant, pod_name(service_name, variant_name))
+        for service_name, service in settings.services.items()
+        for variant_name, variant in service.variants.items()
+    }
+    if name in every:
+        return every[name]
+    what = "the name of a service, and of its variant where it has several"
+    known = f"they are {', '.join(every)}" if every else "it has no services"
+    raise ReplayError(f"{settings.stack}: wanted {what}, found {name!r} ({known})")
+
+
+def _metrics(metrics: MetricSettings) -> Iterator[PlayedMetric]:
+    """A query is not played: the trace says nothing of what it asks for. Nor is memory, which no request changes."""
+    if metrics.cpu is not None:
+        yield PlayedMetric("cpu", HpaMetric(TargetKind.USE, metrics.cpu))
+    if metrics.in_flight is not None:
+        yield PlayedMetric("inFlight", HpaMetric(TargetKind.TOTAL, metrics.in_flight))
+    if metrics.latency is not None:
+        yield PlayedMetric("latency", HpaMetric(TargetKind.RATIO, metrics.latency.total_seconds()))
+    if metrics.throughput is not None:
+        yield PlayedMetric("throughput", HpaMetric(TargetKind.TOTAL, metrics.throughput))
+    if metrics.queue is not None:
+        yield PlayedMetric("queue", HpaMetric(TargetKind.TOTAL, metrics.queue.target))
+    if metrics.gpu is not None:
+        yield PlayedMetric("gpu", HpaMetric(TargetKind.RATIO, metrics.gpu))
+
+
+def behavior_of(settings: StackSettings, service: ServiceSettings, variant: VariantSettings) -> HpaBehavior:
+    """The steps that are rendered into its autoscaler."""
+    steps = steps_of(service, variant)
+    known = settings.cluster.context is None and knows_tolerance(settings.cluster.version)
+    return HpaBehavior(
+        up=_rules(steps.up, steps.up_tolerance if known else TOLERANCE), down=_rules(steps.down, TOLERANCE)
+    )
+
+
+def _rules(step: Step, tolerance: float) -> HpaRules:
+    period = step.period.total_seconds()
+    return HpaRules(
+        policies=(HpaPolicy(period, percent=step.percent), HpaPolicy(period, pods=step.pods)),
+        stabilization_s=step.stabilization.total_seconds(),
+        tolerance=tolerance,
+    )

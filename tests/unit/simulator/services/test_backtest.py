@@ -1,0 +1,103 @@
+"""A forecast is offered where it proved itself on a week that it was not tuned on, and else refused with figures."""
+
+import pytest
+
+from ebbtide.simulator.services.backtest import KEPT, Judged, TooLittle, Way, _Course, backtest, sliding_max, verdict
+from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
+from tests.builders.workloads.played import a_service, clear_week, nine_to_seven, shuffled
+
+SERVICE = a_service(most=20)
+
+
+def judged(kept: float, hours: float) -> Judged:
+    return Judged(number=1, kept_requests=kept, kept_minutes=kept, pod_hours=hours, relative=1)
+
+
+def test_a_history_with_a_clear_week_is_offered_a_forecast() -> None:
+    found = backtest(SERVICE, clear_week(days=11), nine_to_seven(SERVICE), "made-up")
+
+    assert found.offered, found.reason
+    assert found.tuned[Way.FORECAST].kept_requests >= KEPT
+    for rival in found.equal.values():
+        assert rival is None or rival.pod_hours > found.tuned[Way.FORECAST].pod_hours
+    assert found.tuned[Way.REACTIVE].kept_requests < 0.99
+
+
+def test_a_shuffled_history_is_refused_one_with_the_figures() -> None:
+    found = backtest(SERVICE, shuffled(clear_week(days=11)), nine_to_seven(SERVICE), "made-up")
+
+    assert not found.offered
+    assert found.reason.startswith("Refused: the forecast's floor keeps 9")
+
+
+def test_a_history_with_holes_is_judged_on_what_is_known() -> None:
+    rates = clear_week(days=11).rates
+    rates[2 * DAY_MINUTES : 3 * DAY_MINUTES] = [None] * DAY_MINUTES
+    rates[9 * DAY_MINUTES + 500 : 9 * DAY_MINUTES + 900] = [None] * 400
+
+    assert backtest(SERVICE, Minutes(rates), nine_to_seven(SERVICE), "made-up").offered
+
+
+def test_too_short_a_history_is_said_in_one_line() -> None:
+    with pytest.raises(TooLittle) as found:
+        backtest(SERVICE, clear_week(days=1), nine_to_seven(SERVICE), "monday")
+
+    assert "trace monday: wanted at least 10 days" in str(found.value)
+    assert "found 1 (" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "calendar", "headroom", "offered"),
+    [
+        (judged(0.996, 100), judged(0.999, 120), judged(0.995, 110), True),
+        (judged(0.994, 10), None, None, False),
+        (judged(0.996, 100), judged(0.995, 100.5), None, False),
+        (judged(0.996, 100), None, judged(0.995, 99), False),
+        (judged(0.996, 100), None, None, True),
+    ],
+)
+def test_an_offer_keeps_enough_and_costs_less_than_each_rival_that_does(
+    forecast: Judged, calendar: Judged | None, headroom: Judged | None, offered: bool
+) -> None:
+    found, reason = verdict(forecast, {Way.CALENDAR: calendar, Way.HEADROOM: headroom})
+
+    assert found is offered
+    assert reason.startswith("Offered" if offered else "Refused")
+
+
+@pytest.mark.parametrize("way", [Way.FORECAST, Way.CALENDAR, Way.HEADROOM])
+def test_a_higher_floor_never_has_more_requests_beyond_capacity_and_never_fewer_pods(way: Way) -> None:
+    course = _Course(SERVICE, shuffled(clear_week(days=5)), nine_to_seven(SERVICE))
+    span = range(3 * DAY_MINUTES, 5 * DAY_MINUTES)
+    found = [course.judged(way, number, span) for number in course.numbers(way)[:20:3]]
+
+    assert [it.kept_requests for it in found] == sorted(it.kept_requests for it in found)
+    assert [it.pod_hours for it in found] == sorted(it.pod_hours for it in found)
+
+
+@pytest.mark.parametrize("way", [Way.FORECAST, Way.CALENDAR, Way.HEADROOM])
+@pytest.mark.parametrize("clear", [True, False])
+def test_a_number_is_the_smallest_that_keeps_enough_or_as_much_as_any(way: Way, *, clear: bool) -> None:
+    history = clear_week(days=4)
+    course = _Course(SERVICE, history if clear else shuffled(history), nine_to_seven(SERVICE))
+    span = range(3 * DAY_MINUTES, 4 * DAY_MINUTES)
+    kept = {number: course.judged(way, number, span).kept_requests for number in course.numbers(way)}
+    goal = min(KEPT, max(kept.values()))
+
+    assert course.tuned(way, span) == next(number for number, its in kept.items() if its >= goal)
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_no_way_looks_ahead(way: Way) -> None:
+    """Pods are there a lead after they are asked for, by what was counted until then."""
+    now, lead = 3 * DAY_MINUTES + 470, 3
+    history = clear_week(days=4)
+    other = Minutes([*history.rates[:now], *(50.0 for _ in history.rates[now:])])
+    one, two = (_Course(SERVICE, it, nine_to_seven(SERVICE)) for it in (history, other))
+
+    for minute in range(now - 30, now + lead):
+        assert one.pods(way, 1.0, minute) == two.pods(way, 1.0, minute)
+
+
+def test_the_highest_of_the_last_few() -> None:
+    assert sliding_max([1, 5, 2, 2, 3, 0], 3) == [1, 5, 5, 5, 3, 3]

@@ -1,0 +1,219 @@
+"""Requests against pods: what is answered, lost and turned away, and when pods are there."""
+
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.settings.sections.serving.routes import BalanceKind
+from ebbtide.simulator.services.fleet import Fleet
+from ebbtide.simulator.services.run import Served, ServiceSight, Span, play, quantile
+from ebbtide.simulator.services.served import PlayedMetric
+from ebbtide.simulator.services.strategies import Autoscaled, Fixed, hpa_of, keda_defaults
+from ebbtide.simulator.strategies.hpa import Hpa, HpaMetric, TargetKind
+from tests.builders.workloads.played import a_pod, a_service, evenly
+
+SURE = a_pod(spread=0.0)
+
+
+@dataclass
+class Steps:
+    """So many pods from each second on."""
+
+    plan: dict[float, int]
+
+    def first(self) -> int:
+        return self.plan[0]
+
+    def decide(self, now: float, _seen: ServiceSight) -> int:
+        return next(pods for at, pods in reversed(self.plan.items()) if at <= now)
+
+
+def test_without_a_wait_a_request_takes_what_it_takes() -> None:
+    found = play(a_service(pod=SURE), Fixed(1), evenly(1, 60), Span(0, 60))
+
+    assert (found.sent, found.answered, found.lost) == (60, 60, 0)
+    assert set(found.latencies) == {1.0}
+
+
+def test_a_pod_works_on_so_many_at_once_and_the_others_wait_their_turn() -> None:
+    found = play(a_service(pod=SURE), Fixed(1), [0, 0, 0, 0, 0.5], Span(0, 60))
+
+    assert sorted(found.latencies) == [1, 1, 2, 2, 2.5]
+
+
+def test_who_waits_longer_than_the_longest_request_is_lost_and_takes_no_place() -> None:
+    found = play(a_service(pod=SURE, longest_s=2.5), Fixed(1), [0.0] * 8 + [3.0], Span(0, 60))
+
+    assert (found.answered, found.lost) == (5, 4)
+    assert sorted(found.latencies) == [1, 1, 1, 2, 2]
+
+
+def test_more_than_may_be_under_way_are_turned_away_at_once() -> None:
+    found = play(a_service(pod=SURE, max_in_flight=3), Fixed(1), [0.0] * 5, Span(0, 60))
+
+    assert (found.answered, found.turned_away) == (3, 2)
+
+
+def test_a_new_pod_takes_requests_once_its_node_and_it_are_there() -> None:
+    service = a_service(pod=a_pod(spread=0.0, at_once=1, per_node=1))
+    found = play(service, Steps({0: 1, 15: 2}), evenly(1.9, 400), Span(0, 400))
+    ready = found.series.ready
+
+    assert ready[:5] == [1, 1, 1, 2, 2]
+    assert found.lost > 0
+
+
+def test_where_a_node_has_room_only_the_pod_has_to_start() -> None:
+    found = play(a_service(pod=a_pod(per_node=2)), Steps({0: 1, 15: 2}), evenly(1, 400), Span(0, 400))
+
+    assert found.series.ready[:3] == [1, 2, 2]
+
+
+def test_a_node_that_was_left_is_there_for_ten_minutes() -> None:
+    fleet = Fleet(a_pod(per_node=1))
+    fleet.begin(0, 2)
+    fleet.scale(0, 1)
+    fleet.scale(300, 2)
+    assert fleet.next_ready == 360
+    fleet.become_ready(360)
+    fleet.scale(400, 1)
+    fleet.scale(420, 1)
+    fleet.scale(1100, 1)
+    fleet.scale(1200, 2)
+    assert fleet.next_ready == 1200 + 120 + 60
+
+
+def test_a_pod_that_is_told_to_stop_answers_what_it_has() -> None:
+    service = a_service(pod=a_pod(spread=0.0, request_s=20.0, at_once=4))
+    found = play(service, Steps({0: 4, 15: 1}), [1.0] * 12, Span(0, 120))
+
+    assert (found.answered, found.lost) == (12, 0)
+
+
+def test_a_pod_is_billed_until_its_last_request_has_ended_and_at_least_until_it_may_stop() -> None:
+    fleet = Fleet(a_pod(stop_s=5.0))
+    fleet.begin(0, 3)
+    fleet.ready[2].slots = [0.0, 21.0]
+    fleet.scale(15, 1)
+
+    assert fleet.hours(15) * 3600 == pytest.approx(15 + 20 + 21)
+
+
+def test_pods_that_are_not_ready_go_before_those_that_are() -> None:
+    fleet = Fleet(a_pod())
+    fleet.begin(0, 3)
+    fleet.scale(0, 5)
+    fleet.scale(15, 3)
+
+    assert (len(fleet.ready), len(fleet.starting)) == (3, 0)
+    assert fleet.hours(15) * 3600 == pytest.approx(15 * 5)
+
+
+def test_without_a_pod_requests_are_lost() -> None:
+    assert play(a_service(), Fixed(0), evenly(1, 10), Span(0, 10)).lost == 10
+
+
+def test_a_step_of_load_brings_pods_and_its_end_takes_them_away_slowly() -> None:
+    service = a_service(most=20)
+    load = [at for at in evenly(16, 2400) if 600 <= at < 1500 or not int(at * 16) % 16]
+    found = play(service, Autoscaled(service, Hpa(hpa_of(service)), 1), load, Span(0, 2400))
+    asked = found.series.asked
+
+    assert asked[8] == 1
+    assert 9 <= max(asked) <= 20
+    assert min(asked[25:29]) >= 8, "what the load needed until then, for five minutes"
+    assert asked[-1] < 8
+
+
+def test_while_metrics_are_missing_the_number_holds_and_kedas_defaults_let_go() -> None:
+    service = a_service()
+    blind = (Span(600, 1200),)
+
+    def lowest(decider: Autoscaled) -> int:
+        found = play(service, decider, evenly(10, 1200), Span(0, 1200), blind=blind)
+        return min(found.series.asked[10:])
+
+    assert lowest(Autoscaled(service, Hpa(hpa_of(service)), 8)) >= 7
+    assert lowest(Autoscaled(service, Hpa(keda_defaults(service)), 8, missing_is_zero=True)) == 1
+
+
+def test_while_nothing_is_known_of_the_load_nobody_decides() -> None:
+    found = play(a_service(), Steps({0: 4, 300: 1}), [], Span(0, 900), held=(Span(240, 600),))
+
+    assert found.series.asked == [4] * 10 + [1] * 4
+
+
+def test_least_request_leaves_a_busy_pod_alone_and_round_robin_does_not() -> None:
+    chance = Random(5)
+    times = sorted(chance.random() * 3000 for _ in range(13_000))
+    p95: dict[BalanceKind, float] = {}
+    for kind in (BalanceKind.LEAST_REQUEST, BalanceKind.ROUND_ROBIN, BalanceKind.RANDOM):
+        service = a_service(pod=a_pod(at_once=1, spread=1.0), balance=kind)
+        p95[kind] = quantile(sorted(play(service, Fixed(6), times, Span(0, 3000)).latencies), 0.95)
+
+    assert p95[BalanceKind.LEAST_REQUEST] < p95[BalanceKind.ROUND_ROBIN] < p95[BalanceKind.RANDOM]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rate=st.floats(0.2, 12),
+    seed=st.integers(0, 100),
+    cap=st.none() | st.integers(1, 40),
+    at_once=st.integers(1, 4),
+    floor=st.integers(1, 20),
+    defaults=st.booleans(),
+)
+def test_every_request_is_answered_lost_or_turned_away_and_pods_stay_in_their_limits(
+    rate: float, seed: int, cap: int | None, at_once: int, floor: int, defaults: bool
+) -> None:
+    service = a_service(pod=a_pod(at_once=at_once), max_in_flight=cap, most=12)
+    spec = keda_defaults(service) if defaults else hpa_of(service)
+    decider = Autoscaled(service, Hpa(spec), 1, floor=lambda now, _sent: floor if now > 300 else 1)
+    chance = Random(seed)
+    times = sorted(chance.random() * 900 for _ in range(int(rate * 900)))
+    found = play(service, decider, times, Span(0, 900), seed=seed)
+
+    assert found.sent == len(times) == found.answered + found.lost + found.turned_away
+    assert 1 <= found.least_asked <= found.most_asked <= 12
+    assert all(pods >= min(floor, 12) for pods in found.series.asked[6:])
+    assert sum(found.series.sent) <= found.sent
+    assert all(latency <= service.longest_s + 1e-6 for latency in found.latencies)
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    service = replace(a_service(), most=8)
+
+    def once(seed: int) -> Served:
+        decider = Autoscaled(service, Hpa(hpa_of(service)), 2)
+        return play(service, decider, evenly(5, 900), Span(0, 900), seed=seed)
+
+    assert play(service, Fixed(1), [1.0], Span(0, 60), seed=1) != play(service, Fixed(1), [1.0], Span(0, 60), seed=2)
+    assert once(1) == once(1)
+    assert once(1).latencies != once(2).latencies
+
+
+def test_latency_is_of_two_minutes_and_throughput_of_one() -> None:
+    metrics = tuple(
+        PlayedMetric(key, HpaMetric(TargetKind.RATIO, 1)) for key in ("latency", "throughput", "queue", "cpu")
+    )
+    service = a_service(pod=SURE, metrics=metrics)
+    seen: list[tuple[float | None, ...]] = []
+
+    @dataclass
+    class Watching:
+        def first(self) -> int:
+            return 1
+
+        def decide(self, _now: float, its: ServiceSight) -> int:
+            seen.append(tuple(its.values))
+            return 1
+
+    play(service, Watching(), [*(at + 0.5 for at in range(60)), *(100.5 for _ in range(6))], Span(0, 300))
+
+    assert seen[4] == (1.0, 59 / 60, 0, 50)
+    assert (seen[7][0], seen[12][0]) == (2.0, 3.0)
+    assert (seen[7][1], seen[9][1]) == pytest.approx((22 / 60, 6 / 60))
+    assert seen[-1] == (0.0, 0.0, 0, 0)
