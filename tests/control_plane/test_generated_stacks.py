@@ -175,5 +175,6 @@ def test_a_stack_of_ours_is_accepted_by_kubectl_and_stays_as_it_is(
     stays_as_it_is(plane, stack, apply)
 
 
+@pytest.mark.timeout(300)  # where nothing of it was rendered before, all of it is
 def test_all_kinds_of_object_are_among_the_generated_ones() -> None:
     assert {each["kind"] for seed in QUICK for each in generated(seed).objects} == KINDS
