@@ -1,0 +1,115 @@
+"""A step of load from 1.5 to 10 requests a second, for each kind of metric, as HPAs of EKS see it: every 15 s.
+
+The stack file's own objects decide: ScaledObject or HPA, its behaviour, the route, and the scrape jobs of Prometheus
+with their own intervals. A server does two requests at a time, half a second each, and takes 10 s to load: three of
+them can do the work, and one of them gets behind by six requests a second. What it has taken it keeps.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+
+from ebbtide.demo.load import Stretch
+from ebbtide.demo.model_server import ModelServer
+from tests.serving.support.monitored import monitored
+from tests.serving.support.site import Serving
+from tests.serving.support.stack import load_on, served, service, under
+from tests.serving.support.steps import Measured, Watch, changes, is_gradual
+
+pytestmark = [pytest.mark.serving, pytest.mark.timeout(900)]
+
+SERVER = ModelServer(port=0, service=0.5, concurrency=2, loading=10)
+QUIET, BUSY = Stretch(seconds=12, rate=1.5), Stretch(seconds=75, rate=10)
+BY_LATENCY = Stretch(seconds=200, rate=10)  # it takes steps of startsWithin and two minutes
+QUIET_AGAIN = Stretch(seconds=460, rate=1.5)
+ENOUGH, MOST = 3, 8  # pods
+PORTS = "ports: { http: 8000, metrics: 9100 }"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    name: str
+    metrics: str
+    more: tuple[str, ...] = ()  # lines of the file
+    server: ModelServer = SERVER
+    busy: Stretch = BUSY
+
+
+IN_FLIGHT = Kind(name="inFlight", metrics="inFlight: 1.5")
+CPU = Kind(name="cpu", metrics="cpu: 80%", more=("cpu: 125m",), server=replace(SERVER, burns=0.04))
+KINDS = (
+    replace(CPU, busy=replace(BUSY, seconds=120)),
+    # 20 MiB of an idle server, and one for each request.
+    Kind(name="memory", metrics="memory: 70%", more=("memory: 40Mi",), server=replace(SERVER, holds=1)),
+    Kind(name="gpu", metrics="gpu: 60%", more=(PORTS, "hardware: gpu", "gpu: 1"), busy=replace(BUSY, seconds=120)),
+    Kind(name="queue", metrics="queue: { metric: model_requests_waiting, target: 2 }", more=(PORTS,)),
+    Kind(name="latency", metrics="inFlight: 1.5, latency: 1500ms", busy=BY_LATENCY),
+    Kind(name="throughput", metrics="inFlight: 1.5, throughput: 3"),
+    Kind(
+        name="query",
+        metrics="query: { promql: sum(model_requests_running) + sum(model_requests_waiting), target: 1.5 }",
+        more=(PORTS,),
+    ),
+)
+
+
+@pytest.fixture
+def every_15_s(serving: Serving) -> Generator[Serving]:
+    with serving.hpa_every(15):
+        yield serving
+
+
+def stepped(serving: Serving, kind: Kind, *after: Stretch) -> Measured:
+    """As `kind` is scaled, kept as a file and a picture."""
+    name = f"step-{kind.name.lower()}"
+    scale = f"scale: {{ metrics: {{ {kind.metrics} }}, min: 1, max: {MOST} }}"
+    file = service(name, "longestRequest: 2m", "startsWithin: 15s", scale, *kind.more)
+    watch = Watch(serving, name)
+    with (
+        monitored(serving, file),
+        served(serving, file, replicas={name: 1}, server=kind.server, autoscaled=True),
+        watch.looking(),
+    ):
+        load = load_on(serving, name, [QUIET, kind.busy, *after], timeout=150)
+        answers = under(load, lambda: None, after=0)
+    measured = Measured(
+        kind=kind.name,
+        metrics=kind.metrics,
+        answers=answers,
+        seen=watch.seen,
+        step_at=QUIET.seconds,
+        busy=kind.busy.seconds,
+        enough=ENOUGH,
+    )
+    measured.keep()
+    return measured
+
+
+def grew_gradually(measured: Measured) -> None:
+    assert (measured.answers.lost, measured.answers.reasons) == (0, {})
+    assert ENOUGH <= measured.most_ready <= measured.most_wanted <= MOST
+    assert changes(measured.seen)
+    assert [one for one in changes(measured.seen) if not is_gradual(one)] == []
+
+
+def test_by_what_is_in_flight(every_15_s: Serving) -> None:
+    grew_gradually(stepped(every_15_s, IN_FLIGHT))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_by_each_kind_of_metric(every_15_s: Serving, kind: Kind) -> None:
+    grew_gradually(stepped(every_15_s, kind))
+
+
+@pytest.mark.long
+def test_there_and_back_by_a_quarter_at_a_time(every_15_s: Serving) -> None:
+    measured = stepped(every_15_s, replace(IN_FLIGHT, name="there-and-back"), QUIET_AGAIN)
+
+    grew_gradually(measured)
+    down = [one for one in changes(measured.seen) if one.after < one.before]
+    assert len(down) >= 2
+    assert down[0].at > QUIET.seconds + BUSY.seconds + 240  # five minutes below, but for what was in flight
+    assert all(later.at - earlier.at > 110 for earlier, later in pairwise(down))
