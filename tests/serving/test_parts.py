@@ -2,7 +2,6 @@
 
 import socket
 import sys
-import time
 import urllib.request
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pytest
 
 from tests.builders.control_plane import eventually
 from tests.serving.support.site import GATEWAYS, NAMESPACE, PROMETHEUS, Serving
+from tests.serving.support.stack import lasting
 
 pytestmark = pytest.mark.serving
 
@@ -176,14 +176,6 @@ def test_without_the_gateways_controller_requests_flow(gate: Serving, held: list
                 assert answered(gate, "/held")
         finally:
             gate.back("envoy-gateway")
-
-
-def lasting(seconds: int) -> Iterator[float]:
-    """Half a second each."""
-    end = time.monotonic() + seconds
-    while (now := time.monotonic()) < end:
-        yield now
-        time.sleep(0.5)
 
 
 # Longer than metrics-server's last figures are good for.

@@ -9,7 +9,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
@@ -187,6 +187,14 @@ def under(load: Load, happens: Callable[[], object], *, after: float = 2.0) -> A
     finally:
         offering.join()
     return answers[0]
+
+
+def lasting(seconds: int) -> Iterator[float]:
+    """Half a second each."""
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        yield now
+        time.sleep(0.5)
 
 
 def open_budget(serving: Serving, name: str) -> None:
