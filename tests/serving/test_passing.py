@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.builders.control_plane import eventually
 from tests.serving.support import rpc
 from tests.serving.support.kubelet import PLAIN
 from tests.serving.support.site import GATEWAYS, Serving
-from tests.serving.support.stack import HOST, PORT, load_on, served, service, under
+from tests.serving.support.stack import HOST, PORT, load_on, played, served, service, under
 
 pytestmark = [pytest.mark.serving, pytest.mark.timeout(240)]
 
@@ -34,24 +34,6 @@ ebbtide:serving: {{ tls: {CERTIFICATE} }}
 ebbtide:digestKey: {{ secure: AAA }}
 ebbtide:secrets: {{ {CERTIFICATE}: {{ tls.crt: {{ secure: AAA }}, tls.key: {{ secure: BBB }} }} }}
 """
-
-
-def test_the_parts_of_an_answer_arrive_as_they_are_made(serving: Serving) -> None:
-    """Four, half a second apart."""
-    with served(serving, service("parts"), replicas={"parts": 1}, server=ModelServer(port=0, service=0.5)):
-        began, arrived = time.monotonic(), list[float]()
-        host, _, port = serving.gateway_address().partition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=20)
-        connection.request("POST", "/parts", b"{}", {"host": HOST, "x-work": "4", "x-parts": "4"})
-        answer = connection.getresponse()
-        while answer.read1():
-            arrived.append(time.monotonic() - began)
-        connection.close()
-
-    assert answer.status == 200
-    assert len(arrived) == 4
-    assert arrived[0] < 1.2
-    assert arrived[-1] - arrived[0] > 1.2
 
 
 @pytest.fixture
@@ -70,6 +52,7 @@ def certificate(serving: Serving, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_gateway_ends_tls_with_the_certificate_of_the_file(serving: Serving, certificate: Path) -> None:
+    """The first of this file: the others share a gateway without TLS."""
     trusting = ssl.create_default_context(cafile=str(certificate))
 
     def answer() -> str | None:
@@ -106,62 +89,83 @@ def _connect(place: str) -> None:
     connection.close()
 
 
-def speaking_grpc(one: Json, _: ModelServer) -> Json:
+@pytest.fixture(scope="module")
+def passing(serving: Serving) -> Iterator[Serving]:
+    """One service that speaks gRPC, and two of which one is without the policy that is rendered."""
+    spoken = service(
+        "spoken",
+        f"route: {{ host: {HOST}, path: /{rpc.SERVICE}, protocol: grpc }}",
+        "probes: { readiness: { tcp: http } }",
+    )
+    replicas = {"spoken": 3, "guarded": 3, "careless": 3}
+    services = [spoken, service("guarded"), service("careless")]
+    with served(serving, *services, replicas=replicas, server=QUICK, played=either, changed=careless):
+        yield serving
+
+
+def either(one: Json, server: ModelServer) -> Json:
+    return speaking_grpc(one) if one["metadata"]["name"] == "spoken" else played(one, server)
+
+
+def speaking_grpc(one: Json) -> Json:
     """A Deployment whose image is the server in `rpc`, in its place."""
     (container,) = one["spec"]["template"]["spec"]["containers"]
     container |= {"image": PLAIN, "command": [sys.executable, str(rpc.__file__)], "args": []}
     return one
 
 
-def test_calls_by_grpc_reach_every_pod(serving: Serving) -> None:
-    spoken = service(
-        "spoken",
-        f"route: {{ host: {HOST}, path: /{rpc.SERVICE}, protocol: grpc }}",
-        "probes: { readiness: { tcp: http } }",
-    )
+def careless(one: Json) -> None:
+    if (one["kind"], one["metadata"]["name"]) == ("BackendTrafficPolicy", "careless"):
+        del one["spec"]["retry"], one["spec"]["healthCheck"]
 
-    with served(serving, spoken, replicas={"spoken": 3}, server=QUICK, played=speaking_grpc):
-        options = [("grpc.default_authority", HOST)]
-        channel: Any = grpc.insecure_channel(serving.gateway_address(), options=options)
-        say = channel.unary_unary(f"/{rpc.SERVICE}/{rpc.METHOD}")
-        told = [say(b"hello", timeout=10).decode().split() for _ in range(300)]
-        there = {pod.name for pod in serving.pods("spoken")}
-        channel.close()
+
+def test_the_parts_of_an_answer_arrive_as_they_are_made(passing: Serving) -> None:
+    """Four, half a second apart."""
+    began, arrived = time.monotonic(), list[float]()
+    host, _, port = passing.gateway_address().partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection.request("POST", "/guarded", b"{}", {"host": HOST, "x-work": "100", "x-parts": "4"})
+    answer = connection.getresponse()
+    while answer.read1():
+        arrived.append(time.monotonic() - began)
+    connection.close()
+
+    assert answer.status == 200
+    assert len(arrived) == 4
+    assert arrived[0] < 1.2
+    assert arrived[-1] - arrived[0] > 1.2
+
+
+def test_calls_by_grpc_reach_every_pod(passing: Serving) -> None:
+    channel: Any = grpc.insecure_channel(passing.gateway_address(), options=[("grpc.default_authority", HOST)])
+    say = channel.unary_unary(f"/{rpc.SERVICE}/{rpc.METHOD}")
+    told = [say(b"hello", timeout=10).decode().split() for _ in range(300)]
+    channel.close()
 
     assert {word for _, word in told} == {"hello"}
-    assert {pod for pod, _ in told} == there
+    assert {pod for pod, _ in told} == {pod.name for pod in passing.pods("spoken")}
 
 
-def unchanged(_: Json) -> None:
-    """As it is rendered."""
-
-
-def refused(serving: Serving, changed: Callable[[Json], None] = unchanged) -> Answers:
+def refused(serving: Serving, name: str) -> Answers:
     """Three pods, of which one takes no connection from two seconds on; the kubelet sees it half a minute later."""
-    with served(serving, service("partly"), replicas={"partly": 3}, server=QUICK, changed=changed):
-        one = serving.pods("partly")[0]
+    one = serving.pods(name, 3)[0]
 
-        def refuses() -> None:
-            with urllib.request.urlopen(f"http://{one.address}:{PORT}{REFUSE}", timeout=5):
-                return
+    def refuses() -> None:
+        with urllib.request.urlopen(f"http://{one.address}:{PORT}{REFUSE}", timeout=5):
+            return
 
-        answers = under(load_on(serving, "partly", [Stretch(seconds=10, rate=200)]), refuses)
-        assert {pod.name for pod in serving.pods("partly")} > {one.name}, "it is an endpoint all the time"
-    late = answers.between(4, 10)
-    assert Counter(answer.pod for answer in late.all)[one.name] == 0
+    answers = under(load_on(serving, name, [Stretch(seconds=10, rate=200)]), refuses)
+    assert one.name in {pod.name for pod in serving.pods(name)}, "it is an endpoint all the time"
+    assert Counter(answer.pod for answer in answers.between(4, 10).all)[one.name] == 0
     return answers
 
 
-def test_one_pod_of_three_that_refuses_costs_no_request(serving: Serving) -> None:
-    answers = refused(serving)
+def test_one_pod_of_three_that_refuses_costs_no_request(passing: Serving) -> None:
+    answers = refused(passing, "guarded")
 
     assert answers.sent > 1500
     assert (answers.lost, answers.reasons) == (0, {})
 
 
-def test_without_the_policy_that_is_rendered_it_costs_some(serving: Serving) -> None:
-    def changed(one: Json) -> None:
-        if one["kind"] == "BackendTrafficPolicy":
-            del one["spec"]["retry"], one["spec"]["healthCheck"]
-
-    assert refused(serving, changed).reasons["status 503"] > 0
+def test_without_the_policy_that_is_rendered_it_costs_some(passing: Serving) -> None:
+    assert refused(passing, "careless").reasons["status 503"] > 0
