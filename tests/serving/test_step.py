@@ -5,17 +5,20 @@ with their own intervals. A server does two requests at a time, half a second ea
 them can do the work, and one of them gets behind by six requests a second. What it has taken it keeps.
 """
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
 
-from ebbtide.demo.load import Stretch
+from controllers.adapters.kube_api import Json
+from ebbtide.demo.load import Answers, Stretch, offer
 from ebbtide.demo.model_server import ModelServer
 from tests.serving.support.monitored import monitored
 from tests.serving.support.site import Serving
-from tests.serving.support.stack import load_on, served, service, under
+from tests.serving.support.stack import load_on, played, served, service
 from tests.serving.support.steps import Measured, Watch, changes, is_gradual
 
 pytestmark = [pytest.mark.serving, pytest.mark.timeout(900)]
@@ -36,44 +39,73 @@ class Kind:
     server: ModelServer = SERVER
     busy: Stretch = BUSY
 
+    @property
+    def service(self) -> str:
+        return f"step-{self.name.lower()}"
+
+    @property
+    def of_file(self) -> str:
+        scale = f"scale: {{ metrics: {{ {self.metrics} }}, min: 1, max: {MOST} }}"
+        return service(self.service, "longestRequest: 2m", "startsWithin: 15s", scale, *self.more)
+
 
 IN_FLIGHT = Kind(name="inFlight", metrics="inFlight: 1.5")
 CPU = Kind(name="cpu", metrics="cpu: 80%", more=("cpu: 125m",), server=replace(SERVER, burns=0.04))
-KINDS = (
-    replace(CPU, busy=replace(BUSY, seconds=120)),
-    # 20 MiB of an idle server, and one for each request.
-    Kind(name="memory", metrics="memory: 70%", more=("memory: 40Mi",), server=replace(SERVER, holds=1)),
-    Kind(name="gpu", metrics="gpu: 60%", more=(PORTS, "hardware: gpu", "gpu: 1"), busy=replace(BUSY, seconds=120)),
-    Kind(name="queue", metrics="queue: { metric: model_requests_waiting, target: 2 }", more=(PORTS,)),
-    Kind(name="latency", metrics="inFlight: 1.5, latency: 1500ms", busy=BY_LATENCY),
-    Kind(name="throughput", metrics="inFlight: 1.5, throughput: 3"),
-    Kind(
-        name="query",
-        metrics="query: { promql: sum(model_requests_running) + sum(model_requests_waiting), target: 1.5 }",
-        more=(PORTS,),
+# Together on one machine: never more than three that grow at once.
+TOGETHER = (
+    (
+        replace(CPU, busy=replace(BUSY, seconds=120)),
+        Kind(name="latency", metrics="inFlight: 1.5, latency: 1500ms", busy=BY_LATENCY),
+    ),
+    (
+        # 20 MiB of an idle server, and one for each request.
+        Kind(name="memory", metrics="memory: 70%", more=("memory: 40Mi",), server=replace(SERVER, holds=1)),
+        Kind(name="gpu", metrics="gpu: 60%", more=(PORTS, "hardware: gpu", "gpu: 1"), busy=replace(BUSY, seconds=120)),
+        Kind(name="queue", metrics="queue: { metric: model_requests_waiting, target: 2 }", more=(PORTS,)),
+    ),
+    (
+        Kind(name="throughput", metrics="inFlight: 1.5, throughput: 3"),
+        Kind(
+            name="query",
+            metrics="query: { promql: sum(model_requests_running) + sum(model_requests_waiting), target: 1.5 }",
+            more=(PORTS,),
+        ),
     ),
 )
+BACK = replace(IN_FLIGHT, name="back")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def every_15_s(serving: Serving) -> Generator[Serving]:
-    with serving.hpa_every(15):
+    """With the scrape jobs of a stack that has all of these services."""
+    kinds = [IN_FLIGHT, BACK, *(kind for some in TOGETHER for kind in some)]
+    with monitored(serving, *(kind.of_file for kind in kinds)), serving.hpa_every(15):
         yield serving
 
 
-def stepped(serving: Serving, kind: Kind, *after: Stretch) -> Measured:
-    """As `kind` is scaled, kept as a file and a picture."""
-    name = f"step-{kind.name.lower()}"
-    scale = f"scale: {{ metrics: {{ {kind.metrics} }}, min: 1, max: {MOST} }}"
-    file = service(name, "longestRequest: 2m", "startsWithin: 15s", scale, *kind.more)
-    watch = Watch(serving, name)
-    with (
-        monitored(serving, file),
-        served(serving, file, replicas={name: 1}, server=kind.server, autoscaled=True),
-        watch.looking(),
-    ):
-        load = load_on(serving, name, [QUIET, kind.busy, *after], timeout=150)
-        answers = under(load, lambda: None, after=0)
+def stepped(serving: Serving, *kinds: Kind, after: Sequence[Stretch] = ()) -> list[Measured]:
+    """Each kind at once with the others, kept as files and pictures."""
+    watches = [Watch(serving, kind.service) for kind in kinds]
+    servers = {kind.service: kind.server for kind in kinds}
+
+    async def all_of_them() -> list[Answers]:
+        loads = [load_on(serving, kind.service, [QUIET, kind.busy, *after], timeout=150) for kind in kinds]
+        return await asyncio.gather(*map(offer, loads))
+
+    def own(one: Json, _: ModelServer) -> Json:
+        return played(one, servers[one["metadata"]["name"]])
+
+    with ExitStack() as stack:
+        files = [kind.of_file for kind in kinds]
+        begin = dict.fromkeys(servers, 1)
+        stack.enter_context(served(serving, *files, replicas=begin, server=SERVER, autoscaled=True, played=own))
+        for watch in watches:
+            stack.enter_context(watch.looking())
+        answers = asyncio.run(all_of_them())
+    return [_kept(kind, its, watch) for kind, its, watch in zip(kinds, answers, watches, strict=True)]
+
+
+def _kept(kind: Kind, answers: Answers, watch: Watch) -> Measured:
     measured = Measured(
         kind=kind.name,
         metrics=kind.metrics,
@@ -95,18 +127,21 @@ def grew_gradually(measured: Measured) -> None:
 
 
 def test_by_what_is_in_flight(every_15_s: Serving) -> None:
-    grew_gradually(stepped(every_15_s, IN_FLIGHT))
+    (measured,) = stepped(every_15_s, IN_FLIGHT)
+
+    grew_gradually(measured)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_by_each_kind_of_metric(every_15_s: Serving, kind: Kind) -> None:
-    grew_gradually(stepped(every_15_s, kind))
+@pytest.mark.parametrize("kinds", TOGETHER, ids=lambda kinds: "-".join(kind.name for kind in kinds))
+def test_by_each_kind_of_metric(every_15_s: Serving, kinds: Sequence[Kind]) -> None:
+    for measured in stepped(every_15_s, *kinds):
+        grew_gradually(measured)
 
 
 @pytest.mark.long
 def test_there_and_back_by_a_quarter_at_a_time(every_15_s: Serving) -> None:
-    measured = stepped(every_15_s, replace(IN_FLIGHT, name="there-and-back"), QUIET_AGAIN)
+    (measured,) = stepped(every_15_s, BACK, after=[QUIET_AGAIN])
 
     grew_gradually(measured)
     down = [one for one in changes(measured.seen) if one.after < one.before]

@@ -56,19 +56,22 @@ class Serving:
     def delete(self, *objects: Mapping[str, Any]) -> None:
         """What has the same apiVersion, kind, namespace and name; returns when it and its pods are gone."""
         # What scales goes first, with the HPA that KEDA made: it would else scale what comes under the same name.
-        for one in sorted(objects, key=lambda one: one["kind"] not in _SCALERS):
-            (path,) = self.applying.know([dict(one)])
-            self.applying.paths.remove(path)
-            with suppress(ApiError):  # it is gone
-                self.plane.api.delete(path)
-            gone = [path]
-            name, space = one["metadata"]["name"], one["metadata"].get("namespace", "")
-            if one["kind"] in _SCALERS:
-                gone.append(f"/apis/autoscaling/v2/namespaces/{space}/horizontalpodautoscalers/{name}")
-            for each in gone:
-                eventually(lambda each=each: self._is_gone(each), what=f"{each} to be gone")
-            if one["kind"] == "Deployment":
-                eventually(lambda name=name: not self._pods(name, NAMESPACE), what=f"the pods of {name} to be gone")
+        for some in ([one for one in objects if (one["kind"] in _SCALERS) is scales] for scales in (True, False)):
+            paths = {path: one for one in some for path in self.applying.know([dict(one)])}
+            for path in paths:
+                self.applying.paths.remove(path)
+                with suppress(ApiError):  # it is gone
+                    self.plane.api.delete(path)
+            for path, one in paths.items():
+                self._wait_until_gone(path, one)
+
+    def _wait_until_gone(self, path: str, one: Mapping[str, Any]) -> None:
+        name, space = one["metadata"]["name"], one["metadata"].get("namespace", "")
+        made = f"/apis/autoscaling/v2/namespaces/{space}/horizontalpodautoscalers/{name}"
+        for each in (path, made) if one["kind"] in _SCALERS else (path,):
+            eventually(lambda each=each: self._is_gone(each), what=f"{each} to be gone")
+        if one["kind"] == "Deployment":
+            eventually(lambda: not self._pods(name, NAMESPACE), what=f"the pods of {name} to be gone")
 
     def _is_gone(self, path: str) -> bool:
         try:
