@@ -133,9 +133,12 @@ def _known_zero(of: str) -> str:
 
 
 def _of_clusters(customer: str, clusters: Sequence[str]) -> str:
-    """Names of clusters hold nothing that a regular expression reads otherwise."""
-    chosen = f'="{clusters[0]}"' if len(clusters) == 1 else f'=~"{"|".join(clusters)}"'
-    return f'{{{CUSTOMER}="{customer}",envoy_cluster_name{chosen}}}'
+    """Names of clusters hold nothing that a regular expression reads otherwise.
+
+    Envoy Gateway adds the backend's place to the name where zones count, and while a backend has no pod: it may come
+    and go with a change of `scale.max`. Source: `NeedsClusterPerSetting` of 1.9.1.
+    """
+    return f'{{{CUSTOMER}="{customer}",envoy_cluster_name=~"({"|".join(clusters)})(/backend/0)?"}}'
 
 
 def _span(over: timedelta) -> str:

@@ -47,7 +47,7 @@ def test_in_flight_is_shared_among_the_pods_and_latency_is_a_ratio() -> None:
 
     assert (by_name["inFlight"]["metricType"], by_name["inFlight"]["metadata"]["threshold"]) == ("AverageValue", "3")
     assert (by_name["latency"]["metricType"], by_name["latency"]["metadata"]["threshold"]) == ("Value", "0.3")
-    assert "envoy_cluster_name=" in by_name["inFlight"]["metadata"]["query"]
+    assert "envoy_cluster_name=~" in by_name["inFlight"]["metadata"]["query"]
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,17 @@ def test_what_is_in_flight_is_added_up_over_proxies_with_what_waits(tmp_path: Pa
 
 
 @needs_promtool
+def test_a_cluster_that_is_named_after_its_backend_too_is_the_same(tmp_path: Path) -> None:
+    """As Envoy Gateway names it where zones count, which is from six pods on."""
+    of_zones = envoy("upstream_rq_active", cluster=f"{CLUSTER}/backend/0")
+    of_others = envoy("upstream_rq_active", cluster=f"{OTHERS}/backend/0")
+    waiting = envoy("upstream_rq_pending_active", cluster=f"{CLUSTER}/backend/0")
+
+    asked(tmp_path, IN_FLIGHT, {of_zones: same(3), of_others: same(100), waiting: same(2)}, 5)
+    asked(tmp_path, IN_FLIGHT, {envoy("membership_total", cluster=f"{CLUSTER}/backend/0"): same(2)}, 0)
+
+
+@needs_promtool
 @pytest.mark.parametrize("query", [IN_FLIGHT, LATENCY, THROUGHPUT])
 def test_nothing_is_no_zero_but_a_cluster_that_nobody_called_is_one(query: str, tmp_path: Path) -> None:
     asked(tmp_path, query, {}, None)
