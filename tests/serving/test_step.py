@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.serving, pytest.mark.timeout(900)]
 
 SERVER = ModelServer(port=0, service=0.5, concurrency=2, loading=10)
 QUIET, BUSY = Stretch(seconds=12, rate=1.5), Stretch(seconds=75, rate=10)
-BY_LATENCY = Stretch(seconds=200, rate=10)  # it takes steps of startsWithin and two minutes
+BY_SHARE = Stretch(seconds=100, rate=10)  # of what is full at 100 %
+BY_LATENCY = Stretch(seconds=175, rate=10)  # it takes steps of startsWithin and two minutes
 QUIET_AGAIN = Stretch(seconds=460, rate=1.5)
 ENOUGH, MOST = 3, 8  # pods
 PORTS = "ports: { http: 8000, metrics: 9100 }"
@@ -50,20 +51,16 @@ class Kind:
 
 
 IN_FLIGHT = Kind(name="inFlight", metrics="inFlight: 1.5")
-CPU = Kind(name="cpu", metrics="cpu: 80%", more=("cpu: 125m",), server=replace(SERVER, burns=0.04))
 # Together on one machine: never more than three that grow at once.
 TOGETHER = (
     (
-        replace(CPU, busy=replace(BUSY, seconds=120)),
-        Kind(name="latency", metrics="inFlight: 1.5, latency: 1500ms", busy=BY_LATENCY),
-    ),
-    (
         # 20 MiB of an idle server, and one for each request.
         Kind(name="memory", metrics="memory: 70%", more=("memory: 40Mi",), server=replace(SERVER, holds=1)),
-        Kind(name="gpu", metrics="gpu: 60%", more=(PORTS, "hardware: gpu", "gpu: 1"), busy=replace(BUSY, seconds=120)),
+        Kind(name="gpu", metrics="gpu: 60%", more=(PORTS, "hardware: gpu", "gpu: 1"), busy=BY_SHARE),
         Kind(name="queue", metrics="queue: { metric: model_requests_waiting, target: 2 }", more=(PORTS,)),
     ),
     (
+        Kind(name="cpu", metrics="cpu: 80%", more=("cpu: 125m",), server=replace(SERVER, burns=0.04), busy=BY_SHARE),
         Kind(name="throughput", metrics="inFlight: 1.5, throughput: 3"),
         Kind(
             name="query",
@@ -71,6 +68,7 @@ TOGETHER = (
             more=(PORTS,),
         ),
     ),
+    (Kind(name="latency", metrics="inFlight: 1.5, latency: 1500ms", busy=BY_LATENCY),),
 )
 BACK = replace(IN_FLIGHT, name="back")
 

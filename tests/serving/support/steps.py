@@ -142,7 +142,7 @@ class Measured:
         p95 = facts["p95 in the busy phase"]
         lost = f"{self.answers.sent} requests sent, {self.answers.lost} lost"
         lines = [
-            f"{lost}. p95 while it was busy: {p95:.1f} s, which waited in the first pod from before the others came.",
+            f"{lost}. p95 while it was busy: {p95:.1f} s, of requests that the first pod took before the others came.",
             "Real Envoy, KEDA, Prometheus and HPA on a control plane; models are processes that take a stated time.",
         ]
         return load_step_picture(self._by_second(), f"A step of load, scaled by {{ {self.metrics} }}", lines)
