@@ -75,7 +75,7 @@ test-long-control-plane: setup ## the big counts on the real control plane (EBBT
 	@$(BIN)/python tools/control-plane/build.py
 	@$(PYTEST) -m "long and control_plane"
 
-test-long-serving: setup ## parts of the serving tier away for five minutes each: needs what test-serving needs
+test-long-serving: setup ## a step of load by each kind of metric, and parts of the serving tier away for five minutes each: needs what test-serving needs
 	@$(BIN)/python tools/control-plane/build.py --serving
 	@$(BIN)/python -m tests.serving -rs -m "serving and long"
 

@@ -1,11 +1,16 @@
-"""A server that says which pod it is, on port 8000. A query holds the answer back until the caller is gone."""
+"""A server that says which pod it is, on port 8000. A query holds the answer back until the caller is gone.
+
+With the word `busy` it uses a tenth of a core, until somebody asks for `/rest`.
+"""
 
 import os
 import sys
 import time
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
-from threading import Thread
+from threading import Event, Thread
+
+RESTING = Event()
 
 
 class Server(ThreadingMixIn, TCPServer):
@@ -18,6 +23,8 @@ class Page(BaseHTTPRequestHandler):
         if "?" in self.path:
             self.hold()
             return
+        if self.path == "/rest":
+            RESTING.set()
         body = os.environ["POD_NAME"].encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -41,7 +48,7 @@ class Page(BaseHTTPRequestHandler):
 
 def work() -> None:
     """A tenth of a core."""
-    while True:
+    while not RESTING.is_set():
         until = time.process_time() + 0.01
         while time.process_time() < until:
             pass

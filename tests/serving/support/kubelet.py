@@ -2,7 +2,8 @@
 
 It heeds what matters to a request: readiness (HTTP and TCP probes), `preStop` (sleep, HTTP and a command), SIGTERM, the
 grace, and SIGKILL at its end. Left out, since only a real node has it: images (a folder of programs stands for one,
-first on PATH), users, limits, init containers and liveness. A container without a program is just said to run.
+first on PATH), users, limits, init containers and liveness. A container without a program is just said to run. A pod
+whose requests are changed while it runs is said to have the new ones, or, without `has_room`, that its node cannot.
 
 Each pod has a thread: what happens to one waits for no other.
 """
@@ -16,7 +17,7 @@ import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, RLock, Thread
@@ -56,6 +57,7 @@ class Kubelet:
             (folder / Path(at).name).write_text(text, encoding="utf-8")
         self.logs = folder / "logs"
         self.logs.mkdir()
+        self.has_room = True  # for a pod that is to become larger where it is
         self._pods: dict[str, PlayedPod] = {}  # by uid
         self._news, self._closed = Event(), Event()
 
@@ -114,6 +116,7 @@ class _Played:
     ready: bool = False
     probe_at: float = 0.0
     failures: int = 0
+    given: Json = field(default_factory=dict[str, Any])  # requests and limits
     finished: int | None = None  # the exit code of one that is not started again
     nothing_to_run: bool = False
 
@@ -193,7 +196,13 @@ class PlayedPod:
             if not one.runs and one.finished is None and time.monotonic() >= one.start_at:
                 self._start(one)
             self._probe(one)
+            if self._kubelet.has_room or not one.given:
+                one.given = self._asked(one)
         self._tell()
+
+    def _asked(self, one: _Played) -> Json:
+        now = next(it for it in self._pod["spec"]["containers"] if it["name"] == one.spec["name"])
+        return now.get("resources", {})
 
     def _note_exit(self, one: _Played) -> None:
         code, policy = one.process.code or 0, self._pod["spec"].get("restartPolicy", "Always")
@@ -369,7 +378,7 @@ class PlayedPod:
             "podIP": self.address,
             "podIPs": [{"ip": self.address}],
             "conditions": [self._condition(kind, ready) for kind in ("ContainersReady", "Ready")]
-            + [self._condition("Initialized", holds=True)],
+            + [self._condition("Initialized", holds=True), *self._resize()],
             "containerStatuses": [self._container_status(one) for one in self._containers],
         }
 
@@ -379,6 +388,11 @@ class PlayedPod:
             since = _now()
         self._changed[kind] = holds, since
         return {"type": kind, "status": str(holds), "lastTransitionTime": since}
+
+    def _resize(self) -> list[Json]:
+        if all(one.given in ({}, self._asked(one)) for one in self._containers):
+            return []
+        return [{**self._condition("PodResizePending", holds=True), "reason": "Infeasible"}]
 
     def _container_status(self, one: _Played) -> Json:
         state: dict[str, Any]
@@ -395,7 +409,7 @@ class PlayedPod:
             "ready": one.ready,
             "started": one.runs,
             "restartCount": max(0, one.started - 1),
-            "resources": one.spec.get("resources", {}),
+            "resources": one.given,
             "state": state,
         }
 

@@ -13,6 +13,7 @@ from control_plane.plane.binaries import OF_SERVING, PROMETHEUS, binaries
 from control_plane.plane.enclosure import Image
 
 from components.cluster.namespaces import Namespaces, NamespacesArgs, restricted_namespace
+from components.monitoring.scraping import CONFIG_FILE, DIRECTORY
 from components.serving import envoy_gateway, keda
 from components.serving.envoy_gateway import (
     ENVOY,
@@ -36,6 +37,7 @@ CUSTOMER = "acme"
 LONGEST_REQUEST = timedelta(seconds=10)
 """Of the services that tests apply."""
 VPA_PARTS = ("recommender", "updater", "admission-controller")
+CONTROLLER_IMAGE = "controller"
 _PROMETHEUS = "ebbtide-prometheus"
 
 PARTS: Mapping[str, Sequence[tuple[str, str, int]]] = {  # namespace, Deployment and pods
@@ -57,6 +59,7 @@ def images(folder: Path) -> dict[str, Image]:
         "envoy": {"envoy": _envoy()},
         "prometheus": {"prometheus": found[PROMETHEUS]},
         "kube-webhook-certgen": {"certgen": Path(__file__).with_name("certgen.py")},
+        CONTROLLER_IMAGE: {"python": _python(folder)},
         **{f"vpa-{part}": {part: found[f"vpa-{part}-v1.8.1"]} for part in VPA_PARTS},
     }
     entries = {  # as the images' own entry points are
@@ -71,6 +74,15 @@ def images(folder: Path) -> dict[str, Image]:
             (home / name).symlink_to(path)
         made[image] = Image(programs=home, command=entries.get(image, (next(iter(paths)),)))
     return made
+
+
+def _python(folder: Path) -> Path:
+    """This environment's, by the name that the image has for its own."""
+    folder.mkdir(exist_ok=True)
+    script = folder / "python"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return script
 
 
 def _envoy() -> Path:
@@ -167,10 +179,10 @@ def _prometheus() -> list[Json]:
     container = {
         "name": "prometheus",
         "image": "prometheus",
-        "args": ["--config.file=/config/prometheus.json", "--storage.tsdb.path=/data"],
+        "args": [f"--config.file={DIRECTORY}/{CONFIG_FILE}", "--storage.tsdb.path=/data"],
         "ports": [{"containerPort": 9090}],
         "readinessProbe": {"httpGet": {"path": "/-/ready", "port": 9090}},
-        "volumeMounts": [{"name": "config", "mountPath": "/config"}, {"name": "data", "mountPath": "/data"}],
+        "volumeMounts": [{"name": "config", "mountPath": DIRECTORY}, {"name": "data", "mountPath": "/data"}],
     }
     volumes: list[Json] = [{"name": "config", "configMap": {"name": _PROMETHEUS}}, {"name": "data", "emptyDir": {}}]
     pod = restricted(
@@ -200,7 +212,7 @@ def _prometheus() -> list[Json]:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": _PROMETHEUS, **space},
-            "data": {"prometheus.json": json.dumps(config)},
+            "data": {CONFIG_FILE: json.dumps(config)},
         },
         {
             "apiVersion": "v1",

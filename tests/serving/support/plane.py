@@ -48,7 +48,7 @@ def plane(folder: Path) -> Generator[ControlPlane]:
                     NODE_GROUP: kind,
                     "topology.kubernetes.io/zone": f"zone-{'abc'[n % 3]}",
                 }
-                made.add_node(f"{kind}-{n}", labels=labels, cpu=64, memory="256Gi", gpu=4 if kind == "gpu" else 0)
+                made.add_node(f"{kind}-{n}", labels=labels, cpu=64, memory="256Gi", gpu=8 if kind == "gpu" else 0)
         yield made
 
 

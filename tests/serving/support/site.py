@@ -18,7 +18,7 @@ from control_plane.plane.driver import ControlPlane
 
 from components.serving.envoy_gateway import ENVOY
 from components.serving.envoy_gateway import NAMESPACE as GATEWAYS
-from controllers.adapters.kube_api import ApiError, Json
+from controllers.adapters.kube_api import MERGE_PATCH, ApiError, Json
 from ebbtide.labels import NODE_KIND, NodeKind
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, WORKLOAD, Category
 from tests.builders.control_plane import PATIENCE, eventually
@@ -56,19 +56,22 @@ class Serving:
     def delete(self, *objects: Mapping[str, Any]) -> None:
         """What has the same apiVersion, kind, namespace and name; returns when it and its pods are gone."""
         # What scales goes first, with the HPA that KEDA made: it would else scale what comes under the same name.
-        for one in sorted(objects, key=lambda one: one["kind"] not in _SCALERS):
-            (path,) = self.applying.know([dict(one)])
-            self.applying.paths.remove(path)
-            with suppress(ApiError):  # it is gone
-                self.plane.api.delete(path)
-            gone = [path]
-            name, space = one["metadata"]["name"], one["metadata"].get("namespace", "")
-            if one["kind"] in _SCALERS:
-                gone.append(f"/apis/autoscaling/v2/namespaces/{space}/horizontalpodautoscalers/{name}")
-            for each in gone:
-                eventually(lambda each=each: self._is_gone(each), what=f"{each} to be gone")
-            if one["kind"] == "Deployment":
-                eventually(lambda name=name: not self._pods(name, NAMESPACE), what=f"the pods of {name} to be gone")
+        for some in ([one for one in objects if (one["kind"] in _SCALERS) is scales] for scales in (True, False)):
+            paths = {path: one for one in some for path in self.applying.know([dict(one)])}
+            for path in paths:
+                self.applying.paths.remove(path)
+                with suppress(ApiError):  # it is gone
+                    self.plane.api.delete(path)
+            for path, one in paths.items():
+                self._wait_until_gone(path, one)
+
+    def _wait_until_gone(self, path: str, one: Mapping[str, Any]) -> None:
+        name, space = one["metadata"]["name"], one["metadata"].get("namespace", "")
+        made = f"/apis/autoscaling/v2/namespaces/{space}/horizontalpodautoscalers/{name}"
+        for each in (path, made) if one["kind"] in _SCALERS else (path,):
+            eventually(lambda each=each: self._is_gone(each), what=f"{each} to be gone")
+        if one["kind"] == "Deployment":
+            eventually(lambda: not self._pods(name, NAMESPACE), what=f"the pods of {name} to be gone")
 
     def _is_gone(self, path: str) -> bool:
         try:
@@ -192,8 +195,7 @@ class Serving:
 
     def gateway_metrics(self, expression: str) -> list[dict[str, Any]]:
         """What Prometheus answers now, such as `sum(envoy_cluster_upstream_rq_active)`; it scrapes each second."""
-        address = self.pods("ebbtide-prometheus")[0].address
-        return asked(f"http://{address}:9090", f"query?{urlencode({'query': expression})}")["result"]
+        return self.prometheus(f"query?{urlencode({'query': expression})}")["result"]
 
     def away(self, part: str) -> None:
         """Stop `keda`, `prometheus`, `metrics-server` or `envoy-gateway`; returns when its last process is gone."""
@@ -212,6 +214,28 @@ class Serving:
             self.scale(name, pods, namespace)
         for namespace, name, pods in PARTS[part]:
             self.pods(name, pods, namespace=namespace)
+
+    @contextmanager
+    def watching(self, files: Mapping[str, Mapping[str, Any]]) -> Generator[None]:
+        """Prometheus reads these, by name, in place of its own config."""
+        name = PARTS["prometheus"][0][1]
+        path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}"
+        own = self.plane.api.get(path)["data"]
+        self._restarted(path, {file: json.dumps(content) for file, content in files.items()})
+        try:
+            yield
+        finally:
+            self._restarted(path, own)
+
+    def _restarted(self, path: str, files: Mapping[str, str]) -> None:
+        self.away("prometheus")
+        self.plane.api.patch(path, {"data": dict(files)}, MERGE_PATCH)
+        self.back("prometheus")
+
+    def prometheus(self, path: str) -> Any:
+        """What Prometheus' API answers, such as to `alerts`."""
+        address = self.pods("ebbtide-prometheus")[0].address
+        return asked(f"http://{address}:9090", path)
 
     @contextmanager
     def hpa_every(self, seconds: int) -> Generator[None]:

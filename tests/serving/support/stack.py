@@ -9,7 +9,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
@@ -23,6 +23,7 @@ from ebbtide.demo.model_server import ModelServer
 from ebbtide.recording.manifests import manifests
 from ebbtide.recording.record import record
 from ebbtide.settings.load import stack_of_text
+from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.builders.control_plane import eventually
 from tests.builders.settings import shortest
@@ -36,36 +37,48 @@ ebbtide:monitoring: { prometheus: bundled }
 ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 }, spot: { max: 12 } }
 ebbtide:services:
 """
-_SERVICE = """\
-  {name}:
-    ports: {{ http: 8000 }}
-    port: http
-    probes: {{ readiness: {{ http: /ready, port: http }} }}
-    longestRequest: 10s
-    cpu: 1
-    memory: 1Gi
-    scale: {{ metrics: {{ inFlight: 3 }}, min: 1, max: 8 }}
-"""
+_USUAL = (
+    "ports: { http: 8000 }",
+    "port: http",
+    "probes: { readiness: { http: /ready, port: http } }",
+    "longestRequest: 10s",
+    "cpu: 1",
+    "memory: 1Gi",
+    "scale: { metrics: { inFlight: 3 }, min: 1, max: 8 }",
+)
 _AUTOSCALERS = ("ScaledObject", "HorizontalPodAutoscaler")
 _LOOK_S = 0.2  # seconds between two looks at the gateway's pods: what a load balancer's health checks take
 
 
 def service(name: str, *more: str) -> str:
-    """Of a stack file, at its own path below the host; `more` are further lines of it."""
-    lines = more or (f"image: registry.example.com/ml/{name}:1",)
-    route = (
-        "" if any(line.startswith("route:") for line in lines) else f"    route: {{ host: {HOST}, path: /{name} }}\n"
-    )
-    return _SERVICE.format(name=name) + route + "".join(f"    {line}\n" for line in lines)
+    """Of a stack file, at its own path below the host; `more` are further lines, or take the place of usual ones."""
+    given = {_key(line) for line in more}
+    image = f"image: registry.example.com/ml/{name}:1"
+    usual = [*_USUAL, f"route: {{ host: {HOST}, path: /{name} }}", *([] if "variants" in given else [image])]
+    lines = [*(line for line in usual if _key(line) not in given), *more]
+    return f"  {name}:\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def objects_of(services: Sequence[str]) -> list[Json]:
+def _key(line: str) -> str:
+    return line.partition(":")[0]
+
+
+def rendered(services: Sequence[str], around: str = "") -> list[Json]:
+    """The whole stack, in its order; `around` are lines of its file beside the services."""
+    texts = manifests(record(settings_of(services, around)))
+    return [one for name in sorted(texts) for one in yaml.load_all(texts[name], yaml.CSafeLoader) if one]
+
+
+def settings_of(services: Sequence[str], around: str = "") -> StackSettings:
+    more = "".join((around, _AROUND, *services))
+    return stack_of_text(shortest(more=more), stack="acme", file="Pulumi.acme.yaml")
+
+
+def objects_of(services: Sequence[str], around: str = "") -> list[Json]:
     """Those of the services and of the gateway in front of them, as rendered, in their order."""
-    settings = stack_of_text(shortest(more=_AROUND + "".join(services)), stack="acme", file="Pulumi.acme.yaml")
+    settings = settings_of(services, around)
     own = {pod for name, it in settings.services.items() for pod in it.pods(name)} | settings.services.keys()
-    texts = manifests(record(settings))
-    found = [one for name in sorted(texts) for one in yaml.load_all(texts[name], yaml.CSafeLoader) if one]
-    return [one for one in found if _is_of(one, own)]
+    return [one for one in rendered(services, around) if _is_of(one, own)]
 
 
 def _is_of(one: Json, names: set[str]) -> bool:
@@ -79,7 +92,9 @@ def played(one: Json, server: ModelServer) -> Json:
     """A Deployment whose image is this server, in its place."""
     (container,) = one["spec"]["template"]["spec"]["containers"]
     name = one["metadata"]["name"]
-    own = {**asdict(replace(server, port=PORT, host="0.0.0.0", variant=name)), "parent": None}
+    metrics = [port["containerPort"] for port in container["ports"] if port["name"] == "metrics"]
+    told = replace(server, port=PORT, host="0.0.0.0", variant=name, metrics_port=next(iter(metrics), None))
+    own = {**asdict(told), "parent": None}
     del own["pod"]  # which it is told by its environment
     command = [*server.command()[:-1], json.dumps(own)]
     container |= {"image": PLAIN, "command": command, "args": []}
@@ -97,10 +112,12 @@ def served(
     replicas: Mapping[str, int],
     server: ModelServer,
     autoscaled: bool = False,
+    around: str = "",
+    played: Callable[[Json, ModelServer], Json] = played,
     changed: Callable[[Json], None] = lambda _: None,
 ) -> Generator[None]:
     """With so many ready pods of each. `changed` is given each object, for what a test wants otherwise."""
-    objects = [one for one in objects_of(services) if autoscaled or one["kind"] not in _AUTOSCALERS]
+    objects = [one for one in objects_of(services, around) if autoscaled or one["kind"] not in _AUTOSCALERS]
     for one in objects:
         if one["kind"] == "Deployment":
             played(one, server)
@@ -148,12 +165,14 @@ def load_on(
     stretches: Sequence[Stretch],
     *,
     headers: Callable[..., Headers] = lambda *_: {},
+    timeout: float = 60.0,
 ) -> Load:
     return Load(
         address=gateways(serving),
         stretches=stretches,
         seed=1,
         path=f"/{path}",
+        timeout=timeout,
         headers=lambda draw: {"host": HOST, **headers(draw)},
     )
 
@@ -169,6 +188,14 @@ def under(load: Load, happens: Callable[[], object], *, after: float = 2.0) -> A
     finally:
         offering.join()
     return answers[0]
+
+
+def lasting(seconds: int) -> Iterator[float]:
+    """Half a second each."""
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        yield now
+        time.sleep(0.5)
 
 
 def open_budget(serving: Serving, name: str) -> None:

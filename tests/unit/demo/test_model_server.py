@@ -4,10 +4,12 @@ import asyncio
 import json
 import signal
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -69,6 +71,42 @@ def test_an_answer_may_come_in_parts() -> None:
 
     assert headers["transfer-encoding"] == "chunked"
     assert body.count(b"variant") == 3
+
+
+def test_it_tells_what_runs_what_waits_and_how_busy_a_gpu_would_be() -> None:
+    """Four at once for a second, two of them at a time."""
+    with running(service=0.5, concurrency=2) as (url, _):
+        assert told(url) == {"model_requests_running": 0, "model_requests_waiting": 0, "DCGM_FI_DEV_GPU_UTIL": 0}
+        asking = [Thread(target=ask, args=[url]) for _ in range(4)]
+        for thread in asking:
+            thread.start()
+        wait_until(lambda: told(url)["model_requests_waiting"] == 2, "two that wait")
+        assert told(url)["model_requests_running"] == 2
+        time.sleep(0.2)
+        assert told(url)["DCGM_FI_DEV_GPU_UTIL"] > 90
+        for thread in asking:
+            thread.join()
+
+
+def told(url: str) -> dict[str, float]:
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        lines = [line.split() for line in answer.read().decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+def test_metrics_may_have_a_port_of_their_own() -> None:
+    port = free_port()
+    with running(metrics_port=port):
+        assert told(f"http://127.0.0.1:{port}")["model_requests_running"] == 0
+
+
+def test_told_to_refuse_it_takes_no_connection() -> None:
+    with running(service=0.0) as (url, process):
+        assert ask(f"{url}/refuse")[0]
+
+        with pytest.raises(urllib.error.URLError, match="refused"):
+            ask(url)
+        assert process.poll() is None
 
 
 def test_more_than_so_many_at_a_time_wait_for_each_other() -> None:
