@@ -158,9 +158,10 @@ def test_both_scale_by_what_there_is_for_each_pod_of_both() -> None:
     assert large["inFlight"][0] == "AverageValue"
 
 
-@pytest.mark.parametrize(
-    "record", [it for it in Recorded if it.startswith("customer_service_variant:ebbtide_requests")]
-)
+OF_REQUESTS = [Recorded.IN_FLIGHT, Recorded.FAILING, Recorded.TURNED_AWAY, Recorded.THROUGHPUT, Recorded.P95_LATENCY]
+
+
+@pytest.mark.parametrize("record", OF_REQUESTS)
 def test_requests_are_recorded_once_for_the_one_beside_it(record: Recorded) -> None:
     rules = [it for group in rule_groups(spot_stack()) for it in group.rules if getattr(it, "record", "") == record]
 
