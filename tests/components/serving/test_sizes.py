@@ -11,7 +11,7 @@ SCALE = "scale: { metrics: { cpu: 70% }, min: 1, max: 6 }"
 @pytest.mark.parametrize(("vertical", "mode"), [("initial", "Initial"), ("inPlace", "InPlaceOrRecreate")])
 def test_it_sets_the_requests_of_the_own_container_and_of_no_sidecar(vertical: str, mode: str) -> None:
     ranker = services_stack((SCALE, f"vertical: {vertical}")).all_workloads["ranker"]
-    spec = vertical_autoscaler("ranker", ranker)
+    spec = vertical_autoscaler("ranker", ranker, None)
     own, others = spec["resourcePolicy"]["containerPolicies"]
 
     assert spec["updatePolicy"] == {"updateMode": mode}
@@ -23,7 +23,7 @@ def test_it_sets_the_requests_of_the_own_container_and_of_no_sidecar(vertical: s
 def test_it_looks_at_what_runs_the_pods(kind: str, target: str) -> None:
     ranker = services_stack((SCALE, f"vertical: initial\n    kind: {kind}")).all_workloads["ranker"]
 
-    assert vertical_autoscaler("ranker", ranker)["targetRef"] == {
+    assert vertical_autoscaler("ranker", ranker, None)["targetRef"] == {
         "apiVersion": "apps/v1",
         "kind": target,
         "name": "ranker",
