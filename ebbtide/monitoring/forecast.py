@@ -23,6 +23,9 @@ AHEAD, LEVEL_OVER, TREND_OVER = timedelta(minutes=10), timedelta(hours=1), timed
 MOST = 2
 """Times the usual, and times what is there."""
 
+ARRIVES = timedelta(minutes=1)
+"""From the load to a number that the HPA wants: an evaluation of the rules, a poll of KEDA and a look of the HPA."""
+
 _DAY = timedelta(days=1)
 
 

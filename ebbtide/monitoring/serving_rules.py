@@ -124,11 +124,11 @@ def _forecast(it: _Variant) -> Mapping[Recorded, str]:
     if target is None:
         return {}
     series, usual, level = (it.recorded(record) for record in (counted, Recorded.USUAL, Recorded.LEVEL))
-    most = it.settings.scale.max
+    most, lead = it.settings.scale.max, it.lead + forecast.ARRIVES
     return {
-        Recorded.USUAL: forecast.usual(series, it.lead),
+        Recorded.USUAL: forecast.usual(series, lead),
         Recorded.LEVEL: forecast.level(series, target),
-        Recorded.FORECAST_PODS: forecast.pods(series, target, it.lead, usual=usual, level=level, most=most),
+        Recorded.FORECAST_PODS: forecast.pods(series, target, lead, usual=usual, level=level, most=most),
     }
 
 

@@ -1,7 +1,7 @@
 """The workload controller's document and the annotation that says how a workload sleeps."""
 
 import json
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +9,8 @@ import pytest
 from ebbtide.vocabulary.controller_config import UnreadableConfig
 from ebbtide.vocabulary.workloads import (
     SLEEP,
+    FloorPolicy,
+    PlannedEvent,
     RayPolicy,
     Sleep,
     Wake,
@@ -24,6 +26,19 @@ from tests.builders.controllers import OFFICE
 FLOW = RayPolicy(name="flow", namespace="ebbtide-ray-flow", head="http://flow-head-svc:8265", pools=("preprocess",))
 
 
+SALE = PlannedEvent(day=date(2026, 11, 27), at=9 * 60, lasting=timedelta(hours=6), pods=8)
+EMBEDDER = FloorPolicy(
+    name="embedder",
+    namespace="ebbtide",
+    keda=True,
+    least=2,
+    most=12,
+    lead=timedelta(minutes=7),
+    open=4,
+    events=(SALE,),
+)
+
+
 def document(**changes: Any) -> str:
     config = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, ray=(FLOW,))
     return json.dumps({**json.loads(dump(config)), **changes})
@@ -33,6 +48,8 @@ def test_a_document_is_read_as_it_was_written_and_may_lack_what_has_a_default() 
     config = WorkloadsConfig(namespace="ebbtide", lease="other", hours=OFFICE, ray=(FLOW,), pool_namespace="workers")
 
     assert load(dump(config)) == config
+    with_floors = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, floors=(EMBEDDER,))
+    assert load(dump(with_floors)) == with_floors
     short = {key: value for key, value in json.loads(document()).items() if key in ("namespace", "hours")}
     assert load(json.dumps(short)) == WorkloadsConfig(namespace="ebbtide", hours=OFFICE)
 
@@ -58,6 +75,8 @@ def test_its_keys_are_in_camel_case() -> None:
         document(namespace=3),
         document(ray=[{"name": "flow"}]),
         document(ray=json.loads(document())["ray"] * 2),
+        dump(WorkloadsConfig(namespace="ebbtide", hours=OFFICE, floors=(EMBEDDER, EMBEDDER))),
+        document(floors=[{"name": "embedder"}]),
         document(hours={"timezone": "Mars/Base", "week": []}),
     ],
 )
