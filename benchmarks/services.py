@@ -24,7 +24,7 @@ from ebbtide.simulator.trace.counted import RequestTrace, find_requests
 TRACE = "requests-servegen-m-small"
 STARTS = ("90s", "10m")
 SERVICE = "chat"
-PLAYED_DAYS = 3
+PLAYED_DAYS = 2
 STACK = """\
 config:
   aws:region: us-east-1
@@ -78,11 +78,13 @@ def case_of(trace: RequestTrace, queue: str, starts: str, seed: int) -> Case:
     options = ServiceOptions(seed=seed, days=PLAYED_DAYS)
     course = service_course(stack(starts), SERVICE, trace.only(queue), options)
     found = replay_service(course, options)
+    if found.tested is None:
+        raise TypeError(f"{queue} has too little history")
     return Case(
         queue=queue,
         starts=starts,
         load=describe_requests(trace.only(queue)).loads[0],
-        tested=course.backtest(),
+        tested=found.tested,
         results={name: played.result for name, played in found.strategies.items()},
         seconds=found.replay_seconds,
     )

@@ -37,6 +37,7 @@ from ebbtide.vocabulary.windows import zone_of
 BUSIEST_SHARE = 0.8
 MOST_REQUESTS = 4_000_000
 """Of one strategy: about ten seconds. A service with more of them is played for fewer hours."""
+SETTLES_S = 120.0
 USUAL_HEADROOM = 0.3
 """Where there is too little history to tune one."""
 
@@ -143,6 +144,7 @@ def replay_service(
         strategies=played,
         left_out={name.value: why for name, why in left_out.items() if name in options.strategies},
         replay_seconds=perf_counter() - began,
+        tested=tested,
     )
 
 
@@ -202,12 +204,18 @@ def _deciders(
 def _played(course: ServiceCourse, decider: Decider, span: Span, seed: int) -> Played:
     service = course.service
     coming = arrivals(course.trace, course.factor, seed, span.begin)
-    served = play(service, decider, coming, span, seed=seed, held=list(_missing(course.trace)))
+    served = play(service, decider, coming, span, seed=seed, held=list(_held(course.trace)))
     return Played(
         result=result_of(served, service.slo_s, service.usd_per_pod_hour),
         series=served.series,
         p95_s=tuple(served.series.p95(served.latencies)),
     )
+
+
+def _held(trace: RequestTrace) -> Iterator[Span]:
+    """Missing windows, and a little after each: until requests are under way again, the metrics tell of none."""
+    for it in _missing(trace):
+        yield Span(it.begin, it.end + SETTLES_S)
 
 
 def _missing(trace: RequestTrace) -> Iterator[Span]:

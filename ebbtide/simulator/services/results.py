@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from ebbtide.simulator.services.backtest import Backtest
 from ebbtide.simulator.services.run import MinuteSeries, Served, quantile
 
 SCHEMA = 1
@@ -57,6 +58,7 @@ class ServiceReplay:
     strategies: Mapping[str, Played]
     left_out: Mapping[str, str]  # strategies that could not be played, and why
     replay_seconds: float
+    tested: Backtest | None = None  # of the forecast; None: too little history
 
 
 def result_of(served: Served, slo_s: float, usd_per_pod_hour: float | None) -> ServiceResult:

@@ -37,6 +37,7 @@ class ServiceSight:
     ready: int
     values: Sequence[float | None]  # of the service's metrics; None: missing
     sent: Sequence[int]
+    clock: float  # seconds of the trace in which somebody decided: it stands still while nothing is known
 
 
 class Decider(Protocol):
@@ -118,14 +119,17 @@ def play(
     sent = run.found.series.sent
     coming = (at for at in arrivals if span.begin <= at < span.end)
     ahead = next(coming, math.inf)
+    held_s = 0.0
     beats = math.ceil((span.end - span.begin) / SYNC_S)
     for beat in range(beats):
         now = span.begin + beat * SYNC_S
         if beat and beat % _MINUTE_BEATS == 0:
             run.note_minute()
         values = run.measured(missing=any(it.holds(now) for it in blind))
-        seen = ServiceSight(run.fleet.asked, len(run.fleet.ready), values, sent)
-        if not any(it.holds(now) for it in held):
+        if any(it.holds(now) for it in held):
+            held_s += SYNC_S
+        else:
+            seen = ServiceSight(run.fleet.asked, len(run.fleet.ready), values, sent, now - held_s)
             run.scale(now, decider.decide(now, seen))
         ahead = run.serve(ahead, coming, min(now + SYNC_S, span.end))
     return run.ended()

@@ -40,7 +40,7 @@ class Autoscaled:
         values = seen.values
         if self.missing_is_zero:
             values = [0.0 if value is None else value for value in values]
-        return self.hpa.sync(now, HpaSight(seen.replicas, values, seen.ready))
+        return self.hpa.sync(seen.clock, HpaSight(seen.replicas, values, seen.ready))
 
 
 @dataclass(frozen=True, slots=True)

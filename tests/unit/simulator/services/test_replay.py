@@ -1,0 +1,41 @@
+"""A trace on a service: what is played, what is held, and that equal seeds give equal figures."""
+
+from typing import Any
+
+from ebbtide.simulator.services.replay import ServiceOptions, replay_service, service_course
+from ebbtide.simulator.services.results import as_json
+from ebbtide.simulator.services.strategies import ServiceStrategy
+from tests.builders.workloads.played import a_request_trace
+from tests.builders.workloads.services import services_stack
+
+STACK = services_stack(
+    ("requestTakes: 150ms", "requestTakes: 2s"),
+    ("p95: 400ms", "p95: 6s"),
+    ("{ inFlight: 3, latency: 300ms }", "{ inFlight: 3 }"),
+)
+STEADY = a_request_trace([3000.0] * 40 + [None] * 6 + [3000.0] * 26)
+
+
+def played(seed: int = 0) -> dict[str, Any]:
+    options = ServiceOptions(seed=seed, rate=4.0, strategies=(ServiceStrategy.HPA_ONLY, ServiceStrategy.KEDA_DEFAULTS))
+    document = as_json(replay_service(service_course(STACK, "embedder-small", STEADY, options), options))
+    return {key: value for key, value in document.items() if key != "replay_seconds"}
+
+
+def test_equal_seeds_give_equal_figures_and_another_gives_others() -> None:
+    assert played() == played()
+    assert played(1)["strategies"] != played()["strategies"]
+
+
+def test_a_window_that_is_missing_takes_no_pods_away_and_loses_nothing_after_it() -> None:
+    found = played()["strategies"]
+
+    assert {name: its["lost"] for name, its in found.items()} == {"hpa-only": 0, "keda-defaults": 0}
+    assert all(its["least_pods"] >= 3 for its in found.values())
+
+
+def test_by_default_the_busiest_window_asks_for_four_fifths_of_max() -> None:
+    course = service_course(STACK, "embedder-small", STEADY, ServiceOptions())
+
+    assert course.service.need(course.factor * 5.0) == 10
+    assert course.service.most == 12
