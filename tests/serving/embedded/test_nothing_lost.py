@@ -16,7 +16,7 @@ from ebbtide.demo.model_server import OnSigterm
 from ebbtide.demo.served_pods import Ending, ServedPods
 from tests.serving.embedded.stage import ENDING, QUICK, STEADY, gateway, load_on, served, under
 
-pytestmark = pytest.mark.serving
+pytestmark = [pytest.mark.serving, pytest.mark.long]  # the tier counts the same behind Envoy Gateway
 
 LONG = (Stretch(seconds=6, rate=40),)
 
@@ -26,7 +26,6 @@ async def to_one(pods: ServedPods) -> None:
     await pods.until_ended()
 
 
-@pytest.mark.long  # the tier counts the same behind Envoy Gateway
 def test_from_eight_replicas_to_one() -> None:
     async def run() -> None:
         with gateway() as its:
@@ -79,7 +78,6 @@ def test_with_the_rule_the_same_long_requests_are_all_answered() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.long  # the tier counts the same behind Envoy Gateway
 def test_a_rollout_and_a_drain_that_waits_for_the_replacement() -> None:
     """Both start a pod, wait until it is ready, and end another."""
 
@@ -103,7 +101,6 @@ def test_a_rollout_and_a_drain_that_waits_for_the_replacement() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.long  # the tier counts the same behind Envoy Gateway
 def test_a_canary_that_grows_to_all_of_it() -> None:
     """While the new variant has a tenth, one in ten requests is its."""
     canary = replace(QUICK, pod="canary", variant="canary")
@@ -141,7 +138,6 @@ async def drained(its: EmbeddedEnvoy) -> None:
     its.stop()
 
 
-@pytest.mark.long  # the tier counts the same behind Envoy Gateway
 @pytest.mark.parametrize("told", [True, False], ids=["drained", "killed"])
 def test_one_of_two_gateways_goes(told: bool) -> None:
     async def run() -> None:
