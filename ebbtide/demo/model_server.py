@@ -31,6 +31,7 @@ GPU_BUSY = "DCGM_FI_DEV_GPU_UTIL"
 PARENT_CHECK = 0.5  # seconds
 _BACKLOG = 4096  # connections that are not accepted yet
 _MIB = 1 << 20
+_EXPOSITION = "text/plain; version=0.0.4"  # without it Prometheus reads nothing
 
 
 class OnSigterm(StrEnum):
@@ -174,7 +175,7 @@ class _Serving:
             await self._send(writer, "200 OK" if self.loaded else "503 Service Unavailable", [b"{}"], 0)
             return
         if path == METRICS:
-            await self._send(writer, "200 OK", [self._metrics().encode()], 0)
+            await self._send(writer, "200 OK", [self._metrics().encode()], 0, kind=_EXPOSITION)
             return
         work = float(headers.get("x-work", "1"))
         if path in (PACE, REFUSE):
@@ -203,13 +204,21 @@ class _Serving:
         gauges = {RUNNING: load.runs, WAITING: load.has - load.runs, GPU_BUSY: round(busy)}
         return "".join(f"# TYPE {name} gauge\n{name} {value}\n" for name, value in gauges.items())
 
-    async def _send(self, writer: asyncio.StreamWriter, status: str, parts: Sequence[bytes], seconds: float) -> None:
+    async def _send(
+        self,
+        writer: asyncio.StreamWriter,
+        status: str,
+        parts: Sequence[bytes],
+        seconds: float,
+        *,
+        kind: str = "application/json",
+    ) -> None:
         """An answer in one piece comes after its time, one in parts begins with the first of them."""
         in_parts = len(parts) > 1
         length = "transfer-encoding: chunked" if in_parts else f"content-length: {len(parts[0])}"
         connection = "connection: close\r\n" if self.closed else ""
         head = (
-            f"HTTP/1.1 {status}\r\n{length}\r\n{connection}content-type: application/json\r\n"
+            f"HTTP/1.1 {status}\r\n{length}\r\n{connection}content-type: {kind}\r\n"
             f"x-variant: {self.its.variant}\r\nx-pod: {self.its.pod}\r\n\r\n"
         ).encode()
         for part in parts:

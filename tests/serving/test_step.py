@@ -15,7 +15,7 @@ import pytest
 
 from controllers.adapters.kube_api import Json
 from ebbtide.demo.load import Answers, Stretch, offer
-from ebbtide.demo.model_server import ModelServer
+from ebbtide.demo.model_server import RUNNING, WAITING, ModelServer
 from tests.serving.support.monitored import monitored
 from tests.serving.support.site import Serving
 from tests.serving.support.stack import load_on, played, served, service
@@ -51,24 +51,25 @@ class Kind:
 
 
 IN_FLIGHT = Kind(name="inFlight", metrics="inFlight: 1.5")
-# Together on one machine: never more than three that grow at once.
+OWN = '{workload="step-query"}'
+# Those of a group are offered at once.
 TOGETHER = (
     (
         # 20 MiB of an idle server, and one for each request.
         Kind(name="memory", metrics="memory: 70%", more=("memory: 40Mi",), server=replace(SERVER, holds=1)),
-        Kind(name="gpu", metrics="gpu: 60%", more=(PORTS, "hardware: gpu", "gpu: 1"), busy=BY_SHARE),
-        Kind(name="queue", metrics="queue: { metric: model_requests_waiting, target: 2 }", more=(PORTS,)),
     ),
     (
         Kind(name="cpu", metrics="cpu: 80%", more=("cpu: 125m",), server=replace(SERVER, burns=0.04), busy=BY_SHARE),
+        Kind(name="gpu", metrics="gpu: 60%", more=(PORTS, "hardware: gpu", "gpu: 1"), busy=BY_SHARE),
+        Kind(name="queue", metrics="queue: { metric: model_requests_waiting, target: 2 }", more=(PORTS,)),
         Kind(name="throughput", metrics="inFlight: 1.5, throughput: 3"),
+        Kind(name="latency", metrics="inFlight: 1.5, latency: 1500ms", busy=BY_LATENCY),
         Kind(
             name="query",
-            metrics="query: { promql: sum(model_requests_running) + sum(model_requests_waiting), target: 1.5 }",
+            metrics=f"query: {{ promql: 'sum({RUNNING}{OWN}) + sum({WAITING}{OWN})', target: 1.5 }}",
             more=(PORTS,),
         ),
     ),
-    (Kind(name="latency", metrics="inFlight: 1.5, latency: 1500ms", busy=BY_LATENCY),),
 )
 BACK = replace(IN_FLIGHT, name="back")
 

@@ -90,6 +90,7 @@ def test_it_tells_what_runs_what_waits_and_how_busy_a_gpu_would_be() -> None:
 
 def told(url: str) -> dict[str, float]:
     with urllib.request.urlopen(f"{url}/metrics") as answer:
+        assert answer.headers["content-type"].startswith("text/plain")
         lines = [line.split() for line in answer.read().decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in lines}
 
