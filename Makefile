@@ -70,6 +70,7 @@ image: setup ## build the controller's image from the Dockerfile, without a regi
 test-long: setup .venvs/aws/.installed ## the big counts of the tiers without a control plane (EBBTIDE_LONG=part: those that CI runs)
 	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node and not aws and not serving"
 	@$(BIN)/python -m pytest -rs -m "aws and long"
+	@$(BIN)/python -m pytest -rs -m "node and long" # where this machine can hold nodes
 
 test-long-control-plane: setup ## the big counts on the real control plane (EBBTIDE_LONG=part: those that CI runs)
 	@$(BIN)/python tools/control-plane/build.py

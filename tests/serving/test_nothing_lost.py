@@ -135,7 +135,7 @@ def test_every_spot_node_that_is_taken_back_at_once(serving: Serving) -> None:
 
 
 def test_the_variant_beside_one_on_spot_grows_while_that_has_no_node(serving: Serving) -> None:
-    """Both by what is in flight for each pod of both: the one on spot first, the other one once it is gone."""
+    """Both by what is in flight for each pod of both. A step of load is too much for both at first, and brings both."""
     slow = replace(QUICK, service=0.8)
     with served(serving, BESIDE, replicas={"beside-base": 2}, server=slow, autoscaled=True):
         serving.pods("beside-cheap", 1)
@@ -148,16 +148,16 @@ def test_the_variant_beside_one_on_spot_grows_while_that_has_no_node(serving: Se
             serving.plane.kubectl("cordon", *SPOT_NODES)
             for pod in serving.pods("beside-cheap"):
                 assert serving.evict(pod.name)
-            eventually(lambda: serving.replicas("beside-base") > 2, what="more pods beside them", patience=60)
+            more = "more pods beside them"
+            eventually(lambda: serving.replicas("beside-base") > seen["base"], what=more, patience=60)
 
         try:
-            load = load_on(serving, "beside", (Stretch(seconds=60, rate=25),))
+            load = load_on(serving, "beside", (Stretch(seconds=60, rate=30),))
             answers = under(load, taken)
         finally:
             serving.plane.kubectl("uncordon", *SPOT_NODES)
 
     assert nodes <= set(SPOT_NODES)
-    assert seen["base"] == 2
     assert (answers.lost, answers.reasons) == (0, {})
 
 

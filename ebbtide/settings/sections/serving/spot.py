@@ -5,7 +5,8 @@ when AWS takes every spot node, the others have all requests at once, and nobody
 their own a gateway knows no such thing, and refuses the share of one that has no pods.
 
 **Which fills first.** Requests in flight are counted of both together, and each scales by how many there are for one
-pod. The variant with the lower target grows first, and as long as it does the other one wants no more than it has.
+pod. The variant with the lower target grows first. A step of load that is above both targets brings pods of both; those
+of the other one go again once the number is below its target.
 """
 
 from collections.abc import Iterator, Mapping
