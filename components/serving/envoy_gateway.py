@@ -21,24 +21,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
-from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from components.granting import grant, grant_everywhere
 from components.pods.rules import ZONE, affinity, container_security, home, pod_security, resources, spread
-from components.pods.workload import SKIP_AWAIT
 from components.serving.crds import kinds, version
 from components.serving.program import (
     PartArgs,
     Program,
     account,
-    container,
     identity,
     opened,
     outside,
     probe,
     run,
+    run_once,
     service,
     tcp,
 )
@@ -203,30 +201,7 @@ class EnvoyGateway(pulumi.ComponentResource):
             memory=128,
             user=_USER,
         )
-        labels = identity(_CERTGEN, args.customer).labels
-        pod: Any = {
-            "restart_policy": "Never",
-            "service_account_name": _CERTGEN,
-            "automount_service_account_token": True,
-            "affinity": affinity(Category.FIXED),
-            **home(NodeKind.FIXED),
-            "security_context": pod_security(_USER),
-            "containers": [container(program, args)],
-        }
-        return Job(
-            f"{name}-job",
-            metadata={
-                "name": _CERTGEN,
-                "namespace": args.namespace,
-                "labels": labels,
-                "annotations": {SKIP_AWAIT: "true"},
-            },
-            spec={
-                "backoff_limit": 5,
-                "template": {"metadata": {"labels": labels}, "spec": args.images.pulled(args.egress.trusting(pod))},
-            },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=before, delete_before_replace=True),
-        )
+        return run_once(name, program, args, parent=self, after=before)
 
     def _class(self, after: list[pulumi.Resource]) -> None:
         args = self._args

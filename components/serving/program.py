@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
+from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import Service, ServiceAccount
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from pulumi_kubernetes.rbac.v1 import ClusterRoleBinding, RoleBinding
@@ -17,6 +18,7 @@ from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.egress import OPEN, Egress
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
+from components.pods.workload import SKIP_AWAIT
 from ebbtide.labels import NodeKind
 from ebbtide.vocabulary.labels import Category
 
@@ -115,6 +117,36 @@ def run(
             },
         },
         opts=pulumi.ResourceOptions(parent=parent, depends_on=after),
+    )
+
+
+def run_once(
+    name: str, program: Program, args: PartArgs, *, parent: pulumi.Resource, after: Sequence[pulumi.Resource]
+) -> Job:
+    """The program as an account of its own name, until it has succeeded. An update does not wait for it."""
+    labels = identity(program.name, args.customer).labels
+    pod: PodSpecArgsDict = {
+        "restart_policy": "Never",
+        "service_account_name": program.name,
+        "automount_service_account_token": True,
+        "affinity": affinity(Category.FIXED),
+        **home(NodeKind.FIXED),
+        "security_context": pod_security(program.user),
+        "containers": [container(program, args)],
+    }
+    return Job(
+        f"{name}-job",
+        metadata={
+            "name": program.name,
+            "namespace": args.namespace,
+            "labels": labels,
+            "annotations": {SKIP_AWAIT: "true"},
+        },
+        spec={
+            "backoff_limit": 5,
+            "template": {"metadata": {"labels": labels}, "spec": args.images.pulled(args.egress.trusting(pod))},
+        },
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=after, delete_before_replace=True),
     )
 
 

@@ -16,26 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pulumi
-from pulumi_kubernetes.batch.v1 import Job
 
 from components.granting import grant, grant_everywhere
-from components.pods.rules import affinity, home, pod_security
-from components.pods.workload import SKIP_AWAIT
 from components.serving.crds import kinds, version
-from components.serving.program import (
-    OWN_NAMESPACE,
-    PartArgs,
-    Program,
-    account,
-    container,
-    identity,
-    opened,
-    probe,
-    run,
-    service,
-)
-from ebbtide.labels import SELF_MADE_SECRETS, NodeKind
-from ebbtide.vocabulary.labels import Category
+from components.serving.program import OWN_NAMESPACE, PartArgs, Program, account, opened, probe, run, run_once, service
+from ebbtide.labels import SELF_MADE_SECRETS
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
@@ -160,30 +145,7 @@ class VerticalAutoscaler(pulumi.ComponentResource):
             memory=64,
             user=_USER,
         )
-        labels = identity(CERTGEN, args.customer).labels
-        pod: Any = {
-            "restart_policy": "Never",
-            "service_account_name": CERTGEN,
-            "automount_service_account_token": True,
-            "affinity": affinity(Category.FIXED),
-            **home(NodeKind.FIXED),
-            "security_context": pod_security(_USER),
-            "containers": [container(program, args)],
-        }
-        return Job(
-            f"{name}-job",
-            metadata={
-                "name": CERTGEN,
-                "namespace": args.namespace,
-                "labels": labels,
-                "annotations": {SKIP_AWAIT: "true"},
-            },
-            spec={
-                "backoff_limit": 5,
-                "template": {"metadata": {"labels": labels}, "spec": args.images.pulled(args.egress.trusting(pod))},
-            },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=before, delete_before_replace=True),
-        )
+        return run_once(name, program, args, parent=self, after=before)
 
 
 def vertical_image(name: str) -> str:
