@@ -87,7 +87,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """What the nodes' programs and the pods said until a test failed goes to out/node/."""
     report = yield
-    if report.failed and (cluster := item.session.stash.get(_CLUSTER, None)) is not None:
+    cluster = item.session.stash.get(_CLUSTER, None)
+    if report.failed and cluster is not None and cluster.folder.is_dir():  # one that did not come up is gone already
         target = (
             item.config.rootpath / "out" / "node" / re.sub(r"[^\w.-]+", "-", item.nodeid.removeprefix("tests/node/"))
         )
