@@ -36,7 +36,8 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 set +e
 containerd --config containerd.toml >> containerd.log 2>&1 &
 until ctr version > /dev/null 2>&1; do sleep 0.1; done
-"$programs/kubelet" --config=kubelet.json --kubeconfig=kubeconfig --hostname-override="$name" "$@" >> kubelet.log 2>&1 &
+# Again when it ends, as on a machine: containerd answers before it is ready for a kubelet, which then gives up.
+(until "$programs/kubelet" --config=kubelet.json --kubeconfig=kubeconfig --hostname-override="$name" "$@" >> kubelet.log 2>&1; do sleep 1; done) &
 "$programs/kube-proxy" --config=proxy.json --hostname-override="$name" >> proxy.log 2>&1 &
 trap 'exit 0' TERM
 while :; do wait; sleep 1; done # orphans are buried by the shell
