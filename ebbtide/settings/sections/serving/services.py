@@ -1,8 +1,8 @@
 """The section of services: models that answer requests, each in one or more variants.
 
 A **variant** is one Deployment with its own image, size and hardware. Keys of a pod that stand at the service hold for
-each of its variants, unless the variant has the key itself; `ebbtide.settings.services` puts them there before anything
-is read. A service without variants is one itself.
+each of its variants, unless the variant has the key itself; `ebbtide.settings.file.service_entries` puts them there
+before anything is read. A service without variants is one itself.
 
 A variant's pods are a workload like any other (`VariantSettings.workload`), so that budgets, placement, prices and
 policies need to know nothing of services.
