@@ -19,7 +19,7 @@ from ebbtide.settings.sections.serving.services import INHERITED, ServiceSetting
 from ebbtide.settings.sections.workers import WorkerSettings
 
 _NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet", "renamedKeys")
-_REQUIRED = (OURS + "customer", HOURS, OURS + "workers")
+_REQUIRED = (OURS + "customer", HOURS)
 _SECRET: dict[str, Any] = {
     "type": "object",
     "required": ["secure"],

@@ -271,13 +271,14 @@ class Sections:
         return read
 
     def _pools(self) -> dict[str, object]:
-        if self._config.get(WORKERS, {}) == {}:
+        if all(self._config.get(key, {}) == {} for key in (WORKERS, SERVICES, WORKLOADS, RAY)):
             example = "train: { source: { queues: [train] }, image: …, max: 10, cpu: 4, memory: 16Gi, longestJob: 12h }"
+            keys = f"{WORKERS}, {SERVICES}, {WORKLOADS}, {RAY}"
             self.findings.append(
                 Finding(
                     code="workers.none",
                     at=(WORKERS,),
-                    wanted="at least one worker pool",
+                    wanted=f"something to run (one of {keys})",
                     found="nothing",
                     example=example,
                 )

@@ -108,6 +108,8 @@ class _Draft:
         workloads = {name: self._workload() for name in self.some(SERVICES, most=6)}
         fixed = sum(each.get("replicas", 1) for each in workloads.values() if each["category"] == "fixed")
         ray, services = self._ray_clusters(), self._services()
+        if services and self.serving.random() < 0.2:
+            workers = {}
         variants = [it for each in services.values() for it in each.get("variants", {"": each}).values()]
         fixed += sum(it.get("category") == "fixed" for it in variants)
         for name in self.kinds["fixed"]:
@@ -125,7 +127,7 @@ class _Draft:
             "ebbtide:businessHours": self._hours(workers),
             "ebbtide:cluster": {"zones": zones, **self.maybe(version=self.one_of(("1.33", "1.34", "1.35")))},
             "ebbtide:nodeGroups": self.groups,
-            "ebbtide:workers": workers,
+            **({"ebbtide:workers": workers} if workers else {}),
             **({"ebbtide:workloads": workloads} if workloads else {}),
             **self._jobs(workers),
             **({"ebbtide:ray": ray} if ray else {}),

@@ -87,6 +87,11 @@ def require_node_groups(settings: StackSettings) -> None:
 def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> ReplaySetup:
     """Put the trace on the stack and in its customer's week. Raises `ReplayError`."""
     require_node_groups(settings)
+    if not settings.workers:
+        raise ReplayError(
+            f"{settings.stack}: wanted a worker pool (ebbtide:workers), which jobs of a trace go to, found none; requests go "
+            "to a service (for example --service NAME --trace requests-servegen-m-small)"
+        )
     config = replay_config(settings, options.start)
     days = trace.days if options.days is None else options.days
     if not 1 <= days <= trace.days:
