@@ -96,6 +96,7 @@ class HpaSight:
     replicas: int  # asked for
     values: Sequence[float | None]
     ready: int | None = None  # of them; None: all
+    there: int | None = None  # pods that exist, a rollout's surplus included; None: as many as asked for
 
 
 @dataclass(slots=True)
@@ -196,18 +197,24 @@ def proposal(spec: HpaSpec, seen: HpaSight) -> int | None:
 
 def _asked(metric: HpaMetric, value: float, seen: HpaSight, tolerances: tuple[float, float]) -> int:
     replicas = seen.replicas
-    ready = replicas if seen.ready is None else seen.ready
-    if metric.kind is TargetKind.TOTAL:
-        near = _within(value / (metric.target * replicas), tolerances)
-        return replicas if near else math.ceil(value / metric.target)
-    ratio = value / metric.target
-    if metric.kind is TargetKind.RATIO or ready == replicas or ratio <= 1:
-        return replicas if _within(ratio, tolerances) else math.ceil(ratio * ready)
-    # Pods that are not ready use nothing yet; if that turns the direction around, nothing happens.
-    with_them = ratio * ready / replicas
-    if with_them < 1 or _within(with_them, tolerances):
-        return replicas
-    return math.ceil(ratio * ready)
+    there = replicas if seen.there is None else seen.there
+    ready = there if seen.ready is None else seen.ready
+    match metric.kind:
+        case TargetKind.TOTAL:
+            near = there > 0 and _within(value / (metric.target * there), tolerances)
+            return there if near else math.ceil(value / metric.target)
+        case TargetKind.RATIO:
+            ratio = value / metric.target
+            return replicas if _within(ratio, tolerances) else math.ceil(ratio * ready)
+        case TargetKind.USE:
+            ratio = int(value) / metric.target
+            if ready == there or ratio <= 1:
+                return replicas if _within(ratio, tolerances) else math.ceil(ratio * ready)
+            # Pods that are not ready use nothing yet; if that turns the direction around, nothing happens.
+            with_them = int(value * ready / there) / metric.target
+            if with_them < 1 or _within(with_them, tolerances):
+                return replicas
+            return max(replicas, math.ceil(with_them * there))
 
 
 def _within(ratio: float, tolerances: tuple[float, float]) -> bool:

@@ -1,0 +1,228 @@
+"""The model of the HorizontalPodAutoscaler against recordings of the real one.
+
+A recording is held to in two ways. **Beat by beat**: the model is given what the real controller read at each of its
+looks, and must write the same number. **Alone**: the model is given the scenario's script, looks by its own clock,
+and its pods start as the service simulator's do; then it must write the same numbers in the same order, and the times
+are compared. Form of the files: tests/data/hpa-scenarios/README.md.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ebbtide.simulator.services.fleet import Fleet
+from ebbtide.simulator.services.served import Pod
+from ebbtide.simulator.strategies.hpa import (
+    TOLERANCE,
+    Hpa,
+    HpaBehavior,
+    HpaMetric,
+    HpaPolicy,
+    HpaRules,
+    HpaSight,
+    HpaSpec,
+    TargetKind,
+)
+
+Values = Mapping[str, float | None]
+"""By the metric's name; CPU's is the percentage that each ready pod uses. None: missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """One look of the real controller. `values` are empty where it asked for none: the number was out of bounds."""
+
+    at_s: float
+    replicas: int  # asked for, before it
+    there: int  # pods that the Deployment says there are
+    ready: int
+    least: int
+    values: Values
+    wrote: int | None  # None: nothing
+    desired: int | None = None  # of its status, where that changed
+    conditions: Mapping[str, str] = field(default_factory=dict[str, str])  # reason by type, where they changed
+
+    @property
+    def after(self) -> int:
+        return self.replicas if self.wrote is None else self.wrote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Of the script, at a time: what is None stays."""
+
+    at_s: float
+    values: Values = field(default_factory=dict[str, float | None])
+    least: int | None = None  # written by another field manager
+    replicas: int | None = None  # scaled by somebody else
+    surge: int | None = None  # pods more than asked for, of a rollout whose new pods never get ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HpaScenario:
+    name: str
+    shows: str
+    hpa: Mapping[str, Any]  # spec of autoscaling/v2, without what it scales
+    first: int  # replicas
+    timeline: Sequence[Change]
+    end_s: float
+    starts_s: float = 0.0  # until a new pod is ready
+    sync_s: float = 3.0
+    stabilization_s: float = 20.0  # the controller's flag
+    takes: Sequence[Sequence[Beat]] = ()
+
+    @property
+    def metrics(self) -> list[str]:
+        return [next(_named(metric)) for metric in self.hpa["metrics"]]
+
+    @property
+    def spec(self) -> HpaSpec:
+        behavior = self.hpa.get("behavior")
+        return HpaSpec(
+            metrics=tuple(_metric(metric) for metric in self.hpa["metrics"]),
+            least=self.hpa["minReplicas"],
+            most=self.hpa["maxReplicas"],
+            behavior=behavior and HpaBehavior(up=_rules(behavior["scaleUp"]), down=_rules(behavior["scaleDown"])),
+            stabilization_s=self.stabilization_s,
+        )
+
+
+def _named(metric: Mapping[str, Any]) -> Iterator[str]:
+    if "external" in metric:
+        yield metric["external"]["metric"]["name"]
+    else:
+        yield metric["resource"]["name"]
+
+
+def _metric(metric: Mapping[str, Any]) -> HpaMetric:
+    target = metric.get("external", metric.get("resource"))["target"]
+    kind = TargetKind(target["type"])
+    key = {TargetKind.TOTAL: "averageValue", TargetKind.RATIO: "value", TargetKind.USE: "averageUtilization"}[kind]
+    return HpaMetric(kind, float(target[key]))
+
+
+def _rules(rules: Mapping[str, Any]) -> HpaRules:
+    policies = [
+        HpaPolicy(float(it["periodSeconds"]), **{it["type"].lower(): it["value"]}) for it in rules["policies"]
+    ]
+    return HpaRules(
+        policies=tuple(policies),
+        stabilization_s=float(rules["stabilizationWindowSeconds"]),
+        tolerance=float(rules.get("tolerance", TOLERANCE)),
+    )
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_recordings(file: Path) -> list[HpaScenario]:
+    return [_scenario(it) for it in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def _scenario(it: Mapping[str, Any]) -> HpaScenario:
+    takes = [[Beat(**beat) for beat in take] for take in it.get("takes", ())]
+    return HpaScenario(**{**it, "timeline": [Change(**change) for change in it["timeline"]], "takes": takes})
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+def beat_by_beat(scenario: HpaScenario, take: Sequence[Beat]) -> list[tuple[Beat, int]]:
+    """Each beat with the number that the model would have written."""
+    hpa = Hpa(scenario.spec)
+    found: list[tuple[Beat, int]] = []
+    for beat in take:
+        hpa.least = beat.least
+        values = [beat.values.get(name) for name in scenario.metrics]
+        sight = HpaSight(beat.replicas, values, ready=beat.ready, there=beat.there)
+        found.append((beat, hpa.sync(beat.at_s, sight)))
+    return found
+
+
+Numbers = list[tuple[float, int]]
+"""Each time that another number was written, and by whom counts not."""
+
+
+def alone(scenario: HpaScenario) -> Numbers:
+    """What the model writes by its own clock, with pods that start as the service simulator's."""
+    pods = Pod(request_s=1, spread=0, at_once=1, starts_s=scenario.starts_s, stop_s=0, node_boot_s=0, per_node=1000)
+    fleet, hpa = Fleet(pods), Hpa(scenario.spec)
+    fleet.begin(0, scenario.first)
+    values: dict[str, float | None] = {}
+    surge, coming = 0, list(scenario.timeline)
+    found: Numbers = []
+    beat = 1
+    while (now := beat * scenario.sync_s) < scenario.end_s:
+        while coming and coming[0].at_s <= now:
+            change = coming.pop(0)
+            values |= change.values
+            surge = surge if change.surge is None else change.surge
+            hpa.least = hpa.least if change.least is None else change.least
+            if change.replicas is not None:
+                fleet.scale(change.at_s, change.replicas)
+        fleet.become_ready(now)
+        seen = [values.get(name) for name in scenario.metrics]
+        before = fleet.asked
+        wanted = hpa.sync(now, HpaSight(before, seen, ready=len(fleet.ready), there=before + surge))
+        if wanted != before:
+            found.append((now, wanted))
+            fleet.scale(now, wanted)
+        beat += 1
+    return found
+
+
+def written(take: Sequence[Beat]) -> Numbers:
+    return [(beat.at_s, beat.wrote) for beat in take if beat.wrote is not None and beat.wrote != beat.replicas]
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """Of one scenario. Times in seconds; `None` where the numbers themselves differ."""
+
+    name: str
+    beats: int
+    same: int  # beats of all takes at which the model writes the same
+    numbers: Sequence[int]  # of the first take, in their order
+    takes_alike: bool
+    alone_alike: int  # takes whose numbers are those of the model alone
+    offset_s: float | None  # the largest between the model alone and a take
+    spread_s: float | None  # the largest between two takes
+
+
+def likeness(scenario: HpaScenario) -> Likeness:
+    pairs = [pair for take in scenario.takes for pair in beat_by_beat(scenario, take)]
+    takes = [written(take) for take in scenario.takes]
+    model = alone(scenario)
+    like = [take for take in takes if _numbers(take) == _numbers(model)]
+    return Likeness(
+        name=scenario.name,
+        beats=len(pairs),
+        same=sum(beat.after == model_says for beat, model_says in pairs),
+        numbers=_numbers(takes[0]),
+        takes_alike=all(_numbers(take) == _numbers(takes[0]) for take in takes),
+        alone_alike=len(like),
+        offset_s=max((_apart(take, model) for take in like), default=None),
+        spread_s=max((_apart(one, other) for one in takes for other in takes), default=None)
+        if all(_numbers(take) == _numbers(takes[0]) for take in takes)
+        else None,
+    )
+
+
+def _numbers(some: Numbers) -> list[int]:
+    return [number for _, number in some]
+
+
+def _apart(one: Numbers, other: Numbers) -> float:
+    return max((abs(at - then) for (at, _), (then, _) in zip(one, other, strict=True)), default=0.0)
+
+
+def differences(scenario: HpaScenario, take: Sequence[Beat]) -> list[str]:
+    """One line for each beat at which the model would have written something else."""
+    return [
+        f"{scenario.name} at {beat.at_s:.1f} s: of {beat.replicas} ({beat.there} there, {beat.ready} ready, at least "
+        f"{beat.least}) with {dict(beat.values)} the real one made {beat.after}, the model {model}"
+        for beat, model in beat_by_beat(scenario, take)
+        if beat.after != model
+    ]
