@@ -181,12 +181,11 @@ def written(take: Sequence[Beat]) -> Numbers:
 class Likeness:
     """Of one scenario. Times in seconds; `None` where the numbers themselves differ."""
 
-    name: str
     beats: int
     same: int  # beats of all takes at which the model writes the same
-    numbers: Sequence[int]  # of the first take, in their order
-    takes_alike: bool
-    alone_alike: int  # takes whose numbers are those of the model alone
+    numbers: Sequence[int]  # that the first take wrote, in their order
+    takes_alike: int  # takes with the numbers of the first
+    alone_alike: int  # takes with the numbers of the model alone
     offset_s: float | None  # the largest between the model alone and a take
     spread_s: float | None  # the largest between two takes
 
@@ -194,28 +193,28 @@ class Likeness:
 def likeness(scenario: HpaScenario) -> Likeness:
     pairs = [pair for take in scenario.takes for pair in beat_by_beat(scenario, take)]
     takes = [written(take) for take in scenario.takes]
-    model = alone(scenario)
-    like = [take for take in takes if _numbers(take) == _numbers(model)]
+    numbers, model = [_numbers(take) for take in takes], alone(scenario)
     return Likeness(
-        name=scenario.name,
         beats=len(pairs),
         same=sum(beat.after == model_says for beat, model_says in pairs),
-        numbers=_numbers(takes[0]),
-        takes_alike=all(_numbers(take) == _numbers(takes[0]) for take in takes),
-        alone_alike=len(like),
-        offset_s=max((_apart(take, model) for take in like), default=None),
-        spread_s=max((_apart(one, other) for one in takes for other in takes), default=None)
-        if all(_numbers(take) == _numbers(takes[0]) for take in takes)
-        else None,
+        numbers=numbers[0],
+        takes_alike=numbers.count(numbers[0]),
+        alone_alike=numbers.count(_numbers(model)),
+        offset_s=_apart([model], takes),
+        spread_s=_apart(takes, takes),
     )
+
+
+def _apart(some: Sequence[Numbers], others: Sequence[Numbers]) -> float | None:
+    """The largest difference in time between two of the same numbers; None if any two differ in those."""
+    pairs = [(one, other) for one in some for other in others]
+    if any(_numbers(one) != _numbers(other) for one, other in pairs):
+        return None
+    return max((abs(at - then) for one, other in pairs for (at, _), (then, _) in zip(one, other, strict=True)), default=0)
 
 
 def _numbers(some: Numbers) -> list[int]:
     return [number for _, number in some]
-
-
-def _apart(one: Numbers, other: Numbers) -> float:
-    return max((abs(at - then) for (at, _), (then, _) in zip(one, other, strict=True)), default=0.0)
 
 
 def differences(scenario: HpaScenario, take: Sequence[Beat]) -> list[str]:

@@ -97,7 +97,7 @@ class Recorder:
         }
         body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": _NAME}, "spec": spec}
         self.plane.api.create(f"/apis/apps/v1/namespaces/{space}/deployments", body)
-        self._play(one.timeline[0], one, space)
+        self._play(one.timeline[0], space)
 
     def _wait_for(self, space: str, count: int) -> None:
         path = f"/apis/apps/v1/namespaces/{space}/deployments/{_NAME}"
@@ -116,17 +116,13 @@ class Recorder:
         return f"/apis/autoscaling/v2/namespaces/{space}/horizontalpodautoscalers/{_NAME}"
 
     def _follow(self, scenarios: Sequence[HpaScenario], spaces: Mapping[str, str], began: datetime) -> None:
-        due = sorted(
-            ((change.at_s, one.name, change, one) for one in scenarios for change in one.timeline[1:]),
-            key=lambda it: it[:2],
-        )
-        for at_s, name, change, one in due:
-            _sleep_until(began, at_s)
-            self._play(change, one, spaces[name])
+        due = [(change, spaces[one.name]) for one in scenarios for change in one.timeline[1:]]
+        for change, space in sorted(due, key=lambda it: it[0].at_s):
+            _sleep_until(began, change.at_s)
+            self._play(change, space)
         _sleep_until(began, max(one.end_s for one in scenarios))
 
-    def _play(self, change: Change, one: HpaScenario, space: str) -> None:
-        del one
+    def _play(self, change: Change, space: str) -> None:
         for metric, value in change.values.items():
             self.script.values[space, metric] = value
         deployment = f"/apis/apps/v1/namespaces/{space}/deployments/{_NAME}"
@@ -202,7 +198,7 @@ def _at(event: Json) -> datetime:
 
 
 def _latest(counts: Sequence[Count], at: datetime) -> Count | None:
-    return next((it for it in reversed(counts.copy() if isinstance(counts, list) else counts) if it.at <= at), None)
+    return next((it for it in reversed(list(counts)) if it.at <= at), None)
 
 
 @contextmanager
