@@ -104,9 +104,7 @@ def _metric(metric: Mapping[str, Any]) -> HpaMetric:
 
 
 def _rules(rules: Mapping[str, Any]) -> HpaRules:
-    policies = [
-        HpaPolicy(float(it["periodSeconds"]), **{it["type"].lower(): it["value"]}) for it in rules["policies"]
-    ]
+    policies = [HpaPolicy(float(it["periodSeconds"]), **{it["type"].lower(): it["value"]}) for it in rules["policies"]]
     return HpaRules(
         policies=tuple(policies),
         stabilization_s=float(rules["stabilizationWindowSeconds"]),
@@ -122,8 +120,11 @@ def read_recordings(file: Path) -> list[HpaScenario]:
 
 
 def _scenario(it: Mapping[str, Any]) -> HpaScenario:
-    takes = [[Beat(**beat) for beat in take] for take in it.get("takes", ())]
-    return HpaScenario(**{**it, "timeline": [Change(**change) for change in it["timeline"]], "takes": takes})
+    parts: dict[str, Any] = {
+        "timeline": [Change(**change) for change in it["timeline"]],
+        "takes": [[Beat(**beat) for beat in take] for take in it["takes"]],
+    }
+    return HpaScenario(**{**it, **parts})
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------
@@ -210,7 +211,9 @@ def _apart(some: Sequence[Numbers], others: Sequence[Numbers]) -> float | None:
     pairs = [(one, other) for one in some for other in others]
     if any(_numbers(one) != _numbers(other) for one, other in pairs):
         return None
-    return max((abs(at - then) for one, other in pairs for (at, _), (then, _) in zip(one, other, strict=True)), default=0)
+    return max(
+        (abs(at - then) for one, other in pairs for (at, _), (then, _) in zip(one, other, strict=True)), default=0
+    )
 
 
 def _numbers(some: Numbers) -> list[int]:

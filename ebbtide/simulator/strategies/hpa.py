@@ -9,8 +9,12 @@ Every 15 s, in this order, as the controller of Kubernetes 1.35 does it:
 4. The steps: for each policy, what there was a period ago plus or minus what it allows; `selectPolicy: Max` takes the
    larger change. Without `behavior` it at most doubles, or grows to 4, and falls at once.
 
+A total is held against the pods that are there, a rollout's surplus included: within the tolerance it wants them all.
+Percentages are whole, cut off.
+
 Not played: pods that send no metric of their own (what comes from one query has no pods), and the first minutes of a
-pod's CPU, which the controller leaves out: a pod counts from the moment that it is ready.
+pod's CPU, which the controller leaves out: a pod counts from the moment that it is ready. Held to recordings of the
+real one in `ebbtide.simulator.fidelity.hpa`.
 Sources: kubernetes/kubernetes v1.35.4, pkg/controller/podautoscaler: horizontal.go (reconcileAutoscaler,
 computeReplicasForMetrics, stabilizeRecommendation…, convertDesiredReplicas…) and replica_calculator.go
 (GetExternalPerPodMetricReplicas, getUsageRatioReplicaCount, GetResourceReplicas); kube-controller-manager's flags

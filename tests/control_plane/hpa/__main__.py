@@ -1,6 +1,6 @@
 """`python -m tests.control_plane.hpa`: record every scenario three times anew, into tests/data/hpa-scenarios.
 
-Seven minutes, in which the machine should do little else: a look that comes late makes its take a record of the machine.
+Seven minutes, in which the machine should do little else: of a look that comes late a take tells the machine's story.
 """
 
 import json
@@ -28,7 +28,8 @@ def record() -> None:
     write_file(FILE, _text(scenarios, takes))
     for one in scenarios:
         for take in takes:
-            print(*differences(one, take[one.name]), sep="\n", end="")
+            for line in differences(one, take[one.name]):
+                print(line)
 
 
 def _text(scenarios: Sequence[HpaScenario], takes: Sequence[Mapping[str, Sequence[Beat]]]) -> str:

@@ -60,7 +60,12 @@ class Script:
                 return self._of_pods(scenario)
             case [group, "v1beta1", "namespaces", scenario, metric] if group == _EXTERNAL:
                 value = self.tell(scenario, metric)
-                item = {"metricName": metric, "metricLabels": {}, "timestamp": _now(), "value": _milli(value or 0)}
+                item: Json = {
+                    "metricName": metric,
+                    "metricLabels": {},
+                    "timestamp": _now(),
+                    "value": _milli(value or 0),
+                }
                 items = [] if value is None else [item]
                 return {"kind": "ExternalMetricValueList", "apiVersion": f"{group}/v1beta1", "items": items}
             case _:
@@ -133,8 +138,8 @@ def _server(plane: ControlPlane, script: Script) -> ThreadingHTTPServer:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            del format, args
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
+            """Quiet."""
 
     server = ThreadingHTTPServer((_HOST, 0), Answers)
     server.daemon_threads = True

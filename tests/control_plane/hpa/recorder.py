@@ -1,4 +1,4 @@
-"""Plays scenarios to the real HPA controller and records each of its looks. `python -m tests.control_plane.hpa` keeps it.
+"""Plays scenarios to the real HPA controller and records each of its looks.
 
 **Real**: kube-apiserver, with its aggregation, and kube-controller-manager: HPA, Deployments, ReplicaSets. What the HPA
 controller reads and writes is taken from the API server's audit log, so nothing is guessed from samples.
@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from control_plane.plane.driver import ControlPlane
 from control_plane.plane.mode import Mode
@@ -128,9 +127,7 @@ class Recorder:
         deployment = f"/apis/apps/v1/namespaces/{space}/deployments/{_NAME}"
         if change.least is not None:
             body = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
-            self.plane.api.apply(
-                self._hpa(space), {**body, "spec": {"minReplicas": change.least}}, manager=WORKLOADS
-            )
+            self.plane.api.apply(self._hpa(space), {**body, "spec": {"minReplicas": change.least}}, manager=WORKLOADS)
             self.floors[space].append(Written(datetime.now(UTC), change.least))
         if change.replicas is not None:
             self.plane.api.patch(f"{deployment}/scale", {"spec": {"replicas": change.replicas}})
@@ -140,7 +137,7 @@ class Recorder:
     # --- what was seen ------------------------------------------------------------------------------------------------
 
     def _beats(self, one: HpaScenario, space: str, began: datetime) -> Iterator[Beat]:
-        """A look begins when the controller reads the scale; a write that met a conflict and its reading are no look."""
+        """A look begins when the controller reads the scale; what it reads again after a conflict is no other look."""
         looks: list[list[Json]] = []
         refused = False
         for event in self._audited(space):

@@ -140,6 +140,20 @@ def test_pods_that_are_not_ready_use_nothing_and_turn_no_growth_around() -> None
     assert proposal(of_use, HpaSight(8, (5,), ready=4)) == 2
 
 
+def test_a_total_within_its_tolerance_wants_all_that_are_there_a_surplus_too() -> None:
+    assert proposal(SPEC, HpaSight(10, (20,), there=11)) == 11
+    assert proposal(SPEC, HpaSight(10, (20,), there=12)) == 10
+
+
+def test_percentages_are_whole() -> None:
+    spec = HpaSpec(metrics=(HpaMetric(TargetKind.USE, 80),), least=1, most=40)
+
+    assert proposal(spec, HpaSight(4, (88.9,))) == 4
+    assert proposal(spec, HpaSight(4, (89,))) == 5
+    assert proposal(spec, HpaSight(8, (178,), ready=4)) == 9
+    assert proposal(spec, HpaSight(8, (177.9,), ready=4)) == 8, "88.95 of 80, cut to 88, is within a tenth"
+
+
 @given(
     loads=st.lists(st.none() | st.floats(0, 200), min_size=1, max_size=60),
     floors=st.lists(st.integers(1, 40), min_size=60, max_size=60),
