@@ -7,20 +7,22 @@ from tools.docs.tables import Row, table
 
 def hpa_likeness() -> str:
     rows = [_row(one) for one in read_recordings(DATA / "hpa-scenarios" / "recorded.json")]
-    heading = ("scenario", "what it shows", "looks alike", "numbers", "takes alike", "model alone", "apart")
+    heading = ("scenario", "what it shows", "replicas", "looks alike", "model alone", "apart", "takes apart")
     return table(heading, rows)
 
 
 def _row(scenario: HpaScenario) -> Row:
     it = likeness(scenario)
-    takes = len(scenario.takes)
-    spread = "" if it.spread_s is None else f", takes {it.spread_s:.1f} s"
     return (
         scenario.name,
         scenario.shows,
-        f"{it.same} of {it.beats}",
         " ".join(map(str, (scenario.first, *it.numbers))),
-        f"{it.takes_alike} of {takes}",
-        f"{it.alone_alike} of {takes}",
-        "" if it.offset_s is None else f"{it.offset_s:.1f} s{spread}",
+        f"{it.same} of {it.beats}",
+        f"{it.alone_alike} of {len(scenario.takes)}",
+        _seconds(it.offset_s),
+        _seconds(it.spread_s),
     )
+
+
+def _seconds(time: float | None) -> str:
+    return "other numbers" if time is None else f"{time:.1f} s"

@@ -1,13 +1,13 @@
 """The model of the HorizontalPodAutoscaler against recordings of the real one.
 
 A recording is held to in two ways. **Beat by beat**: the model is given what the real controller read at each of its
-looks, and must write the same number. **Alone**: the model is given the scenario's script, looks by its own clock,
-and its pods start as the service simulator's do; then it must write the same numbers in the same order, and the times
-are compared. Form of the files: tests/data/hpa-scenarios/README.md.
+looks, and must write the same number. **Alone**: the model is given the scenario's script and the instants of the looks;
+the numbers are its own, and its pods start as the service simulator's do. Then it must write the same numbers in the
+same order. Form of the files: tests/data/hpa-scenarios/README.md.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,16 +146,15 @@ Numbers = list[tuple[float, int]]
 """Each time that another number was written, and by whom counts not."""
 
 
-def alone(scenario: HpaScenario) -> Numbers:
-    """What the model writes by its own clock, with pods that start as the service simulator's."""
+def alone(scenario: HpaScenario, looks: Iterable[float]) -> Numbers:
+    """What the model writes at these looks, with pods that start as the service simulator's."""
     pods = Pod(request_s=1, spread=0, at_once=1, starts_s=scenario.starts_s, stop_s=0, node_boot_s=0, per_node=1000)
     fleet, hpa = Fleet(pods), Hpa(scenario.spec)
     fleet.begin(0, scenario.first)
     values: dict[str, float | None] = {}
     surge, coming = 0, list(scenario.timeline)
     found: Numbers = []
-    beat = 1
-    while (now := beat * scenario.sync_s) < scenario.end_s:
+    for now in looks:
         while coming and coming[0].at_s <= now:
             change = coming.pop(0)
             values |= change.values
@@ -170,7 +169,6 @@ def alone(scenario: HpaScenario) -> Numbers:
         if wanted != before:
             found.append((now, wanted))
             fleet.scale(now, wanted)
-        beat += 1
     return found
 
 
@@ -180,44 +178,45 @@ def written(take: Sequence[Beat]) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """Of one scenario. Times in seconds; `None` where the numbers themselves differ."""
+    """Of one scenario. Times in seconds; None where the numbers themselves differ."""
 
     beats: int
     same: int  # beats of all takes at which the model writes the same
     numbers: Sequence[int]  # that the first take wrote, in their order
-    takes_alike: int  # takes with the numbers of the first
-    alone_alike: int  # takes with the numbers of the model alone
-    offset_s: float | None  # the largest between the model alone and a take
-    spread_s: float | None  # the largest between two takes
+    alone_alike: int  # takes whose numbers the model writes alone
+    offset_s: float | None  # the largest between a number of the model alone and that of the take
+    spread_s: float | None  # the largest between the first take and another
 
 
 def likeness(scenario: HpaScenario) -> Likeness:
     pairs = [pair for take in scenario.takes for pair in beat_by_beat(scenario, take)]
     takes = [written(take) for take in scenario.takes]
-    numbers, model = [_numbers(take) for take in takes], alone(scenario)
+    models = [alone(scenario, instants(take)) for take in scenario.takes]
+    apart = [_apart(model, take) for model, take in zip(models, takes, strict=True)]
     return Likeness(
         beats=len(pairs),
-        same=sum(beat.after == model_says for beat, model_says in pairs),
-        numbers=numbers[0],
-        takes_alike=numbers.count(numbers[0]),
-        alone_alike=numbers.count(_numbers(model)),
-        offset_s=_apart([model], takes),
-        spread_s=_apart(takes, takes),
+        same=sum(beat.after == of_model for beat, of_model in pairs),
+        numbers=[number for _, number in takes[0]],
+        alone_alike=sum(it is not None for it in apart),
+        offset_s=_largest(apart),
+        spread_s=_largest([_apart(takes[0], take) for take in takes]),
     )
 
 
-def _apart(some: Sequence[Numbers], others: Sequence[Numbers]) -> float | None:
-    """The largest difference in time between two of the same numbers; None if any two differ in those."""
-    pairs = [(one, other) for one in some for other in others]
-    if any(_numbers(one) != _numbers(other) for one, other in pairs):
+def instants(take: Sequence[Beat]) -> list[float]:
+    return [beat.at_s for beat in take]
+
+
+def _apart(one: Numbers, other: Numbers) -> float | None:
+    """The largest difference in time; None if they are of different numbers."""
+    if [number for _, number in one] != [number for _, number in other]:
         return None
-    return max(
-        (abs(at - then) for one, other in pairs for (at, _), (then, _) in zip(one, other, strict=True)), default=0
-    )
+    return max((abs(at - then) for (at, _), (then, _) in zip(one, other, strict=True)), default=0.0)
 
 
-def _numbers(some: Numbers) -> list[int]:
-    return [number for _, number in some]
+def _largest(some: Sequence[float | None]) -> float | None:
+    known = [it for it in some if it is not None]
+    return max(known) if len(known) == len(some) else None
 
 
 def differences(scenario: HpaScenario, take: Sequence[Beat]) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from control_plane.plane.binaries import how_to_get, missing
 
-from ebbtide.simulator.fidelity.hpa import alone, differences, written
+from ebbtide.simulator.fidelity.hpa import alone, differences, instants, written
 from tests.control_plane.hpa.recorder import recorder
 from tests.control_plane.hpa.scenarios import quick_scenarios
 
@@ -20,7 +20,7 @@ def test_the_model_writes_what_the_real_one_writes_now(tmp_path: Path) -> None:
         take = own.take(scenarios, "live")
 
     assert [line for one in scenarios for line in differences(one, take[one.name])] == []
-    # The times are the machine's, the numbers and their order are not.
     numbers = {one.name: [number for _, number in written(take[one.name])] for one in scenarios}
-    assert numbers == {one.name: [number for _, number in alone(one)] for one in scenarios}
+    model = {one.name: [number for _, number in alone(one, instants(take[one.name]))] for one in scenarios}
+    assert numbers == model
     assert all(numbers.values())

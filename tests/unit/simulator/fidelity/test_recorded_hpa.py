@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.simulator.fidelity.hpa import HpaScenario, alone, differences, likeness, read_recordings, written
+from ebbtide.simulator.fidelity.hpa import HpaScenario, differences, likeness, read_recordings, written
 from tests.control_plane.hpa.scenarios import all_scenarios
 from tests.paths import DATA
 
@@ -18,13 +18,12 @@ def test_at_every_look_the_model_writes_what_the_real_one_wrote(scenario: HpaSce
 
 
 @by_name
-def test_alone_it_writes_the_same_numbers_in_their_order_none_a_look_away(scenario: HpaScenario) -> None:
-    numbers = [number for _, number in alone(scenario)]
+def test_alone_it_writes_the_same_numbers_in_their_order_one_look_away_at_most(scenario: HpaScenario) -> None:
+    found = likeness(scenario)
 
-    assert [[number for _, number in written(take)] for take in scenario.takes] == [numbers] * 3
-    offset = likeness(scenario).offset_s
-    assert offset is not None
-    assert offset < scenario.sync_s
+    assert found.alone_alike == len(scenario.takes) == 3
+    assert found.offset_s is not None
+    assert found.offset_s < 1.5 * scenario.sync_s
 
 
 @by_name
@@ -32,7 +31,7 @@ def test_a_take_has_as_many_looks_as_its_time_allows_and_writes(scenario: HpaSce
     """Or it would prove nothing: a look that was left out is a look that was not compared."""
     looks = scenario.end_s / scenario.sync_s
     for take in scenario.takes:
-        assert 0.75 * looks <= len(take) <= looks
+        assert 0.8 * looks <= len(take) <= looks
         assert written(take)
 
 
