@@ -1,9 +1,10 @@
-"""`python -m tests.control_plane.hpa`: record every scenario three times anew, into tests/data/hpa-scenarios.
+"""`python -m tests.control_plane.hpa [NAME …]`: record scenarios three times anew, into tests/data/hpa-scenarios.
 
-Seven minutes, in which the machine should do little else: of a look that comes late a take tells the machine's story.
+All of them take seven minutes, in which the machine should do little else. Those that are not named keep their takes.
 """
 
 import json
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.files import write_file
-from ebbtide.simulator.fidelity.hpa import Beat, Change, HpaScenario, differences
+from ebbtide.simulator.fidelity.hpa import Beat, Change, HpaScenario, differences, read_recordings
 from tests.control_plane.hpa.recorder import recorder
 from tests.control_plane.hpa.scenarios import all_scenarios
 from tests.paths import DATA
@@ -20,26 +21,28 @@ FILE = DATA / "hpa-scenarios" / "recorded.json"
 _TAKES = 3
 
 
-def record() -> None:
-    scenarios = all_scenarios()
+def record(names: Sequence[str]) -> None:
+    every = all_scenarios()
+    chosen = [one for one in every if not names or one.name in names]
     with tempfile.TemporaryDirectory() as folder, recorder(Path(folder)) as own:
-        takes = [own.take(scenarios, f"take-{number}") for number in range(1, _TAKES + 1)]
-    FILE.parent.mkdir(exist_ok=True)
-    write_file(FILE, _text(scenarios, takes))
-    for one in scenarios:
-        for take in takes:
-            for line in differences(one, take[one.name]):
+        takes = [own.take(chosen, f"take-{number}") for number in range(1, _TAKES + 1)]
+    before = {one.name: one.takes for one in read_recordings(FILE)} if names else {}
+    of = before | {one.name: [take[one.name] for take in takes] for one in chosen}
+    write_file(FILE, _text(every, of))
+    for one in chosen:
+        for take in of[one.name]:
+            for line in differences(one, take):
                 print(line)
 
 
-def _text(scenarios: Sequence[HpaScenario], takes: Sequence[Mapping[str, Sequence[Beat]]]) -> str:
+def _text(scenarios: Sequence[HpaScenario], takes: Mapping[str, Sequence[Sequence[Beat]]]) -> str:
     """One line for each look, so that what changed can be read."""
     parts: list[str] = []
     for one in scenarios:
         head = {**asdict(one), "timeline": [_short(change) for change in one.timeline]}
         del head["takes"]
         keys = [f'  "{key}": {json.dumps(value)}' for key, value in head.items()]
-        its = [",\n".join(f"   {json.dumps(beat)}" for beat in _lines(take[one.name])) for take in takes]
+        its = [",\n".join(f"   {json.dumps(beat)}" for beat in _lines(take)) for take in takes[one.name]]
         keys.append('  "takes": [\n' + ",\n".join(f"  [\n{take}\n  ]" for take in its) + "\n  ]")
         parts.append(" {\n" + ",\n".join(keys) + "\n }")
     return "[\n" + ",\n".join(parts) + "\n]\n"
@@ -67,4 +70,4 @@ def _short(it: Beat | Change) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    record()
+    record(sys.argv[1:])

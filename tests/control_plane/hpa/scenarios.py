@@ -77,6 +77,15 @@ def all_scenarios() -> list[HpaScenario]:
             beats=26,
         ),
         scenario(
+            "begins-with-too-many",
+            "what there was at the first look counts as wanted, so it stays for a window",
+            hpa(total(2), down=rules(ALL, stabilization=11)),
+            10,
+            at(0, load=4),
+            at(8, load=14),
+            beats=12,
+        ),
+        scenario(
             "steps-up-by-percent-or-pods",
             "the larger of half as many more and two more in each two looks",
             hpa(total(2), most=40, up=rules(("Percent", 50, 5), ("Pods", 2, 5))),

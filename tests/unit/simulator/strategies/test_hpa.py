@@ -69,6 +69,10 @@ def test_what_somebody_else_scaled_out_of_range_comes_back_at_once() -> None:
     assert sync(Hpa(of_total(2, least=3, most=20)), 0, 2, 0) == 3
 
 
+def test_what_there_was_at_its_first_look_counts_as_wanted() -> None:
+    assert followed(Hpa(SPEC), 4, replicas=10, start=0, beats=22) == [10] * 20 + [2, 2]
+
+
 def test_a_shorter_window_lets_it_fall_earlier() -> None:
     hpa = Hpa(of_total(2, least=1, most=20, stabilization_s=3))
     sync(hpa, 0, 10, 20)
