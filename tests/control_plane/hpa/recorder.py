@@ -44,6 +44,7 @@ _AUDITED = {
 }
 _CONTROLLER = "horizontal-pod-autoscaler"  # the end of its user agent
 _SETTLES_S = 1.0
+_AT_ONCE = 20  # looks: none waits for that of another scenario, after which the next one would come early
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,10 @@ def recorder(folder: Path, *, sync_s: int = 3, stabilization_s: int = 20) -> Gen
     policy.write_text(json.dumps(_AUDITED), encoding="utf-8")
     mode = Mode(
         api_server=(f"--audit-policy-file={policy}", f"--audit-log-path={audit}"),
-        manager=(f"--horizontal-pod-autoscaler-downscale-stabilization={stabilization_s}s",),
+        manager=(
+            f"--horizontal-pod-autoscaler-downscale-stabilization={stabilization_s}s",
+            f"--concurrent-horizontal-pod-autoscaler-syncs={_AT_ONCE}",
+        ),
     )
     with ControlPlane(hands_off=LABEL, mode=mode) as plane:
         plane.hpa_every(sync_s)
