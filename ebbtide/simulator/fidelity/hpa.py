@@ -1,9 +1,9 @@
 """The model of the HorizontalPodAutoscaler against recordings of the real one.
 
 A recording is held to in two ways. **Beat by beat**: the model is given what the real controller read at each of its
-looks, and must write the same number. **Alone**: the model is given the scenario's script and the instants of the looks;
-the numbers are its own, and its pods start as the service simulator's do. Then it must write the same numbers in the
-same order. Form of the files: tests/data/hpa-scenarios/README.md.
+looks, and must write the same number. **Alone**: the model is given the scenario's script, and when the real one
+looked; the numbers are its own, and its pods start as the service simulator's do. Then it must write the same numbers
+in the same order. Form of the files: tests/data/hpa-scenarios/README.md.
 """
 
 import json
