@@ -22,6 +22,7 @@ from ebbtide.units.durations import format_duration
 from tests.aws.support.page import counts_table, differences_table, faults_table, forgotten_table
 from tools.docs.alerts import alert_messages
 from tools.docs.commands import commands
+from tools.docs.likeness import hpa_likeness
 from tools.docs.metrics import exporter_metrics, metrics, ray_annotations, workload_events, workload_metrics
 from tools.docs.tables import Row, table
 
@@ -44,6 +45,7 @@ def documents() -> dict[Path, str]:
         "alert-messages": alert_messages,
         "ray-annotations": ray_annotations,
         "decisions": decisions,
+        "hpa-likeness": hpa_likeness,
         "aws-differences": differences_table,
         "aws-forgotten": forgotten_table,
         "aws-fault-counts": counts_table,

@@ -9,8 +9,12 @@ Every 15 s, in this order, as the controller of Kubernetes 1.35 does it:
 4. The steps: for each policy, what there was a period ago plus or minus what it allows; `selectPolicy: Max` takes the
    larger change. Without `behavior` it at most doubles, or grows to 4, and falls at once.
 
+A total is held against the pods that are there, a rollout's surplus included: within the tolerance it wants them all.
+Percentages are whole, cut off.
+
 Not played: pods that send no metric of their own (what comes from one query has no pods), and the first minutes of a
-pod's CPU, which the controller leaves out: a pod counts from the moment that it is ready.
+pod's CPU, which the controller leaves out: a pod counts from the moment that it is ready. Held to recordings of the
+real one in `ebbtide.simulator.fidelity.hpa`.
 Sources: kubernetes/kubernetes v1.35.4, pkg/controller/podautoscaler: horizontal.go (reconcileAutoscaler,
 computeReplicasForMetrics, stabilizeRecommendation…, convertDesiredReplicas…) and replica_calculator.go
 (GetExternalPerPodMetricReplicas, getUsageRatioReplicaCount, GetResourceReplicas); kube-controller-manager's flags
@@ -96,6 +100,7 @@ class HpaSight:
     replicas: int  # asked for
     values: Sequence[float | None]
     ready: int | None = None  # of them; None: all
+    there: int | None = None  # pods that exist, a rollout's surplus included; None: as many as asked for
 
 
 @dataclass(slots=True)
@@ -196,18 +201,24 @@ def proposal(spec: HpaSpec, seen: HpaSight) -> int | None:
 
 def _asked(metric: HpaMetric, value: float, seen: HpaSight, tolerances: tuple[float, float]) -> int:
     replicas = seen.replicas
-    ready = replicas if seen.ready is None else seen.ready
-    if metric.kind is TargetKind.TOTAL:
-        near = _within(value / (metric.target * replicas), tolerances)
-        return replicas if near else math.ceil(value / metric.target)
-    ratio = value / metric.target
-    if metric.kind is TargetKind.RATIO or ready == replicas or ratio <= 1:
-        return replicas if _within(ratio, tolerances) else math.ceil(ratio * ready)
-    # Pods that are not ready use nothing yet; if that turns the direction around, nothing happens.
-    with_them = ratio * ready / replicas
-    if with_them < 1 or _within(with_them, tolerances):
-        return replicas
-    return math.ceil(ratio * ready)
+    there = replicas if seen.there is None else seen.there
+    ready = there if seen.ready is None else seen.ready
+    match metric.kind:
+        case TargetKind.TOTAL:
+            near = there > 0 and _within(value / (metric.target * there), tolerances)
+            return there if near else math.ceil(value / metric.target)
+        case TargetKind.RATIO:
+            ratio = value / metric.target
+            return replicas if _within(ratio, tolerances) else math.ceil(ratio * ready)
+        case TargetKind.USE:
+            ratio = int(value) / metric.target
+            if ready == there or ratio <= 1:
+                return replicas if _within(ratio, tolerances) else math.ceil(ratio * ready)
+            # Pods that are not ready use nothing yet; if that turns the direction around, nothing happens.
+            with_them = int(value * ready / there) / metric.target
+            if with_them < 1 or _within(with_them, tolerances):
+                return replicas
+            return max(replicas, math.ceil(with_them * there))
 
 
 def _within(ratio: float, tolerances: tuple[float, float]) -> bool:

@@ -21,9 +21,9 @@ _PROCESS = ("ServiceAccount", "ConfigMap", "Deployment")
 
 
 @contextmanager
-def monitored(serving: Serving, *services: str, at_once: bool = False) -> Generator[None]:
+def monitored(serving: Serving, *services: str, at_once: bool = False, around: str = "") -> Generator[None]:
     """`at_once`: everything is looked at each second, and no alert waits."""
-    stack = rendered(services)
+    stack = rendered(services, around)
     exporter = _called(stack, EXPORTER, _PROCESS)
     (config,) = _called(stack, PROMETHEUS, ["ConfigMap"])
     files: dict[str, Json] = {name: json.loads(text) for name, text in config["data"].items()}

@@ -111,6 +111,15 @@ class Measured:
     def in_busy_phase(self) -> Answers:
         return self.answers.between(self.step_at, self.step_at + self.busy)
 
+    @property
+    def in_quiet_phase(self) -> Answers:
+        """Before the step."""
+        return self.answers.between(0, self.step_at)
+
+    @property
+    def ready_at_step(self) -> int:
+        return self._just_before(self.step_at).ready
+
     def facts(self) -> dict[str, Any]:
         most = self.most_wanted
         return {
@@ -122,6 +131,8 @@ class Measured:
             "most": most,
             "most wanted after": self.after_step(wanted=most),
             "most ready after": self.after_step(ready=most),
+            "ready at the step": self.ready_at_step,
+            "p95 in the quiet phase": self.in_quiet_phase.quantile(0.95),
             "p95 in the busy phase": self.in_busy_phase.quantile(0.95),
             "longest": self.answers.quantile(1),
             "sent": self.answers.sent,

@@ -144,6 +144,15 @@ def test_one_reading_out_of_all_measure_stays_below_max_and_a_gap_changes_nothin
     assert 9 <= reset <= 20
 
 
+@needs_promtool
+def test_days_of_a_clock_that_was_late_miss_the_rush_and_the_trend_makes_up_for_it(tmp_path: Path) -> None:
+    def jumped(minute: int) -> float:
+        return clear_week(minute if minute >= TODAY - DAY else minute - 2 * 60)
+
+    assert forecast(tmp_path, RUSH - 5, jumped) == 1, "of seven days one is right: the calendar's floor stands alone"
+    assert forecast(tmp_path, RUSH + 60, jumped) == 10
+
+
 def test_only_a_service_that_asks_for_a_forecast_has_its_rules_and_its_trigger() -> None:
     def records(of: StackSettings) -> list[str]:
         return [rule["record"] for rule in rules_document(of)["groups"][0]["rules"] if rule["record"] in FORECAST]

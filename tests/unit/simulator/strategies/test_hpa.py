@@ -69,6 +69,10 @@ def test_what_somebody_else_scaled_out_of_range_comes_back_at_once() -> None:
     assert sync(Hpa(of_total(2, least=3, most=20)), 0, 2, 0) == 3
 
 
+def test_what_there_was_at_its_first_look_counts_as_wanted() -> None:
+    assert followed(Hpa(SPEC), 4, replicas=10, start=0, beats=22) == [10] * 20 + [2, 2]
+
+
 def test_a_shorter_window_lets_it_fall_earlier() -> None:
     hpa = Hpa(of_total(2, least=1, most=20, stabilization_s=3))
     sync(hpa, 0, 10, 20)
@@ -138,6 +142,20 @@ def test_pods_that_are_not_ready_use_nothing_and_turn_no_growth_around() -> None
     assert proposal(of_use, HpaSight(8, (15,), ready=4)) == 8
     assert proposal(of_use, HpaSight(8, (30,), ready=4)) == 12
     assert proposal(of_use, HpaSight(8, (5,), ready=4)) == 2
+
+
+def test_a_total_within_its_tolerance_wants_all_that_are_there_a_surplus_too() -> None:
+    assert proposal(SPEC, HpaSight(10, (20,), there=11)) == 11
+    assert proposal(SPEC, HpaSight(10, (20,), there=12)) == 10
+
+
+def test_percentages_are_whole() -> None:
+    spec = HpaSpec(metrics=(HpaMetric(TargetKind.USE, 80),), least=1, most=40)
+
+    assert proposal(spec, HpaSight(4, (88.9,))) == 4
+    assert proposal(spec, HpaSight(4, (89,))) == 5
+    assert proposal(spec, HpaSight(8, (178,), ready=4)) == 9
+    assert proposal(spec, HpaSight(8, (177.9,), ready=4)) == 8, "88.95 of 80, cut to 88, is within a tenth"
 
 
 @given(
