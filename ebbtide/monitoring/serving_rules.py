@@ -31,6 +31,7 @@ from ebbtide.monitoring.serving import (
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
+from ebbtide.settings.workloads_document import lead_of
 from ebbtide.units.durations import latency_text
 from ebbtide.vocabulary.labels import NAMESPACE
 
@@ -128,11 +129,13 @@ def _forecast(it: _Variant) -> Mapping[Recorded, str]:
     if target is None:
         return {}
     series, usual, level = (it.recorded(record) for record in (counted, Recorded.USUAL, Recorded.LEVEL))
-    most, lead = it.settings.scale.max, it.lead + forecast.ARRIVES
+    scale, ahead = it.settings.scale, forecast.horizon(it.lead)
     return {
-        Recorded.USUAL: forecast.usual(series, lead),
+        Recorded.USUAL: forecast.usual(series, ahead),
         Recorded.LEVEL: forecast.level(series, target),
-        Recorded.FORECAST_PODS: forecast.pods(series, target, lead, usual=usual, level=level, most=most),
+        Recorded.FORECAST_PODS: forecast.pods(
+            series, target, ahead, usual=usual, level=level, margin=scale.margin, most=scale.max
+        ),
     }
 
 
@@ -264,7 +267,7 @@ def _variants(settings: StackSettings) -> Iterator[_Variant]:
                 service=name,
                 name=variant,
                 settings=it,
-                lead=settings.controller.node_startup + it.starts_within,
+                lead=lead_of(settings, it),
                 cluster=cluster,
                 shared=pod_name(name, variant) in service.sharing(name),
                 tells=not it.spot,

@@ -2,6 +2,7 @@
 have a floor."""
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
@@ -61,6 +62,11 @@ def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
                 yield floor_policy(settings, pod_name(name, variant), it)
 
 
+def lead_of(settings: StackSettings, variant: VariantSettings) -> timedelta:
+    """From the wish for one of its pods to its first request, where a node has to come first."""
+    return settings.controller.node_startup + variant.starts_within
+
+
 def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -> FloorPolicy:
     """What the calendar says of a variant's pods; `pods` is their name."""
     scale = variant.scale
@@ -70,7 +76,7 @@ def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -
         keda=bool(scale.metrics.external),
         least=scale.min,
         most=scale.max,
-        lead=settings.controller.node_startup + variant.starts_within,
+        lead=lead_of(settings, variant),
         open=scale.open,
         events=tuple(_event(event) for event in scale.events),
     )

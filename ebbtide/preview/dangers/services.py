@@ -116,6 +116,8 @@ def _floor_lowered(pods: str, old: ScaleSettings, new: ScaleSettings) -> Iterato
     lowered = [f"{key} {most} → {now.get(key, 'none')}" for key, most in was.items() if now.get(key, 0) < most]
     if old.floor is FloorKind.FORECAST and new.floor is not FloorKind.FORECAST:
         lowered.append(f"floor forecast → {new.floor or 'none'}")
+    elif new.margin < old.margin:
+        lowered.append(f"margin {old.margin:g} → {new.margin:g}")
     if not lowered:
         return
     yield Danger(

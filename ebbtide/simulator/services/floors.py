@@ -1,4 +1,4 @@
-"""Floors in virtual time: the calendar's own rule, and a forecast that learns as the service is played."""
+"""What asks for pods beforehand, in virtual time: the calendar's own rule, and a forecast that learns as it plays."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from controllers.workloads.floors.calendar import floor_at
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes
-from ebbtide.simulator.services.forecast import Forecast, floor_of
+from ebbtide.simulator.services.forecast import Forecast
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import FloorPolicy
@@ -50,37 +50,28 @@ class CalendarFloor:
         return floor
 
 
-class ForecastFloor:
-    """The forecast's, never below the calendar's and never above `max`. Looks once a minute.
+class ForecastTrigger:
+    """The pods that a forecast asks for, 0 where it is silent. Looks once a minute, as the rules are evaluated.
 
     `history` ends where playing begins; what is played is counted as Prometheus would, minute by minute. A minute of
     which the trace says nothing is not known here either.
     """
 
-    def __init__(
-        self, service: SimulatedService, history: Minutes, begin_s: float, calendar: Floor, margin: float
-    ) -> None:
-        self._service, self._calendar, self._margin = service, calendar, margin
+    def __init__(self, service: SimulatedService, history: Minutes, begin_s: float, margin: float) -> None:
+        self._most, self._margin = service.most, margin
         self._begin = round(begin_s / MINUTE_S)
         self._trace = history.rates
         self._minutes = Minutes(history.rates[: self._begin])
-        self._forecast = Forecast(self._minutes, service.pod_rate)
-        self._rate: float | None = None
+        self._forecast = service.forecast_of(self._minutes)
+        self._pods = 0
         self._seen = -1
 
-    def __call__(self, now: float, sent: Sequence[int]) -> int:
+    def __call__(self, sent: Sequence[int]) -> int:
         if len(sent) != self._seen:
             for minute in range(max(0, self._seen), len(sent)):
                 place = self._begin + minute
                 known = place < len(self._trace) and self._trace[place] is not None
                 self._minutes.append(sent[minute] / MINUTE_S if known else None)
             self._seen = len(sent)
-            self._rate = self._forecast.at(self._begin + len(sent), self._service.lead_s)
-        service = self._service
-        return floor_of(
-            self._rate,
-            margin=self._margin,
-            pod_rate=service.pod_rate,
-            calendar=self._calendar(now, sent),
-            most=service.most,
-        )
+            self._pods = self._forecast.pods(self._begin + len(sent), self._margin, self._most)
+        return self._pods

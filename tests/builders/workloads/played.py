@@ -42,6 +42,7 @@ def a_service(*, pod: Pod | None = None, least: int = 1, most: int = 20, **chang
         "stack": "acme",
         "calendar": policy,
         "stated_open": None,
+        "stated_margin": None,
         "pod": pod or a_pod(),
         "metrics": (PlayedMetric("inFlight", HpaMetric(TargetKind.TOTAL, 2)),),
         "behavior": BEHAVIOR,

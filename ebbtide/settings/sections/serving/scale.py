@@ -192,6 +192,18 @@ def _forecast_counts_requests(floor: FloorKind | None, metrics: MetricSettings) 
         raise wanted("floor.no-forecast", what, found=", ".join(metrics.keys) or "none", example="calendar", at="floor")
 
 
+MARGINS = (1.0, 4.0)
+
+
+def _margin_is_of_a_forecast(margin: float, floor: FloorKind | None) -> None:
+    if not MARGINS[0] <= margin <= MARGINS[1]:
+        what = f"a factor from {MARGINS[0]:g} to {MARGINS[1]:g} on what the forecast says"
+        raise wanted("floor.margin", what, found=f"{margin:g}", example="1.2", at="margin")
+    if margin != 1 and floor is not FloorKind.FORECAST:
+        what = "floor: forecast beside margin, which is a factor on what it says"
+        raise wanted("floor.margin-alone", what, found=floor or "no floor", example="floor: forecast", at="margin")
+
+
 class ScaleSettings(Settings):
     """From `min` to `max` pods."""
 
@@ -203,6 +215,7 @@ class ScaleSettings(Settings):
         Check(("floor", "open", "events"), _calendar_has_a_floor),
         Check(("floor", "min", "max", "metrics"), _floor_stands_under_growth),
         Check(("floor", "metrics"), _forecast_counts_requests),
+        Check(("margin", "floor"), _margin_is_of_a_forecast),
     )
 
     metrics: MetricSettings = Field(
@@ -215,6 +228,9 @@ class ScaleSettings(Settings):
         description="pods that are there before they are needed. calendar: as open and events say; forecast: besides, "
         "as the last seven days were",
         examples=["calendar"],
+    )
+    margin: PositiveNumber = Field(
+        default=1, description="factor on what the forecast says; ebbtide advise floors finds it", examples=["1.2"]
     )
     open: Positive | None = Field(
         default=None, description="pods at least during business hours; beside floor", examples=["4"]
