@@ -3,11 +3,14 @@
 **The usual**, times **the level** of today: the median of the last seven days in the ten minutes from then on, times
 what the last hour was against the usual of that hour. At least **the trend**: what the last 20 minutes lead to.
 
+- Of the seven days those that are *like today*: with business hours, or without them, as weekends and holidays are. So
+  a holiday has the shape of the closed days before it, and the week after it is not misled by it. Where fewer than
+  three are like an open day, and none like a closed one, all seven count.
 - One pod's worth is added to both sides of the level. So at night, when there is next to nothing, a request more or
   less neither halves nor doubles the morning.
 - *Capped*: the level is at most 2, and the trend leads to at most twice what is there. So what is counted twice makes
   twice the pods at most. What comes out is taken times the file's `margin`, and is never above `max`.
-- *Silent* where fewer than three of the seven days have these ten minutes: of three, one that was counted wrongly does
+- *Silent* where, besides, fewer than three of all seven days have these ten minutes: of three, one that was counted wrongly does
   not move the median. A day that is missing is left out.
 - A day is 24 hours: for some days after a clock change the usual is an hour off.
 
@@ -15,11 +18,12 @@ Three rules that follow each other, since each asks for the one before: their na
 `ebbtide.simulator.services.forecast` works out the same from counts, and a test holds the two together.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from ebbtide.monitoring.rules import CUSTOMER
 
-DAYS, DAYS_NEEDED = 7, 3
+DAYS, DAYS_NEEDED, CLOSED_NEEDED = 7, 3, 1
 AHEAD, LEVEL_OVER, TREND_OVER = timedelta(minutes=10), timedelta(hours=1), timedelta(minutes=20)
 MOST = 2
 """Times the usual, and times what is there."""
@@ -35,14 +39,14 @@ def horizon(lead: timedelta) -> timedelta:
     return -(-(lead + ARRIVES) // _MINUTE) * _MINUTE
 
 
-def usual(series: str, ahead: timedelta) -> str:
-    """Of `series`, what the ten minutes that begin in `ahead` usually are."""
-    return _usually(series, AHEAD, ahead + AHEAD)
+def usual(series: str, closed: str, ahead: timedelta) -> str:
+    """Of `series`, what the ten minutes that begin in `ahead` usually are. `closed` is 1 on closed days, and else 0."""
+    return _usually(series, closed, AHEAD, ahead + AHEAD)
 
 
-def level(series: str, target: float) -> str:
+def level(series: str, closed: str, target: float) -> str:
     """What today is against the usual."""
-    usually = _usually(series, LEVEL_OVER, timedelta())
+    usually = _usually(series, closed, LEVEL_OVER, timedelta())
     return _whole(f"clamp_max(({_mean(series, LEVEL_OVER)} + {target:g}) / ({usually} + {target:g}), {MOST})")
 
 
@@ -63,17 +67,20 @@ def _trend(series: str, ahead: timedelta) -> str:
     return f"({leads_to} <= {most} or {most} and {leads_to})"
 
 
-def _usually(series: str, over: timedelta, ahead: timedelta) -> str:
-    """The median of the days that have something of the time which ends `ahead` of now, if those are enough."""
-    days = _by_day(series, over, ahead)
-    enough = f"count by ({CUSTOMER}) ({days}) >= {DAYS_NEEDED}"
-    return _whole(f"quantile by ({CUSTOMER}) (0.5, {days}) and on ({CUSTOMER}) ({enough})")
+def _usually(series: str, closed: str, over: timedelta, ahead: timedelta) -> str:
+    """The median of the days like today that have something of the time which ends `ahead` of now, or of all days."""
+    now = _whole(closed)
+    of_all = {day: _mean(series, over, day * _DAY - ahead) for day in range(1, DAYS + 1)}
+    like = {
+        day: f"({mean} and on ({CUSTOMER}) ({now} == {_whole(f'{closed} offset {day}d')}))" for day, mean in of_all.items()
+    }
+    enough = f"{DAYS_NEEDED} - {DAYS_NEEDED - CLOSED_NEEDED} * {now}"
+    return _whole(f"{_median(like, enough)} or {_median(of_all, str(DAYS_NEEDED))}")
 
 
-def _by_day(series: str, over: timedelta, ahead: timedelta) -> str:
-    """The mean over a time that ends `ahead` of now, on each of the days that have something."""
-    each = (_mean(series, over, day * _DAY - ahead) for day in range(1, DAYS + 1))
-    return " or ".join(f'label_replace({mean}, "day", "{day}", "", "")' for day, mean in enumerate(each, start=1))
+def _median(days: Mapping[int, str], enough: str) -> str:
+    each = " or ".join(f'label_replace({mean}, "day", "{day}", "", "")' for day, mean in days.items())
+    return f"(quantile by ({CUSTOMER}) (0.5, {each}) and on ({CUSTOMER}) (count by ({CUSTOMER}) ({each}) >= {enough}))"
 
 
 def _mean(series: str, over: timedelta, ago: timedelta = timedelta()) -> str:

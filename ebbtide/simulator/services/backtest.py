@@ -27,6 +27,7 @@ from enum import StrEnum
 
 from ebbtide.monitoring.forecast import DAYS_NEEDED
 from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes
+from ebbtide.simulator.services.floors import ClosedDay
 from ebbtide.simulator.services.forecast import pods_of
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.simulator.strategies.hpa import HpaPolicy
@@ -84,7 +85,9 @@ class TooLittle(ValueError):
     """The history is too short; the message is for the user, in one line."""
 
 
-def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, name: str) -> Backtest:
+def backtest(
+    service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay, name: str
+) -> Backtest:
     """`name` is the trace's. Raises `TooLittle`."""
     days = len(minutes.rates) // DAY_MINUTES
     if days < FEWEST_WHOLE_DAYS:
@@ -92,7 +95,7 @@ def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, na
             f"trace {name}: wanted at least {FEWEST_WHOLE_DAYS} days, to learn a shape, to tune by and a week to judge "
             f"by, found {len(minutes.rates) / DAY_MINUTES:.3g} (for example requests-servegen-m-small)"
         )
-    course = _Course(service, minutes, calendar)
+    course = _Course(service, minutes, calendar, closed)
     begin = (days - JUDGED_DAYS) * DAY_MINUTES
     earlier, week = range(DAYS_NEEDED * DAY_MINUTES, begin), range(begin, days * DAY_MINUTES)
     number = {way: course.tuned(way, earlier) for way in Way}
@@ -123,14 +126,16 @@ def verdict(forecast: Judged, rivals: dict[Way, Judged | None]) -> tuple[bool, s
 class _Course:
     """The minutes of a service, with what each way has at hand in them."""
 
-    def __init__(self, service: SimulatedService, minutes: Minutes, calendar: Calendar) -> None:
+    def __init__(
+        self, service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay
+    ) -> None:
         self._service, self._rates = service, minutes.rates
         self._calendar, self._stated = calendar, service.stated_open
         lead = max(1, math.ceil(service.lead_s / MINUTE_S))
         stays = math.ceil(service.behavior.down.stabilization_s / MINUTE_S)
         known = list(held(minutes.rates))
         self._reactive = [0.0] * lead + sliding_max(known, stays + 1)[: len(known) - lead]
-        forecast = service.forecast_of(minutes)
+        forecast = service.forecast_of(minutes, closed)
         self._target_rate = forecast.pod_rate
         ahead = [forecast.at(now) or 0.0 for now in range(len(known) - lead)]
         self._forecast = [0.0] * lead + sliding_max(ahead, stays + 1)

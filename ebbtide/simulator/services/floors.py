@@ -1,7 +1,7 @@
 """What asks for pods beforehand, in virtual time: the calendar's own rule, and a forecast that learns as it plays."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from controllers.workloads.floors.calendar import floor_at
@@ -15,6 +15,10 @@ Floor = Callable[[float, Sequence[int]], int]
 """Pods at least at a second of the trace, given the requests of each whole minute that was played."""
 
 
+ClosedDay = Callable[[int], bool]
+"""Whether a minute of the trace lies in a local day without business hours."""
+
+
 @dataclass(slots=True)
 class CalendarFloor:
     """The rule that the workload controller keeps, with `start` as the trace's second 0 (aware)."""
@@ -25,6 +29,7 @@ class CalendarFloor:
     _pods: int = 0
     _until: datetime | None = None
     _since: datetime | None = None
+    _closed: dict[int, bool] = field(default_factory=dict[int, bool])
 
     def __call__(self, now: float, _sent: Sequence[int] = ()) -> int:
         at = self.start.astimezone(UTC) + timedelta(seconds=now)
@@ -36,6 +41,14 @@ class CalendarFloor:
 
     def with_open(self, pods: int | None) -> "CalendarFloor":
         return CalendarFloor(replace(self.policy, open=pods), self.hours, self.start)
+
+    def closed(self, minute: int) -> bool:
+        """A `ClosedDay`; each minute is asked for some twenty times."""
+        found = self._closed.get(minute)
+        if found is None:
+            at = self.start.astimezone(UTC) + timedelta(minutes=minute)
+            found = self._closed[minute] = not self.hours.works_on(self.hours.local(at).date())
+        return found
 
     def by_minute(self, minutes: int) -> Callable[[int, int], int]:
         """The floor in each of the trace's minutes, by the pods of business hours."""
@@ -57,12 +70,14 @@ class ForecastTrigger:
     which the trace says nothing is not known here either.
     """
 
-    def __init__(self, service: SimulatedService, history: Minutes, begin_s: float, margin: float) -> None:
+    def __init__(
+        self, service: SimulatedService, history: Minutes, closed: ClosedDay, begin_s: float, margin: float
+    ) -> None:
         self._most, self._margin = service.most, margin
         self._begin = round(begin_s / MINUTE_S)
         self._trace = history.rates
         self._minutes = Minutes(history.rates[: self._begin])
-        self._forecast = service.forecast_of(self._minutes)
+        self._forecast = service.forecast_of(self._minutes, closed)
         self._pods = 0
         self._seen = -1
 

@@ -2,7 +2,8 @@
 
 What `ebbtide.monitoring.forecast` has Prometheus work out, on minutes that were counted, with its own constants:
 
-    usual     the median of the last seven days in the ten minutes that begin its horizon from now
+    usual     the median of the last seven days in the ten minutes that begin its horizon from now: of those like
+              today, which are open or closed as it is, or of all where too few are
     level     (last hour + one pod's worth) / (its usual + one pod's worth), at most MOST
     trend     where the line through the last 20 minutes leads at the horizon, at most MOST times what is there
     pods      margin times the larger of usual * level and trend, for each pod's worth; none where there is no usual
@@ -12,11 +13,12 @@ Requests under way are taken to be those that are worked on: Prometheus counts t
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
-from ebbtide.monitoring.forecast import AHEAD, DAYS, DAYS_NEEDED, LEVEL_OVER, MOST, TREND_OVER
+from ebbtide.monitoring.forecast import AHEAD, CLOSED_NEEDED, DAYS, DAYS_NEEDED, LEVEL_OVER, MOST, TREND_OVER
 from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes
 
 _AHEAD, _HOUR, _TREND = (round(it.total_seconds() / MINUTE_S) for it in (AHEAD, LEVEL_OVER, TREND_OVER))
@@ -29,6 +31,7 @@ class Forecast:
     minutes: Minutes
     pod_rate: float  # requests a second that one pod is to have, by the target that the forecast counts by
     horizon: timedelta
+    closed: Callable[[int], bool] = lambda _minute: False  # whether a minute lies in a day without business hours
 
     def at(self, now: int) -> float | None:
         """Requests a second, from the minutes before minute `now`; None: too little is known."""
@@ -53,9 +56,13 @@ class Forecast:
     def _usual(self, begin: int, until: int, now: int) -> float | None:
         """Of minutes at most a day ahead, on the days before: nothing from `now` on is looked at."""
         days = [day * DAY_MINUTES for day in range(1, DAYS + 1)]
-        known = [self.minutes.mean(begin - day, min(now, until - day)) for day in days]
-        some = [rate for rate in known if rate is not None]
-        return median(some) if len(some) >= DAYS_NEEDED else None
+        known = {day: self.minutes.mean(begin - day, min(now, until - day)) for day in days}
+        some = {day: rate for day, rate in known.items() if rate is not None}
+        today = self.closed(now)
+        like = [rate for day, rate in some.items() if self.closed(now - day) == today]
+        if len(like) >= (CLOSED_NEEDED if today else DAYS_NEEDED):
+            return median(like)
+        return median(some.values()) if len(some) >= DAYS_NEEDED else None
 
     def _trend(self, now: int) -> float | None:
         """By least squares, as `predict_linear` does: a minute is read in its middle."""

@@ -71,7 +71,7 @@ class ServiceCourse:
     def backtest(self) -> Backtest:
         """Raises `TooLittle`."""
         by_minute = self.calendar.by_minute(len(self.minutes.rates))
-        return backtest(self.service, self.minutes, by_minute, self.trace.name)
+        return backtest(self.service, self.minutes, by_minute, self.calendar.closed, self.trace.name)
 
 
 def service_course(settings: StackSettings, name: str, trace: RequestTrace, options: ServiceOptions) -> ServiceCourse:
@@ -200,7 +200,7 @@ def _deciders(
         stated = service.stated_margin
         margin = tested.tuned[Way.FORECAST].number if stated is None else stated
         below = course.calendar.with_open(service.stated_open)
-        forecast = ForecastTrigger(service, minutes, span.begin, margin)
+        forecast = ForecastTrigger(service, minutes, course.calendar.closed, span.begin, margin)
         deciders[ServiceStrategy.FORECAST_FLOOR] = Autoscaled(
             service, Hpa(with_forecast(service)), first, below, forecast
         )

@@ -5,7 +5,7 @@ in flight, rounded up, or one), and how request times spread (log-normal around 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -100,9 +100,9 @@ class SimulatedService:
             return targets["inFlight"] / self.pod.request_s
         return targets.get("throughput")
 
-    def forecast_of(self, minutes: Minutes) -> Forecast:
-        """As the rules of its floor make it."""
-        return Forecast(minutes, self.forecast_rate or self.pod_rate, horizon(self.calendar.lead))
+    def forecast_of(self, minutes: Minutes, closed: Callable[[int], bool]) -> Forecast:
+        """As the rules of its floor make it; `closed` says it of the day of a minute."""
+        return Forecast(minutes, self.forecast_rate or self.pod_rate, horizon(self.calendar.lead), closed)
 
     @property
     def lead_s(self) -> float:

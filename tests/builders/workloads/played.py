@@ -96,6 +96,11 @@ def nine_to_seven(service: SimulatedService) -> Any:
     return floor
 
 
+def never(_minute: int) -> bool:
+    """No day is closed."""
+    return False
+
+
 def evenly(rate: float, until: float) -> Iterator[float]:
     """Arrivals without chance."""
     return (place / rate for place in range(int(rate * until)))

@@ -18,8 +18,9 @@ from ebbtide.monitoring.documents import rules_document
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
+from ebbtide.simulator.services.floors import ClosedDay
 from ebbtide.simulator.services.served import simulated
-from tests.builders.workloads.played import clear_week
+from tests.builders.workloads.played import clear_week, never
 from tests.builders.workloads.services import services_stack
 
 PROMTOOL = shutil.which("promtool")
@@ -31,6 +32,9 @@ STACK = services_stack(
     ("min: 2, max: 12", f"min: 2, max: {MOST}, floor: forecast, margin: {MARGIN}"),
 )
 OF = {"service": "embedder", "variant": "small"}
+
+
+CLOSED = Recorded.CLOSED_DAY.of("acme")
 
 
 def rule(stack: StackSettings) -> str:
@@ -48,13 +52,18 @@ def rule(stack: StackSettings) -> str:
     return whole
 
 
-def by_prometheus(folder: Path, in_flight: Sequence[float | None], at: Sequence[int]) -> Mapping[int, int]:
+def by_prometheus(
+    folder: Path, in_flight: Sequence[float | None], closed: ClosedDay, at: Sequence[int]
+) -> Mapping[int, int]:
     """Pods at each of these minutes; 0 where it is silent."""
     expr = rule(STACK)
     values = " ".join("_ _" if value is None else f"_ {value:.6f}" for value in in_flight)
     test: dict[str, Any] = {
         "interval": "30s",
-        "input_series": [{"series": Recorded.IN_FLIGHT.of("acme", **OF), "values": values}],
+        "input_series": [
+            {"series": Recorded.IN_FLIGHT.of("acme", **OF), "values": values},
+            {"series": CLOSED, "values": " ".join(f"{closed(minute):d}x1" for minute in range(len(in_flight)))},
+        ],
         "promql_expr_test": [
             {"expr": expr, "eval_time": f"{minute}m", "exp_samples": [{"labels": "{}", "value": -1}]} for minute in at
         ],
@@ -66,12 +75,12 @@ def by_prometheus(folder: Path, in_flight: Sequence[float | None], at: Sequence[
     return {minute: int(float(it.split()[-1])) if "}" in it else 0 for minute, it in zip(at, got, strict=True)}
 
 
-def by_simulator(in_flight: Sequence[float | None], at: Sequence[int]) -> Mapping[int, int]:
+def by_simulator(in_flight: Sequence[float | None], closed: ClosedDay, at: Sequence[int]) -> Mapping[int, int]:
     service = simulated(STACK, "embedder-small")
     takes = service.pod.request_s
     rates = [None if value is None else value / takes for value in in_flight]
     return {
-        minute: service.forecast_of(Minutes(rates[:minute])).pods(minute, MARGIN, service.most) for minute in at
+        minute: service.forecast_of(Minutes(rates[:minute]), closed).pods(minute, MARGIN, service.most) for minute in at
     }
 
 
@@ -115,8 +124,10 @@ def two_days(rates: list[float | None]) -> None:
 LIES = (a_day_missing, doubled, a_reset, a_jump_of_the_clock, holes, four_days, two_days)
 
 
-def compared(folder: Path, in_flight: list[float | None], at: Sequence[int]) -> tuple[list[int], list[int]]:
-    rule_says, simulator_says = by_prometheus(folder, in_flight, at), by_simulator(in_flight, at)
+def compared(
+    folder: Path, in_flight: list[float | None], at: Sequence[int], closed: ClosedDay = never
+) -> tuple[list[int], list[int]]:
+    rule_says, simulator_says = by_prometheus(folder, in_flight, closed, at), by_simulator(in_flight, closed, at)
     return [rule_says[minute] for minute in at], [simulator_says[minute] for minute in at]
 
 
@@ -142,3 +153,28 @@ def test_a_history_that_lies_is_read_alike_and_stays_within_max(lie: Any, tmp_pa
     assert differing(told, played) <= 1
     assert max(told) <= MOST
     assert (max(told) == 0) == (lie is two_days)
+
+
+def on_days(*closed: int) -> ClosedDay:
+    return lambda minute: minute // DAY_MINUTES in closed
+
+
+@pytest.mark.parametrize(
+    ("today", "before", "pods"),
+    [
+        (True, (4, 5), range(1, 5)),  # a holiday is like the weekend before
+        (False, (4, 5), range(17, 20)),
+        (False, (3, 4, 5), range(17, 20)),  # nor is an open day misled by a holiday among the seven
+        (True, (), range(17, 20)),  # nothing is like it
+    ],
+)
+def test_a_holiday_has_the_shape_of_closed_days_and_an_open_day_that_of_open_ones(
+    *, today: bool, before: tuple[int, ...], pods: range, tmp_path: Path
+) -> None:
+    quiet = on_days(*before)
+    in_flight = [3.0 if quiet(minute) else rate for minute, rate in enumerate(week(3)[: TODAY + 480])]
+    days = on_days(*before, *([7] if today else []))
+    told, played = compared(tmp_path, in_flight, range(TODAY + 470, TODAY + 480), days)
+
+    assert differing(told, played) <= 1
+    assert told[-1] in pods

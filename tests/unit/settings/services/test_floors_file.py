@@ -54,6 +54,10 @@ def test_a_forecast_alone_has_nothing_to_write() -> None:
         (floor(f"events: [{SALE}]"), ("floor.missing", "scale.events:", "floor: calendar")),
         (floor("floor: calendar"), ("floor.nothing", "scale.floor:", "open or events")),
         (floor("floor: history"), ("choice.unknown", "scale.floor:", "calendar or forecast")),
+        (floor("floor: forecast, margin: 0.9"), ("floor.margin", "scale.margin:", "0.9", "from 1 to 4")),
+        (floor("floor: forecast, margin: 12"), ("floor.margin", "scale.margin:", "12")),
+        (floor("floor: calendar, open: 4, margin: 1.2"), ("floor.margin-alone", "scale.margin:", "floor: forecast")),
+        (floor("margin: 1.2"), ("floor.margin-alone", "scale.margin:", "no floor")),
         (floor("floor: forecast", RANKER), ("floor.no-forecast", "services.ranker.scale.floor:", "inFlight", "cpu")),
         (
             ("metrics: { cpu: 70% }, min: 1, max: 6", "floor: calendar, open: 4"),
@@ -146,3 +150,4 @@ def test_a_summary_says_what_stands_before_the_load() -> None:
     (line,) = [line for line in summary(stack) if line.startswith("serves   embedder-small")]
 
     assert "2 to 12 by inFlight, latency, at least 4 when open, 8 from 2026-11-27 09:00, a forecast, 3 CPU" in line
+    assert any("1.3 times a forecast" in line for line in summary(services_stack(floor("floor: forecast, margin: 1.3"))))

@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.simulator.services.backtest import AIMED, KEPT, Judged, TooLittle, Way, _Course, backtest, sliding_max, verdict
 from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
-from tests.builders.workloads.played import a_service, clear_week, nine_to_seven, shuffled
+from tests.builders.workloads.played import a_service, clear_week, never, nine_to_seven, shuffled
 
 SERVICE = a_service(most=20)
 
@@ -18,7 +18,7 @@ SEEDS = (1, 2, 3)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_history_with_a_clear_week_is_offered_a_forecast(seed: int) -> None:
-    found = backtest(SERVICE, clear_week(days=12, seed=seed), nine_to_seven(SERVICE), "made-up")
+    found = backtest(SERVICE, clear_week(days=12, seed=seed), nine_to_seven(SERVICE), never, "made-up")
 
     assert found.offered, found.reason
     assert found.tuned[Way.FORECAST].kept_requests >= KEPT
@@ -29,7 +29,7 @@ def test_a_history_with_a_clear_week_is_offered_a_forecast(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_same_history_shuffled_is_refused_one_with_the_figures(seed: int) -> None:
-    found = backtest(SERVICE, shuffled(clear_week(days=12, seed=seed), seed), nine_to_seven(SERVICE), "made-up")
+    found = backtest(SERVICE, shuffled(clear_week(days=12, seed=seed), seed), nine_to_seven(SERVICE), never, "made-up")
 
     assert not found.offered
     assert found.reason.startswith("Refused: the forecast's floor keeps 9")
@@ -40,12 +40,12 @@ def test_a_history_with_holes_is_judged_on_what_is_known() -> None:
     rates[2 * DAY_MINUTES : 3 * DAY_MINUTES] = [None] * DAY_MINUTES
     rates[9 * DAY_MINUTES + 500 : 9 * DAY_MINUTES + 900] = [None] * 400
 
-    assert backtest(SERVICE, Minutes(rates), nine_to_seven(SERVICE), "made-up").offered
+    assert backtest(SERVICE, Minutes(rates), nine_to_seven(SERVICE), never, "made-up").offered
 
 
 def test_too_short_a_history_is_said_in_one_line() -> None:
     with pytest.raises(TooLittle) as found:
-        backtest(SERVICE, clear_week(days=1), nine_to_seven(SERVICE), "monday")
+        backtest(SERVICE, clear_week(days=1), nine_to_seven(SERVICE), never, "monday")
 
     assert "trace monday: wanted at least 12 days" in str(found.value)
     assert "found 1 (" in str(found.value)
@@ -72,7 +72,7 @@ def test_an_offer_keeps_enough_and_costs_less_than_each_rival_that_does(
 
 @pytest.mark.parametrize("way", [Way.FORECAST, Way.CALENDAR, Way.HEADROOM])
 def test_a_higher_floor_never_has_more_requests_beyond_capacity_and_never_fewer_pods(way: Way) -> None:
-    course = _Course(SERVICE, shuffled(clear_week(days=5)), nine_to_seven(SERVICE))
+    course = _Course(SERVICE, shuffled(clear_week(days=5)), nine_to_seven(SERVICE), never)
     span = range(3 * DAY_MINUTES, 5 * DAY_MINUTES)
     found = [course.judged(way, number, span) for number in course.numbers(way)[:20:3]]
 
@@ -84,7 +84,7 @@ def test_a_higher_floor_never_has_more_requests_beyond_capacity_and_never_fewer_
 @pytest.mark.parametrize("clear", [True, False])
 def test_a_number_is_the_smallest_that_keeps_enough_or_as_much_as_any(way: Way, *, clear: bool) -> None:
     history = clear_week(days=4)
-    course = _Course(SERVICE, history if clear else shuffled(history), nine_to_seven(SERVICE))
+    course = _Course(SERVICE, history if clear else shuffled(history), nine_to_seven(SERVICE), never)
     span = range(3 * DAY_MINUTES, 4 * DAY_MINUTES)
     kept = {number: course.judged(way, number, span).kept_requests for number in course.numbers(way)}
     goal = min(AIMED, max(kept.values()))
@@ -98,7 +98,7 @@ def test_no_way_looks_ahead(way: Way) -> None:
     now, lead = 3 * DAY_MINUTES + 470, 3
     history = clear_week(days=4)
     other = Minutes([*history.rates[:now], *(50.0 for _ in history.rates[now:])])
-    one, two = (_Course(SERVICE, it, nine_to_seven(SERVICE)) for it in (history, other))
+    one, two = (_Course(SERVICE, it, nine_to_seven(SERVICE), never) for it in (history, other))
 
     for minute in range(now - 30, now + lead):
         assert one.pods(way, 1.0, minute) == two.pods(way, 1.0, minute)

@@ -15,7 +15,7 @@ from ebbtide.simulator.services.forecast import Forecast, pods_of
 from ebbtide.simulator.services.run import ServiceSight
 from ebbtide.simulator.services.strategies import Autoscaled, with_forecast
 from ebbtide.simulator.strategies.hpa import Hpa
-from tests.builders.workloads.played import a_request_trace, a_service, clear_week
+from tests.builders.workloads.played import a_request_trace, a_service, clear_week, never
 
 WEEK = clear_week(days=8, noise=0.0)
 RUSH = 7 * DAY_MINUTES + 8 * 60  # at which load is seven times what it was, on the eighth day
@@ -103,7 +103,7 @@ def test_a_forecast_fed_with_lies_keeps_the_floor_between_the_calendar_and_max(l
     service = a_service(least=2, most=15)
     history = Minutes(LIES[lie]([rate or 0.0 for rate in WEEK.rates], Random(1)))
     begin = 6 * DAY_MINUTES
-    forecast = ForecastTrigger(service, history, begin * 60.0, 1.3)
+    forecast = ForecastTrigger(service, history, never, begin * 60.0, 1.3)
     way = Autoscaled(service, Hpa(with_forecast(service)), 3, lambda _now, _sent: 3, forecast)
     sent: list[int] = []
     pods: list[int] = [3]
