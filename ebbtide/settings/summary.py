@@ -110,8 +110,9 @@ def _floor(scale: ScaleSettings) -> str:
         return ""
     open_hours = [] if scale.open is None else [f"{scale.open} when open"]
     events = [f"{event.min} from {event.at:%Y-%m-%d %H:%M}" for event in scale.events]
+    nights = [f"{it.min} from {it.at} every day" for it in scale.overnight]
     forecast = [_forecast(scale)] if scale.floor is FloorKind.FORECAST else []
-    return f", at least {', '.join([*open_hours, *events, *forecast])}"
+    return f", at least {', '.join([*open_hours, *nights, *events, *forecast])}"
 
 
 def _forecast(scale: ScaleSettings) -> str:

@@ -54,7 +54,7 @@ class CalendarFloor:
         """The floor in each of the trace's minutes, by the pods of business hours."""
         alone = self.with_open(None)
         always = [alone(minute * MINUTE_S) for minute in range(minutes)]
-        during = CalendarFloor(replace(self.policy, open=self.policy.most, events=()), self.hours, self.start)
+        during = CalendarFloor(replace(self.policy, open=self.policy.most, events=(), overnight=()), self.hours, self.start)
         is_open = [during(minute * MINUTE_S) > self.policy.least for minute in range(minutes)]
 
         def floor(minute: int, pods: int) -> int:

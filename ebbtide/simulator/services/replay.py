@@ -185,7 +185,7 @@ def _deciders(
     at_open = service.stated_open
     if at_open is None and tested is not None:
         at_open = round(tested.tuned[Way.CALENDAR].number)
-    if at_open is None and not service.calendar.events:
+    if at_open is None and not (service.calendar.events or service.calendar.overnight):
         left_out[ServiceStrategy.CALENDAR_FLOOR] = (
             f"no scale.open in the stack file, and none can be found: {too_little}"
         )

@@ -10,7 +10,7 @@ from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.summary import summary
 from ebbtide.settings.workloads_document import floors_of
-from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent
+from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
 from tests.builders.settings import problem_of, problems_of
 from tests.builders.workloads.services import services_stack, with_services
 
@@ -38,6 +38,14 @@ def test_each_variant_of_a_service_with_a_floor_has_a_policy() -> None:
     assert (ranker.name, ranker.keda, ranker.open, ranker.events) == ("ranker", False, 2, ())
 
 
+def test_a_night_is_in_its_policy_and_in_the_summary() -> None:
+    stack = services_stack(floor('floor: calendar, overnight: [{ at: "22:30", for: 2h, min: 6 }]'))
+    policies = list(floors_of(stack))
+
+    assert policies[0].overnight == (PlannedNight(at=22 * 60 + 30, lasting=timedelta(hours=2), pods=6),)
+    assert any("at least 6 from 22:30 every day" in line for line in summary(stack))
+
+
 def test_a_forecast_alone_has_nothing_to_write() -> None:
     stack = services_stack(floor("floor: forecast"))
 
@@ -52,7 +60,16 @@ def test_a_forecast_alone_has_nothing_to_write() -> None:
         (floor("floor: calendar, open: 2"), ("floor.within-min", "scale.open:", "which is 2")),
         (floor("open: 4"), ("floor.missing", "scale.open:", "floor: calendar")),
         (floor(f"events: [{SALE}]"), ("floor.missing", "scale.events:", "floor: calendar")),
-        (floor("floor: calendar"), ("floor.nothing", "scale.floor:", "open or events")),
+        (floor("floor: calendar"), ("floor.nothing", "scale.floor:", "open, overnight or events")),
+        (floor('overnight: [{ at: "22:30", for: 2h, min: 6 }]'), ("floor.missing", "scale.overnight:")),
+        (
+            floor('floor: calendar, overnight: [{ at: "22:30", for: 2h, min: 13 }]'),
+            ("floor.above-max", "scale.overnight[0].min:", "at most max, which is 12"),
+        ),
+        (
+            floor('floor: calendar, overnight: [{ at: "22:30", for: 25h, min: 6 }]'),
+            ("duration.more-than-a-day", "scale.overnight[0].for:"),
+        ),
         (floor("floor: history"), ("choice.unknown", "scale.floor:", "calendar or forecast")),
         (floor("floor: forecast, margin: 0.9"), ("floor.margin", "scale.margin:", "0.9", "from 1 to 4")),
         (floor("floor: forecast, margin: 12"), ("floor.margin", "scale.margin:", "12")),
