@@ -1,7 +1,7 @@
 """`python -m benchmarks.pool_forecasts`: would a forecast of its workers pay for a pool? On all bundled traces of jobs.
 
-By minute and without a cluster, which is kind to every floor alike: each job is wanted when it is submitted, workers are
-there a start later than they were wanted and stay for the stabilization window, and a floor is there on time. What
+By minute and without a cluster, which is kind to every floor alike: each job is wanted when it is submitted, workers
+are there a start later than they were wanted and stay for the stabilization window, and a floor is there on time. What
 waits is the sum of workers that were wanted and not there. A floor's price is its worker-hours.
 
 `--page` writes docs/reference/results-of-pool-forecasts.md.
@@ -9,11 +9,13 @@ waits is the sum of workers that were wanted and not there. A floor's price is i
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 from ebbtide.advice.demand import changes
 from ebbtide.files import write_file
@@ -26,9 +28,7 @@ from ebbtide.simulator.trace.traces import Job, find_trace
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 
 TRACES = ("itp2021-a", "openb2023-a", "surf2022-july")
-HOURS = BusinessHours(
-    timezone="America/New_York", week=tuple(WeeklyInterval(day, 8 * 60, 19 * 60) for day in range(5))
-)
+HOURS = BusinessHours(timezone="America/New_York", week=tuple(WeeklyInterval(day, 8 * 60, 19 * 60) for day in range(5)))
 LONGEST_S = 8 * 3600.0
 STARTS = 3  # minutes: a node's two, and a worker's
 NODE_STARTUP, STAYS = timedelta(minutes=5), 2  # the defaults of controller.nodeStartup and stabilizationWindow
@@ -51,16 +51,18 @@ class Cost:
         return f"{self.waited:,.0f}, {self.hours:,.0f}"
 
 
+Found: TypeAlias = tuple[str, Cost]
+Floor: TypeAlias = Callable[[int], float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    pool: str
-    jobs: int
-    mean: float
-    peak: int
+class Judged:
+    """All floors on some days."""
+
     reactive: Cost
     forecasts: dict[float, Cost]
-    planned: dict[float, tuple[str, Cost] | None]  # the cheapest with which jobs wait no longer
-    spare: dict[float, tuple[str, Cost] | None]
+    planned: dict[float, Found | None]  # by the margin: the cheapest with which jobs wait no longer
+    spare: dict[float, Found | None]
 
     @property
     def pays(self) -> list[float]:
@@ -68,7 +70,7 @@ class Case:
             margin
             for margin, cost in self.forecasts.items()
             if all(
-                rival is None or cost.hours <= (1 - LEAST_GAIN) * rival[1].hours
+                rival is None or cost.hours < (1 - LEAST_GAIN) * rival[1].hours
                 for rival in (self.planned[margin], self.spare[margin])
             )
         ]
@@ -78,13 +80,28 @@ def wanted_by_minute(jobs: Sequence[Job]) -> list[float]:
     """Workers wanted at once, on average over each minute."""
     steps = changes((job.submitted_at, job.submitted_at + job.duration_s, 1.0) for job in jobs)
     total = [0.0] * (int(steps[-1][0] // MINUTE_S) + 1)
-    for (begin, amount), (end, _) in zip(steps, steps[1:], strict=False):
+    for (begin, amount), (end, _) in pairwise(steps):
         while begin < end:
             minute = int(begin // MINUTE_S)
             until = min(end, (minute + 1) * MINUTE_S)
             total[minute] += amount * (until - begin) / MINUTE_S
             begin = until
     return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    pool: str
+    jobs: int
+    mean: float
+    peak: int
+    earlier: Judged
+    later: Judged
+
+    @property
+    def pays(self) -> list[float]:
+        """Margins that would have been chosen, and were right."""
+        return [margin for margin in self.later.pays if margin in self.earlier.pays]
 
 
 def case_of(name: str, queue: str) -> Case:
@@ -94,31 +111,42 @@ def case_of(name: str, queue: str) -> Case:
     wanted = wanted_by_minute(jobs)[: days * DAY_MINUTES]
     wanted += [0.0] * (days * DAY_MINUTES - len(wanted))
     start = aligned_start(every, HOURS).astimezone(UTC)
-    judged = range(LEARNT_DAYS * DAY_MINUTES, days * DAY_MINUTES)
+    forecasts = dict(_forecasts(wanted, start, int(max(wanted)) + 1))
+    planned = list(_planned(wanted, start))
+    half = (LEARNT_DAYS + days) // 2
+    earlier, later = (
+        _judged(wanted, forecasts, planned, range(begin * DAY_MINUTES, end * DAY_MINUTES))
+        for begin, end in ((LEARNT_DAYS, half), (half, days))
+    )
+    mean, peak = sum(wanted) / len(wanted), round(max(wanted))
+    return Case(pool=f"{name}, {queue}", jobs=len(jobs), mean=mean, peak=peak, earlier=earlier, later=later)
+
+
+def _judged(
+    wanted: Sequence[float], forecasts: Mapping[float, Floor], planned: Sequence[tuple[str, Floor]], days: range
+) -> Judged:
     followed = [0.0] * STARTS + sliding_max(wanted, STAYS + 1)[: len(wanted) - STARTS]
 
-    def cost(floor: Callable[[int], float]) -> Cost:
-        pods = [max(followed[minute], floor(minute)) for minute in judged]
-        waited = sum(max(0.0, wanted[minute] - there) for minute, there in zip(judged, pods, strict=True))
+    def cost(floor: Floor) -> Cost:
+        pods = [max(followed[minute], floor(minute)) for minute in days]
+        waited = sum(max(0.0, wanted[minute] - there) for minute, there in zip(days, pods, strict=True))
         return Cost(waited / 60, sum(pods) / 60)
 
-    forecasts = {margin: cost(floor) for margin, floor in _forecasts(wanted, start, int(max(wanted)) + 1)}
-    planned = [(text, cost(floor)) for text, floor in _planned(wanted, start)]
-    spare = [(f"{share:.0%} more", cost(lambda at, share=share: followed[at] * (1 + share))) for share in HEADROOMS]
-    spare += [(f"{more} more", cost(lambda at, more=more: followed[at] + more)) for more in SPARES]
-    return Case(
-        pool=f"{name}, {queue}",
-        jobs=len(jobs),
-        mean=sum(wanted) / len(wanted),
-        peak=round(max(wanted)),
+    spare: list[tuple[str, Floor]] = [
+        *((f"{share:.0%} more", lambda at, share=share: followed[at] * (1 + share)) for share in HEADROOMS),
+        *((f"{more} more", lambda at, more=more: followed[at] + more) for more in SPARES),
+    ]
+    foretold = {margin: cost(floor) for margin, floor in forecasts.items()}
+    plans, spares = ([(text, cost(floor)) for text, floor in some] for some in (planned, spare))
+    return Judged(
         reactive=cost(lambda _minute: 0.0),
-        forecasts=forecasts,
-        planned={margin: _cheapest(planned, it.waited) for margin, it in forecasts.items()},
-        spare={margin: _cheapest(spare, it.waited) for margin, it in forecasts.items()},
+        forecasts=foretold,
+        planned={margin: _cheapest(plans, it.waited) for margin, it in foretold.items()},
+        spare={margin: _cheapest(spares, it.waited) for margin, it in foretold.items()},
     )
 
 
-def _forecasts(wanted: Sequence[float], start: datetime, most: int) -> Iterator[tuple[float, Callable[[int], float]]]:
+def _forecasts(wanted: Sequence[float], start: datetime, most: int) -> Iterator[tuple[float, Floor]]:
     def closed(minute: int) -> bool:
         return not HOURS.works_on(HOURS.local(start + timedelta(minutes=minute)).date())
 
@@ -130,7 +158,7 @@ def _forecasts(wanted: Sequence[float], start: datetime, most: int) -> Iterator[
         yield margin, pods.__getitem__
 
 
-def _planned(wanted: Sequence[float], start: datetime) -> Iterator[tuple[str, Callable[[int], float]]]:
+def _planned(wanted: Sequence[float], start: datetime) -> Iterator[tuple[str, Floor]]:
     """Each with the whole course known: what a stack file can say, with the best number."""
     spans = list(HOURS.open_spans(start, start + timedelta(minutes=len(wanted))))
     since = [(it.start - start) // timedelta(minutes=1) for it in spans]
@@ -146,12 +174,12 @@ def _planned(wanted: Sequence[float], start: datetime) -> Iterator[tuple[str, Ca
             yield f"{kind}: {workers}", _floor(workers, minutes)
 
 
-def _floor(workers: int, minutes: set[int] | None) -> Callable[[int], float]:
+def _floor(workers: int, minutes: set[int] | None) -> Floor:
     return lambda minute: workers if minutes is None or minute in minutes else 0
 
 
-def _cheapest(planned: Sequence[tuple[str, Cost]], waited: float) -> tuple[str, Cost] | None:
-    enough = [(text, it) for text, it in planned if it.waited <= waited]
+def _cheapest(floors: Sequence[Found], waited: float) -> Found | None:
+    enough = [(text, it) for text, it in floors if it.waited <= waited]
     return min(enough, key=lambda it: it[1].hours, default=None)
 
 
@@ -165,31 +193,32 @@ def _page(cases: Sequence[Case]) -> Iterator[str]:
     yield "Written by `python -m benchmarks.pool_forecasts --page docs/reference/results-of-pool-forecasts.md`."
     yield ""
     yield (
-        "Each queue of the bundled traces of jobs is a pool of its own. Jobs of up to eight hours are wanted when they "
-        f"are submitted. Workers are there {STARTS} minutes after they were wanted. The forecast is that of services, "
-        f"of workers instead of requests, with {LEARNT_DAYS} days to learn from. Judged are the days after: hours that "
-        "jobs waited, worker-hours. *Planned*: of `min`, `morning` and a floor in business hours, each with the best "
-        "number in hindsight, the cheapest with which jobs wait no longer. *Spare*: the same of workers that are always "
-        "kept above those that are wanted, as a number or as a share. **A forecast pays where it costs at least "
-        f"{LEAST_GAIN:.0%} less than both.**"
+        "Each queue of the bundled traces of jobs is a pool of its own. Jobs of up to eight hours are wanted when "
+        f"they are submitted. Workers are there {STARTS} minutes after they were wanted. The forecast is that of "
+        f"services, of workers instead of requests, with {LEARNT_DAYS} days to learn from. The days after are halved, "
+        "and the second half is shown: hours that jobs waited, worker-hours. *Planned*: of `min`, `morning` and "
+        "a floor in business hours, each with the best number in hindsight, the cheapest with which jobs wait no "
+        "longer. *Spare*: the same of workers that are always kept above those that are wanted, as a number or as a "
+        "share. **A forecast pays where it costs at least "
+        f"{LEAST_GAIN:.0%} less than both, in both halves**: a margin has to be chosen before."
     )
     yield ""
     yield "| pool | jobs | workers: mean, most | no floor | margin | forecast | planned | spare | pays |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for it in cases:
-        for margin, cost in it.forecasts.items():
-            planned, spare = _rival(it.planned[margin]), _rival(it.spare[margin])
-            pays = "**yes**" if margin in it.pays else "no"
+        for margin, cost in it.later.forecasts.items():
+            planned, spare = _rival(it.later.planned[margin]), _rival(it.later.spare[margin])
+            pays = "**yes**" if margin in it.pays else "then alone" if margin in it.later.pays else "no"
             yield (
-                f"| {it.pool} | {it.jobs:,} | {it.mean:,.1f}, {it.peak:,} | {it.reactive.told()} | {margin:g} "
+                f"| {it.pool} | {it.jobs:,} | {it.mean:,.1f}, {it.peak:,} | {it.later.reactive.told()} | {margin:g} "
                 f"| {cost.told()} | {planned} | {spare} | {pays} |"
             )
     paying = sum(len(it.pays) for it in cases)
     yield ""
-    yield f"It pays in {paying} of {sum(len(it.forecasts) for it in cases)} cases."
+    yield f"It pays in {paying} of {sum(len(it.later.forecasts) for it in cases)} cases."
 
 
-def _rival(found: tuple[str, Cost] | None) -> str:
+def _rival(found: Found | None) -> str:
     return "none does" if found is None else f"{found[1].told()} ({found[0]})"
 
 

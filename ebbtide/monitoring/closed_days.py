@@ -52,7 +52,9 @@ def _stretches(hours: BusinessHours, since: date) -> Iterator[str]:
 
 
 def _within(zone: str, first: date, last: date) -> str:
-    begin, end = (int(wall_to_instant(zone, day, 0, last=False).astimezone(UTC).timestamp()) for day in (first, last + _DAY))
+    begin, end = (
+        int(wall_to_instant(zone, day, 0, last=False).astimezone(UTC).timestamp()) for day in (first, last + _DAY)
+    )
     return f"(time() >= bool {begin}) * (time() < bool {end})"
 
 

@@ -10,8 +10,8 @@ what the last hour was against the usual of that hour. At least **the trend**: w
   less neither halves nor doubles the morning.
 - *Capped*: the level is at most 2, and the trend leads to at most twice what is there. So what is counted twice makes
   twice the pods at most. What comes out is taken times the file's `margin`, and is never above `max`.
-- *Silent* where, besides, fewer than three of all seven days have these ten minutes: of three, one that was counted wrongly does
-  not move the median. A day that is missing is left out.
+- *Silent* where, besides, fewer than three of all seven days have these ten minutes: of three, one that was counted
+  wrongly does not move the median. A day that is missing is left out.
 - A day is 24 hours: for some days after a clock change the usual is an hour off.
 
 Three rules that follow each other, since each asks for the one before: their names and labels are the caller's.
@@ -50,9 +50,7 @@ def level(series: str, closed: str, target: float) -> str:
     return _whole(f"clamp_max(({_mean(series, LEVEL_OVER)} + {target:g}) / ({usually} + {target:g}), {MOST})")
 
 
-def pods(
-    series: str, target: float, ahead: timedelta, *, usual: str, level: str, margin: float, most: int
-) -> str:
+def pods(series: str, target: float, ahead: timedelta, *, usual: str, level: str, margin: float, most: int) -> str:
     """A whole number up to `most`, where there is a usual. `usual` and `level` are the series of the rules above."""
     then = _whole(usual)
     today = f"({then} * on ({CUSTOMER}) {_whole(level)} or {then})"
@@ -72,7 +70,8 @@ def _usually(series: str, closed: str, over: timedelta, ahead: timedelta) -> str
     now = _whole(closed)
     of_all = {day: _mean(series, over, day * _DAY - ahead) for day in range(1, DAYS + 1)}
     like = {
-        day: f"({mean} and on ({CUSTOMER}) ({now} == {_whole(f'{closed} offset {day}d')}))" for day, mean in of_all.items()
+        day: f"({mean} and on ({CUSTOMER}) ({now} == {_whole(f'{closed} offset {day}d')}))"
+        for day, mean in of_all.items()
     }
     enough = f"{DAYS_NEEDED} - {DAYS_NEEDED - CLOSED_NEEDED} * {now}"
     return _whole(f"{_median(like, enough)} or {_median(of_all, str(DAYS_NEEDED))}")

@@ -10,7 +10,16 @@ from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
 from ebbtide.settings.sections.serving.scale import EventSettings
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
 from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight, RayPolicy, Sleep, Wake, When, WorkloadsConfig
+from ebbtide.vocabulary.workloads import (
+    FloorPolicy,
+    PlannedEvent,
+    PlannedNight,
+    RayPolicy,
+    Sleep,
+    Wake,
+    When,
+    WorkloadsConfig,
+)
 
 DASHBOARD_PORT = 8265
 """Of a head of Ray: its API of jobs."""
@@ -79,9 +88,7 @@ def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -
         lead=lead_of(settings, variant),
         open=scale.open,
         events=tuple(_event(event) for event in scale.events),
-        overnight=tuple(
-            PlannedNight(at=it.minutes, lasting=it.for_, pods=it.min) for it in scale.overnight
-        ),
+        overnight=tuple(PlannedNight(at=it.minutes, lasting=it.for_, pods=it.min) for it in scale.overnight),
     )
 
 

@@ -1,8 +1,8 @@
 """The floor of a service from its calendar: business hours, work that is planned for each night, dated events. Pure.
 
 Reacting is too late where a pod takes minutes to be there. So a floor stands `lead` before it is needed, which is the
-time that a node and a pod on it take, and ends on the clock. Of several the highest counts. A holiday is closed: its own
-floor is an event, and nights count on it as on any day.
+time that a node and a pod on it take, and ends on the clock. Of several the highest counts. A holiday is closed: its
+own floor is an event, and nights count on it as on any day.
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def _closed(policy: FloorPolicy, hours: BusinessHours) -> DisruptionWindow:
 
 
 def _stretches(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> Iterator[_Stretch]:
-    """All events, and the nights around now: the last edge of one is a day after its start, the first its lead before."""
+    """All events, and the nights around now: one stands from its lead before its start to a day after it at most."""
     for event in policy.events:
         start = wall_to_instant(hours.timezone, event.day, event.at, last=False)
         yield _Stretch("event", start, start + event.lasting, event.pods)

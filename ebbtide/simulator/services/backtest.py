@@ -8,10 +8,11 @@ window before that. On top of it
 - the calendar's floor: so many pods in business hours;
 - constant headroom: so much more of everything, always.
 
-Each has one number, and it is the smallest with which AIMED of the requests found capacity on the earlier days: a little
-more than KEPT, since the days to come are not those before. Then all are judged on the last week: the share of requests (and of minutes) that came while there were pods enough for the rate
-of that minute, and what that cost in pod-hours. The rivals get hindsight: of each the cheapest number counts that keeps
-KEPT of that week's requests. A forecast that is offered keeps KEPT too, and costs at least LEAST_GAIN less than both.
+Each has one number, and it is the smallest with which AIMED of the requests found capacity on the earlier days: a
+little more than KEPT, since the days to come are not those before. Then all are judged on the last week: the share of
+requests (and of minutes) that came while there were pods enough for the rate of that minute, and what that cost in
+pod-hours. The rivals get hindsight: of each the cheapest number counts that keeps KEPT of that week's requests. A
+forecast that is offered keeps KEPT too, and costs at least LEAST_GAIN less than both.
 
 While counts are missing, the autoscaler holds what it has. Steps up are played where they take more than a minute, as
 those of a service with `latency` do; the calendar's floor is written, and jumps.
@@ -85,9 +86,7 @@ class TooLittle(ValueError):
     """The history is too short; the message is for the user, in one line."""
 
 
-def backtest(
-    service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay, name: str
-) -> Backtest:
+def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay, name: str) -> Backtest:
     """`name` is the trace's. Raises `TooLittle`."""
     days = len(minutes.rates) // DAY_MINUTES
     if days < FEWEST_WHOLE_DAYS:
@@ -126,9 +125,7 @@ def verdict(forecast: Judged, rivals: dict[Way, Judged | None]) -> tuple[bool, s
 class _Course:
     """The minutes of a service, with what each way has at hand in them."""
 
-    def __init__(
-        self, service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay
-    ) -> None:
+    def __init__(self, service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay) -> None:
         self._service, self._rates = service, minutes.rates
         self._calendar, self._stated = calendar, service.stated_open
         lead = max(1, math.ceil(service.lead_s / MINUTE_S))

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from controllers.workloads.floors.calendar import floor_at
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes
-from ebbtide.simulator.services.forecast import Forecast
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import FloorPolicy
@@ -54,7 +53,9 @@ class CalendarFloor:
         """The floor in each of the trace's minutes, by the pods of business hours."""
         alone = self.with_open(None)
         always = [alone(minute * MINUTE_S) for minute in range(minutes)]
-        during = CalendarFloor(replace(self.policy, open=self.policy.most, events=(), overnight=()), self.hours, self.start)
+        during = CalendarFloor(
+            replace(self.policy, open=self.policy.most, events=(), overnight=()), self.hours, self.start
+        )
         is_open = [during(minute * MINUTE_S) > self.policy.least for minute in range(minutes)]
 
         def floor(minute: int, pods: int) -> int:

@@ -1,4 +1,4 @@
-"""How many pods a forecast asks for: the usual times today's level, by the time that a pod asked for now is ready. Pure.
+"""How many pods a forecast asks for: the usual times today's level, when a pod asked for now could be ready. Pure.
 
 What `ebbtide.monitoring.forecast` has Prometheus work out, on minutes that were counted, with its own constants:
 

@@ -11,7 +11,7 @@ from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.summary import summary
 from ebbtide.settings.workloads_document import floors_of
 from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
-from tests.builders.settings import problem_of, problems_of
+from tests.builders.settings import problem_of, problems_of, shortest
 from tests.builders.workloads.services import services_stack, with_services
 
 EMBEDDER, RANKER = "min: 2, max: 12", "min: 1, max: 6"
@@ -140,6 +140,14 @@ def test_a_forecast_takes_a_memory_of_a_week(tmp_path: Path) -> None:
     assert services_stack(floor("floor: forecast"), kept("8d"))
 
 
+def test_a_pool_has_no_forecast_and_is_told_by_which_figures(tmp_path: Path) -> None:
+    told = problem_of(shortest(train="floor: forecast"), tmp_path)
+    page = Path("docs/reference/results-of-pool-forecasts.md")
+
+    assert told.tells("key.unknown", "workers.train.floor:", "morning", f"none of 36 cases ({page})")
+    assert "It pays in 0 of 36 cases." in page.read_text(encoding="utf-8")
+
+
 def test_an_event_that_is_over_is_warned_of_from_the_next_day_on() -> None:
     stack = services_stack((RANKER, f"min: 1, max: 9, floor: calendar, events: [{SALE}]"))
 
@@ -167,4 +175,6 @@ def test_a_summary_says_what_stands_before_the_load() -> None:
     (line,) = [line for line in summary(stack) if line.startswith("serves   embedder-small")]
 
     assert "2 to 12 by inFlight, latency, at least 4 when open, 8 from 2026-11-27 09:00, a forecast, 3 CPU" in line
-    assert any("1.3 times a forecast" in line for line in summary(services_stack(floor("floor: forecast, margin: 1.3"))))
+    assert any(
+        "1.3 times a forecast" in line for line in summary(services_stack(floor("floor: forecast, margin: 1.3")))
+    )

@@ -1,10 +1,24 @@
 """A forecast is offered where it proved itself on a week that it was not tuned on, and else refused with figures."""
 
+from dataclasses import replace
+
 import pytest
 
-from ebbtide.simulator.services.backtest import AIMED, KEPT, Judged, TooLittle, Way, _Course, backtest, sliding_max, verdict
+from ebbtide.simulator.services.backtest import (
+    AIMED,
+    KEPT,
+    Judged,
+    TooLittle,
+    Way,
+    _Course,
+    backtest,
+    sliding_max,
+    verdict,
+)
 from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
-from tests.builders.workloads.played import a_service, clear_week, never, nine_to_seven, shuffled
+from ebbtide.simulator.services.served import PlayedMetric, SimulatedService
+from ebbtide.simulator.strategies.hpa import HpaMetric, HpaPolicy, TargetKind
+from tests.builders.workloads.played import BEHAVIOR, a_service, clear_week, never, nine_to_seven, shuffled
 
 SERVICE = a_service(most=20)
 
@@ -102,6 +116,53 @@ def test_no_way_looks_ahead(way: Way) -> None:
 
     for minute in range(now - 30, now + lead):
         assert one.pods(way, 1.0, minute) == two.pods(way, 1.0, minute)
+
+
+def with_steps(seconds: float) -> SimulatedService:
+    up = replace(BEHAVIOR.up, policies=(HpaPolicy(seconds, percent=50), HpaPolicy(seconds, pods=1)))
+    return replace(SERVICE, behavior=replace(BEHAVIOR, up=up))
+
+
+def test_a_forecast_rises_in_the_steps_of_its_service_and_a_calendars_floor_jumps() -> None:
+    """Each is there for the rush of 8 o'clock by steps of 15 s, or of ten minutes."""
+    span = range(4 * DAY_MINUTES, 5 * DAY_MINUTES)
+    numbers = {Way.FORECAST: 1.5, Way.CALENDAR: 12}
+
+    def kept(way: Way, seconds: float) -> float:
+        course = _Course(with_steps(seconds), clear_week(days=5), eight_to_seven, never)
+        return course.judged(way, numbers[way], span).kept_requests
+
+    assert kept(Way.FORECAST, 600) < kept(Way.FORECAST, 15)
+    assert kept(Way.CALENDAR, 600) > kept(Way.FORECAST, 600)
+
+
+def eight_to_seven(minute: int, pods: int) -> int:
+    return pods if 8 * 60 <= minute % DAY_MINUTES < 21 * 60 else SERVICE.least
+
+
+def test_a_service_that_counts_no_requests_is_refused_a_forecast() -> None:
+    by_cpu = replace(SERVICE, metrics=(PlayedMetric("cpu", HpaMetric(TargetKind.USE, 70)),))
+    found = backtest(by_cpu, clear_week(days=12), nine_to_seven(by_cpu), never, "made-up")
+
+    assert not found.offered
+    assert found.reason == "Refused: a forecast is of inFlight or throughput, and the service has neither"
+
+
+def test_days_like_today_are_what_a_quiet_weekend_is_forecast_by() -> None:
+    """What a forecast costs on a Saturday that is like the one before: it knows of it with the calendar alone."""
+
+    def quiet(minute: int) -> bool:
+        return minute // DAY_MINUTES % 7 >= 5
+
+    rates = [2.0 if quiet(minute) else rate for minute, rate in enumerate(clear_week(days=13).rates)]
+    saturday = range(12 * DAY_MINUTES, 13 * DAY_MINUTES)
+    with_calendar, without = (
+        _Course(SERVICE, Minutes(rates), nine_to_seven(SERVICE), closed).judged(Way.FORECAST, 1.5, saturday)
+        for closed in (quiet, never)
+    )
+
+    assert with_calendar.pod_hours < 0.8 * without.pod_hours
+    assert with_calendar.kept_requests >= KEPT
 
 
 def test_the_highest_of_the_last_few() -> None:
