@@ -28,7 +28,7 @@ from enum import StrEnum
 
 from ebbtide.monitoring.forecast import DAYS_NEEDED
 from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes
-from ebbtide.simulator.services.floors import ClosedDay
+from ebbtide.simulator.services.floors import ClosedDay, forecast_of
 from ebbtide.simulator.services.forecast import pods_of
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.simulator.strategies.hpa import HpaPolicy
@@ -132,7 +132,7 @@ class _Course:
         stays = math.ceil(service.behavior.down.stabilization_s / MINUTE_S)
         known = list(held(minutes.rates))
         self._reactive = [0.0] * lead + sliding_max(known, stays + 1)[: len(known) - lead]
-        forecast = service.forecast_of(minutes, closed)
+        forecast = forecast_of(service, minutes, closed)
         self._target_rate = forecast.pod_rate
         ahead = [forecast.at(now) or 0.0 for now in range(len(known) - lead)]
         self._forecast = [0.0] * lead + sliding_max(ahead, stays + 1)

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from controllers.workloads.floors.calendar import floor_at
+from ebbtide.monitoring.forecast import horizon
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes
+from ebbtide.simulator.services.forecast import Forecast
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import FloorPolicy
@@ -16,6 +18,11 @@ Floor = Callable[[float, Sequence[int]], int]
 
 ClosedDay = Callable[[int], bool]
 """Whether a minute of the trace lies in a local day without business hours."""
+
+
+def forecast_of(service: SimulatedService, minutes: Minutes, closed: ClosedDay) -> Forecast:
+    """As the rules of its floor make it."""
+    return Forecast(minutes, service.forecast_rate or service.pod_rate, horizon(service.calendar.lead), closed)
 
 
 @dataclass(slots=True)
@@ -78,7 +85,7 @@ class ForecastTrigger:
         self._begin = round(begin_s / MINUTE_S)
         self._trace = history.rates
         self._minutes = Minutes(history.rates[: self._begin])
-        self._forecast = service.forecast_of(self._minutes, closed)
+        self._forecast = forecast_of(service, self._minutes, closed)
         self._pods = 0
         self._seen = -1
 

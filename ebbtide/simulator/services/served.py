@@ -5,11 +5,10 @@ in flight, rounded up, or one), and how request times spread (log-normal around 
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from ebbtide.monitoring.forecast import horizon
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pod_price import pod_usd_per_hour, pods_per_node
 from ebbtide.settings.sections.serving.routes import BalanceKind
@@ -18,8 +17,6 @@ from ebbtide.settings.sections.serving.services import ServedWorkload, ServiceSe
 from ebbtide.settings.sections.serving.steps import Step, knows_tolerance, steps_of
 from ebbtide.settings.workloads_document import floor_policy
 from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
-from ebbtide.simulator.services.counts import Minutes
-from ebbtide.simulator.services.forecast import Forecast
 from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.vocabulary.workloads import FloorPolicy
@@ -99,10 +96,6 @@ class SimulatedService:
         if "inFlight" in targets:
             return targets["inFlight"] / self.pod.request_s
         return targets.get("throughput")
-
-    def forecast_of(self, minutes: Minutes, closed: Callable[[int], bool]) -> Forecast:
-        """As the rules of its floor make it; `closed` says it of the day of a minute."""
-        return Forecast(minutes, self.forecast_rate or self.pod_rate, horizon(self.calendar.lead), closed)
 
     @property
     def lead_s(self) -> float:

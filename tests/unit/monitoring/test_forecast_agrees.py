@@ -18,7 +18,7 @@ from ebbtide.monitoring.documents import rules_document
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
-from ebbtide.simulator.services.floors import ClosedDay
+from ebbtide.simulator.services.floors import ClosedDay, forecast_of
 from ebbtide.simulator.services.served import simulated
 from tests.builders.workloads.played import clear_week, never
 from tests.builders.workloads.services import services_stack
@@ -80,7 +80,8 @@ def by_simulator(in_flight: Sequence[float | None], closed: ClosedDay, at: Seque
     takes = service.pod.request_s
     rates = [None if value is None else value / takes for value in in_flight]
     return {
-        minute: service.forecast_of(Minutes(rates[:minute]), closed).pods(minute, MARGIN, service.most) for minute in at
+        minute: forecast_of(service, Minutes(rates[:minute]), closed).pods(minute, MARGIN, service.most)
+        for minute in at
     }
 
 
