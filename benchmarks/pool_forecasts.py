@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from ebbtide.advice.demand import changes
 from ebbtide.files import write_file
+from ebbtide.monitoring.closed_days import is_closed
 from ebbtide.monitoring.forecast import horizon
 from ebbtide.simulator.services.backtest import LEAST_GAIN, sliding_max
 from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes
@@ -148,7 +149,7 @@ def _judged(
 
 def _forecasts(wanted: Sequence[float], start: datetime, most: int) -> Iterator[tuple[float, Floor]]:
     def closed(minute: int) -> bool:
-        return not HOURS.works_on(HOURS.local(start + timedelta(minutes=minute)).date())
+        return is_closed(HOURS, HOURS.local(start + timedelta(minutes=minute)).date())
 
     known = [closed(minute) for minute in range(len(wanted))]
     forecast = Forecast(Minutes(wanted), 1.0, horizon(NODE_STARTUP), lambda minute: known[max(0, minute)])

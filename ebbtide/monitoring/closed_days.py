@@ -16,6 +16,11 @@ _CHANGES_FOR = timedelta(days=3 * 366)
 """After the first year: no longer than holidays are listed for."""
 
 
+def is_closed(hours: BusinessHours, day: date) -> bool:
+    """Whether none of its hours start on this local date."""
+    return day in hours.closed_dates or all(it.weekday != day.weekday() for it in hours.week)
+
+
 def closed_day(hours: BusinessHours, since: date) -> str:
     """One series, whose labels are the caller's. `since` is a day before which nobody asks."""
     local = f"vector({' + '.join(_local_seconds(hours.timezone, since))})"

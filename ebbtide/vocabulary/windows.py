@@ -132,10 +132,6 @@ class BusinessHours:
         """False past the end of the resolved holiday list; the controller then warns."""
         return self.holidays_known_until is None or self.local(instant).date() <= self.holidays_known_until
 
-    def works_on(self, day: date) -> bool:
-        """Whether any of its hours start on this local date."""
-        return day not in self.closed_dates and any(it.weekday == day.weekday() for it in self.week)
-
     def local(self, instant: datetime) -> datetime:
         return instant.astimezone(self._zone)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from controllers.workloads.floors.calendar import floor_at
+from ebbtide.monitoring.closed_days import is_closed
 from ebbtide.monitoring.forecast import horizon
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes
 from ebbtide.simulator.services.forecast import Forecast
@@ -53,7 +54,7 @@ class CalendarFloor:
         found = self._closed.get(minute)
         if found is None:
             at = self.start.astimezone(UTC) + timedelta(minutes=minute)
-            found = self._closed[minute] = not self.hours.works_on(self.hours.local(at).date())
+            found = self._closed[minute] = is_closed(self.hours, self.hours.local(at).date())
         return found
 
     def by_minute(self, minutes: int) -> Callable[[int, int], int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.monitoring.closed_days import closed_day
+from ebbtide.monitoring.closed_days import closed_day, is_closed
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 
 PROMTOOL = shutil.which("promtool")
@@ -51,7 +51,7 @@ def test_a_day_is_closed_where_the_calendar_says_so_from_midnight_to_midnight(
     minutes = [round(it.timestamp() / 60) + off for it in instants for off in (-1, 1, 720)]
     told = by_prometheus(tmp_path, closed_day(of, SINCE), minutes)
 
-    assert told == [not of.works_on(of.local(datetime.fromtimestamp(60 * minute, UTC)).date()) for minute in minutes]
+    assert told == [is_closed(of, of.local(datetime.fromtimestamp(60 * minute, UTC)).date()) for minute in minutes]
     assert 0 < sum(told) < len(told)
 
 

@@ -141,10 +141,11 @@ def test_a_forecast_takes_a_memory_of_a_week(tmp_path: Path) -> None:
 
 
 def test_a_pool_has_no_forecast_and_is_told_by_which_figures(tmp_path: Path) -> None:
-    told = problem_of(shortest(train="floor: forecast"), tmp_path)
+    (problem,) = problems_of(shortest(train="floor: forecast"), tmp_path)
     page = Path("docs/reference/results-of-pool-forecasts.md")
 
-    assert told.tells("key.unknown", "workers.train.floor:", "morning", f"none of 36 cases ({page})")
+    assert (problem.code, problem.path) == ("key.elsewhere", "ebbtide:workers.train.floor")
+    assert f"pays in none of 36 cases ({page})" in str(problem)
     assert "It pays in 0 of 36 cases." in page.read_text(encoding="utf-8")
 
 
