@@ -52,7 +52,7 @@ class ServiceFloorAdvice:
         tuned = self.tested.tuned
         match self.choice:
             case FloorChoice.FORECAST:
-                return "floor: forecast"
+                return f"floor: forecast, margin: {tuned[Way.FORECAST].number:g}"
             case FloorChoice.CALENDAR:
                 return f"floor: calendar, open: {tuned[Way.CALENDAR].number:.0f}"
             case FloorChoice.HEADROOM:

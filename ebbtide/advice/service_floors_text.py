@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ebbtide.advice.service_floors import ServiceFloorAdvice
 from ebbtide.report.words import DASH, count, dollars, duration, several
-from ebbtide.simulator.services.backtest import KEPT, Judged, Way
+from ebbtide.simulator.services.backtest import AIMED, KEPT, Judged, Way
 from ebbtide.units.money import HOURS_PER_MONTH
 
 
@@ -17,7 +17,7 @@ def _lines(advice: ServiceFloorAdvice) -> Iterator[str]:
     tuned, judged = tested.days
     yield f"{advice.service} of {advice.stack} on {advice.trace}"
     yield (
-        f"Tuned on {several(tuned, 'day')} so that {KEPT:.1%} of the requests find capacity, judged on the {judged} "
+        f"Tuned on {several(tuned, 'day')} so that {AIMED:.1%} of the requests find capacity, judged on the {judged} "
         f"after; a pod is there {duration(advice.lead_s)} after it is asked for."
     )
     yield ""

@@ -3,22 +3,27 @@
 **The usual**, times **the level** of today: the median of the last seven days in the ten minutes from then on, times
 what the last hour was against the usual of that hour. At least **the trend**: what the last 20 minutes lead to.
 
+- Of the seven days those that are *like today*: with business hours, or without them, as weekends and holidays are. So
+  a holiday has the shape of the closed days before it, and the week after it is not misled by it. Where fewer than
+  three are like an open day, and none like a closed one, all seven count.
 - One pod's worth is added to both sides of the level. So at night, when there is next to nothing, a request more or
   less neither halves nor doubles the morning.
 - *Capped*: the level is at most 2, and the trend leads to at most twice what is there. So what is counted twice makes
-  twice the pods at most. And it is never above `max`.
-- *Silent* where nothing is known of this time 7, 8 or 9 days ago, and where fewer than five of the seven days have
-  these ten minutes. A day that is missing is left out of the median.
+  twice the pods at most. What comes out is taken times the file's `margin`, and is never above `max`.
+- *Silent* where, besides, fewer than three of all seven days have these ten minutes: of three, one that was counted
+  wrongly does not move the median. A day that is missing is left out.
 - A day is 24 hours: for some days after a clock change the usual is an hour off.
 
 Three rules that follow each other, since each asks for the one before: their names and labels are the caller's.
+`ebbtide.simulator.services.forecast` works out the same from counts, and a test holds the two together.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from ebbtide.monitoring.rules import CUSTOMER
 
-DAYS, DAYS_NEEDED = 7, 5
+DAYS, DAYS_NEEDED, CLOSED_NEEDED = 7, 3, 1
 AHEAD, LEVEL_OVER, TREND_OVER = timedelta(minutes=10), timedelta(hours=1), timedelta(minutes=20)
 MOST = 2
 """Times the usual, and times what is there."""
@@ -26,46 +31,55 @@ MOST = 2
 ARRIVES = timedelta(minutes=1)
 """From the load to a number that the HPA wants: an evaluation of the rules, a poll of KEDA and a look of the HPA."""
 
-_DAY = timedelta(days=1)
+_DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 
-def usual(series: str, lead: timedelta) -> str:
-    """Of `series`, what the ten minutes that begin in `lead` usually are."""
-    days = _by_day(series, AHEAD, lead + AHEAD)
-    known = f"count by ({CUSTOMER}) ({days}) >= {DAYS_NEEDED}"
-    old = " or ".join(_whole(f"{series} offset {DAYS + more}d") for more in range(3))
-    return _whole(f"{_median(days)} and on ({CUSTOMER}) ({known}) and on ({CUSTOMER}) ({old})")
+def horizon(lead: timedelta) -> timedelta:
+    """How far ahead is looked, by the time that a node and a pod on it take; in whole minutes, as history is played."""
+    return -(-(lead + ARRIVES) // _MINUTE) * _MINUTE
 
 
-def level(series: str, target: float) -> str:
+def usual(series: str, closed: str, ahead: timedelta) -> str:
+    """Of `series`, what the ten minutes that begin in `ahead` usually are. `closed` is 1 on closed days, and else 0."""
+    return _usually(series, closed, AHEAD, ahead + AHEAD)
+
+
+def level(series: str, closed: str, target: float) -> str:
     """What today is against the usual."""
-    usually = _median(_by_day(series, LEVEL_OVER, timedelta()))
+    usually = _usually(series, closed, LEVEL_OVER, timedelta())
     return _whole(f"clamp_max(({_mean(series, LEVEL_OVER)} + {target:g}) / ({usually} + {target:g}), {MOST})")
 
 
-def pods(series: str, target: float, lead: timedelta, *, usual: str, level: str, most: int) -> str:
+def pods(series: str, target: float, ahead: timedelta, *, usual: str, level: str, margin: float, most: int) -> str:
     """A whole number up to `most`, where there is a usual. `usual` and `level` are the series of the rules above."""
     then = _whole(usual)
     today = f"({then} * on ({CUSTOMER}) {_whole(level)} or {then})"
-    trend = _trend(series, lead)
+    trend = _trend(series, ahead)
     higher = f"{today} >= {trend} or {trend} and on ({CUSTOMER}) {then} or {today}"
-    return _whole(f"clamp_max(ceil(({higher}) / {target:g}), {most})")
+    return _whole(f"clamp_max(ceil({margin:g} * ({higher}) / {target:g}), {most})")
 
 
-def _trend(series: str, lead: timedelta) -> str:
-    leads_to = _whole(f"predict_linear({series}[{_seconds(TREND_OVER)}], {lead.total_seconds():g})")
+def _trend(series: str, ahead: timedelta) -> str:
+    leads_to = _whole(f"predict_linear({series}[{_seconds(TREND_OVER)}], {ahead.total_seconds():g})")
     most = f"{MOST} * {_mean(series, TREND_OVER)}"
     return f"({leads_to} <= {most} or {most} and {leads_to})"
 
 
-def _median(days: str) -> str:
-    return f"quantile by ({CUSTOMER}) (0.5, {days})"
+def _usually(series: str, closed: str, over: timedelta, ahead: timedelta) -> str:
+    """The median of the days like today that have something of the time which ends `ahead` of now, or of all days."""
+    now = _whole(closed)
+    of_all = {day: _mean(series, over, day * _DAY - ahead) for day in range(1, DAYS + 1)}
+    like = {
+        day: f"({mean} and on ({CUSTOMER}) ({now} == {_whole(f'{closed} offset {day}d')}))"
+        for day, mean in of_all.items()
+    }
+    enough = f"{DAYS_NEEDED} - {DAYS_NEEDED - CLOSED_NEEDED} * {now}"
+    return _whole(f"{_median(like, enough)} or {_median(of_all, str(DAYS_NEEDED))}")
 
 
-def _by_day(series: str, over: timedelta, ahead: timedelta) -> str:
-    """The mean over a time that ends `ahead` of now, on each of the days that have something."""
-    each = (_mean(series, over, day * _DAY - ahead) for day in range(1, DAYS + 1))
-    return " or ".join(f'label_replace({mean}, "day", "{day}", "", "")' for day, mean in enumerate(each, start=1))
+def _median(days: Mapping[int, str], enough: str) -> str:
+    each = " or ".join(f'label_replace({mean}, "day", "{day}", "", "")' for day, mean in days.items())
+    return f"(quantile by ({CUSTOMER}) (0.5, {each}) and on ({CUSTOMER}) (count by ({CUSTOMER}) ({each}) >= {enough}))"
 
 
 def _mean(series: str, over: timedelta, ago: timedelta = timedelta()) -> str:

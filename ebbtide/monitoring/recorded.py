@@ -44,6 +44,7 @@ class Recorded(StrEnum):
     PODS_WANTED = "customer_service_variant:ebbtide_service_wanted_replicas:max"
     PODS_AT_MOST = "customer_service_variant:ebbtide_service_max_replicas:max"
     GPU_BUSY = "customer_service_variant:ebbtide_service_gpu_percent:mean"
+    CLOSED_DAY = "customer:ebbtide_closed_day:bool"
     USUAL = "customer_service_variant:ebbtide_requests_usual:median7d"
     LEVEL = "customer_service_variant:ebbtide_requests_level:ratio1h"
     FORECAST_PODS = "customer_service_variant:ebbtide_service_forecast_pods:max"

@@ -7,9 +7,10 @@ each pair ends the alert soon after the fault. Source: Google, The Site Reliabil
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 
 from ebbtide.monitoring import forecast
+from ebbtide.monitoring.closed_days import closed_day
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Recording, Severity
 from ebbtide.monitoring.serving import (
@@ -29,8 +30,10 @@ from ebbtide.monitoring.serving import (
     turned_away_query,
 )
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.calendars import coming_years
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
+from ebbtide.settings.workloads_document import lead_of
 from ebbtide.units.durations import latency_text
 from ebbtide.vocabulary.labels import NAMESPACE
 
@@ -76,6 +79,11 @@ class _Variant:
 
 
 def serving_recordings(settings: StackSettings) -> Iterator[Recording]:
+    """Since rules follow each other in their order, what kind of day it is comes first."""
+    if any(it.cluster is not None and it.settings.scale.floor is FloorKind.FORECAST for it in _variants(settings)):
+        hours = settings.business_hours.hours()
+        expr = closed_day(hours, date(min(coming_years()), 1, 1))
+        yield Recording(record=Recorded.CLOSED_DAY, expr=expr, labels={CUSTOMER: settings.customer})
     for it in _variants(settings):
         for record, expr in _of_variant(it).items():
             # GPUs of a cluster that was there have no customer.
@@ -128,11 +136,14 @@ def _forecast(it: _Variant) -> Mapping[Recorded, str]:
     if target is None:
         return {}
     series, usual, level = (it.recorded(record) for record in (counted, Recorded.USUAL, Recorded.LEVEL))
-    most, lead = it.settings.scale.max, it.lead + forecast.ARRIVES
+    closed = Recorded.CLOSED_DAY.of(it.of.customer)
+    scale, ahead = it.settings.scale, forecast.horizon(it.lead)
     return {
-        Recorded.USUAL: forecast.usual(series, lead),
-        Recorded.LEVEL: forecast.level(series, target),
-        Recorded.FORECAST_PODS: forecast.pods(series, target, lead, usual=usual, level=level, most=most),
+        Recorded.USUAL: forecast.usual(series, closed, ahead),
+        Recorded.LEVEL: forecast.level(series, closed, target),
+        Recorded.FORECAST_PODS: forecast.pods(
+            series, target, ahead, usual=usual, level=level, margin=scale.margin, most=scale.max
+        ),
     }
 
 
@@ -264,7 +275,7 @@ def _variants(settings: StackSettings) -> Iterator[_Variant]:
                 service=name,
                 name=variant,
                 settings=it,
-                lead=settings.controller.node_startup + it.starts_within,
+                lead=lead_of(settings, it),
                 cluster=cluster,
                 shared=pod_name(name, variant) in service.sharing(name),
                 tells=not it.spot,

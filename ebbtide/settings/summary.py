@@ -110,5 +110,10 @@ def _floor(scale: ScaleSettings) -> str:
         return ""
     open_hours = [] if scale.open is None else [f"{scale.open} when open"]
     events = [f"{event.min} from {event.at:%Y-%m-%d %H:%M}" for event in scale.events]
-    forecast = ["a forecast"] if scale.floor is FloorKind.FORECAST else []
-    return f", at least {', '.join([*open_hours, *events, *forecast])}"
+    nights = [f"{it.min} from {it.at} every day" for it in scale.overnight]
+    forecast = [_forecast(scale)] if scale.floor is FloorKind.FORECAST else []
+    return f", at least {', '.join([*open_hours, *nights, *events, *forecast])}"
+
+
+def _forecast(scale: ScaleSettings) -> str:
+    return "a forecast" if scale.margin == 1 else f"{scale.margin:g} times a forecast"

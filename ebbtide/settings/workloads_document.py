@@ -2,6 +2,7 @@
 have a floor."""
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
@@ -9,7 +10,16 @@ from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
 from ebbtide.settings.sections.serving.scale import EventSettings
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
 from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, RayPolicy, Sleep, Wake, When, WorkloadsConfig
+from ebbtide.vocabulary.workloads import (
+    FloorPolicy,
+    PlannedEvent,
+    PlannedNight,
+    RayPolicy,
+    Sleep,
+    Wake,
+    When,
+    WorkloadsConfig,
+)
 
 DASHBOARD_PORT = 8265
 """Of a head of Ray: its API of jobs."""
@@ -61,6 +71,11 @@ def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
                 yield floor_policy(settings, pod_name(name, variant), it)
 
 
+def lead_of(settings: StackSettings, variant: VariantSettings) -> timedelta:
+    """From the wish for one of its pods to its first request, where a node has to come first."""
+    return settings.controller.node_startup + variant.starts_within
+
+
 def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -> FloorPolicy:
     """What the calendar says of a variant's pods; `pods` is their name."""
     scale = variant.scale
@@ -70,9 +85,10 @@ def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -
         keda=bool(scale.metrics.external),
         least=scale.min,
         most=scale.max,
-        lead=settings.controller.node_startup + variant.starts_within,
+        lead=lead_of(settings, variant),
         open=scale.open,
         events=tuple(_event(event) for event in scale.events),
+        overnight=tuple(PlannedNight(at=it.minutes, lasting=it.for_, pods=it.min) for it in scale.overnight),
     )
 
 

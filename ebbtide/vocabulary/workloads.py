@@ -82,6 +82,15 @@ class PlannedEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedNight:
+    """At least `pods` from local wall time `at` (minutes) on, for `lasting`, every day, closed or not."""
+
+    at: int
+    lasting: timedelta  # at most a day
+    pods: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FloorPolicy:
     """One autoscaler, whose minimum follows the calendar between `least` and `most`."""
 
@@ -93,6 +102,7 @@ class FloorPolicy:
     lead: timedelta  # until a node and a pod on it are there: a floor stands so long before it is needed
     open: int | None = None  # pods during business hours
     events: tuple[PlannedEvent, ...] = ()
+    overnight: tuple[PlannedNight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controllers.workloads.floors.calendar import floor_at
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
-from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent
+from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
 from tests.properties.test_mornings import CHANGES
 
 
@@ -36,6 +36,14 @@ def calendars(draw: st.DrawFn) -> tuple[datetime, FloorPolicy, BusinessHours]:
         lead=timedelta(minutes=draw(st.sampled_from([0, 7, 700]))),
         open=draw(st.none() | st.integers(1, 15)),
         events=events,
+        overnight=tuple(
+            PlannedNight(
+                at=draw(st.integers(0, 1439)),
+                lasting=timedelta(minutes=draw(st.integers(1, 1440))),
+                pods=draw(st.integers(1, 15)),
+            )
+            for _ in range(draw(st.integers(0, 2)))
+        ),
     )
     return noon + timedelta(minutes=draw(st.integers(-3000, 3000))), policy, hours
 

@@ -11,9 +11,11 @@ from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 
 _WHY = {
-    "at-min": "its min, since neither business hours nor an event ask for more",
+    "at-min": "its min, since neither business hours nor a night nor an event ask for more",
     "business-hours": "for business hours",
     "before-business-hours": "ahead of business hours",
+    "overnight": "for the work of this night",
+    "before-overnight": "ahead of the work of this night",
     "event": "for an event",
     "before-event": "ahead of an event",
 }

@@ -116,6 +116,8 @@ def _floor_lowered(pods: str, old: ScaleSettings, new: ScaleSettings) -> Iterato
     lowered = [f"{key} {most} → {now.get(key, 'none')}" for key, most in was.items() if now.get(key, 0) < most]
     if old.floor is FloorKind.FORECAST and new.floor is not FloorKind.FORECAST:
         lowered.append(f"floor forecast → {new.floor or 'none'}")
+    elif new.margin < old.margin:
+        lowered.append(f"margin {old.margin:g} → {new.margin:g}")
     if not lowered:
         return
     yield Danger(
@@ -131,7 +133,8 @@ def _floor_lowered(pods: str, old: ScaleSettings, new: ScaleSettings) -> Iterato
 
 def _floors(scale: ScaleSettings) -> Mapping[str, int]:
     events = {f"event {event.at:%Y-%m-%dT%H:%M}": event.min for event in scale.events}
-    return events if scale.open is None else {"open": scale.open, **events}
+    nights = {f"overnight {it.at}": it.min for it in scale.overnight}
+    return {**nights, **events} if scale.open is None else {"open": scale.open, **nights, **events}
 
 
 def _targets(metrics: MetricSettings) -> Mapping[str, str]:

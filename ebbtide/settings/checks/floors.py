@@ -10,7 +10,7 @@ from ebbtide.settings.file.problems import Finding, Location, value_at
 from ebbtide.settings.file.service_entries import SERVICES
 from ebbtide.settings.sections.checked import readable, readable_items
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
-from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, ScaleSettings
+from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, NightSettings, ScaleSettings
 from ebbtide.units.durations import format_duration
 
 REMEMBERS = timedelta(days=8)
@@ -26,12 +26,15 @@ class FloorDraft:
     least: int | None
     most: int | None
     during: int | None  # `open`
-    events: Mapping[int, EventSettings]  # by position
+    overnight: Mapping[int, NightSettings]  # by position, as the events
+    events: Mapping[int, EventSettings]
     retention: timedelta | None
 
     def findings(self, monitoring: PrometheusKind | None) -> Iterator[Finding]:
         if self.during is not None:
             yield from self._lies_between((*self.at, "open"), "open", self.during)
+        for index, night in self.overnight.items():
+            yield from self._lies_between((*self.at, "overnight", index, "min"), "a night's min", night.min)
         for index, event in self.events.items():
             yield from self._lies_between((*self.at, "events", index, "min"), "an event's min", event.min)
         yield from self._events_are_apart()
@@ -102,6 +105,7 @@ def floor_drafts(config: Mapping[str, object]) -> Iterator[FloorDraft]:
             least=read.get("min"),
             most=read.get("max"),
             during=read.get("open"),
+            overnight=readable_items(ScaleSettings, "overnight", value_at(raw, ("overnight",))),
             events=readable_items(ScaleSettings, "events", value_at(raw, ("events",))),
             retention=retention,
         )

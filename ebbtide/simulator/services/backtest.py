@@ -3,16 +3,19 @@
 Each stands on what the autoscaler does anyway: pods for the rate a lead ago, and for the highest of the stabilization
 window before that. On top of it
 
-- the forecast's floor: its rate times a margin, never below the calendar's. A margin is no key of the stack file;
+- the forecast: what its trigger asks for, with the margin of the stack file, never below the calendar's floor. As with
+  any metric of the autoscaler the highest of the stabilization window counts;
 - the calendar's floor: so many pods in business hours;
 - constant headroom: so much more of everything, always.
 
-Each has one number, and it is the smallest with which KEPT of the requests found capacity on the earlier days. Then all
-are judged on the last week: the share of requests (and of minutes) that came while there were pods enough for the rate
-of that minute, and what that cost in pod-hours. The rivals get hindsight: of each the cheapest number counts that keeps
-KEPT of that week's requests. A forecast that is offered keeps KEPT too, and costs at least LEAST_GAIN less than both.
+Each has one number, and it is the smallest with which AIMED of the requests found capacity on the earlier days: a
+little more than KEPT, since the days to come are not those before. Then all are judged on the last week: the share of
+requests (and of minutes) that came while there were pods enough for the rate of that minute, and what that cost in
+pod-hours. The rivals get hindsight: of each the cheapest number counts that keeps KEPT of that week's requests. A
+forecast that is offered keeps KEPT too, and costs at least LEAST_GAIN less than both.
 
-While counts are missing, the autoscaler holds what it has.
+While counts are missing, the autoscaler holds what it has. Steps up are played where they take more than a minute, as
+those of a service with `latency` do; the calendar's floor is written, and jumps.
 
 Whatever `max` leaves out is left out for all: a minute that `max` pods cannot serve counts as kept if they are there.
 """
@@ -23,17 +26,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ebbtide.monitoring.forecast import DAYS_NEEDED
 from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes
-from ebbtide.simulator.services.forecast import FEWEST_DAYS, Forecast, floor_of
+from ebbtide.simulator.services.floors import ClosedDay, forecast_of
+from ebbtide.simulator.services.forecast import pods_of
 from ebbtide.simulator.services.served import SimulatedService
+from ebbtide.simulator.strategies.hpa import HpaPolicy
 
-KEPT = 0.995
+KEPT, AIMED = 0.995, 0.997
 LEAST_GAIN = 0.01
 """Of the cost: less is luck."""
 JUDGED_DAYS = 7
-FEWEST_TUNED = 1
-FEWEST_WHOLE_DAYS = FEWEST_DAYS + FEWEST_TUNED + JUDGED_DAYS
-MARGINS = tuple(1 + step / 20 for step in range(41))  # up to three times
+FEWEST_TUNED = 2
+FEWEST_WHOLE_DAYS = DAYS_NEEDED + FEWEST_TUNED + JUDGED_DAYS
+MARGINS = tuple(1 + step / 20 for step in range(61))  # all that a stack file may have
 HEADROOMS = tuple(step / 20 for step in range(61))  # up to three times more
 
 Calendar = Callable[[int, int], int]
@@ -73,11 +79,14 @@ class Backtest:
     reason: str  # one sentence with the figures
 
 
+NOTHING_COUNTED = "a forecast is of inFlight or throughput, and the service has neither"
+
+
 class TooLittle(ValueError):
     """The history is too short; the message is for the user, in one line."""
 
 
-def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, name: str) -> Backtest:
+def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay, name: str) -> Backtest:
     """`name` is the trace's. Raises `TooLittle`."""
     days = len(minutes.rates) // DAY_MINUTES
     if days < FEWEST_WHOLE_DAYS:
@@ -85,15 +94,17 @@ def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, na
             f"trace {name}: wanted at least {FEWEST_WHOLE_DAYS} days, to learn a shape, to tune by and a week to judge "
             f"by, found {len(minutes.rates) / DAY_MINUTES:.3g} (for example requests-servegen-m-small)"
         )
-    course = _Course(service, minutes, calendar)
+    course = _Course(service, minutes, calendar, closed)
     begin = (days - JUDGED_DAYS) * DAY_MINUTES
-    earlier, week = range(FEWEST_DAYS * DAY_MINUTES, begin), range(begin, days * DAY_MINUTES)
+    earlier, week = range(DAYS_NEEDED * DAY_MINUTES, begin), range(begin, days * DAY_MINUTES)
     number = {way: course.tuned(way, earlier) for way in Way}
     tuned = {way: course.judged(way, number[way], week) for way in Way}
     equal = {way: course.cheapest(way, week) for way in (Way.CALENDAR, Way.HEADROOM)}
     offered, reason = verdict(tuned[Way.FORECAST], equal)
+    if service.forecast_rate is None:
+        offered, reason = False, f"Refused: {NOTHING_COUNTED}"
     return Backtest(
-        tuned=tuned, equal=equal, days=(days - JUDGED_DAYS - FEWEST_DAYS, JUDGED_DAYS), offered=offered, reason=reason
+        tuned=tuned, equal=equal, days=(days - JUDGED_DAYS - DAYS_NEEDED, JUDGED_DAYS), offered=offered, reason=reason
     )
 
 
@@ -114,22 +125,23 @@ def verdict(forecast: Judged, rivals: dict[Way, Judged | None]) -> tuple[bool, s
 class _Course:
     """The minutes of a service, with what each way has at hand in them."""
 
-    def __init__(self, service: SimulatedService, minutes: Minutes, calendar: Calendar) -> None:
+    def __init__(self, service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay) -> None:
         self._service, self._rates = service, minutes.rates
         self._calendar, self._stated = calendar, service.stated_open
         lead = max(1, math.ceil(service.lead_s / MINUTE_S))
         stays = math.ceil(service.behavior.down.stabilization_s / MINUTE_S)
         known = list(held(minutes.rates))
         self._reactive = [0.0] * lead + sliding_max(known, stays + 1)[: len(known) - lead]
-        forecast = Forecast(minutes, service.pod_rate)
-        ahead = [forecast.at(now, service.lead_s) for now in range(len(known) - lead)]
-        self._forecast: list[float | None] = [*[None] * lead, *ahead]
+        forecast = forecast_of(service, minutes, closed)
+        self._target_rate = forecast.pod_rate
+        ahead = [forecast.at(now) or 0.0 for now in range(len(known) - lead)]
+        self._forecast = [0.0] * lead + sliding_max(ahead, stays + 1)
         self._need = [service.need(rate) for rate in known]
 
     def tuned(self, way: Way, span: range) -> float:
         """The smallest number that keeps enough; if none does, the smallest that keeps as much as any."""
         numbers = self.numbers(way)
-        goal = min(KEPT, self.judged(way, numbers[-1], span).kept_requests)
+        goal = min(AIMED, self.judged(way, numbers[-1], span).kept_requests)
         return self._least(way, span, goal).number
 
     def cheapest(self, way: Way, span: range) -> Judged | None:
@@ -152,11 +164,15 @@ class _Course:
     def judged(self, way: Way, number: float, span: range) -> Judged:
         service, most = self._service, self._service.most
         requests = kept = minutes = kept_minutes = hours = needed = 0.0
+        step = math.ceil(max(it.period_s for it in service.behavior.up.policies) / MINUTE_S)
+        lately: deque[int] = deque(maxlen=step)
         for minute in span:
             rate = self._rates[minute]
             if rate is None:
                 continue
-            pods, need = self.pods(way, number, minute), min(most, self._need[minute])
+            before = lately[0] if len(lately) == step > 1 else None
+            pods, need = self.pods(way, number, minute, before), min(most, self._need[minute])
+            lately.append(pods)
             enough = pods >= need
             requests += rate
             kept += rate * enough
@@ -172,21 +188,20 @@ class _Course:
             relative=hours / needed if needed else 1.0,
         )
 
-    def pods(self, way: Way, number: float, minute: int) -> int:
-        service = self._service
-        reactive = self._reactive[minute]
-        match way:
-            case Way.HEADROOM:
-                return service.within(service.need(reactive * (1 + number)))
-            case Way.CALENDAR:
-                return service.within(max(service.need(reactive), self._calendar(minute, round(number))))
-            case Way.FORECAST:
-                calendar = service.within(self._calendar(minute, self._stated or service.least))
-                rate = self._forecast[minute]
-                floor = floor_of(rate, margin=number, pod_rate=service.pod_rate, calendar=calendar, most=service.most)
-                return service.within(max(service.need(reactive), floor))
-            case Way.REACTIVE:
-                return service.within(service.need(reactive))
+    def pods(self, way: Way, number: float, minute: int, before: int | None = None) -> int:
+        """`before`: what there was a step up ago; None: a step is over within a minute."""
+        more = number if way is Way.HEADROOM else 0.0
+        asked = self._service.need(self._reactive[minute] * (1 + more))
+        written = 0
+        if way is Way.CALENDAR:
+            written = self._calendar(minute, round(number))
+        elif way is Way.FORECAST:
+            written = self._calendar(minute, self._stated or self._service.least)
+            forecast = self._forecast[minute]
+            asked = max(asked, pods_of(forecast, margin=number, pod_rate=self._target_rate, most=self._service.most))
+        if before is not None:
+            asked = min(asked, max(_raised(before, it) for it in self._service.behavior.up.policies))
+        return self._service.within(max(asked, written))
 
     def numbers(self, way: Way) -> Sequence[float]:
         match way:
@@ -199,6 +214,10 @@ class _Course:
                 return HEADROOMS
             case Way.REACTIVE:
                 return (0.0,)
+
+
+def _raised(pods: int, by: HpaPolicy) -> int:
+    return math.ceil(pods * (1 + by.percent / 100)) + by.pods
 
 
 def held(rates: Sequence[float | None]) -> Iterator[float]:

@@ -27,10 +27,10 @@ class Minutes:
         self._known.append(self._known[-1] + (rate is not None))
 
     def mean(self, begin: int, until: int) -> float | None:
-        """Of the minutes that are known, if those are half of them or more. Minutes before 0 are not known."""
+        """Of the minutes that are known; None: none is. Minutes before 0 are not known."""
         first, last = max(0, begin), min(max(0, until), len(self.rates))
         known = self._known[last] - self._known[first] if first < last else 0
-        return (self._sums[last] - self._sums[first]) / known if known and 2 * known >= until - begin else None
+        return (self._sums[last] - self._sums[first]) / known if known else None
 
 
 def minutes_of(trace: RequestTrace, factor: float) -> Minutes:

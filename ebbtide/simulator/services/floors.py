@@ -1,18 +1,29 @@
-"""Floors in virtual time: the calendar's own rule, and a forecast that learns as the service is played."""
+"""What asks for pods beforehand, in virtual time: the calendar's own rule, and a forecast that learns as it plays."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from controllers.workloads.floors.calendar import floor_at
+from ebbtide.monitoring.closed_days import is_closed
+from ebbtide.monitoring.forecast import horizon
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes
-from ebbtide.simulator.services.forecast import Forecast, floor_of
+from ebbtide.simulator.services.forecast import Forecast
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import FloorPolicy
 
 Floor = Callable[[float, Sequence[int]], int]
 """Pods at least at a second of the trace, given the requests of each whole minute that was played."""
+
+
+ClosedDay = Callable[[int], bool]
+"""Whether a minute of the trace lies in a local day without business hours."""
+
+
+def forecast_of(service: SimulatedService, minutes: Minutes, closed: ClosedDay) -> Forecast:
+    """As the rules of its floor make it."""
+    return Forecast(minutes, service.forecast_rate or service.pod_rate, horizon(service.calendar.lead), closed)
 
 
 @dataclass(slots=True)
@@ -25,6 +36,7 @@ class CalendarFloor:
     _pods: int = 0
     _until: datetime | None = None
     _since: datetime | None = None
+    _closed: dict[int, bool] = field(default_factory=dict[int, bool])
 
     def __call__(self, now: float, _sent: Sequence[int] = ()) -> int:
         at = self.start.astimezone(UTC) + timedelta(seconds=now)
@@ -37,11 +49,21 @@ class CalendarFloor:
     def with_open(self, pods: int | None) -> "CalendarFloor":
         return CalendarFloor(replace(self.policy, open=pods), self.hours, self.start)
 
+    def closed(self, minute: int) -> bool:
+        """A `ClosedDay`; each minute is asked for some twenty times."""
+        found = self._closed.get(minute)
+        if found is None:
+            at = self.start.astimezone(UTC) + timedelta(minutes=minute)
+            found = self._closed[minute] = is_closed(self.hours, self.hours.local(at).date())
+        return found
+
     def by_minute(self, minutes: int) -> Callable[[int, int], int]:
         """The floor in each of the trace's minutes, by the pods of business hours."""
         alone = self.with_open(None)
         always = [alone(minute * MINUTE_S) for minute in range(minutes)]
-        during = CalendarFloor(replace(self.policy, open=self.policy.most, events=()), self.hours, self.start)
+        during = CalendarFloor(
+            replace(self.policy, open=self.policy.most, events=(), overnight=()), self.hours, self.start
+        )
         is_open = [during(minute * MINUTE_S) > self.policy.least for minute in range(minutes)]
 
         def floor(minute: int, pods: int) -> int:
@@ -50,37 +72,30 @@ class CalendarFloor:
         return floor
 
 
-class ForecastFloor:
-    """The forecast's, never below the calendar's and never above `max`. Looks once a minute.
+class ForecastTrigger:
+    """The pods that a forecast asks for, 0 where it is silent. Looks once a minute, as the rules are evaluated.
 
     `history` ends where playing begins; what is played is counted as Prometheus would, minute by minute. A minute of
     which the trace says nothing is not known here either.
     """
 
     def __init__(
-        self, service: SimulatedService, history: Minutes, begin_s: float, calendar: Floor, margin: float
+        self, service: SimulatedService, history: Minutes, closed: ClosedDay, begin_s: float, margin: float
     ) -> None:
-        self._service, self._calendar, self._margin = service, calendar, margin
+        self._most, self._margin = service.most, margin
         self._begin = round(begin_s / MINUTE_S)
         self._trace = history.rates
         self._minutes = Minutes(history.rates[: self._begin])
-        self._forecast = Forecast(self._minutes, service.pod_rate)
-        self._rate: float | None = None
+        self._forecast = forecast_of(service, self._minutes, closed)
+        self._pods = 0
         self._seen = -1
 
-    def __call__(self, now: float, sent: Sequence[int]) -> int:
+    def __call__(self, sent: Sequence[int]) -> int:
         if len(sent) != self._seen:
             for minute in range(max(0, self._seen), len(sent)):
                 place = self._begin + minute
                 known = place < len(self._trace) and self._trace[place] is not None
                 self._minutes.append(sent[minute] / MINUTE_S if known else None)
             self._seen = len(sent)
-            self._rate = self._forecast.at(self._begin + len(sent), self._service.lead_s)
-        service = self._service
-        return floor_of(
-            self._rate,
-            margin=self._margin,
-            pod_rate=service.pod_rate,
-            calendar=self._calendar(now, sent),
-            most=service.most,
-        )
+            self._pods = self._forecast.pods(self._begin + len(sent), self._margin, self._most)
+        return self._pods

@@ -14,9 +14,9 @@ from time import perf_counter
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.arrivals import arrivals
-from ebbtide.simulator.services.backtest import JUDGED_DAYS, Backtest, TooLittle, Way, backtest
+from ebbtide.simulator.services.backtest import JUDGED_DAYS, NOTHING_COUNTED, Backtest, TooLittle, Way, backtest
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes, busiest_rate, minutes_of
-from ebbtide.simulator.services.floors import CalendarFloor, ForecastFloor
+from ebbtide.simulator.services.floors import CalendarFloor, ForecastTrigger
 from ebbtide.simulator.services.results import Played, ServiceReplay, result_of
 from ebbtide.simulator.services.run import Decider, Span, play
 from ebbtide.simulator.services.served import USED, SimulatedService, simulated
@@ -26,6 +26,7 @@ from ebbtide.simulator.services.strategies import (
     ServiceStrategy,
     hpa_of,
     keda_defaults,
+    with_forecast,
     with_headroom,
 )
 from ebbtide.simulator.strategies.hpa import Hpa
@@ -70,7 +71,7 @@ class ServiceCourse:
     def backtest(self) -> Backtest:
         """Raises `TooLittle`."""
         by_minute = self.calendar.by_minute(len(self.minutes.rates))
-        return backtest(self.service, self.minutes, by_minute, self.trace.name)
+        return backtest(self.service, self.minutes, by_minute, self.calendar.closed, self.trace.name)
 
 
 def service_course(settings: StackSettings, name: str, trace: RequestTrace, options: ServiceOptions) -> ServiceCourse:
@@ -184,20 +185,25 @@ def _deciders(
     at_open = service.stated_open
     if at_open is None and tested is not None:
         at_open = round(tested.tuned[Way.CALENDAR].number)
-    if at_open is None and not service.calendar.events:
+    if at_open is None and not (service.calendar.events or service.calendar.overnight):
         left_out[ServiceStrategy.CALENDAR_FLOOR] = (
             f"no scale.open in the stack file, and none can be found: {too_little}"
         )
     else:
         calendar = course.calendar.with_open(at_open)
         deciders[ServiceStrategy.CALENDAR_FLOOR] = Autoscaled(service, Hpa(hpa_of(service)), first, calendar)
-    if tested is None:
+    if service.forecast_rate is None:
+        left_out[ServiceStrategy.FORECAST_FLOOR] = NOTHING_COUNTED
+    elif tested is None:
         left_out[ServiceStrategy.FORECAST_FLOOR] = too_little
     else:
-        margin = tested.tuned[Way.FORECAST].number
+        stated = service.stated_margin
+        margin = tested.tuned[Way.FORECAST].number if stated is None else stated
         below = course.calendar.with_open(service.stated_open)
-        floor = ForecastFloor(service, minutes, span.begin, below, margin)
-        deciders[ServiceStrategy.FORECAST_FLOOR] = Autoscaled(service, Hpa(hpa_of(service)), first, floor)
+        forecast = ForecastTrigger(service, minutes, course.calendar.closed, span.begin, margin)
+        deciders[ServiceStrategy.FORECAST_FLOOR] = Autoscaled(
+            service, Hpa(with_forecast(service)), first, below, forecast
+        )
     return deciders, left_out
 
 
@@ -248,9 +254,11 @@ def _assumptions(course: ServiceCourse, span: Span, tested: Backtest | None) -> 
         yield f"Dollars are the pods' shares of their nodes, {service.usd_per_pod_hour:.4g} an hour, on demand."
     if tested is not None:
         stated = service.stated_open is not None
+        margin = service.stated_margin
+        played = "" if margin is None else f" (played is the file's, {margin:.2f})"
         yield (
             f"Tuned on the days before the last week: a margin of {tested.tuned[Way.FORECAST].number:.2f} on the "
-            f"forecast, {tested.tuned[Way.HEADROOM].number:.0%} headroom"
+            f"forecast{played}, {tested.tuned[Way.HEADROOM].number:.0%} headroom"
             + ("." if stated else f", {tested.tuned[Way.CALENDAR].number:.0f} pods in business hours.")
         )
         yield f"The forecast, by a backtest of that week: {tested.reason}"

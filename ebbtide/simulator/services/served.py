@@ -12,7 +12,7 @@ from statistics import NormalDist
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pod_price import pod_usd_per_hour, pods_per_node
 from ebbtide.settings.sections.serving.routes import BalanceKind
-from ebbtide.settings.sections.serving.scale import MetricSettings
+from ebbtide.settings.sections.serving.scale import FloorKind, MetricSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload, ServiceSettings, VariantSettings, pod_name
 from ebbtide.settings.sections.serving.steps import Step, knows_tolerance, steps_of
 from ebbtide.settings.workloads_document import floor_policy
@@ -66,6 +66,7 @@ class SimulatedService:
     stack: str
     calendar: FloorPolicy
     stated_open: int | None  # pods in business hours, if the stack file says so
+    stated_margin: float | None  # on the forecast, if the stack file asks for one
     pod: Pod
     metrics: tuple[PlayedMetric, ...]
     behavior: HpaBehavior
@@ -87,6 +88,14 @@ class SimulatedService:
     def bears(self) -> float:
         """Requests a second that keep one pod busy all the time: with more the queue grows without end."""
         return self.pod.at_once / self.pod.request_s
+
+    @property
+    def forecast_rate(self) -> float | None:
+        """Requests a second for each pod by the target that a forecast counts by; None: there is none to count by."""
+        targets = {metric.key: metric.target.target for metric in self.metrics}
+        if "inFlight" in targets:
+            return targets["inFlight"] / self.pod.request_s
+        return targets.get("throughput")
 
     @property
     def lead_s(self) -> float:
@@ -150,6 +159,7 @@ def simulated(settings: StackSettings, name: str, at_once: int | None = None) ->
         stack=settings.stack,
         calendar=replace(policy, least=max(1, policy.least)),
         stated_open=policy.open,
+        stated_margin=variant.scale.margin if variant.scale.floor is FloorKind.FORECAST else None,
         pod=pod,
         metrics=metrics,
         behavior=behavior_of(settings, service, variant),

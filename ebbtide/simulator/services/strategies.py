@@ -1,15 +1,16 @@
 """Six ways to have pods: what is compared when a service is replayed.
 
-All but `fixed-replicas` are the HorizontalPodAutoscaler with its real rules; a floor is its `minReplicas`, written.
+All but `fixed-replicas` are the HorizontalPodAutoscaler with its real rules. The calendar's floor is its `minReplicas`,
+written; a forecast is one more metric, which rises in the usual steps.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ebbtide.simulator.services.floors import Floor
+from ebbtide.simulator.services.floors import Floor, ForecastTrigger
 from ebbtide.simulator.services.run import ServiceSight
 from ebbtide.simulator.services.served import SimulatedService
-from ebbtide.simulator.strategies.hpa import Hpa, HpaMetric, HpaSight, HpaSpec
+from ebbtide.simulator.strategies.hpa import Hpa, HpaMetric, HpaSight, HpaSpec, TargetKind
 
 
 class ServiceStrategy(StrEnum):
@@ -21,14 +22,19 @@ class ServiceStrategy(StrEnum):
     KEDA_DEFAULTS = "keda-defaults"  # no behavior, and a missing metric is 0
 
 
+FORECAST = HpaMetric(TargetKind.TOTAL, 1)
+"""A number of pods."""
+
+
 @dataclass(slots=True)
 class Autoscaled:
-    """Follows its metrics, and never below its floor."""
+    """Follows its metrics, and never below its floor. With `forecast` the last metric of `hpa` is `FORECAST`."""
 
     service: SimulatedService
     hpa: Hpa
     begins_with: int
     floor: Floor | None = None
+    forecast: ForecastTrigger | None = None
     missing_is_zero: bool = False
 
     def first(self) -> int:
@@ -37,9 +43,11 @@ class Autoscaled:
     def decide(self, now: float, seen: ServiceSight) -> int:
         if self.floor is not None:
             self.hpa.least = self.service.within(self.floor(now, seen.sent))
-        values = seen.values
+        values = list(seen.values)
         if self.missing_is_zero:
             values = [0.0 if value is None else value for value in values]
+        if self.forecast is not None:
+            values.append(float(self.forecast(seen.sent)))
         return self.hpa.sync(seen.clock, HpaSight(seen.replicas, values, seen.ready))
 
 
@@ -62,6 +70,11 @@ def hpa_of(service: SimulatedService) -> HpaSpec:
         most=service.most,
         behavior=service.behavior,
     )
+
+
+def with_forecast(service: SimulatedService) -> HpaSpec:
+    spec = hpa_of(service)
+    return replace(spec, metrics=(*spec.metrics, FORECAST))
 
 
 def with_headroom(service: SimulatedService, share: float) -> HpaSpec:

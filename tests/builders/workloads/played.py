@@ -42,6 +42,7 @@ def a_service(*, pod: Pod | None = None, least: int = 1, most: int = 20, **chang
         "stack": "acme",
         "calendar": policy,
         "stated_open": None,
+        "stated_margin": None,
         "pod": pod or a_pod(),
         "metrics": (PlayedMetric("inFlight", HpaMetric(TargetKind.TOTAL, 2)),),
         "behavior": BEHAVIOR,
@@ -93,6 +94,11 @@ def nine_to_seven(service: SimulatedService) -> Any:
         return pods if is_open else service.least
 
     return floor
+
+
+def never(_minute: int) -> bool:
+    """No day is closed."""
+    return False
 
 
 def evenly(rate: float, until: float) -> Iterator[float]:

@@ -17,7 +17,7 @@ SLOW = (
     ("{ inFlight: 3, latency: 300ms }", "{ inFlight: 3 }"),
 )
 TOO_SHORT = (
-    "trace monday: wanted at least 10 days, to learn a shape, to tune by and a week to judge by, found 1 "
+    "trace monday: wanted at least 12 days, to learn a shape, to tune by and a week to judge by, found 1 "
     "(for example requests-servegen-m-small)"
 )
 ALONE = ["--service", "embedder-small"]
@@ -44,7 +44,7 @@ def day(tmp_path: Path) -> str:
 
 @pytest.fixture
 def weeks(tmp_path: Path) -> str:
-    return trace_of(tmp_path, "weeks", [rate or 0 for rate in clear_week(days=10, noise=0).rates[::2]], window=120)
+    return trace_of(tmp_path, "weeks", [rate or 0 for rate in clear_week(days=12, noise=0).rates[::2]], window=120)
 
 
 def run(command: object, *arguments: str) -> Result:
@@ -80,7 +80,7 @@ def test_with_one_day_there_is_no_forecast_and_the_others_are_played(stack: str,
     result = run(simulate, stack, *ALONE, "--trace", day, "--requests-per-second", "0.3")
 
     assert result.exit_code == 0, result.output
-    assert "forecast-floor is left out: trace monday: wanted at least 10 days" in result.stdout.replace("\n", " ")
+    assert "forecast-floor is left out: trace monday: wanted at least 12 days" in result.stdout.replace("\n", " ")
     assert "hpa-only" in result.stdout
 
 
@@ -90,9 +90,9 @@ def test_the_advice_names_a_line_for_the_stack_file(tmp_path: Path, stack: str, 
 
     assert result.exit_code == 0, result.output
     document = json.loads(figures.read_text(encoding="utf-8"))
-    assert (document["choice"], document["line"]) == ("forecast", "floor: forecast")
+    assert (document["choice"], document["line"]) == ("forecast", "floor: forecast, margin: 1.4")
     assert "Offered: the forecast's floor keeps " in result.stdout
-    assert "  floor: forecast\n" in result.stdout
+    assert "  floor: forecast, margin: 1.4\n" in result.stdout
     assert set(document["tuned"]) == {"forecast-floor", "calendar-floor", "constant-headroom", "hpa-only"}
 
 

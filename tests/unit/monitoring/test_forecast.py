@@ -107,14 +107,14 @@ def test_an_unusual_rise_is_carried_over_the_lead_to_twice_what_is_there(tmp_pat
 
 
 @needs_promtool
-def test_it_is_silent_before_it_has_seen_a_week(tmp_path: Path) -> None:
-    assert forecast(tmp_path, NOON, lambda minute: clear_week(minute) if minute >= TODAY - 6 * DAY else None) is None
-    assert forecast(tmp_path, NOON, lambda minute: clear_week(minute) if minute >= TODAY - 7 * DAY else None) == 10
+def test_it_is_silent_before_it_has_seen_three_days(tmp_path: Path) -> None:
+    assert forecast(tmp_path, NOON, lambda minute: clear_week(minute) if minute >= TODAY - 2 * DAY else None) is None
+    assert forecast(tmp_path, NOON, lambda minute: clear_week(minute) if minute >= TODAY - 3 * DAY else None) == 10
 
 
 @needs_promtool
-@pytest.mark.parametrize(("missing", "pods"), [({3}, 10), ({7}, 10), ({1, 4}, 10), ({1, 2, 4}, None)])
-def test_days_that_are_missing_are_left_out_up_to_two(missing: set[int], pods: int | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("missing", "pods"), [({3}, 10), ({7}, 10), ({1, 2, 4, 6}, 10), ({1, 2, 4, 6, 7}, None)])
+def test_days_that_are_missing_are_left_out_up_to_four(missing: set[int], pods: int | None, tmp_path: Path) -> None:
     def holes(minute: int) -> float | None:
         return None if (TODAY - minute + DAY - 1) // DAY in missing else clear_week(minute)
 

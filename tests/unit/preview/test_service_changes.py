@@ -170,6 +170,12 @@ SALE = 'events: [{ at: "2026-11-27T09:00", for: 6h, min: 8 }]'
         ("floor: calendar, open: 6", "floor: calendar, open: 4", (Severity.WARNING, "open 6 → 4")),
         ("floor: calendar, open: 6", "", (Severity.WARNING, "open 6 → none")),
         ("floor: forecast", "floor: calendar, open: 4", (Severity.WARNING, "floor forecast → calendar")),
+        ("floor: forecast, margin: 1.5", "floor: forecast, margin: 1.2", (Severity.WARNING, "margin 1.5 → 1.2")),
+        (
+            'floor: calendar, overnight: [{ at: "22:00", for: 2h, min: 6 }]',
+            "floor: calendar, open: 6",
+            (Severity.WARNING, "overnight 22:00 6 → none"),
+        ),
         (
             f"floor: calendar, open: 4, {SALE}",
             "floor: calendar, open: 4",

@@ -11,6 +11,7 @@ from ebbtide.vocabulary.workloads import (
     SLEEP,
     FloorPolicy,
     PlannedEvent,
+    PlannedNight,
     RayPolicy,
     Sleep,
     Wake,
@@ -36,6 +37,7 @@ EMBEDDER = FloorPolicy(
     lead=timedelta(minutes=7),
     open=4,
     events=(SALE,),
+    overnight=(PlannedNight(at=22 * 60, lasting=timedelta(hours=2), pods=6),),
 )
 
 

@@ -14,11 +14,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
 from ebbtide.settings.sections.types import (
+    ClockText,
     Count,
     Latency,
     Percent,
@@ -166,14 +168,34 @@ class EventSettings(Settings):
         return self.at + self.for_
 
 
-def _floor_knows_something(floor: FloorKind | None, during: int | None, events: Sequence[EventSettings]) -> None:
-    if floor is FloorKind.CALENDAR and during is None and not events:
-        what = "open or events beside floor: calendar: it would do nothing"
-        raise wanted("floor.nothing", what, found="neither", example="{ floor: calendar, open: 4 }", at="floor")
+class NightSettings(Settings):
+    """Work that comes every night, or at any other time of each day: pods stand ready before it begins."""
+
+    at: ClockText = Field(description="local time at which they are wanted, every day", examples=['"02:00"'])
+    for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
+        alias="for", description="how long they stay at least", examples=["2h"]
+    )
+    min: Positive = Field(description="pods at least, above the scale's min and at most its max", examples=["6"])
+
+    @property
+    def minutes(self) -> int:
+        """`at` in minutes from local midnight."""
+        hours, minutes = self.at.split(":")
+        return int(hours) * 60 + int(minutes)
 
 
-def _calendar_has_a_floor(floor: FloorKind | None, during: int | None, events: Sequence[EventSettings]) -> None:
-    for key, given in (("open", during is not None), ("events", bool(events))):
+def _floor_knows_something(
+    floor: FloorKind | None, during: int | None, overnight: Sequence[NightSettings], events: Sequence[EventSettings]
+) -> None:
+    if floor is FloorKind.CALENDAR and during is None and not overnight and not events:
+        what = "open, overnight or events beside floor: calendar: it would do nothing"
+        raise wanted("floor.nothing", what, found="none", example="{ floor: calendar, open: 4 }", at="floor")
+
+
+def _calendar_has_a_floor(
+    floor: FloorKind | None, during: int | None, overnight: Sequence[NightSettings], events: Sequence[EventSettings]
+) -> None:
+    for key, given in (("open", during is not None), ("overnight", bool(overnight)), ("events", bool(events))):
         if given and floor is None:
             what = f"floor beside {key}, which says that the number follows the calendar"
             raise wanted("floor.missing", what, found="no floor", example="floor: calendar", at=key)
@@ -192,6 +214,18 @@ def _forecast_counts_requests(floor: FloorKind | None, metrics: MetricSettings) 
         raise wanted("floor.no-forecast", what, found=", ".join(metrics.keys) or "none", example="calendar", at="floor")
 
 
+MARGINS = (1.0, 4.0)
+
+
+def _margin_is_of_a_forecast(margin: float, floor: FloorKind | None) -> None:
+    if not MARGINS[0] <= margin <= MARGINS[1]:
+        what = f"a factor from {MARGINS[0]:g} to {MARGINS[1]:g} on what the forecast says"
+        raise wanted("floor.margin", what, found=f"{margin:g}", example="1.2", at="margin")
+    if margin != 1 and floor is not FloorKind.FORECAST:
+        what = "floor: forecast beside margin, which is a factor on what it says"
+        raise wanted("floor.margin-alone", what, found=floor or "no floor", example="floor: forecast", at="margin")
+
+
 class ScaleSettings(Settings):
     """From `min` to `max` pods."""
 
@@ -199,10 +233,11 @@ class ScaleSettings(Settings):
         MIN_WITHIN_MAX,
         Check(("min", "max", "metrics"), _growth_has_a_metric),
         Check(("min", "metrics"), _zero_can_end),
-        Check(("floor", "open", "events"), _floor_knows_something),
-        Check(("floor", "open", "events"), _calendar_has_a_floor),
+        Check(("floor", "open", "overnight", "events"), _floor_knows_something),
+        Check(("floor", "open", "overnight", "events"), _calendar_has_a_floor),
         Check(("floor", "min", "max", "metrics"), _floor_stands_under_growth),
         Check(("floor", "metrics"), _forecast_counts_requests),
+        Check(("margin", "floor"), _margin_is_of_a_forecast),
     )
 
     metrics: MetricSettings = Field(
@@ -212,12 +247,20 @@ class ScaleSettings(Settings):
     max: Positive = Field(default=1, description="pods at most", examples=["12"])
     floor: Annotated[FloorKind, *acted_on(*FloorKind, planned={})] | None = Field(
         default=None,
-        description="pods that are there before they are needed. calendar: as open and events say; forecast: besides, "
-        "as the last seven days were",
+        description="pods that are there before they are needed. calendar: as open, overnight and events say; "
+        "forecast: besides, as the last seven days were",
         examples=["calendar"],
+    )
+    margin: PositiveNumber = Field(
+        default=1, description="factor on what the forecast says; ebbtide advise floors finds it", examples=["1.2"]
     )
     open: Positive | None = Field(
         default=None, description="pods at least during business hours; beside floor", examples=["4"]
+    )
+    overnight: tuple[NightSettings, ...] = Field(
+        default=(),
+        description="work of every night; beside floor",
+        examples=['[{ at: "02:00", for: 2h, min: 6 }]'],
     )
     events: tuple[EventSettings, ...] = Field(
         default=(),
@@ -232,4 +275,4 @@ class ScaleSettings(Settings):
     @property
     def planned(self) -> bool:
         """Whether its minimum follows the calendar."""
-        return self.floor is not None and (self.open is not None or bool(self.events))
+        return self.floor is not None and (self.open is not None or bool(self.overnight) or bool(self.events))

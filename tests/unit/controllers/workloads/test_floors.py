@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from controllers.workloads.floors.calendar import FloorNow, floor_at
-from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent
+from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
 from tests.builders.controllers import OFFICE
 
 LEAD = timedelta(minutes=7)
 SALE = PlannedEvent(day=date(2026, 1, 5), at=9 * 60, lasting=timedelta(hours=6), pods=8)  # a Monday
 POLICY = FloorPolicy(name="embedder", namespace="ebbtide", keda=False, least=2, most=12, lead=LEAD, open=4)
+NIGHT = PlannedNight(at=23 * 60, lasting=timedelta(hours=3), pods=6)
 
 
 def at(hour: int, minute: int = 0, *, day: int = 5) -> datetime:
@@ -50,6 +51,31 @@ def test_an_event_on_a_closed_day_counts_too() -> None:
 
     assert floor(at(10, day=4), events=(sunday,), open=None) == FloorNow(8, "event", at(15, day=4))
     assert floor(at(15, day=4), events=(sunday,), open=None) == FloorNow(2, "at-min", None)
+
+
+def test_a_night_is_planned_for_every_day_and_reaches_over_midnight() -> None:
+    assert floor(at(22, 53), overnight=(NIGHT,)) == FloorNow(6, "before-overnight", at(23))
+    assert floor(at(23), overnight=(NIGHT,)) == FloorNow(6, "overnight", at(2, day=6))
+    assert floor(at(1, day=6), overnight=(NIGHT,)) == FloorNow(6, "overnight", at(2, day=6))
+    assert floor(at(23, 30, day=10), overnight=(NIGHT,)).reason == "overnight", "on a Saturday, too"
+
+
+def test_a_night_counts_on_a_holiday_and_business_hours_do_not() -> None:
+    hours = replace(OFFICE, closed_dates=frozenset({date(2026, 1, 6)}))
+    policy = replace(POLICY, overnight=(replace(NIGHT, at=12 * 60),))
+
+    assert floor_at(at(11, day=6), policy, hours) == FloorNow(2, "at-min", at(11, 53, day=6))
+    assert floor_at(at(12, day=6), policy, hours).pods == 6
+
+
+def test_a_night_within_business_hours_lowers_nothing() -> None:
+    assert floor(at(8), overnight=(replace(NIGHT, at=12 * 60, pods=3),)).until == at(19)
+
+
+def test_a_night_that_lasts_all_day_never_ends() -> None:
+    always = replace(NIGHT, lasting=timedelta(hours=24), pods=9)
+
+    assert floor(at(3), overnight=(always,)) == FloorNow(9, "overnight", None)
 
 
 def test_the_wall_time_of_an_event_is_that_of_the_zone() -> None:

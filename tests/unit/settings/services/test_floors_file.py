@@ -10,8 +10,8 @@ from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.summary import summary
 from ebbtide.settings.workloads_document import floors_of
-from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent
-from tests.builders.settings import problem_of, problems_of
+from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
+from tests.builders.settings import problem_of, problems_of, shortest
 from tests.builders.workloads.services import services_stack, with_services
 
 EMBEDDER, RANKER = "min: 2, max: 12", "min: 1, max: 6"
@@ -38,6 +38,14 @@ def test_each_variant_of_a_service_with_a_floor_has_a_policy() -> None:
     assert (ranker.name, ranker.keda, ranker.open, ranker.events) == ("ranker", False, 2, ())
 
 
+def test_a_night_is_in_its_policy_and_in_the_summary() -> None:
+    stack = services_stack(floor('floor: calendar, overnight: [{ at: "22:30", for: 2h, min: 6 }]'))
+    policies = list(floors_of(stack))
+
+    assert policies[0].overnight == (PlannedNight(at=22 * 60 + 30, lasting=timedelta(hours=2), pods=6),)
+    assert any("at least 6 from 22:30 every day" in line for line in summary(stack))
+
+
 def test_a_forecast_alone_has_nothing_to_write() -> None:
     stack = services_stack(floor("floor: forecast"))
 
@@ -52,8 +60,21 @@ def test_a_forecast_alone_has_nothing_to_write() -> None:
         (floor("floor: calendar, open: 2"), ("floor.within-min", "scale.open:", "which is 2")),
         (floor("open: 4"), ("floor.missing", "scale.open:", "floor: calendar")),
         (floor(f"events: [{SALE}]"), ("floor.missing", "scale.events:", "floor: calendar")),
-        (floor("floor: calendar"), ("floor.nothing", "scale.floor:", "open or events")),
+        (floor("floor: calendar"), ("floor.nothing", "scale.floor:", "open, overnight or events")),
+        (floor('overnight: [{ at: "22:30", for: 2h, min: 6 }]'), ("floor.missing", "scale.overnight:")),
+        (
+            floor('floor: calendar, overnight: [{ at: "22:30", for: 2h, min: 13 }]'),
+            ("floor.above-max", "scale.overnight[0].min:", "at most max, which is 12"),
+        ),
+        (
+            floor('floor: calendar, overnight: [{ at: "22:30", for: 25h, min: 6 }]'),
+            ("duration.more-than-a-day", "scale.overnight[0].for:"),
+        ),
         (floor("floor: history"), ("choice.unknown", "scale.floor:", "calendar or forecast")),
+        (floor("floor: forecast, margin: 0.9"), ("floor.margin", "scale.margin:", "0.9", "from 1 to 4")),
+        (floor("floor: forecast, margin: 12"), ("floor.margin", "scale.margin:", "12")),
+        (floor("floor: calendar, open: 4, margin: 1.2"), ("floor.margin-alone", "scale.margin:", "floor: forecast")),
+        (floor("margin: 1.2"), ("floor.margin-alone", "scale.margin:", "no floor")),
         (floor("floor: forecast", RANKER), ("floor.no-forecast", "services.ranker.scale.floor:", "inFlight", "cpu")),
         (
             ("metrics: { cpu: 70% }, min: 1, max: 6", "floor: calendar, open: 4"),
@@ -119,6 +140,15 @@ def test_a_forecast_takes_a_memory_of_a_week(tmp_path: Path) -> None:
     assert services_stack(floor("floor: forecast"), kept("8d"))
 
 
+def test_a_pool_has_no_forecast_and_is_told_by_which_figures(tmp_path: Path) -> None:
+    (problem,) = problems_of(shortest(train="floor: forecast"), tmp_path)
+    page = Path("docs/reference/results-of-pool-forecasts.md")
+
+    assert (problem.code, problem.path) == ("key.elsewhere", "ebbtide:workers.train.floor")
+    assert f"pays in none of 36 cases ({page})" in str(problem)
+    assert "It pays in 0 of 36 cases." in page.read_text(encoding="utf-8")
+
+
 def test_an_event_that_is_over_is_warned_of_from_the_next_day_on() -> None:
     stack = services_stack((RANKER, f"min: 1, max: 9, floor: calendar, events: [{SALE}]"))
 
@@ -146,3 +176,6 @@ def test_a_summary_says_what_stands_before_the_load() -> None:
     (line,) = [line for line in summary(stack) if line.startswith("serves   embedder-small")]
 
     assert "2 to 12 by inFlight, latency, at least 4 when open, 8 from 2026-11-27 09:00, a forecast, 3 CPU" in line
+    assert any(
+        "1.3 times a forecast" in line for line in summary(services_stack(floor("floor: forecast, margin: 1.3")))
+    )

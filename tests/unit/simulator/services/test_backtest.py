@@ -1,10 +1,24 @@
 """A forecast is offered where it proved itself on a week that it was not tuned on, and else refused with figures."""
 
+from dataclasses import replace
+
 import pytest
 
-from ebbtide.simulator.services.backtest import KEPT, Judged, TooLittle, Way, _Course, backtest, sliding_max, verdict
+from ebbtide.simulator.services.backtest import (
+    AIMED,
+    KEPT,
+    Judged,
+    TooLittle,
+    Way,
+    _Course,
+    backtest,
+    sliding_max,
+    verdict,
+)
 from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
-from tests.builders.workloads.played import a_service, clear_week, nine_to_seven, shuffled
+from ebbtide.simulator.services.served import PlayedMetric, SimulatedService
+from ebbtide.simulator.strategies.hpa import HpaMetric, HpaPolicy, TargetKind
+from tests.builders.workloads.played import BEHAVIOR, a_service, clear_week, never, nine_to_seven, shuffled
 
 SERVICE = a_service(most=20)
 
@@ -13,8 +27,12 @@ def judged(kept: float, hours: float) -> Judged:
     return Judged(number=1, kept_requests=kept, kept_minutes=kept, pod_hours=hours, relative=1)
 
 
-def test_a_history_with_a_clear_week_is_offered_a_forecast() -> None:
-    found = backtest(SERVICE, clear_week(days=11), nine_to_seven(SERVICE), "made-up")
+SEEDS = (1, 2, 3)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_history_with_a_clear_week_is_offered_a_forecast(seed: int) -> None:
+    found = backtest(SERVICE, clear_week(days=12, seed=seed), nine_to_seven(SERVICE), never, "made-up")
 
     assert found.offered, found.reason
     assert found.tuned[Way.FORECAST].kept_requests >= KEPT
@@ -23,26 +41,27 @@ def test_a_history_with_a_clear_week_is_offered_a_forecast() -> None:
     assert found.tuned[Way.REACTIVE].kept_requests < 0.99
 
 
-def test_a_shuffled_history_is_refused_one_with_the_figures() -> None:
-    found = backtest(SERVICE, shuffled(clear_week(days=11)), nine_to_seven(SERVICE), "made-up")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_same_history_shuffled_is_refused_one_with_the_figures(seed: int) -> None:
+    found = backtest(SERVICE, shuffled(clear_week(days=12, seed=seed), seed), nine_to_seven(SERVICE), never, "made-up")
 
     assert not found.offered
     assert found.reason.startswith("Refused: the forecast's floor keeps 9")
 
 
 def test_a_history_with_holes_is_judged_on_what_is_known() -> None:
-    rates = clear_week(days=11).rates
+    rates = clear_week(days=12).rates
     rates[2 * DAY_MINUTES : 3 * DAY_MINUTES] = [None] * DAY_MINUTES
     rates[9 * DAY_MINUTES + 500 : 9 * DAY_MINUTES + 900] = [None] * 400
 
-    assert backtest(SERVICE, Minutes(rates), nine_to_seven(SERVICE), "made-up").offered
+    assert backtest(SERVICE, Minutes(rates), nine_to_seven(SERVICE), never, "made-up").offered
 
 
 def test_too_short_a_history_is_said_in_one_line() -> None:
     with pytest.raises(TooLittle) as found:
-        backtest(SERVICE, clear_week(days=1), nine_to_seven(SERVICE), "monday")
+        backtest(SERVICE, clear_week(days=1), nine_to_seven(SERVICE), never, "monday")
 
-    assert "trace monday: wanted at least 10 days" in str(found.value)
+    assert "trace monday: wanted at least 12 days" in str(found.value)
     assert "found 1 (" in str(found.value)
 
 
@@ -67,7 +86,7 @@ def test_an_offer_keeps_enough_and_costs_less_than_each_rival_that_does(
 
 @pytest.mark.parametrize("way", [Way.FORECAST, Way.CALENDAR, Way.HEADROOM])
 def test_a_higher_floor_never_has_more_requests_beyond_capacity_and_never_fewer_pods(way: Way) -> None:
-    course = _Course(SERVICE, shuffled(clear_week(days=5)), nine_to_seven(SERVICE))
+    course = _Course(SERVICE, shuffled(clear_week(days=5)), nine_to_seven(SERVICE), never)
     span = range(3 * DAY_MINUTES, 5 * DAY_MINUTES)
     found = [course.judged(way, number, span) for number in course.numbers(way)[:20:3]]
 
@@ -79,10 +98,10 @@ def test_a_higher_floor_never_has_more_requests_beyond_capacity_and_never_fewer_
 @pytest.mark.parametrize("clear", [True, False])
 def test_a_number_is_the_smallest_that_keeps_enough_or_as_much_as_any(way: Way, *, clear: bool) -> None:
     history = clear_week(days=4)
-    course = _Course(SERVICE, history if clear else shuffled(history), nine_to_seven(SERVICE))
+    course = _Course(SERVICE, history if clear else shuffled(history), nine_to_seven(SERVICE), never)
     span = range(3 * DAY_MINUTES, 4 * DAY_MINUTES)
     kept = {number: course.judged(way, number, span).kept_requests for number in course.numbers(way)}
-    goal = min(KEPT, max(kept.values()))
+    goal = min(AIMED, max(kept.values()))
 
     assert course.tuned(way, span) == next(number for number, its in kept.items() if its >= goal)
 
@@ -93,10 +112,57 @@ def test_no_way_looks_ahead(way: Way) -> None:
     now, lead = 3 * DAY_MINUTES + 470, 3
     history = clear_week(days=4)
     other = Minutes([*history.rates[:now], *(50.0 for _ in history.rates[now:])])
-    one, two = (_Course(SERVICE, it, nine_to_seven(SERVICE)) for it in (history, other))
+    one, two = (_Course(SERVICE, it, nine_to_seven(SERVICE), never) for it in (history, other))
 
     for minute in range(now - 30, now + lead):
         assert one.pods(way, 1.0, minute) == two.pods(way, 1.0, minute)
+
+
+def with_steps(seconds: float) -> SimulatedService:
+    up = replace(BEHAVIOR.up, policies=(HpaPolicy(seconds, percent=50), HpaPolicy(seconds, pods=1)))
+    return replace(SERVICE, behavior=replace(BEHAVIOR, up=up))
+
+
+def test_a_forecast_rises_in_the_steps_of_its_service_and_a_calendars_floor_jumps() -> None:
+    """Each is there for the rush of 8 o'clock by steps of 15 s, or of ten minutes."""
+    span = range(4 * DAY_MINUTES, 5 * DAY_MINUTES)
+    numbers = {Way.FORECAST: 1.5, Way.CALENDAR: 12}
+
+    def kept(way: Way, seconds: float) -> float:
+        course = _Course(with_steps(seconds), clear_week(days=5), eight_to_seven, never)
+        return course.judged(way, numbers[way], span).kept_requests
+
+    assert kept(Way.FORECAST, 600) < kept(Way.FORECAST, 15)
+    assert kept(Way.CALENDAR, 600) > kept(Way.FORECAST, 600)
+
+
+def eight_to_seven(minute: int, pods: int) -> int:
+    return pods if 8 * 60 <= minute % DAY_MINUTES < 21 * 60 else SERVICE.least
+
+
+def test_a_service_that_counts_no_requests_is_refused_a_forecast() -> None:
+    by_cpu = replace(SERVICE, metrics=(PlayedMetric("cpu", HpaMetric(TargetKind.USE, 70)),))
+    found = backtest(by_cpu, clear_week(days=12), nine_to_seven(by_cpu), never, "made-up")
+
+    assert not found.offered
+    assert found.reason == "Refused: a forecast is of inFlight or throughput, and the service has neither"
+
+
+def test_days_like_today_are_what_a_quiet_weekend_is_forecast_by() -> None:
+    """What a forecast costs on a Saturday that is like the one before: it knows of it with the calendar alone."""
+
+    def quiet(minute: int) -> bool:
+        return minute // DAY_MINUTES % 7 >= 5
+
+    rates = [2.0 if quiet(minute) else rate for minute, rate in enumerate(clear_week(days=13).rates)]
+    saturday = range(12 * DAY_MINUTES, 13 * DAY_MINUTES)
+    with_calendar, without = (
+        _Course(SERVICE, Minutes(rates), nine_to_seven(SERVICE), closed).judged(Way.FORECAST, 1.5, saturday)
+        for closed in (quiet, never)
+    )
+
+    assert with_calendar.pod_hours < 0.8 * without.pod_hours
+    assert with_calendar.kept_requests >= KEPT
 
 
 def test_the_highest_of_the_last_few() -> None:

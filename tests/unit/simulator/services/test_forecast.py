@@ -1,6 +1,7 @@
 """What a forecast says, as far as its history goes, and that nothing which is counted wrongly moves a floor too far."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from random import Random
 from typing import TypeAlias
 
@@ -9,17 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes, minutes_of
-from ebbtide.simulator.services.floors import ForecastFloor
-from ebbtide.simulator.services.forecast import Forecast, floor_of
-from tests.builders.workloads.played import a_request_trace, a_service, clear_week
+from ebbtide.simulator.services.floors import ForecastTrigger
+from ebbtide.simulator.services.forecast import Forecast, pods_of
+from ebbtide.simulator.services.run import ServiceSight
+from ebbtide.simulator.services.strategies import Autoscaled, with_forecast
+from ebbtide.simulator.strategies.hpa import Hpa
+from tests.builders.workloads.played import a_request_trace, a_service, clear_week, never
 
 WEEK = clear_week(days=8, noise=0.0)
 RUSH = 7 * DAY_MINUTES + 8 * 60  # at which load is seven times what it was, on the eighth day
-LEAD_S = 240.0
+AHEAD = timedelta(minutes=4)
 
 
 def told(rates: Sequence[float | None], at: int) -> float | None:
-    return Forecast(Minutes(rates[:at]), 0.5).at(at, LEAD_S)
+    return Forecast(Minutes(rates[:at]), 0.5, AHEAD).at(at)
 
 
 def test_a_rush_that_history_knows_is_seen_a_lead_ahead() -> None:
@@ -44,12 +48,23 @@ def test_a_growth_that_history_does_not_know_is_carried_over_the_lead() -> None:
     rising = [4.0] * (7 * DAY_MINUTES) + [4 + minute / 10 for minute in range(60)]
     found = told(rising, len(rising))
 
-    assert found == pytest.approx(4 + (59.5 + LEAD_S / 60) / 10, rel=0.01)
+    assert found == pytest.approx(4 + 63.5 / 10, rel=0.01)
 
 
-def test_less_than_two_days_are_no_history() -> None:
-    assert told(WEEK.rates, DAY_MINUTES) is None
-    assert told(WEEK.rates, 2 * DAY_MINUTES + 600) is not None
+def test_less_than_three_days_are_no_history() -> None:
+    assert told(WEEK.rates, 3 * DAY_MINUTES - 30) is None
+    assert told(WEEK.rates, 3 * DAY_MINUTES) is not None
+
+
+def test_of_three_days_one_that_was_counted_twice_moves_nothing() -> None:
+    begin, until = 5 * DAY_MINUTES, 6 * DAY_MINUTES
+    lie = [2 * (rate or 0) if begin <= at < until else rate for at, rate in enumerate(WEEK.rates)]
+
+    later = RUSH - 4 * DAY_MINUTES
+    found, usual = told(lie[4 * DAY_MINUTES :], later), told(WEEK.rates[4 * DAY_MINUTES :], later)
+
+    assert usual is not None
+    assert found == pytest.approx(usual)
 
 
 def test_a_day_that_is_missing_leaves_the_others() -> None:
@@ -62,14 +77,14 @@ def test_a_day_that_is_missing_leaves_the_others() -> None:
 def test_nothing_after_now_is_looked_at() -> None:
     future = [*WEEK.rates[:RUSH], *(1000.0 for _ in range(600))]
 
-    assert Forecast(Minutes(future), 0.5).at(RUSH, LEAD_S) == told(WEEK.rates, RUSH)
+    assert Forecast(Minutes(future), 0.5, AHEAD).at(RUSH) == told(WEEK.rates, RUSH)
 
 
-def test_a_floor_lies_between_the_calendars_and_max() -> None:
-    def floor(rate: float | None) -> int:
-        return floor_of(rate, margin=1.2, pod_rate=2.0, calendar=3, most=9)
+def test_pods_are_the_margins_share_more_and_never_above_max() -> None:
+    def pods(rate: float | None) -> int:
+        return pods_of(rate, margin=1.2, pod_rate=2.0, most=9)
 
-    assert [floor(rate) for rate in (None, 0.0, 8.0, 1e9, float("inf"), float("nan"))] == [3, 3, 5, 9, 3, 3]
+    assert [pods(rate) for rate in (None, -3.0, 8.0, 1e9, float("inf"), float("nan"))] == [0, 0, 5, 9, 0, 0]
 
 
 Lie: TypeAlias = Callable[[list[float], Random], Sequence[float | None]]
@@ -88,21 +103,25 @@ def test_a_forecast_fed_with_lies_keeps_the_floor_between_the_calendar_and_max(l
     service = a_service(least=2, most=15)
     history = Minutes(LIES[lie]([rate or 0.0 for rate in WEEK.rates], Random(1)))
     begin = 6 * DAY_MINUTES
-    floor = ForecastFloor(service, history, begin * 60.0, lambda _now, _sent: 3, 1.3)
+    forecast = ForecastTrigger(service, history, never, begin * 60.0, 1.3)
+    way = Autoscaled(service, Hpa(with_forecast(service)), 3, lambda _now, _sent: 3, forecast)
     sent: list[int] = []
+    pods: list[int] = [3]
     for minute in range(begin, len(WEEK.rates) - 400, 7):
         sent += [round(60 * max(0, rate or 0)) for rate in history.rates[len(sent) + begin : minute]]
-        assert 3 <= floor(minute * 60.0, sent) <= 15
+        pods.append(way.decide(minute * 60.0, ServiceSight(pods[-1], pods[-1], [0.0], sent, minute * 60.0)))
+
+    assert min(pods) == 3
+    assert 3 < max(pods) <= 15, "nothing else asks for more than the calendar"
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.none() | st.floats(-1e3, 1e6), min_size=10, max_size=60), st.integers(1, 20), st.integers(1, 20))
-def test_whatever_was_counted_a_floor_keeps_its_limits(rates: list[float | None], one: int, other: int) -> None:
-    least, most = sorted((one, other))
+@given(st.lists(st.none() | st.floats(-1e3, 1e6), min_size=10, max_size=60), st.integers(1, 20))
+def test_whatever_was_counted_a_forecast_keeps_its_limits(rates: list[float | None], most: int) -> None:
     minutes = Minutes([rate for rate in rates for _ in range(90)])
-    rate = Forecast(minutes, 1.4).at(len(minutes.rates), 300)
+    pods = Forecast(minutes, 1.4, AHEAD).pods(len(minutes.rates), 1.5, most)
 
-    assert least <= floor_of(rate, margin=1.5, pod_rate=1.4, calendar=least, most=most) <= most
+    assert 0 <= pods <= most
 
 
 def test_minutes_are_interpolated_between_windows_and_a_hole_stays_one() -> None:

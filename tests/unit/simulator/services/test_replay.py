@@ -2,17 +2,20 @@
 
 from typing import Any
 
+import pytest
+
 from ebbtide.simulator.services.replay import ServiceOptions, replay_service, service_course
 from ebbtide.simulator.services.results import as_json
 from ebbtide.simulator.services.strategies import ServiceStrategy
-from tests.builders.workloads.played import a_request_trace
+from tests.builders.workloads.played import a_request_trace, clear_week
 from tests.builders.workloads.services import services_stack
 
-STACK = services_stack(
+SLOW = (
     ("requestTakes: 150ms", "requestTakes: 2s"),
     ("p95: 400ms", "p95: 6s"),
     ("{ inFlight: 3, latency: 300ms }", "{ inFlight: 3 }"),
 )
+STACK = services_stack(*SLOW)
 STEADY = a_request_trace([3000.0] * 40 + [None] * 6 + [3000.0] * 26)
 
 
@@ -39,3 +42,25 @@ def test_by_default_the_busiest_window_asks_for_four_fifths_of_max() -> None:
 
     assert course.service.need(course.factor * 5.0) == 10
     assert course.service.most == 12
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"), [(", floor: forecast, margin: 2.5", "(played is the file's, 2.50)"), ("", "on the forecast,")]
+)
+def test_a_forecast_is_played_with_the_margin_of_the_file_if_it_asks_for_one(keys: str, said: str) -> None:
+    stack = services_stack(*SLOW, ("min: 2, max: 12", f"min: 2, max: 12{keys}"))
+    rates = clear_week(days=12, noise=0).rates
+    trace = a_request_trace([600 * (rate or 0) for rate in rates[::10]])
+    options = ServiceOptions(days=1, rate=0.2, strategies=(ServiceStrategy.FORECAST_FLOOR,))
+    found = replay_service(service_course(stack, "embedder-small", trace, options), options)
+
+    assert said in " ".join(found.assumptions)
+    assert list(found.strategies) == ["forecast-floor"]
+
+
+def test_a_service_that_counts_no_requests_is_played_without_a_forecast() -> None:
+    stack = services_stack(*SLOW[:2], ("{ inFlight: 3, latency: 300ms }", "{ cpu: 70% }"))
+    options = ServiceOptions(rate=0.2, strategies=(ServiceStrategy.HPA_ONLY, ServiceStrategy.FORECAST_FLOOR))
+    found = replay_service(service_course(stack, "embedder-small", STEADY, options), options)
+
+    assert found.left_out == {"forecast-floor": "a forecast is of inFlight or throughput, and the service has neither"}

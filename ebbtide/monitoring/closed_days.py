@@ -1,0 +1,67 @@
+"""PromQL that is 1 on a day without business hours, by the weekday or as a holiday, and else 0. Pure.
+
+Prometheus knows neither zones nor holidays, so both are written out: the zone's distance from UTC with its changes, and
+the holidays as far as they are listed. A change counts from noon on, which no date notices.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+
+from ebbtide.monitoring.rules import CUSTOMER
+from ebbtide.vocabulary.windows import BusinessHours, wall_to_instant, zone_of
+
+_DAY = timedelta(days=1)
+_CHANGES_FOR = timedelta(days=3 * 366)
+"""After the first year: no longer than holidays are listed for."""
+
+
+def is_closed(hours: BusinessHours, day: date) -> bool:
+    """Whether none of its hours start on this local date."""
+    return day in hours.closed_dates or all(it.weekday != day.weekday() for it in hours.week)
+
+
+def closed_day(hours: BusinessHours, since: date) -> str:
+    """One series, whose labels are the caller's. `since` is a day before which nobody asks."""
+    local = f"vector({' + '.join(_local_seconds(hours.timezone, since))})"
+    free = sorted({(day + 1) % 7 for day in range(7)} - {(it.weekday + 1) % 7 for it in hours.week})
+    weekdays = [f"(day_of_week({local}) == bool {day})" for day in free]
+    listed = [*_stretches(hours, since)]
+    holidays = [f"vector({' + '.join(listed)})"] if listed else []
+    return f"max by ({CUSTOMER}) (clamp_max({' + '.join(['vector(0)', *weekdays, *holidays])}, 1))"
+
+
+def _local_seconds(zone: str, since: date) -> Iterator[str]:
+    """Terms whose sum is the wall time, as seconds since 1970."""
+    days = [since + days * _DAY for days in range(_CHANGES_FOR // _DAY)]
+    noons = [datetime(day.year, day.month, day.day, 12, tzinfo=zone_of(zone)) for day in days]
+    ahead = [noon.utcoffset() or timedelta() for noon in noons]
+    yield "time()"
+    yield f"{_seconds(ahead[0])}"
+    for (before, after), noon in zip(pairwise(ahead), noons[1:], strict=True):
+        if before != after:
+            yield f"{_seconds(after - before)} * (time() >= bool {int(noon.timestamp())})"
+
+
+def _stretches(hours: BusinessHours, since: date) -> Iterator[str]:
+    """1 within each run of closed dates."""
+    begin = last = None
+    for day in sorted(day for day in hours.closed_dates if day >= since):
+        if begin is None or last is None or day > last + _DAY:
+            if begin is not None and last is not None:
+                yield _within(hours.timezone, begin, last)
+            begin = day
+        last = day
+    if begin is not None and last is not None:
+        yield _within(hours.timezone, begin, last)
+
+
+def _within(zone: str, first: date, last: date) -> str:
+    begin, end = (
+        int(wall_to_instant(zone, day, 0, last=False).astimezone(UTC).timestamp()) for day in (first, last + _DAY)
+    )
+    return f"(time() >= bool {begin}) * (time() < bool {end})"
+
+
+def _seconds(span: timedelta) -> int:
+    return int(span.total_seconds())
