@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ebbtide.cli import advise_services
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
 from ebbtide.cli.patches import apply
@@ -20,6 +21,7 @@ from ebbtide.simulator.strategies.plans import Strategy
 from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+command.add_typer(advise_services.command)
 
 _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
 
@@ -113,8 +115,8 @@ class _Asked:
 
 
 def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Asked, json_file: Path | None) -> None:
-    from ebbtide.advice.service_floors import as_json, service_floor_advice
-    from ebbtide.advice.service_floors_text import as_text
+    from ebbtide.advice.services.floors import as_json, service_floor_advice
+    from ebbtide.advice.services.floors_text import as_text
     from ebbtide.simulator.services.replay import ServiceOptions
     from ebbtide.simulator.trace.counted import find_requests
 
