@@ -1,40 +1,71 @@
-"""`ebbtide advise targets` and `advise variants`: what a service's history would have liked."""
+"""`ebbtide advise targets` and `advise variants`: what suits a service, by its history."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-from ebbtide.advice.services.trial import StackText
+from ebbtide.advice.services.place import StackText, place_of
+from ebbtide.advice.services.variants import ServiceTime, variant_names
 from ebbtide.cli.console import fail, finish, progress_count, write
-from ebbtide.cli.options import AtOnce, JsonFile, Queue, Rate, Stack
+from ebbtide.cli.options import (
+    AtOnce,
+    Context,
+    JsonFile,
+    Kubeconfig,
+    PrometheusToken,
+    PrometheusUrl,
+    Queue,
+    Rate,
+    Stack,
+    duration_option,
+)
+from ebbtide.cli.service_history import Found, Source, history_of
 from ebbtide.files import read_file
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, shown, stack_path
+from ebbtide.settings.sections.serving.services import ServiceSettings
+from ebbtide.settings.sections.types import parse_latency, parse_percent
 from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
 from ebbtide.simulator.services.replay import ServiceOptions
-from ebbtide.simulator.trace.counted import RequestTrace, find_requests
-from ebbtide.simulator.trace.traces import TraceError, bundled
+from ebbtide.simulator.services.served import simulated
+from ebbtide.simulator.trace.traces import TraceError
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
-_TRACE = "A .csv or .csv.gz file of requests by window, or a bundled trace."
-_PATCH = "Write the change as a patch for `git apply`; - for standard output alone."
-ServiceName = Annotated[str, typer.Argument(metavar="NAME", help="A service, or SERVICE-VARIANT where it has several.")]
+_TRACE = "Requests by window, .csv or .csv.gz, or a bundled trace; default: what Prometheus recorded."
+Trace = Annotated[str | None, typer.Option("--trace", metavar="FILE", help=_TRACE)]
+Since = Annotated[
+    timedelta,
+    typer.Option(parser=duration_option, metavar="14d", help="Without --trace: how far back.", show_default="14d"),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Same seed, same figures.")]
+_PATCH = "Write the change as a patch for `git apply`; - for standard output, and the rest on standard error."
+_TIME = "What a request takes on a pod of one variant that has nothing else to do; may be repeated."
+_SHARE = "The share of the requests that go to one variant; may be repeated."
+FORTNIGHT = timedelta(days=14)
 
 
 @command.command(epilog="Example: ebbtide advise targets STACK embedder-small --trace requests.csv --patch -")
 def targets(
     stack: Stack,
-    name: ServiceName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A service, or SERVICE-VARIANT where it has several.")],
     *,
-    trace: Annotated[str, typer.Option(metavar="FILE", help=_TRACE)],
+    trace: Trace = None,
     patch: Annotated[str | None, typer.Option("--patch", metavar="FILE", help=_PATCH)] = None,
     queue: Queue = None,
     rate: Rate = None,
     at_once: AtOnce = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same figures.")] = 0,
+    seed: Seed = 0,
+    since: Since = FORTNIGHT,
+    prometheus: PrometheusUrl = "",
+    token_file: PrometheusToken = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
     json_file: JsonFile = None,
 ) -> None:
     """Which metric, target, min and max keep a service's SLO for least, by its history."""
@@ -43,11 +74,16 @@ def targets(
     from ebbtide.settings.patch import difference
 
     text = _stack_text(stack)
-    options = ServiceOptions(rate=rate, at_once=at_once, seed=seed)
+    source = _source(trace, queue, rate, since, prometheus, token_file, context, kubeconfig)
     try:
-        requests = _requests(trace, queue, rate)
+        place = place_of(text, name)
+        if place is None:
+            simulated(text.settings, name, at_once)  # which says what there is
+            raise ReplayError(f"{text.file}: wanted a service, found {name!r}")
+        history = history_of(text.settings, place.service, [place.variant], source)
+        options = ServiceOptions(rate=rate, at_once=at_once, seed=seed, start=history.start)
         with progress_count("settings") as progress:
-            found = target_advice(text, name, requests, options, progress)
+            found = target_advice(text, name, history.trace, options, progress)
     except (ReplayError, TraceError) as error:
         fail(error)
     diff = difference(text.text, text.changed(found.changes), text.file)
@@ -58,6 +94,130 @@ def targets(
     if patch is not None:
         write(Path(patch), diff)
     finish(json_file, as_json(found), as_text(found, diff))
+
+
+@command.command(
+    epilog="Example: ebbtide advise variants STACK embedder --trace requests.csv --service-time large=60ms"
+)
+def variants(
+    stack: Stack,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A service.")],
+    *,
+    trace: Trace = None,
+    service_time: Annotated[
+        list[str] | None, typer.Option("--service-time", metavar="VARIANT=60ms", help=_TIME)
+    ] = None,
+    share: Annotated[list[str] | None, typer.Option("--share", metavar="VARIANT=20%", help=_SHARE)] = None,
+    queue: Queue = None,
+    rate: Rate = None,
+    at_once: AtOnce = None,
+    seed: Seed = 0,
+    since: Since = FORTNIGHT,
+    prometheus: PrometheusUrl = "",
+    token_file: PrometheusToken = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    json_file: JsonFile = None,
+) -> None:
+    """What each variant of a service costs for 1,000 requests, and how fast it answers, by its history."""
+    from ebbtide.advice.services.variants import as_json, service_of, variant_advice
+    from ebbtide.advice.services.variants_text import as_text
+
+    settings = _stack_text(stack).settings
+    source = _source(trace, queue, rate, since, prometheus, token_file, context, kubeconfig)
+    try:
+        service = service_of(settings, name)
+        asked = _Asked.of(name, service, service_time or [], share or [])
+        told = [variant for variant, it in service.variants.items() if not it.spot]
+        history = history_of(settings, name, told, source)
+        options = ServiceOptions(rate=rate, at_once=at_once, seed=seed, start=history.start)
+        with progress_count("variants") as progress:
+            found = variant_advice(
+                settings, name, history.trace, options, asked.times(history), asked.shares(history), progress
+            )
+    except (ReplayError, TraceError) as error:
+        fail(error)
+    finish(json_file, as_json(found), as_text(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is said of single variants, by their key."""
+
+    stated_times: Mapping[str, timedelta]
+    stated_shares: Mapping[str, float]
+
+    @classmethod
+    def of(cls, name: str, service: ServiceSettings, times: Sequence[str], shares: Sequence[str]) -> "_Asked":
+        called = dict(variant_names(service, name))
+        found_times: dict[str, timedelta] = {}
+        found_shares: dict[str, float] = {}
+        for text in times:
+            variant, value = _pair("--service-time", text, called, "60ms")
+            found_times[variant] = _parsed("--service-time", text, value, parse_latency, "60ms")
+        for text in shares:
+            variant, value = _pair("--share", text, called, "20%")
+            found_shares[variant] = _parsed("--share", text, value, parse_percent, "20%") / 100
+        if sum(found_shares.values()) > 1 + 1e-9:
+            raise typer.BadParameter(f"--share: wanted at most 100% in all, found {', '.join(shares)}")
+        return cls(found_times, found_shares)
+
+    def times(self, history: Found) -> Mapping[str, ServiceTime]:
+        """Of those that neither was said nor recorded the stack file's holds."""
+        recorded = {
+            variant: ServiceTime(timedelta(seconds=it), "at quiet times, by Prometheus")
+            for variant, it in history.latencies.items()
+        }
+        stated = {variant: ServiceTime(it, "--service-time") for variant, it in self.stated_times.items()}
+        return {**recorded, **stated}
+
+    def shares(self, history: Found) -> Mapping[str, float]:
+        return self.stated_shares or history.shares
+
+
+_Value = TypeVar("_Value")
+
+
+def _pair(option: str, text: str, called: Mapping[str, str], example: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or name not in called:
+        known = ", ".join(called)
+        raise typer.BadParameter(
+            f"{option}: wanted VARIANT={example}, with one of {known}, found {text!r} (for example "
+            f"{next(iter(called))}={example})"
+        )
+    return called[name], value
+
+
+def _parsed(option: str, text: str, value: str, parse: Callable[[object], _Value], example: str) -> _Value:
+    try:
+        return parse(value)
+    except ValueError:
+        raise typer.BadParameter(f"{option}: wanted VARIANT={example}, found {text!r}") from None
+
+
+def _source(
+    trace: str | None,
+    queue: str | None,
+    rate: float | None,
+    since: timedelta,
+    prometheus: str,
+    token_file: Path | None,
+    context: str | None,
+    kubeconfig: str | None,
+) -> Source:
+    if trace is None and queue is not None:
+        raise typer.BadParameter("--queue is of a trace: wanted --trace beside it")
+    return Source(
+        trace=trace,
+        queue=queue,
+        rate=rate,
+        since=since,
+        prometheus=prometheus,
+        token_file=token_file,
+        context=context,
+        kubeconfig=kubeconfig,
+    )
 
 
 def _stack_text(stack: str) -> StackText:
@@ -76,14 +236,3 @@ def _stack_text(stack: str) -> StackText:
         stack=name_of(path),
         beside=files_in(path.parent),
     )
-
-
-def _requests(trace: str, queue: str | None, rate: float | None) -> RequestTrace:
-    """A history is taken as it is; a public trace is of another size, which somebody has to say."""
-    requests = find_requests(trace)
-    if trace in bundled() and rate is None:
-        raise TraceError(
-            f"{trace}: wanted --requests-per-second beside a public trace, which is of another size than the service "
-            "(for example --requests-per-second 2)"
-        )
-    return requests if queue is None else requests.only(queue)

@@ -1,8 +1,9 @@
-"""Which hours of a history are played: all of them, or whole hours spread over it where they hold too many requests.
+"""Which hours of a history are played: all of them, or parts spread over it where they hold too many requests.
 
-A trial takes as long as it has requests, and a search takes dozens of trials. So an hour is played or left out by an
-even sequence, in which each hour of the day has its turn, and the busiest hour and the one with the steepest rise are
-never left out. Each stretch begins with the pods that its first minute asks for.
+A trial takes as long as it has requests, and a search takes dozens of trials. So a part is played or left out by an
+even sequence, in which each time of the day has its turn, and the busiest part and the one with the steepest rise are
+never left out. A part is an hour, and less where a few hours would be too many requests. Each stretch begins with the
+pods that its first minute asks for.
 """
 
 import math
@@ -19,7 +20,10 @@ from ebbtide.units.durations import HOUR_S
 
 _EVEN = (math.sqrt(5) - 1) / 2
 """Multiples of the golden ratio fill [0, 1) more evenly than those of any other number."""
-_HOUR_MINUTES = round(HOUR_S / MINUTE_S)
+_PARTS = (60, 30, 15)
+"""Minutes: longer than what an autoscaler remembers."""
+_FEWEST = 6
+"""Parts, the busiest and the steepest among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,8 @@ class Stretches:
 
 
 def stretches(trace: RequestTrace, factor: float, minutes: Minutes, span: Span, most: int, seed: int) -> Stretches:
-    """At most about so many requests, the busiest hour and the steepest aside. `minutes` are the trace's."""
-    spans = [*_joined(_hours(minutes, span, most))] or [span]
+    """At most about so many requests, the busiest part and the steepest aside. `minutes` are the trace's."""
+    spans = [*_joined(_parts(minutes, span, most))] or [span]
     each = tuple(Stretch(it, array("d", _coming(trace, factor, seed, it))) for it in spans)
     return Stretches(each=each, of_hours=(span.end - span.begin) / HOUR_S)
 
@@ -55,19 +59,21 @@ def _coming(trace: RequestTrace, factor: float, seed: int, span: Span) -> Iterat
     return takewhile(lambda at: at < span.end, arrivals(trace, factor, seed, span.begin))
 
 
-def _hours(minutes: Minutes, span: Span, most: int) -> Iterator[Span]:
+def _parts(minutes: Minutes, span: Span, most: int) -> Iterator[Span]:
     """Nothing where all of them may be played."""
     first, last = round(span.begin / MINUTE_S), round(span.end / MINUTE_S)
     requests = MINUTE_S * sum(rate or 0.0 for rate in minutes.rates[first:last])
     share = most / requests if requests else 1.0
-    begins = [*range(first, last - _HOUR_MINUTES + 1, _HOUR_MINUTES)]
-    if share >= 1 or len(begins) < 2:
+    if share >= 1:
         return
-    means = [minutes.mean(begin, begin + _HOUR_MINUTES) for begin in begins]
-    wanted = {_highest(means), _highest(_rises(means))}
+    fitting = (it for it in _PARTS if requests * it / (last - first) <= most / _FEWEST)
+    length = next(fitting, _PARTS[-1])
+    begins = [*range(first, last - length + 1, length)]
+    means = [minutes.mean(begin, begin + length) for begin in begins]
+    wanted = {_highest(means), _highest(_rises(means))} if means else set[int]()
     for place, (begin, mean) in enumerate(zip(begins, means, strict=True)):
         if mean is not None and (place in wanted or place * _EVEN % 1 < share):
-            yield Span(begin * MINUTE_S, (begin + _HOUR_MINUTES) * MINUTE_S)
+            yield Span(begin * MINUTE_S, (begin + length) * MINUTE_S)
 
 
 def _rises(means: Sequence[float | None]) -> list[float | None]:
@@ -80,7 +86,7 @@ def _highest(values: Sequence[float | None]) -> int:
 
 
 def _joined(spans: Iterator[Span]) -> Iterator[Span]:
-    """Hours that follow each other as one stretch."""
+    """Parts that follow each other as one stretch."""
     open_span: Span | None = None
     for span in spans:
         if open_span is not None and open_span.end == span.begin:

@@ -4,18 +4,18 @@
 within it, and that none is lost: of requests that take longer by themselves no number of pods makes others.
 
 Tuned is on the earlier days, shown on the last week, which no setting was chosen by; where the history is too short for
-that, on the same days, and it is said. A change that saves less than LEAST_GAIN is none.
+that, on the same days, and it is said.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
+from ebbtide.advice.services.choice import Role, Shown, Verdict, around, chosen, verdict
+from ebbtide.advice.services.place import Place, StackText, changes_to, place_of
 from ebbtide.advice.services.search import Goal, Progress, Search, Tried
 from ebbtide.advice.services.stretches import Stretches, stretches
-from ebbtide.advice.services.trial import Outcome, Place, Scale, StackText, Trials, changes_to, place_of, whole_days
-from ebbtide.report.words import dollars
+from ebbtide.advice.services.trial import Trials, mean_rate
 from ebbtide.settings.patch import Change, changes_json
 from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, KEPT
@@ -28,37 +28,11 @@ from ebbtide.units.durations import DAY_S
 from ebbtide.vocabulary.labels import Category
 
 SCHEMA = 1
-LEAST_GAIN = 0.03
-"""Of the cost: for less nobody changes a service that keeps its SLO."""
-TELLING = 0.03
-"""Of cost or of requests missed: settings that differ by less are not shown beside each other."""
 FEWEST_TUNED = 2
 """Days before the last week, so that it can be held out."""
 TRIAL_REQUESTS = 300_000
 """Of one trial of a search: a second or two."""
 SHOWN_REQUESTS = 1_000_000
-
-
-class Verdict(StrEnum):
-    RIGHT = "nothing-to-do"
-    CHANGE = "change"
-    NONE_KEEPS = "none-keeps"  # nothing that was tried keeps enough
-    NOT_HELD = "not-held"  # what was cheapest on the earlier days does not hold on the last week
-
-
-class Role(StrEnum):
-    NOW = "now"
-    ADVISED = "advised"
-    CHEAPER = "cheaper"
-    BETTER = "better"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    role: Role
-    scale: Scale
-    outcome: Outcome
-    keeps: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +68,7 @@ def target_advice(
     place = _place(stack, name)
     known_at_once = options.at_once is not None
     service = simulated(stack.settings, name, options.at_once)
-    rate = _mean_rate(trace) if options.rate is None else options.rate
+    rate = mean_rate(trace) if options.rate is None else options.rate
     options = ServiceOptions(start=options.start, rate=rate, at_once=service.pod.at_once, seed=options.seed)
     trials = Trials(stack=stack, place=place, trace=trace, options=options)
     course = trials.course(place.scale)
@@ -102,15 +76,16 @@ def target_advice(
         raise ReplayError(f"{stack.file}: wanted a sound stack file")
     earlier, last = _spans(trace)
     tuned = _hours(course, earlier, TRIAL_REQUESTS, options.seed)
-    shown_on = _hours(course, last, SHOWN_REQUESTS, options.seed)
+    same = earlier == last and tuned.whole
+    shown_on = tuned if same else _hours(course, last, SHOWN_REQUESTS, options.seed)
     alone = _alone(course)
     goal = Goal(KEPT * alone)
     tried = Search(trials, tuned, goal, progress, known_at_once=known_at_once).found()
-    best = _chosen(tried)
+    best = chosen(tried)
     rows = tuple(_rows(trials, tried, best, shown_on, goal))
-    verdict, reason = _verdict(rows, best, goal, held_out=earlier != last)
+    found, reason = verdict(rows, best, goal, held_out=earlier != last)
     advised = next((row for row in rows if row.role is Role.ADVISED), None)
-    changes = [] if verdict is not Verdict.CHANGE or advised is None else changes_to(place, advised.scale, reason)
+    changes = [] if found is not Verdict.CHANGE or advised is None else changes_to(place, advised.scale, reason)
     return TargetAdvice(
         stack=stack.stack,
         file=stack.file,
@@ -125,7 +100,7 @@ def target_advice(
         slo_s=service.slo_s,
         alone=alone,
         goal=goal,
-        verdict=verdict,
+        verdict=found,
         reason=reason,
         rows=rows,
         changes=tuple(changes),
@@ -152,15 +127,10 @@ def _place(stack: StackText, name: str) -> Place:
     return place
 
 
-def _mean_rate(trace: RequestTrace) -> float:
-    known = [count for count in trace.totals if count is not None]
-    return sum(known) / (len(known) * trace.window_s)
-
-
 def _spans(trace: RequestTrace) -> tuple[Span, Span]:
     """To tune on and to show; both the same where too few days are left before the last week."""
     end = len(trace.totals) * trace.window_s
-    if whole_days(trace) < FEWEST_TUNED + JUDGED_DAYS:
+    if trace.days < FEWEST_TUNED + JUDGED_DAYS:
         return (whole := Span(0.0, end)), whole
     begin = end - JUDGED_DAYS * DAY_S
     return Span(max(0.0, begin - JUDGED_DAYS * DAY_S), begin), Span(begin, end)
@@ -176,33 +146,15 @@ def _alone(course: ServiceCourse) -> float:
     return sum(it <= course.service.slo_s for it in times) / len(times)
 
 
-def _chosen(tried: Sequence[Tried]) -> Tried | None:
-    """The cheapest that keeps enough; of those as cheap the one that changes least in the file, whose own is first."""
-    keeping = [it for it in tried if it.keeps]
-    if not keeping:
-        return None
-    least = min(it.pod_hours for it in keeping)
-    now = tried[0].scale
-    return min(
-        (it for it in keeping if it.pod_hours <= least * (1 + LEAST_GAIN)),
-        key=lambda it: (_differences(now, it.scale), it.pod_hours),
-    )
-
-
-def _differences(now: Scale, other: Scale) -> int:
-    metrics = now.metrics.keys() != other.metrics.keys()
-    return 4 * metrics + (now.metrics != other.metrics) + (now.min != other.min) + (now.max != other.max)
-
-
 def _rows(
     trials: Trials, tried: Sequence[Tried], best: Tried | None, shown_on: Stretches, goal: Goal
 ) -> Iterator[Shown]:
     now = tried[0]
     roles: list[tuple[Role, Tried]] = [(Role.NOW, now)]
-    around = _around(tried, best or now)
+    others = around(tried, best or now)
     if best is not None and best is not now:
         roles.append((Role.ADVISED, best))
-    roles += [(role, it) for role, it in around if it is not now]
+    roles += [(role, it) for role, it in others if it is not now]
     shown = [_shown(trials, role, it, shown_on, goal) for role, it in roles]
     yield shown[0]
     yield from sorted(shown[1:], key=lambda it: it.outcome.result.pod_hours)
@@ -211,59 +163,6 @@ def _rows(
 def _shown(trials: Trials, role: Role, it: Tried, shown_on: Stretches, goal: Goal) -> Shown:
     outcome = trials.played(it.scale, shown_on) or it.outcome
     return Shown(role=role, scale=it.scale, outcome=outcome, keeps=goal.kept(outcome))
-
-
-def _around(tried: Sequence[Tried], middle: Tried) -> Iterator[tuple[Role, Tried]]:
-    """Of those that no other beats in both cost and requests missed: the next that differ by something in one of them.
-
-    Where nothing keeps enough, the one that misses least is among them.
-    """
-    front: list[Tried] = []
-    for it in sorted(tried, key=lambda it: (it.pod_hours, it.missed)):
-        if not front or it.missed < front[-1].missed:
-            front.append(it)
-    cheaper = [it for it in front if it.pod_hours < middle.pod_hours * (1 - TELLING)]
-    better = [it for it in front if it.missed < middle.missed * (1 - TELLING) and it.pod_hours > middle.pod_hours]
-    yield from ((Role.CHEAPER, it) for it in cheaper[-2:])
-    yield from ((Role.BETTER, it) for it in ([better[0], better[-1]] if len(better) > 1 else better))
-
-
-def _verdict(rows: Sequence[Shown], best: Tried | None, goal: Goal, *, held_out: bool) -> tuple[Verdict, str]:
-    now = rows[0]
-    if best is None:
-        nearest = min(rows, key=lambda row: row.outcome.result.beyond_slo)
-        return Verdict.NONE_KEEPS, (
-            f"Nothing is advised: none of what was tried keeps {goal.within:.2%} without a loss. Nearest comes "
-            f"{nearest.scale.text}: {_missed(nearest.outcome)}."
-        )
-    advised = next((row for row in rows if row.role is Role.ADVISED), None)
-    if advised is None:
-        return Verdict.RIGHT, (
-            f"Nothing to do: the stack file keeps the SLO, and nothing that was tried keeps it for {LEAST_GAIN:.0%} "
-            "less."
-        )
-    if held_out and not advised.keeps and advised.outcome.result.beyond_slo >= now.outcome.result.beyond_slo:
-        return Verdict.NOT_HELD, (
-            f"Nothing is advised: {advised.scale.text} was the cheapest on the earlier days and does not hold on "
-            f"the last week: {_missed(advised.outcome)}."
-        )
-    short = "" if advised.keeps else f", where {goal.within:.2%} and none are wanted"
-    return Verdict.CHANGE, (
-        f"{_cost(now.outcome, advised.outcome)}; {_missed(now.outcome)} before, {_missed(advised.outcome)} after"
-        f"{short}."
-    )
-
-
-def _cost(now: Outcome, then: Outcome) -> str:
-    before, after = now.month_usd, then.month_usd
-    if before is None or after is None:
-        return f"{now.month_pod_hours:,.0f} pod-hours a month before, {then.month_pod_hours:,.0f} after"
-    return f"{dollars(before)} a month before, {dollars(after)} after"
-
-
-def _missed(outcome: Outcome) -> str:
-    lost = outcome.result.lost
-    return f"{outcome.within:.2%} within the SLO and {lost or 'none'} lost"
 
 
 def _assumptions(course: ServiceCourse, place: Place, *, known_at_once: bool) -> Iterator[str]:

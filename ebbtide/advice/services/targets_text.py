@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from ebbtide.advice.services.choice import Shown, Verdict
 from ebbtide.advice.services.stretches import Stretches
-from ebbtide.advice.services.targets import Shown, TargetAdvice, Verdict
+from ebbtide.advice.services.targets import TargetAdvice
 from ebbtide.report.words import DASH, count, dollars, several
 
 
@@ -14,7 +15,7 @@ def as_text(advice: TargetAdvice, diff: str) -> str:
 
 def _lines(advice: TargetAdvice, diff: str) -> Iterator[str]:
     yield f"{advice.service} of {advice.stack} on {advice.trace}, {advice.requests_per_second:,.3g} requests a second"
-    yield f"Tried: {several(advice.tried, 'setting')} on {_hours(advice.tuned)}; {_shown_on(advice)}"
+    yield f"Tried: {several(advice.tried, 'setting')} on {hours_text(advice.tuned)}; {_shown_on(advice)}"
     wanted = f"{advice.goal.within:.2%} of the requests within {seconds(advice.slo_s)}"
     yield f"Wanted: {wanted}, and none lost.{_why(advice)}"
     yield ""
@@ -36,7 +37,7 @@ def _lines(advice: TargetAdvice, diff: str) -> Iterator[str]:
         yield "--patch FILE writes the change as a patch for `git apply`."
 
 
-def _hours(played: Stretches) -> str:
+def hours_text(played: Stretches) -> str:
     if played.whole:
         return several(round(played.hours / 24), "day") if played.hours % 24 == 0 else f"{played.hours:,.0f} hours"
     return f"{played.hours:,.0f} of {played.of_hours:,.0f} hours, the busiest among them"
@@ -44,7 +45,7 @@ def _hours(played: Stretches) -> str:
 
 def _shown_on(advice: TargetAdvice) -> str:
     if advice.held_out:
-        return f"shown on the {_hours(advice.shown_on)} after, which nothing was chosen by."
+        return f"shown on the {hours_text(advice.shown_on)} after, which nothing was chosen by."
     return "shown on the same, since the history is too short to hold a week back: expect a little less."
 
 
