@@ -11,6 +11,8 @@ from ebbtide.report.words import dollars
 
 LEAST_GAIN = 0.03
 """Of the cost: for less nobody changes a service that keeps its SLO."""
+METRICS_GAIN = 0.1
+"""Of the cost: how another metric follows the load is assumed, and the file's has shown it."""
 TELLING = 0.03
 """Of cost or of requests missed: settings that differ by less are not shown beside each other."""
 
@@ -38,21 +40,26 @@ class Shown:
 
 
 def chosen(tried: Sequence[Tried]) -> Tried | None:
-    """The cheapest that keeps enough; of those as cheap the one that changes least in the file, whose own is first."""
-    keeping = [it for it in tried if it.keeps]
-    if not keeping:
-        return None
-    least = min(it.pod_hours for it in keeping)
+    """The cheapest that keeps enough; of those as cheap the one that changes least in the file, whose own is first.
+
+    With other metrics than the file's only for METRICS_GAIN.
+    """
     now = tried[0].scale
+    keeping = [it for it in tried if it.keeps]
+    own = [it for it in keeping if it.scale.metrics.keys() == now.metrics.keys()]
+    least = min((it.pod_hours for it in keeping), default=0.0)
+    if own and least > min(it.pod_hours for it in own) * (1 - METRICS_GAIN):
+        keeping = own
+    least = min((it.pod_hours for it in keeping), default=0.0)
     return min(
-        (it for it in keeping if it.pod_hours <= least * (1 + LEAST_GAIN)),
+        (it for it in keeping if it.pod_hours * (1 - LEAST_GAIN) <= least),
         key=lambda it: (_differences(now, it.scale), it.pod_hours),
+        default=None,
     )
 
 
 def _differences(now: Scale, other: Scale) -> int:
-    metrics = now.metrics.keys() != other.metrics.keys()
-    return 4 * metrics + (now.metrics != other.metrics) + (now.min != other.min) + (now.max != other.max)
+    return (now.metrics != other.metrics) + (now.min != other.min) + (now.max != other.max)
 
 
 def around(tried: Sequence[Tried], middle: Tried) -> Iterator[tuple[Role, Tried]]:
