@@ -10,7 +10,7 @@ import typer
 
 from ebbtide.advice.services.place import StackText, place_of
 from ebbtide.advice.services.variants import ServiceTime, variant_names
-from ebbtide.cli.console import fail, finish, progress_count, write
+from ebbtide.cli.console import fail, finish, progress_count
 from ebbtide.cli.options import (
     AtOnce,
     Context,
@@ -23,11 +23,12 @@ from ebbtide.cli.options import (
     Stack,
     duration_option,
 )
+from ebbtide.cli.patches import PatchFile, finish_advice
 from ebbtide.cli.service_history import Found, Source, history_of
 from ebbtide.files import read_file
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.file.contents import files_in
-from ebbtide.settings.load import MOST_BYTES, name_of, shown, stack_path
+from ebbtide.settings.load import MOST_BYTES, name_of, stack_path
 from ebbtide.settings.sections.serving.services import ServiceSettings
 from ebbtide.settings.sections.types import parse_latency, parse_percent
 from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
@@ -44,7 +45,6 @@ Since = Annotated[
     typer.Option(parser=duration_option, metavar="14d", help="Without --trace: how far back.", show_default="14d"),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Same seed, same figures.")]
-_PATCH = "Write the change as a patch for `git apply`; - for standard output, and the rest on standard error."
 _TIME = "What a request takes on a pod of one variant that has nothing else to do; may be repeated."
 _SHARE = "The share of the requests that go to one variant; may be repeated."
 FORTNIGHT = timedelta(days=14)
@@ -56,7 +56,7 @@ def targets(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A service, or SERVICE-VARIANT where it has several.")],
     *,
     trace: Trace = None,
-    patch: Annotated[str | None, typer.Option("--patch", metavar="FILE", help=_PATCH)] = None,
+    patch: PatchFile = None,
     queue: Queue = None,
     rate: Rate = None,
     at_once: AtOnce = None,
@@ -87,13 +87,8 @@ def targets(
     except (ReplayError, TraceError) as error:
         fail(error)
     diff = difference(text.text, text.changed(found.changes), text.file)
-    if patch == "-":
-        typer.echo(diff, nl=False)
-        typer.echo(found.reason, err=True)
-        return
-    if patch is not None:
-        write(Path(patch), diff)
-    finish(json_file, as_json(found), as_text(found, diff))
+    shown = as_text(found, diff)
+    finish_advice(stack, found.changes, json_file=json_file, patch=patch, document=as_json(found), shown=shown)
 
 
 @command.command(
@@ -229,10 +224,4 @@ def _stack_text(stack: str) -> StackText:
         fail(error)
     path = stack_path(stack)
     text = read_file(path, MOST_BYTES).decode("utf-8")
-    file = shown(path)
-    return StackText(
-        text=text,
-        file=path.name if Path(file).is_absolute() else file,
-        stack=name_of(path),
-        beside=files_in(path.parent),
-    )
+    return StackText(text=text, file=str(path), stack=name_of(path), beside=files_in(path.parent))

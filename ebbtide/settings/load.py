@@ -27,21 +27,21 @@ _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
     """The stack of that name under `root` (default: here), or the stack file at that path. Raises `StackInvalid`."""
     path = stack_path(stack, root)
-    called = shown(path)
+    shown = _shown(path)
     try:
         text = read_file(path, MOST_BYTES).decode("utf-8")
     except FileNotFoundError:
-        raise StackInvalid([_missing(stack, called, root)]) from None
+        raise StackInvalid([_missing(stack, shown, root)]) from None
     except UnicodeDecodeError:
         raise StackInvalid(
-            [Problem(code="file.not-utf-8", file=called, line=None, path="", found="other bytes", wanted="UTF-8 text")]
+            [Problem(code="file.not-utf-8", file=shown, line=None, path="", found="other bytes", wanted="UTF-8 text")]
         ) from None
     except OSError as error:
         reason = error.strerror or "an error"
         raise StackInvalid(
-            [Problem(code="file.unreadable", file=called, line=None, path="", found=reason, wanted=_READABLE)]
+            [Problem(code="file.unreadable", file=shown, line=None, path="", found=reason, wanted=_READABLE)]
         ) from None
-    return stack_of_text(text, stack=name_of(path), file=called, beside=files_in(path.parent))
+    return stack_of_text(text, stack=name_of(path), file=shown, beside=files_in(path.parent))
 
 
 def stack_of_text(text: str, *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
@@ -155,7 +155,7 @@ def _plain_password(shown: str, lines: Lines) -> Problem:
     )
 
 
-def shown(path: Path) -> str:
+def _shown(path: Path) -> str:
     """The path as short as it can be written from here."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))

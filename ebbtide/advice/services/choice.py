@@ -112,4 +112,4 @@ def _cost(now: Outcome, then: Outcome) -> str:
 
 def _missed(outcome: Outcome) -> str:
     lost = outcome.result.lost
-    return f"{outcome.within:.2%} within the SLO and {lost or 'none'} lost"
+    return f"{outcome.within:.2%} within the SLO and {f'{lost:,}' if lost else 'none'} lost"

@@ -16,6 +16,7 @@ from ebbtide.advice.services.trial import Outcome, Place, Scale, Trials
 from ebbtide.monitoring.serving import counts_requests
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.services import Hardware
+from ebbtide.settings.sections.types import MOST
 from ebbtide.settings.sections.workloads import Vertical
 from ebbtide.simulator.services.replay import ServiceCourse
 from ebbtide.simulator.services.served import USED
@@ -102,7 +103,7 @@ class Search:
 
     def _least(self, metrics: Mapping[str, object], leasts: Sequence[int]) -> Tried | None:
         """With the smallest min that keeps enough, or the largest where none does."""
-        most = max(math.ceil(ROOM * self._needs[-1]), leasts[-1] + 1)
+        most = max(self._mosts()[-1], leasts[-1] + 1)
         low, high = 0, len(leasts) - 1
         while low < high:
             middle = (low + high) // 2
@@ -113,16 +114,23 @@ class Search:
                 low = middle + 1
         return self._try(Scale(metrics=metrics, min=leasts[low], max=most))
 
+    @property
+    def _floors(self) -> Sequence[int]:
+        """What the file's calendar has pods for: each is above min, and at most max."""
+        scale = self._place.settings.scale
+        return [*([] if scale.open is None else [scale.open]), *(event.min for event in scale.events)]
+
     def _leasts(self) -> Sequence[int]:
         """Never 1 where the file has more: a pod that may be alone is never moved."""
         lowest = min(2, self._place.scale.min)
+        highest = min(self._floors, default=MOST) - 1
         needs = self._needs
         at = (needs[math.ceil(share * (len(needs) - 1))] for share in LEAST_AT)
         above = (math.ceil(share * needs[-1]) for share in ABOVE)
-        return sorted({max(lowest, pods) for pods in (*at, *above)})
+        return sorted({min(highest, max(lowest, pods)) for pods in (*at, *above)})
 
     def _mosts(self) -> Sequence[int]:
-        return sorted({math.ceil(share * self._needs[-1]) for share in MOST_AT})
+        return sorted({max(math.ceil(share * self._needs[-1]), *self._floors, 1) for share in MOST_AT})
 
     def _metrics(self) -> Iterator[Mapping[str, object]]:
         place, settings = self._place, self._trials.stack.settings

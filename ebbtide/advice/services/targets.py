@@ -3,7 +3,7 @@
 **Kept** means that KEPT of the requests are answered within the SLO that a pod with nothing else to do would answer
 within it, and that none is lost: of requests that take longer by themselves no number of pods makes others.
 
-Tuned is on the earlier days, shown on the last week, which no setting was chosen by; where the history is too short for
+Tuned is on the earlier days, shown on the last week, which has no part in the choice; where the history is too short for
 that, on the same days, and it is said.
 """
 
@@ -16,7 +16,7 @@ from ebbtide.advice.services.place import Place, StackText, changes_to, place_of
 from ebbtide.advice.services.search import Goal, Progress, Search, Tried
 from ebbtide.advice.services.stretches import Stretches, stretches
 from ebbtide.advice.services.trial import Trials, mean_rate
-from ebbtide.settings.patch import Change, changes_json
+from ebbtide.settings.patch import Change
 from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, KEPT
 from ebbtide.simulator.services.counts import MINUTE_S
@@ -186,11 +186,11 @@ def _assumptions(course: ServiceCourse, place: Place, *, known_at_once: bool) ->
     if ignored:
         yield f"Not played, since requests tell nothing of it: {', '.join(ignored)}."
     if place.settings.scale.floor is not None:
-        yield f"floor: {place.settings.scale.floor.value} stays as it is; `ebbtide advise floors` is about it."
+        yield f"floor: {place.settings.scale.floor.value} stays as it is, and min below its pods; `ebbtide advise floors` is about it."
 
 
 def as_json(advice: TargetAdvice) -> dict[str, Any]:
-    """Plain values; `changes` are what `ebbtide.settings.patch` takes."""
+    """Plain values; `changes` are added by whoever writes them."""
     return {
         "schema": SCHEMA,
         "stack": advice.stack,
@@ -209,7 +209,6 @@ def as_json(advice: TargetAdvice) -> dict[str, Any]:
         "verdict": advice.verdict.value,
         "reason": advice.reason,
         "settings": [_row_json(row) for row in advice.rows],
-        "changes": changes_json(advice.changes),
         "assumptions": list(advice.assumptions),
     }
 

@@ -20,7 +20,7 @@ def _lines(advice: TargetAdvice, diff: str) -> Iterator[str]:
     yield f"Wanted: {wanted}, and none lost.{_why(advice)}"
     yield ""
     yield advice.reason
-    yield from (f"  {line}" for line in diff.splitlines() if line[:1] in "+-")
+    yield from (f"  {line}" for line in diff.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---"))
     yield ""
     head = f"{'':<9}{'a month':>8}{'pod-hours':>11}{'beyond':>8}{'lost':>7}{'p95':>8}{'p99':>8}  setting"
     yield head
@@ -34,7 +34,7 @@ def _lines(advice: TargetAdvice, diff: str) -> Iterator[str]:
     )
     yield from advice.assumptions
     if advice.verdict is Verdict.CHANGE:
-        yield "--patch FILE writes the change as a patch for `git apply`."
+        yield "--patch FILE writes the change as a patch for `git apply`, and --json FILE what `ebbtide advise apply` makes."
 
 
 def hours_text(played: Stretches) -> str:
@@ -45,7 +45,7 @@ def hours_text(played: Stretches) -> str:
 
 def _shown_on(advice: TargetAdvice) -> str:
     if advice.held_out:
-        return f"shown on the {hours_text(advice.shown_on)} after, which nothing was chosen by."
+        return f"shown on the {hours_text(advice.shown_on)} after, which had no part in the choice."
     return "shown on the same, since the history is too short to hold a week back: expect a little less."
 
 
