@@ -1,6 +1,6 @@
 """Where a service's scale stands in the stack file's text, and the changes that make the file say another.
 
-A setting is a stack file: the changes are made in its text, and the text is read and checked as any other.
+A setting is a stack file: what the changes make of its values is checked as any other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from ebbtide.settings.file.contents import Beside, no_files
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.problems import Location, value_at
 from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
-from ebbtide.settings.load import stack_of_text
-from ebbtide.settings.patch import Change, patched
+from ebbtide.settings.load import parse_stack
+from ebbtide.settings.patch import Change, exchanged, patched
 from ebbtide.settings.sections.serving.services import ALONE, ServiceSettings, VariantSettings, pod_name
 
 
@@ -37,8 +37,11 @@ class StackText:
         return read_document(self.text, self.file).config
 
     def with_changes(self, changes: Sequence[Change]) -> StackSettings:
-        """Raises `StackInvalid`."""
-        return stack_of_text(self.changed(changes), stack=self.stack, file=self.file, beside=self.beside)
+        """By the values alone: a text of many services takes long to be read. Raises `StackInvalid`."""
+        values = self.values
+        for change in changes:
+            values = exchanged(values, change.at, change.after)
+        return parse_stack(values, stack=self.stack, file=self.file, beside=self.beside)
 
     def changed(self, changes: Sequence[Change]) -> str:
         return patched(self.text, self.file, changes) if changes else self.text

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from ebbtide.simulator.services.arrivals import arrivals
-from ebbtide.simulator.services.counts import MINUTE_S, Minutes
+from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes
 from ebbtide.simulator.services.run import Span
 from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.units.durations import HOUR_S
 
-_EVEN = (math.sqrt(5) - 1) / 2
-"""Multiples of the golden ratio fill [0, 1) more evenly than those of any other number."""
+_BY_DAY, _BY_PART = 0.7549, 0.5698
+"""Sums of multiples of both fill [0, 1) evenly, by day and by time of day. Source: M. Roberts, the sequence R2."""
 _PARTS = (60, 30, 15)
 """Minutes: longer than what an autoscaler remembers."""
 _FEWEST = 6
@@ -56,7 +56,9 @@ def stretches(trace: RequestTrace, factor: float, minutes: Minutes, span: Span, 
 
 
 def _coming(trace: RequestTrace, factor: float, seed: int, span: Span) -> Iterator[float]:
-    return takewhile(lambda at: at < span.end, arrivals(trace, factor, seed, span.begin))
+    """Those of its first window that come before it are left out."""
+    until = takewhile(lambda at: at < span.end, arrivals(trace, factor, seed, span.begin))
+    return (at for at in until if at >= span.begin)
 
 
 def _parts(minutes: Minutes, span: Span, most: int) -> Iterator[Span]:
@@ -72,8 +74,13 @@ def _parts(minutes: Minutes, span: Span, most: int) -> Iterator[Span]:
     means = [minutes.mean(begin, begin + length) for begin in begins]
     wanted = {_highest(means), _highest(_rises(means))} if means else set[int]()
     for place, (begin, mean) in enumerate(zip(begins, means, strict=True)):
-        if mean is not None and (place in wanted or place * _EVEN % 1 < share):
+        if mean is not None and (place in wanted or _even(place, length) < share):
             yield Span(begin * MINUTE_S, (begin + length) * MINUTE_S)
+
+
+def _even(place: int, length: int) -> float:
+    day, part = divmod(place, DAY_MINUTES // length)
+    return (day * _BY_DAY + part * _BY_PART) % 1
 
 
 def _rises(means: Sequence[float | None]) -> list[float | None]:

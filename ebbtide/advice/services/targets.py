@@ -3,8 +3,8 @@
 **Kept** means that KEPT of the requests are answered within the SLO that a pod with nothing else to do would answer
 within it, and that none is lost: of requests that take longer by themselves no number of pods makes others.
 
-Tuned is on the earlier days, shown on the last week, which has no part in the choice; where the history is too short for
-that, on the same days, and it is said.
+Tuned is on the earlier days, shown on the last week, which has no part in the choice; where the history is too short
+for that, on the same days, and it is said.
 """
 
 from collections.abc import Iterator, Sequence
@@ -186,7 +186,8 @@ def _assumptions(course: ServiceCourse, place: Place, *, known_at_once: bool) ->
     if ignored:
         yield f"Not played, since requests tell nothing of it: {', '.join(ignored)}."
     if place.settings.scale.floor is not None:
-        yield f"floor: {place.settings.scale.floor.value} stays as it is, and min below its pods; `ebbtide advise floors` is about it."
+        kind = place.settings.scale.floor.value
+        yield f"floor: {kind} stays as it is, and min below its pods; `ebbtide advise floors` is about it."
 
 
 def as_json(advice: TargetAdvice) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def _lines(advice: TargetAdvice, diff: str) -> Iterator[str]:
     )
     yield from advice.assumptions
     if advice.verdict is Verdict.CHANGE:
-        yield "--patch FILE writes the change as a patch for `git apply`, and --json FILE what `ebbtide advise apply` makes."
+        yield "--patch FILE writes the change for `git apply`, --json FILE for `ebbtide advise apply`."
 
 
 def hours_text(played: Stretches) -> str:

@@ -1,0 +1,93 @@
+"""Requests as Prometheus recorded them: counts by window, shares of variants, holes, and quiet latencies.
+
+The link is canned: which expressions are asked, and what a real Prometheus answers to them, is tested with the rules.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from ebbtide.advice.services.history import Asking, History, quiet_latency, recorded_requests
+from ebbtide.monitoring.client import Prometheus, Unknown
+from ebbtide.monitoring.links import Reply
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+WINDOW_S = 600
+ANSWERS, MEDIAN = (
+    "customer_service_variant:ebbtide_answers:rate1m",
+    "customer_service_variant:ebbtide_answer_seconds:p50_5m",
+)
+Series = Mapping[tuple[str, str], Mapping[int, float]]
+
+
+class Canned:
+    """`series`: by recorded name and variant, values by how many windows before now they end."""
+
+    where = "Prometheus at http://canned"
+
+    def __init__(self, series: Series) -> None:
+        self._series = series
+
+    def get(self, path: str, query: Mapping[str, object]) -> Reply:
+        if path == "status/runtimeinfo":
+            return Reply({"status": "success", "data": {"storageRetention": "30d"}}, NOW)
+        match = re.search(
+            r'(customer_\S+?)\{customer="acme",service="embedder",variant="(\w*)"\}\[10m\]', str(query["query"])
+        )
+        values = self._series.get((match[1], match[2]), {}) if match else {}
+        points = [[NOW.timestamp() - ago * WINDOW_S, f"{value}"] for ago, value in sorted(values.items(), reverse=True)]
+        result: list[object] = [{"metric": dict[str, str](), "values": points}] if points else []
+        return Reply({"status": "success", "data": {"result": result}}, NOW)
+
+
+def asking(series: Series, since: timedelta = timedelta(hours=2)) -> Asking:
+    prometheus = Prometheus(Canned(series), "acme", lambda: NOW)
+    return Asking(prometheus=prometheus, customer="acme", since=since, now=NOW)
+
+
+def history(series: Series, *variants: str) -> History:
+    found = recorded_requests(asking(series), "embedder", variants)
+    assert isinstance(found, History), found
+    return found
+
+
+def test_a_rate_becomes_the_requests_of_its_window() -> None:
+    found = history({(ANSWERS, "small"): dict.fromkeys(range(12), 0.5)}, "small")
+
+    assert found.trace.totals == (300.0,) * 12
+    assert found.trace.window_s == WINDOW_S
+    assert found.start == NOW - timedelta(hours=2)
+
+
+def test_it_begins_where_recording_began_and_a_hole_stays_one() -> None:
+    found = history({(ANSWERS, "small"): {0: 1.0, 2: 2.0}}, "small")
+
+    assert found.trace.totals == (1200.0, None, 600.0)
+    assert found.start == NOW - timedelta(minutes=30)
+
+
+def test_variants_are_told_apart_and_one_that_was_not_seen_had_nothing() -> None:
+    found = history({(ANSWERS, "small"): {0: 1.0, 1: 1.0}, (ANSWERS, "large"): {0: 3.0}}, "small", "large")
+
+    assert {name: queue.counts for name, queue in found.trace.queues.items()} == {
+        "small": (600.0, 600.0),
+        "large": (0.0, 1800.0),
+    }
+
+
+def test_nothing_recorded_is_one_line() -> None:
+    nothing = recorded_requests(asking({}), "embedder", ["small"])
+    zeros = recorded_requests(asking({(ANSWERS, "small"): {0: 0.0}}), "embedder", ["small"])
+
+    assert isinstance(nothing, Unknown)
+    labels = '{customer="acme",service="embedder",variant="small"}'
+    assert nothing.why == f"Prometheus at http://canned has nothing for {ANSWERS}{labels}"
+    assert isinstance(zeros, Unknown)
+    assert zeros.why == "Prometheus at http://canned has recorded no request of embedder"
+
+
+def test_what_a_request_takes_is_taken_from_quiet_times() -> None:
+    medians = {ago: 0.2 + 0.1 * ago for ago in range(10)}
+
+    assert quiet_latency(asking({(MEDIAN, "small"): medians}), "embedder", "small") == 0.2
+    assert isinstance(quiet_latency(asking({}), "embedder", "small"), Unknown)
