@@ -1,6 +1,7 @@
-"""`ebbtide advise`: what to commit to, and which floors to plan, from usage that was replayed or recorded.
+"""`ebbtide advise`: what to commit to, which floors to plan, and what suits a service, by usage replayed or recorded.
 
-Reads the stack file, a trace or a file of usage, and the price tables, nothing else. `apply` alone writes to the file.
+Reads the stack file, a trace or a file of usage, and the price tables; about services also a Prometheus, where there is
+no trace. `apply` alone writes to the file.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundle
 
 @command.callback()
 def every_advice() -> None:
-    """Advice that rests on usage: what to commit to, which floors to plan."""
+    """Advice that rests on usage: what to commit to, which floors to plan, what suits a service."""
 
 
 @command.command(epilog="Example: ebbtide advise savings demo --trace openb2023-a")

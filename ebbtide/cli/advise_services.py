@@ -1,48 +1,64 @@
 """`ebbtide advise targets` and `advise variants`: what suits a service, by its history."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from ebbtide.advice.services.place import StackText, place_of
-from ebbtide.advice.services.variants import ServiceTime, variant_names
 from ebbtide.cli.console import fail, finish, progress_count
-from ebbtide.cli.options import (
-    AtOnce,
-    Context,
-    JsonFile,
-    Kubeconfig,
-    PrometheusToken,
-    PrometheusUrl,
-    Queue,
-    Rate,
-    Stack,
-    duration_option,
-)
+from ebbtide.cli.options import Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.cli.patches import PatchFile, finish_advice
-from ebbtide.cli.service_history import Found, Source, history_of
+from ebbtide.cli.said_by_variant import SaidByVariant
+from ebbtide.cli.service_history import Source, history_of
 from ebbtide.files import read_file
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_path
-from ebbtide.settings.sections.serving.services import ServiceSettings
-from ebbtide.settings.sections.types import parse_latency, parse_percent
 from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
 from ebbtide.simulator.services.replay import ServiceOptions
 from ebbtide.simulator.services.served import simulated
 from ebbtide.simulator.trace.traces import TraceError
+from ebbtide.units.durations import read_duration
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
+
+def _far(text: str) -> timedelta:
+    found = read_duration(text)
+    if found is None or not timedelta(hours=1) <= found <= timedelta(days=400):
+        raise typer.BadParameter(f"wanted 1h to 400d, found {text!r} (for example 14d)")
+    return found
+
+
 _TRACE = "Requests by window, .csv or .csv.gz, or a bundled trace; default: what Prometheus recorded."
 Trace = Annotated[str | None, typer.Option("--trace", metavar="FILE", help=_TRACE)]
+
 Since = Annotated[
     timedelta,
-    typer.Option(parser=duration_option, metavar="14d", help="Without --trace: how far back.", show_default="14d"),
+    typer.Option(
+        "--since", parser=_far, metavar="14d", show_default=False, help="Without --trace: how far back; default: 14d."
+    ),
+]
+OneQueue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="This queue of the trace alone.")]
+Size = Annotated[
+    float | None,
+    typer.Option(
+        "--requests-per-second",
+        min=0.001,
+        max=100_000,
+        help="Scale the history to this mean; default: as it is. Of a public trace it has to be said.",
+    ),
+]
+AtATime = Annotated[
+    int | None,
+    typer.Option(
+        "--at-once",
+        min=1,
+        max=10_000,
+        help="Requests that a pod works on at a time; default: its target in flight, rounded up, or 1.",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Same seed, same figures.")]
 _TIME = "What a request takes on a pod of one variant that has nothing else to do; may be repeated."
@@ -57,9 +73,9 @@ def targets(
     *,
     trace: Trace = None,
     patch: PatchFile = None,
-    queue: Queue = None,
-    rate: Rate = None,
-    at_once: AtOnce = None,
+    queue: OneQueue = None,
+    rate: Size = None,
+    at_once: AtATime = None,
     seed: Seed = 0,
     since: Since = FORTNIGHT,
     prometheus: PrometheusUrl = "",
@@ -103,9 +119,9 @@ def variants(
         list[str] | None, typer.Option("--service-time", metavar="VARIANT=60ms", help=_TIME)
     ] = None,
     share: Annotated[list[str] | None, typer.Option("--share", metavar="VARIANT=20%", help=_SHARE)] = None,
-    queue: Queue = None,
-    rate: Rate = None,
-    at_once: AtOnce = None,
+    queue: OneQueue = None,
+    rate: Size = None,
+    at_once: AtATime = None,
     seed: Seed = 0,
     since: Since = FORTNIGHT,
     prometheus: PrometheusUrl = "",
@@ -122,7 +138,7 @@ def variants(
     source = _source(trace, queue, rate, since, prometheus, token_file, context, kubeconfig)
     try:
         service = service_of(settings, name)
-        asked = _Asked.of(name, service, service_time or [], share or [])
+        asked = SaidByVariant.of(name, service, service_time or [], share or [])
         told = [variant for variant, it in service.variants.items() if not it.spot]
         history = history_of(settings, name, told, source)
         options = ServiceOptions(rate=rate, at_once=at_once, seed=seed, start=history.start)
@@ -133,62 +149,6 @@ def variants(
     except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(found), as_text(found))
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is said of single variants, by their key."""
-
-    stated_times: Mapping[str, timedelta]
-    stated_shares: Mapping[str, float]
-
-    @classmethod
-    def of(cls, name: str, service: ServiceSettings, times: Sequence[str], shares: Sequence[str]) -> "_Asked":
-        called = dict(variant_names(service, name))
-        found_times: dict[str, timedelta] = {}
-        found_shares: dict[str, float] = {}
-        for text in times:
-            variant, value = _pair("--service-time", text, called, "60ms")
-            found_times[variant] = _parsed("--service-time", text, value, parse_latency, "60ms")
-        for text in shares:
-            variant, value = _pair("--share", text, called, "20%")
-            found_shares[variant] = _parsed("--share", text, value, parse_percent, "20%") / 100
-        if sum(found_shares.values()) > 1 + 1e-9:
-            raise typer.BadParameter(f"--share: wanted at most 100% in all, found {', '.join(shares)}")
-        return cls(found_times, found_shares)
-
-    def times(self, history: Found) -> Mapping[str, ServiceTime]:
-        """Of those that neither was said nor recorded the stack file's holds."""
-        recorded = {
-            variant: ServiceTime(timedelta(seconds=it), "at quiet times, by Prometheus")
-            for variant, it in history.latencies.items()
-        }
-        stated = {variant: ServiceTime(it, "--service-time") for variant, it in self.stated_times.items()}
-        return {**recorded, **stated}
-
-    def shares(self, history: Found) -> Mapping[str, float]:
-        return self.stated_shares or history.shares
-
-
-_Value = TypeVar("_Value")
-
-
-def _pair(option: str, text: str, called: Mapping[str, str], example: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or name not in called:
-        known = ", ".join(called)
-        raise typer.BadParameter(
-            f"{option}: wanted VARIANT={example}, with one of {known}, found {text!r} (for example "
-            f"{next(iter(called))}={example})"
-        )
-    return called[name], value
-
-
-def _parsed(option: str, text: str, value: str, parse: Callable[[object], _Value], example: str) -> _Value:
-    try:
-        return parse(value)
-    except ValueError:
-        raise typer.BadParameter(f"{option}: wanted VARIANT={example}, found {text!r}") from None
 
 
 def _source(

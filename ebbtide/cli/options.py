@@ -27,7 +27,7 @@ JsonFile = Annotated[
 ]
 Context = Annotated[str | None, typer.Option("--context", help="The kubeconfig's context; default: its current one.")]
 Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: as kubectl finds it.")]
-_PROMETHEUS_HELP = "Its address; default: the stack's own, through the API server."
+_PROMETHEUS_HELP = "Address of the Prometheus; default: the stack's own, through the API server."
 PrometheusUrl = Annotated[
     str, typer.Option("--prometheus", metavar="URL", envvar="EBBTIDE_PROMETHEUS_URL", help=_PROMETHEUS_HELP)
 ]

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from ebbtide.monitoring.client import Course, Prometheus, Series, Unknown
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.simulator.trace.counted import CountedQueue, RequestTrace
-from ebbtide.units.durations import format_duration
+from ebbtide.units.durations import duration, format_duration
 
 WINDOW = timedelta(minutes=10)
 QUIET = 0.1
@@ -51,7 +51,7 @@ def recorded_requests(asking: Asking, service: str, variants: Sequence[str]) -> 
         return unknown or Unknown(f"{asking.prometheus.where} has recorded no request of {service}")
     first = seen.index(True)
     queues = {variant: _queue(it[first:], seen[first:]) for variant, it in counts.items()}
-    name = f"the last {format_duration((windows - first) * WINDOW)} in Prometheus"
+    name = f"the last {duration((windows - first) * WINDOW.total_seconds())} in Prometheus"
     trace = RequestTrace(name=name, window_s=WINDOW.total_seconds(), queues=queues)
     return History(trace, start + first * WINDOW)
 

@@ -34,7 +34,8 @@ class Canned:
         match = re.search(
             r'(customer_\S+?)\{customer="acme",service="embedder",variant="(\w*)"\}\[10m\]', str(query["query"])
         )
-        values = self._series.get((match[1], match[2]), {}) if match else {}
+        nothing: Mapping[int, float] = {}
+        values = self._series.get((match[1], match[2]), nothing) if match else nothing
         points = [[NOW.timestamp() - ago * WINDOW_S, f"{value}"] for ago, value in sorted(values.items(), reverse=True)]
         result: list[object] = [{"metric": dict[str, str](), "values": points}] if points else []
         return Reply({"status": "success", "data": {"result": result}}, NOW)
