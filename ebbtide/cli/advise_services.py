@@ -36,10 +36,8 @@ _TRACE = "Requests by window, .csv or .csv.gz, or a bundled trace; default: what
 Trace = Annotated[str | None, typer.Option("--trace", metavar="FILE", help=_TRACE)]
 
 Since = Annotated[
-    timedelta,
-    typer.Option(
-        "--since", parser=_far, metavar="14d", show_default=False, help="Without --trace: how far back; default: 14d."
-    ),
+    timedelta | None,
+    typer.Option("--since", parser=_far, metavar="14d", help="Without --trace: how far back; default: 14d."),
 ]
 OneQueue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="This queue of the trace alone.")]
 Size = Annotated[
@@ -77,7 +75,7 @@ def targets(
     rate: Size = None,
     at_once: AtATime = None,
     seed: Seed = 0,
-    since: Since = FORTNIGHT,
+    since: Since = None,
     prometheus: PrometheusUrl = "",
     token_file: PrometheusToken = None,
     context: Context = None,
@@ -123,7 +121,7 @@ def variants(
     rate: Size = None,
     at_once: AtATime = None,
     seed: Seed = 0,
-    since: Since = FORTNIGHT,
+    since: Since = None,
     prometheus: PrometheusUrl = "",
     token_file: PrometheusToken = None,
     context: Context = None,
@@ -155,7 +153,7 @@ def _source(
     trace: str | None,
     queue: str | None,
     rate: float | None,
-    since: timedelta,
+    since: timedelta | None,
     prometheus: str,
     token_file: Path | None,
     context: str | None,
@@ -167,7 +165,7 @@ def _source(
         trace=trace,
         queue=queue,
         rate=rate,
-        since=since,
+        since=since or FORTNIGHT,
         prometheus=prometheus,
         token_file=token_file,
         context=context,

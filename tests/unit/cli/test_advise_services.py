@@ -158,3 +158,9 @@ def test_shares_are_not_more_than_all(stack: str, trace: str) -> None:
 
 def test_a_queue_is_of_a_trace(stack: str) -> None:
     assert "wanted --trace beside it" in refusal(advise("targets", stack, "embedder-small", "--queue", "chat"), code=2)
+
+
+def test_how_far_back_is_checked(stack: str) -> None:
+    line = refusal(advise("targets", stack, "embedder-small", "--since", "2m"), code=2)
+
+    assert "wanted 1h to 400d, found '2m'" in line
