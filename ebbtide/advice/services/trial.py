@@ -108,8 +108,6 @@ def _decider(course: ServiceCourse, kind: FloorKind | None, stretch: Stretch) ->
         if kind is FloorKind.FORECAST:
             floor = ForecastFloor(service, course.minutes, begin, calendar, FORECASTS_MARGIN)
     first = service.need(course.minutes.rates[round(begin / MINUTE_S)] or 0.0)
-    if floor is not None:
-        first = max(first, floor(begin, ()))
     return Autoscaled(service, Hpa(hpa_of(service)), service.within(first), floor)
 
 

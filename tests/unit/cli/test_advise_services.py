@@ -2,12 +2,15 @@
 
 import json
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.advise import command
+from tests.builders.monitoring.recorded_requests import ANSWERS, MEDIAN, RecordedRequests
 from tests.builders.settings import shortest
 from tests.builders.workloads.tuned import SMALL, a_stack, an_afternoon
 
@@ -117,6 +120,51 @@ def test_without_a_trace_and_a_prometheus_one_line_says_what_is_wanted(tmp_path:
 
     assert "found neither --trace nor a Prometheus (for example --trace requests.csv" in line
     assert line.count("\n") == 1
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four of five requests of the last two hours went to small; large answers in a quarter of a second."""
+    rates = {"small": dict.fromkeys(range(12), 0.8), "large": dict.fromkeys(range(12), 0.2)}
+    medians = {"small": dict.fromkeys(range(12), 2.0), "large": dict.fromkeys(range(12), 0.25)}
+    series = {
+        (name, variant): each[variant] for name, each in ((ANSWERS, rates), (MEDIAN, medians)) for variant in each
+    }
+    link = RecordedRequests(series, datetime.now(UTC))
+
+    def named_link(*_: object) -> RecordedRequests:
+        return link
+
+    monkeypatch.setattr("ebbtide.operate.prometheus.named_link", named_link)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_shares_and_times_are_as_prometheus_recorded_them_unless_they_are_said(stack: str) -> None:
+    asked = ["variants", stack, "embedder", "--prometheus", "http://recorded", "--json", "variants.json"]
+
+    def figures(*more: str) -> dict[str, Any]:
+        assert advise(*asked, *more).exit_code == 0
+        return json.loads(Path("variants.json").read_text(encoding="utf-8"))
+
+    found, said = figures(), figures("--service-time", "large=100ms", "--share", "large=50%")
+
+    assert found["requests_per_second"] == pytest.approx(1.0)
+    assert found["shares"] == pytest.approx({"small": 0.8, "large": 0.2})
+    assert [found["variants"][name]["request_s"] for name in ("small", "large")] == [2.0, 0.25]
+    assert found["variants"]["large"]["request_s_from"] == "at quiet times, by Prometheus"
+    assert said["shares"] == {"small": 0.5, "large": 0.5}
+    assert [said["variants"][name]["request_s"] for name in ("small", "large")] == [2.0, 0.1]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_targets_are_advised_by_what_prometheus_recorded_of_that_variant(stack: str) -> None:
+    result = advise("targets", stack, "embedder-small", "--prometheus", "http://recorded", "--json", "advice.json")
+
+    assert result.exit_code == 0, result.output
+    document = json.loads(Path("advice.json").read_text(encoding="utf-8"))
+    assert document["requests_per_second"] == pytest.approx(0.8)
+    begun = datetime.now(UTC) - datetime.fromisoformat(document["start"])
+    assert timedelta(hours=2) <= begun < timedelta(hours=2, minutes=5)
 
 
 def test_a_prometheus_that_is_away_is_one_line_that_names_the_other_way(stack: str) -> None:

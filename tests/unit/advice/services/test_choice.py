@@ -82,6 +82,12 @@ def test_what_the_last_week_contradicts_is_not_advised() -> None:
     assert "does not hold on the last week: 98.00% within the SLO and none lost" in reason
 
 
+def test_what_is_kept_on_the_last_week_is_advised_though_it_misses_more_than_now() -> None:
+    rows = [shown(Role.NOW, outcome(100, beyond=0.001)), shown(Role.ADVISED, outcome(50, beyond=0.009))]
+
+    assert verdict(rows, tried(50), GOAL, held_out=True)[0] is Verdict.CHANGE
+
+
 def test_what_misses_less_than_now_on_the_last_week_is_advised_and_said_to_fall_short() -> None:
     rows = [shown(Role.NOW, outcome(100, beyond=0.05)), shown(Role.ADVISED, outcome(120, beyond=0.02))]
 

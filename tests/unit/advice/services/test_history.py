@@ -3,46 +3,17 @@
 The link is canned: which expressions are asked, and what a real Prometheus answers to them, is tested with the rules.
 """
 
-import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from ebbtide.advice.services.history import Asking, History, quiet_latency, recorded_requests
 from ebbtide.monitoring.client import Prometheus, Unknown
-from ebbtide.monitoring.links import Reply
+from tests.builders.monitoring.recorded_requests import ANSWERS, MEDIAN, RecordedRequests, Series
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
-WINDOW_S = 600
-ANSWERS, MEDIAN = (
-    "customer_service_variant:ebbtide_answers:rate1m",
-    "customer_service_variant:ebbtide_answer_seconds:p50_5m",
-)
-Series = Mapping[tuple[str, str], Mapping[int, float]]
-
-
-class Canned:
-    """`series`: by recorded name and variant, values by how many windows before now they end."""
-
-    where = "Prometheus at http://canned"
-
-    def __init__(self, series: Series) -> None:
-        self._series = series
-
-    def get(self, path: str, query: Mapping[str, object]) -> Reply:
-        if path == "status/runtimeinfo":
-            return Reply({"status": "success", "data": {"storageRetention": "30d"}}, NOW)
-        match = re.search(
-            r'(customer_\S+?)\{customer="acme",service="embedder",variant="(\w*)"\}\[10m\]', str(query["query"])
-        )
-        nothing: Mapping[int, float] = {}
-        values = self._series.get((match[1], match[2]), nothing) if match else nothing
-        points = [[NOW.timestamp() - ago * WINDOW_S, f"{value}"] for ago, value in sorted(values.items(), reverse=True)]
-        result: list[object] = [{"metric": dict[str, str](), "values": points}] if points else []
-        return Reply({"status": "success", "data": {"result": result}}, NOW)
 
 
 def asking(series: Series, since: timedelta = timedelta(hours=2)) -> Asking:
-    prometheus = Prometheus(Canned(series), "acme", lambda: NOW)
+    prometheus = Prometheus(RecordedRequests(series, NOW), "acme", lambda: NOW)
     return Asking(prometheus=prometheus, customer="acme", since=since, now=NOW)
 
 
@@ -56,7 +27,7 @@ def test_a_rate_becomes_the_requests_of_its_window() -> None:
     found = history({(ANSWERS, "small"): dict.fromkeys(range(12), 0.5)}, "small")
 
     assert found.trace.totals == (300.0,) * 12
-    assert found.trace.window_s == WINDOW_S
+    assert found.trace.window_s == 600
     assert found.start == NOW - timedelta(hours=2)
 
 
