@@ -82,8 +82,8 @@ def verdict(rows: Sequence[Shown], best: Tried | None, goal: Goal, *, held_out: 
     if best is None:
         nearest = min(rows, key=lambda row: row.outcome.result.beyond_slo)
         return Verdict.NONE_KEEPS, (
-            f"Nothing is advised: none of what was tried keeps {goal.within:.2%} without a loss. Nearest comes "
-            f"{nearest.scale.text}: {_missed(nearest.outcome)}."
+            f"Nothing is advised: none of what was tried keeps {goal.within:.2%} with {goal.lost_text} lost. Nearest "
+            f"comes {nearest.scale.text}: {_missed(nearest.outcome)}."
         )
     advised = next((row for row in rows if row.role is Role.ADVISED), None)
     if advised is None:
@@ -96,7 +96,7 @@ def verdict(rows: Sequence[Shown], best: Tried | None, goal: Goal, *, held_out: 
             f"Nothing is advised: {advised.scale.text} was the cheapest on the earlier days and does not hold on "
             f"the last week: {_missed(advised.outcome)}."
         )
-    short = "" if advised.keeps else f", where {goal.within:.2%} and none are wanted"
+    short = "" if advised.keeps else f", where {goal.within:.2%} and {goal.lost_text} are wanted"
     return Verdict.CHANGE, (
         f"{_cost(now.outcome, advised.outcome)}; {_missed(now.outcome)} before, {_missed(advised.outcome)} after"
         f"{short}."

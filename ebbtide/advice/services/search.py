@@ -40,12 +40,18 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`within`: the share of requests answered within the SLO; none may be lost."""
+    """Shares of the requests: answered within the SLO at least, and lost at most."""
 
     within: float
+    lost: float = 0.0
+
+    @property
+    def lost_text(self) -> str:
+        return f"at most {100 * self.lost:g}%" if self.lost else "none"
 
     def kept(self, outcome: Outcome) -> bool:
-        return outcome.within >= self.within and outcome.result.lost == 0
+        result = outcome.result
+        return outcome.within >= self.within and result.lost <= self.lost * result.sent
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Which metric, target, min and max a service's history would have liked: the cheapest that keep its SLO.
 
 **Kept** means that KEPT of the requests are answered within the SLO that a pod with nothing else to do would answer
-within it, and that none is lost: of requests that take longer by themselves no number of pods makes others.
+within it, and that none is lost: of requests that take longer by themselves no number of pods makes others. Where
+nothing that is tried loses none, as many may be lost as `slo.errors` lets fail.
 
 Tuned is on the earlier days, shown on the last week, which has no part in the choice; where the history is too short
 for that, on the same days, and it is said.
@@ -79,9 +80,12 @@ def target_advice(
     same = earlier == last and tuned.whole
     shown_on = tuned if same else _hours(course, last, SHOWN_REQUESTS, options.seed)
     alone = _alone(course)
-    goal = Goal(KEPT * alone)
-    tried = Search(trials, tuned, goal, progress, known_at_once=known_at_once).found()
-    best = chosen(tried)
+    errors = 0.0 if place.of.slo is None else place.of.slo.errors / 100
+    for goal in (Goal(KEPT * alone), Goal(KEPT * alone, errors)):
+        tried = Search(trials, tuned, goal, progress, known_at_once=known_at_once).found()
+        best = chosen(tried)
+        if best is not None or not errors:
+            break
     rows = tuple(_rows(trials, tried, best, shown_on, goal))
     found, reason = verdict(rows, best, goal, held_out=earlier != last)
     advised = next((row for row in rows if row.role is Role.ADVISED), None)
@@ -206,7 +210,7 @@ def as_json(advice: TargetAdvice) -> dict[str, Any]:
         },
         "tried": advice.tried,
         "slo_s": advice.slo_s,
-        "wanted": {"within": advice.goal.within, "alone": advice.alone, "lost": 0},
+        "wanted": {"within": advice.goal.within, "alone": advice.alone, "lost": advice.goal.lost},
         "verdict": advice.verdict.value,
         "reason": advice.reason,
         "settings": [_row_json(row) for row in advice.rows],

@@ -17,7 +17,7 @@ def _lines(advice: TargetAdvice, diff: str) -> Iterator[str]:
     yield f"{advice.service} of {advice.stack} on {advice.trace}, {advice.requests_per_second:,.3g} requests a second"
     yield f"Tried: {several(advice.tried, 'setting')} on {hours_text(advice.tuned)}; {_shown_on(advice)}"
     wanted = f"{advice.goal.within:.2%} of the requests within {seconds(advice.slo_s)}"
-    yield f"Wanted: {wanted}, and none lost.{_why(advice)}"
+    yield f"Wanted: {wanted}, and {advice.goal.lost_text} lost.{_why(advice)}"
     yield ""
     yield advice.reason
     yield from (f"  {line}" for line in diff.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---"))
@@ -50,9 +50,11 @@ def _shown_on(advice: TargetAdvice) -> str:
 
 
 def _why(advice: TargetAdvice) -> str:
+    allowed = " Nothing that was tried loses none; slo.errors allows so much." if advice.goal.lost else ""
     if advice.alone >= 1:
-        return ""
-    return f" (A pod with nothing else to do answers {advice.alone:.2%} within it; the rest takes longer by itself.)"
+        return allowed
+    alone = f" (A pod with nothing else to do answers {advice.alone:.2%} within it; the rest takes longer by itself.)"
+    return allowed + alone
 
 
 def _row(row: Shown) -> str:

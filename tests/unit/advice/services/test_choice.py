@@ -29,10 +29,17 @@ def shown(role: Role, it: Outcome) -> Shown:
     return Shown(role=role, scale=Scale(metrics=IN_FLIGHT, min=2, max=12), outcome=it, keeps=GOAL.kept(it))
 
 
-def test_a_loss_is_never_kept() -> None:
+def test_without_an_allowance_a_loss_is_not_kept() -> None:
     assert GOAL.kept(outcome(1, beyond=0.01))
     assert not GOAL.kept(outcome(1, beyond=0.011))
     assert not GOAL.kept(outcome(1, beyond=0, lost=1))
+
+
+def test_as_many_may_be_lost_as_the_goal_allows() -> None:
+    allowing = Goal(0.99, lost=0.002)
+
+    assert allowing.kept(outcome(1, lost=2))
+    assert not allowing.kept(outcome(1, lost=3))
 
 
 def test_the_cheapest_that_keeps_is_chosen_and_none_where_none_keeps() -> None:

@@ -114,6 +114,17 @@ def test_where_nothing_keeps_the_slo_the_nearest_is_told_and_nothing_changes() -
     assert not any(row.keeps for row in found.rows)
 
 
+@pytest.mark.parametrize(("errors", "verdict"), [("0.1%", Verdict.RIGHT), ("0.001%", Verdict.NONE_KEEPS)])
+def test_where_each_setting_loses_some_the_errors_of_the_slo_are_allowed(errors: str, verdict: Verdict) -> None:
+    """Three of ten thousand requests take longer than the longest by themselves."""
+    found = advice(RIGHT, None, ("longestRequest: 60s", "longestRequest: 9s"), ("errors: 0.1%", f"errors: {errors}"))
+
+    assert found.verdict is verdict
+    assert all(row.outcome.result.lost for row in found.rows)
+    assert found.goal.lost == pytest.approx(float(errors.removesuffix("%")) / 100)
+    assert "slo.errors allows so much" in as_text(found, "")
+
+
 def test_min_stays_below_what_the_calendar_has_pods_for() -> None:
     found = advice("scale: { metrics: { inFlight: 3 }, min: 2, max: 12, floor: calendar, open: 3 }", None)
 
