@@ -30,7 +30,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def trace(tmp_path: Path) -> str:
     path = tmp_path / "requests.csv"
-    rows = [f"{place * 600},600,chat,{count:.0f}" for place, count in enumerate(an_afternoon(hours=1).totals) if count]
+    rows = [f"{place * 600},600,chat,{count:.0f}" for place, count in enumerate(an_afternoon(hours=2).totals) if count]
     path.write_text("\n".join(["t_s,window_s,queue,requests", *rows]) + "\n", encoding="utf-8")
     return str(path)
 
