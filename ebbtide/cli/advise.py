@@ -1,6 +1,7 @@
-"""`ebbtide advise`: what to commit to, and which floors to plan, from usage that was replayed or recorded.
+"""`ebbtide advise`: what to commit to, which floors to plan, and what suits a service, by usage replayed or recorded.
 
-Reads the stack file, a trace or a file of usage, and the price tables, nothing else. `apply` alone writes to the file.
+Reads the stack file, a trace or a file of usage, and the price tables; about services also a Prometheus, where there is
+no trace. `apply` alone writes to the file.
 """
 
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ebbtide.cli import advise_services
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
 from ebbtide.cli.patches import apply
@@ -20,13 +22,14 @@ from ebbtide.simulator.strategies.plans import Strategy
 from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+command.add_typer(advise_services.command)
 
 _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
 
 
 @command.callback()
 def every_advice() -> None:
-    """Advice that rests on usage: what to commit to, which floors to plan."""
+    """Advice that rests on usage: what to commit to, which floors to plan, what suits a service."""
 
 
 @command.command(epilog="Example: ebbtide advise savings demo --trace openb2023-a")
@@ -113,8 +116,8 @@ class _Asked:
 
 
 def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Asked, json_file: Path | None) -> None:
-    from ebbtide.advice.service_floors import as_json, service_floor_advice
-    from ebbtide.advice.service_floors_text import as_text
+    from ebbtide.advice.services.floors import as_json, service_floor_advice
+    from ebbtide.advice.services.floors_text import as_text
     from ebbtide.simulator.services.replay import ServiceOptions
     from ebbtide.simulator.trace.counted import find_requests
 

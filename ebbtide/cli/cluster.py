@@ -8,13 +8,12 @@ import typer
 
 from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.console import fail
+from ebbtide.cli.options import Context, Kubeconfig
 from ebbtide.operate.api import CannotOperate, OperatorApi, connect, failure_text
 from ebbtide.vocabulary.labels import NAMESPACE
 
 __all__ = ["NAMESPACE", "Context", "Kubeconfig", "Namespace", "Url", "cluster", "reported"]
 
-Context = Annotated[str | None, typer.Option("--context", help="The kubeconfig's context; default: its current one.")]
-Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: as kubectl finds it.")]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The controller's namespace.")]
 _URL_HELP = "The controller's own address; default: through the API server."
 Url = Annotated[str, typer.Option("--url", envvar="EBBTIDE_CONTROLLER_URL", help=_URL_HELP)]

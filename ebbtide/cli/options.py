@@ -25,7 +25,9 @@ MaxJob = Annotated[
 JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON.")
 ]
-_PROMETHEUS_HELP = "Its address; default: the stack's own, through the API server."
+Context = Annotated[str | None, typer.Option("--context", help="The kubeconfig's context; default: its current one.")]
+Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: as kubectl finds it.")]
+_PROMETHEUS_HELP = "Address of the Prometheus; default: the stack's own, through the API server."
 PrometheusUrl = Annotated[
     str, typer.Option("--prometheus", metavar="URL", envvar="EBBTIDE_PROMETHEUS_URL", help=_PROMETHEUS_HELP)
 ]

@@ -47,7 +47,7 @@ def patched(text: str, file: str, changes: Sequence[Change]) -> str:
     found, wanted = text, _values(text, file)
     for change in changes:
         found = _without(found, change.at) if change.after is None else _with(found, change.at, change.after)
-        wanted = _set(wanted, change.at, change.after)
+        wanted = exchanged(wanted, change.at, change.after)
     if _values(found, file) != wanted:
         paths = ", ".join(change.path for change in changes)
         raise PatchInvalid([f"{file}: {paths}: wanted values that can be exchanged in the text; change them by hand"])
@@ -113,8 +113,8 @@ def _values(text: str, file: str) -> dict[str, object]:
     return read_document(text, file).config
 
 
-def _set(values: dict[str, object], at: Location, after: object) -> dict[str, object]:
-    """A copy with one value exchanged; a mapping that has nothing left stays, empty."""
+def exchanged(values: Mapping[str, object], at: Location, after: object) -> dict[str, object]:
+    """A copy with one value exchanged, or removed by None; a mapping that has nothing left stays, empty."""
 
     def inner(value: object, rest: Location) -> object:
         if not rest:

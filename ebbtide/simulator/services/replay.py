@@ -210,7 +210,7 @@ def _deciders(
 def _played(course: ServiceCourse, decider: Decider, span: Span, seed: int) -> Played:
     service = course.service
     coming = arrivals(course.trace, course.factor, seed, span.begin)
-    served = play(service, decider, coming, span, seed=seed, held=list(_held(course.trace)))
+    served = play(service, decider, coming, span, seed=seed, held=list(held(course.trace)))
     return Played(
         result=result_of(served, service.slo_s, service.usd_per_pod_hour),
         series=served.series,
@@ -218,7 +218,7 @@ def _played(course: ServiceCourse, decider: Decider, span: Span, seed: int) -> P
     )
 
 
-def _held(trace: RequestTrace) -> Iterator[Span]:
+def held(trace: RequestTrace) -> Iterator[Span]:
     """Missing windows, and a little after each: until requests are under way again, the metrics tell of none."""
     for it in _missing(trace):
         yield Span(it.begin, it.end + SETTLES_S)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ebbtide.advice.service_floors import ServiceFloorAdvice
+from ebbtide.advice.services.floors import ServiceFloorAdvice
 from ebbtide.report.words import DASH, count, dollars, duration, several
 from ebbtide.simulator.services.backtest import AIMED, KEPT, Judged, Way
 from ebbtide.units.money import HOURS_PER_MONTH

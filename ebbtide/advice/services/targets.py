@@ -1,0 +1,231 @@
+"""Which metric, target, min and max a service's history would have liked: the cheapest that keep its SLO.
+
+**Kept** means that KEPT of the requests are answered within the SLO that a pod with nothing else to do would answer
+within it, and that none is lost: of requests that take longer by themselves no number of pods makes others. Where
+nothing that is tried loses none, as many may be lost as `slo.errors` lets fail.
+
+Tuned is on the earlier days, shown on the last week, which has no part in the choice; where the history is too short
+for that, on the same days, and it is said.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ebbtide.advice.services.choice import Role, Shown, Verdict, around, chosen, verdict
+from ebbtide.advice.services.place import Place, StackText, changes_to, place_of
+from ebbtide.advice.services.search import Goal, Progress, Search, Tried
+from ebbtide.advice.services.stretches import Stretches, stretches
+from ebbtide.advice.services.trial import Trials, mean_rate
+from ebbtide.settings.patch import Change
+from ebbtide.simulator.replay.setup import ReplayError
+from ebbtide.simulator.services.backtest import JUDGED_DAYS, KEPT
+from ebbtide.simulator.services.counts import MINUTE_S
+from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions
+from ebbtide.simulator.services.run import Span
+from ebbtide.simulator.services.served import simulated
+from ebbtide.simulator.trace.counted import RequestTrace
+from ebbtide.units.durations import DAY_S
+from ebbtide.vocabulary.labels import Category
+
+SCHEMA = 1
+FEWEST_TUNED = 2
+"""Days before the last week, so that it can be held out."""
+TRIAL_REQUESTS = 300_000
+"""Of one trial of a search: a second or two."""
+SHOWN_REQUESTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetAdvice:
+    stack: str
+    file: str
+    service: str
+    trace: str
+    start: str  # ISO: where the trace's second 0 was put
+    requests_per_second: float
+    tuned: Stretches
+    shown_on: Stretches
+    held_out: bool
+    tried: int
+    slo_s: float
+    alone: float  # the share that a pod with nothing else to do answers within the SLO
+    goal: Goal
+    verdict: Verdict
+    reason: str
+    rows: tuple[Shown, ...]  # the stack file's first, then those of the search from the cheapest
+    changes: tuple[Change, ...]
+    assumptions: tuple[str, ...]
+
+
+def target_advice(
+    stack: StackText,
+    name: str,
+    trace: RequestTrace,
+    options: ServiceOptions,
+    progress: Progress = lambda _done, _total: None,
+) -> TargetAdvice:
+    """`options.rate` None: the history's own counts. Raises `ReplayError`."""
+    place = _place(stack, name)
+    known_at_once = options.at_once is not None
+    service = simulated(stack.settings, name, options.at_once)
+    rate = mean_rate(trace) if options.rate is None else options.rate
+    options = ServiceOptions(start=options.start, rate=rate, at_once=service.pod.at_once, seed=options.seed)
+    trials = Trials(stack=stack, place=place, trace=trace, options=options)
+    course = trials.course(place.scale)
+    if course is None:
+        raise ReplayError(f"{stack.file}: wanted a sound stack file")
+    earlier, last = _spans(trace)
+    tuned = _hours(course, earlier, TRIAL_REQUESTS, options.seed)
+    same = earlier == last and tuned.whole
+    shown_on = tuned if same else _hours(course, last, SHOWN_REQUESTS, options.seed)
+    alone = _alone(course)
+    errors = 0.0 if place.of.slo is None else place.of.slo.errors / 100
+    for goal in (Goal(KEPT * alone), Goal(KEPT * alone, errors)):
+        tried = Search(trials, tuned, goal, progress, known_at_once=known_at_once).found()
+        best = chosen(tried)
+        if best is not None or not errors:
+            break
+    rows = tuple(_rows(trials, tried, best, shown_on, goal))
+    found, reason = verdict(rows, best, goal, held_out=earlier != last)
+    advised = next((row for row in rows if row.role is Role.ADVISED), None)
+    changes = [] if found is not Verdict.CHANGE or advised is None else changes_to(place, advised.scale, reason)
+    return TargetAdvice(
+        stack=stack.stack,
+        file=stack.file,
+        service=place.pods,
+        trace=trace.name,
+        start=course.start.isoformat(),
+        requests_per_second=rate,
+        tuned=tuned,
+        shown_on=shown_on,
+        held_out=earlier != last,
+        tried=len(tried),
+        slo_s=service.slo_s,
+        alone=alone,
+        goal=goal,
+        verdict=found,
+        reason=reason,
+        rows=rows,
+        changes=tuple(changes),
+        assumptions=tuple(_assumptions(course, place, known_at_once=known_at_once)),
+    )
+
+
+def _place(stack: StackText, name: str) -> Place:
+    """Raises `ReplayError` for what cannot be advised on."""
+    place = place_of(stack, name)
+    if place is None:
+        simulated(stack.settings, name)  # which says what there is
+        raise ReplayError(f"{stack.file}: wanted a service, found {name!r}")
+    here = f"{stack.settings.stack}, services.{name}"
+    if place.pods in place.of.sharing(place.service):
+        raise ReplayError(
+            f"{here}: wanted a service without a variant on spot nodes, found one: its requests go to the pods of "
+            "several variants, and the simulator plays one"
+        )
+    if place.settings.category is Category.FIXED:
+        raise ReplayError(f"{here}: wanted a flexible service, found category: fixed, whose number of pods stays")
+    if place.scale.min == 0:
+        raise ReplayError(f"{here}: wanted min of at least 1, found 0: what wakes a service that sleeps is no request")
+    return place
+
+
+def _spans(trace: RequestTrace) -> tuple[Span, Span]:
+    """To tune on and to show; both the same where too few days are left before the last week."""
+    end = len(trace.totals) * trace.window_s
+    if trace.days < FEWEST_TUNED + JUDGED_DAYS:
+        return (whole := Span(0.0, end)), whole
+    begin = end - JUDGED_DAYS * DAY_S
+    return Span(max(0.0, begin - JUDGED_DAYS * DAY_S), begin), Span(begin, end)
+
+
+def _hours(course: ServiceCourse, span: Span, most: int, seed: int) -> Stretches:
+    end = min(span.end, len(course.minutes.rates) * MINUTE_S)
+    return stretches(course.trace, course.factor, course.minutes, Span(span.begin, end), most, seed)
+
+
+def _alone(course: ServiceCourse) -> float:
+    times = course.service.pod.times()
+    return sum(it <= course.service.slo_s for it in times) / len(times)
+
+
+def _rows(
+    trials: Trials, tried: Sequence[Tried], best: Tried | None, shown_on: Stretches, goal: Goal
+) -> Iterator[Shown]:
+    now = tried[0]
+    roles: list[tuple[Role, Tried]] = [(Role.NOW, now)]
+    others = around(tried, best or now)
+    if best is not None and best is not now:
+        roles.append((Role.ADVISED, best))
+    roles += [(role, it) for role, it in others if it is not now]
+    shown = [_shown(trials, role, it, shown_on, goal) for role, it in roles]
+    yield shown[0]
+    yield from sorted(shown[1:], key=lambda it: it.outcome.result.pod_hours)
+
+
+def _shown(trials: Trials, role: Role, it: Tried, shown_on: Stretches, goal: Goal) -> Shown:
+    outcome = trials.played(it.scale, shown_on) or it.outcome
+    return Shown(role=role, scale=it.scale, outcome=outcome, keeps=goal.kept(outcome))
+
+
+def _assumptions(course: ServiceCourse, place: Place, *, known_at_once: bool) -> Iterator[str]:
+    service, pod = course.service, course.service.pod
+    yield (
+        f"One pod works on {pod.at_once} requests at a time"
+        + (" (--at-once)" if known_at_once else " (its target in flight, rounded up, or 1; say --at-once if you know)")
+        + f", each {pod.request_s:g} s on average (requestTakes; log-normal, coefficient of variation {pod.spread:g}), "
+        f"and is ready {pod.starts_s:g} s after its node, which takes {pod.node_boot_s:g} s."
+    )
+    if not known_at_once:
+        yield (
+            "So only targets in flight are tried that are rounded up to the same number, and other metrics only where "
+            "it is 1: --at-once opens both."
+        )
+    yield (
+        "Counts by window are the history's; when requests come within one is drawn. The stabilization is no key of a "
+        f"stack file: it follows from startsWithin, and is {service.behavior.down.stabilization_s:g} s."
+    )
+    ignored = [key for key in ("memory", "query") if key in place.scale.metrics]
+    if ignored:
+        yield f"Not played, since requests tell nothing of it: {', '.join(ignored)}."
+    if place.settings.scale.floor is not None:
+        kind = place.settings.scale.floor.value
+        yield f"floor: {kind} stays as it is, and min below its pods; `ebbtide advise floors` is about it."
+
+
+def as_json(advice: TargetAdvice) -> dict[str, Any]:
+    """Plain values; `changes` are added by whoever writes them."""
+    return {
+        "schema": SCHEMA,
+        "stack": advice.stack,
+        "file": advice.file,
+        "service": advice.service,
+        "trace": advice.trace,
+        "start": advice.start,
+        "requests_per_second": advice.requests_per_second,
+        "hours": {
+            "tuned": {"played": advice.tuned.hours, "of": advice.tuned.of_hours},
+            "shown": {"played": advice.shown_on.hours, "of": advice.shown_on.of_hours, "held_out": advice.held_out},
+        },
+        "tried": advice.tried,
+        "slo_s": advice.slo_s,
+        "wanted": {"within": advice.goal.within, "alone": advice.alone, "lost": advice.goal.lost},
+        "verdict": advice.verdict.value,
+        "reason": advice.reason,
+        "settings": [_row_json(row) for row in advice.rows],
+        "assumptions": list(advice.assumptions),
+    }
+
+
+def _row_json(row: Shown) -> dict[str, Any]:
+    return {
+        "role": row.role.name.lower(),
+        "metrics": dict(row.scale.metrics),
+        "min": row.scale.min,
+        "max": row.scale.max,
+        "keeps": row.keeps,
+        "month_usd": row.outcome.month_usd,
+        "month_pod_hours": row.outcome.month_pod_hours,
+        **asdict(row.outcome.result),
+    }

@@ -1,0 +1,130 @@
+"""One setting of a service's scale on a history: what it would have cost, and missed.
+
+What is played is what the patched file says, with the steps and the tolerance that follow from it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ebbtide.advice.services.place import Place, Scale, StackText, changes_to
+from ebbtide.advice.services.stretches import Stretch, Stretches
+from ebbtide.settings import StackInvalid
+from ebbtide.settings.sections.serving.scale import FloorKind
+from ebbtide.settings.sections.types import MOST
+from ebbtide.simulator.services.counts import MINUTE_S
+from ebbtide.simulator.services.floors import Floor, ForecastFloor
+from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions, held, service_course
+from ebbtide.simulator.services.results import ServiceResult, result_of
+from ebbtide.simulator.services.run import Served, play
+from ebbtide.simulator.services.strategies import Autoscaled, hpa_of
+from ebbtide.simulator.strategies.hpa import Hpa
+from ebbtide.simulator.trace.counted import RequestTrace
+from ebbtide.units.money import HOURS_PER_MONTH
+
+FORECASTS_MARGIN = 1.0
+"""What `floor: forecast` has, in the rules of Prometheus."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Of one setting on some hours."""
+
+    result: ServiceResult
+    hours: float
+
+    @property
+    def within(self) -> float:
+        """The share of requests answered within the SLO."""
+        return 1 - self.result.beyond_slo
+
+    @property
+    def month_pod_hours(self) -> float:
+        return self.result.pod_hours / self.hours * HOURS_PER_MONTH
+
+    @property
+    def month_usd(self) -> float | None:
+        return None if self.result.usd is None else self.result.usd / self.hours * HOURS_PER_MONTH
+
+    @property
+    def usd_per_1000(self) -> float | None:
+        """Of the requests that were answered."""
+        result = self.result
+        return None if result.usd is None or not result.answered else 1000 * result.usd / result.answered
+
+
+@dataclass(slots=True)
+class Trials:
+    """Plays settings of one service on one history; none twice."""
+
+    stack: StackText
+    place: Place
+    trace: RequestTrace
+    options: ServiceOptions
+    _courses: dict[str, ServiceCourse | None] = field(default_factory=dict[str, "ServiceCourse | None"])
+    _known: dict[tuple[str, int], Outcome] = field(default_factory=dict[tuple[str, int], Outcome])
+
+    def course(self, scale: Scale) -> ServiceCourse | None:
+        """None: the stack file may not say so, for a reason that has nothing to do with the load."""
+        key = repr(scale)
+        if key not in self._courses:
+            try:
+                settings = self.stack.with_changes(changes_to(self.place, scale, "tried"))
+            except StackInvalid:
+                self._courses[key] = None
+            else:
+                self._courses[key] = service_course(settings, self.place.pods, self.trace, self.options)
+        return self._courses[key]
+
+    def played(self, scale: Scale, hours: Stretches) -> Outcome | None:
+        key = (repr(scale), id(hours))
+        course = self.course(scale)
+        if course is None:
+            return None
+        if key not in self._known:
+            self._known[key] = outcome(course, self.place.settings.scale.floor, hours, self.options.seed)
+        return self._known[key]
+
+
+def outcome(course: ServiceCourse, floor: FloorKind | None, hours: Stretches, seed: int) -> Outcome:
+    service = course.service
+    served = served_in(course, floor, hours, seed)
+    return Outcome(result=result_of(served, service.slo_s, service.usd_per_pod_hour), hours=hours.hours)
+
+
+def served_in(course: ServiceCourse, floor: FloorKind | None, hours: Stretches, seed: int) -> Served:
+    """All stretches together; of them there are no series by minute. `floor` is the stack file's."""
+    blanks = list(held(course.trace))
+    return together(
+        play(course.service, _decider(course, floor, it), it.coming, it.span, seed=seed, held=blanks)
+        for it in hours.each
+    )
+
+
+def _decider(course: ServiceCourse, kind: FloorKind | None, stretch: Stretch) -> Autoscaled:
+    service, begin = course.service, stretch.span.begin
+    floor: Floor | None = None
+    if kind is not None:
+        floor = calendar = course.calendar.with_open(service.stated_open)
+        if kind is FloorKind.FORECAST:
+            floor = ForecastFloor(service, course.minutes, begin, calendar, FORECASTS_MARGIN)
+    first = service.need(course.minutes.rates[round(begin / MINUTE_S)] or 0.0)
+    return Autoscaled(service, Hpa(hpa_of(service)), service.within(first), floor)
+
+
+def together(served: Iterable[Served]) -> Served:
+    found = Served(least_asked=MOST)
+    for it in served:
+        found.sent += it.sent
+        found.lost += it.lost
+        found.turned_away += it.turned_away
+        found.pod_hours += it.pod_hours
+        found.least_asked = min(found.least_asked, it.least_asked)
+        found.most_asked = max(found.most_asked, it.most_asked)
+        found.latencies.extend(it.latencies)
+    return found
+
+
+def mean_rate(trace: RequestTrace) -> float:
+    """Requests a second, of the windows that are known."""
+    known = [count for count in trace.totals if count is not None]
+    return sum(known) / (len(known) * trace.window_s)

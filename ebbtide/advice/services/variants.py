@@ -1,0 +1,257 @@
+"""What each variant of a service costs and how fast it answers, on one history: alone, and shared as the file says.
+
+Alone a variant has all of the service's requests, its own metrics and `min`, and a `max` that leaves room for them. In
+the file's shares each has its part and its own limits. Of a variant's speed the stack file says one thing for all,
+`requestTakes`; another is said by whoever asks, or taken from what answers took at quiet times.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from ebbtide.advice.services.stretches import Stretches, stretches
+from ebbtide.advice.services.trial import Outcome, mean_rate, outcome, served_in, together
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.serving.services import ALONE, ServiceSettings, VariantSettings, pod_name
+from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
+from ebbtide.simulator.services.counts import MINUTE_S
+from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions, service_course
+from ebbtide.simulator.services.results import result_of
+from ebbtide.simulator.services.run import Served, Span
+from ebbtide.simulator.trace.counted import RequestTrace
+from ebbtide.units.durations import DAY_S
+from ebbtide.units.quantities import cpu_text, memory_text
+
+SCHEMA = 1
+PLAYED_DAYS = 7
+PLAYED_REQUESTS = 600_000
+ROOM = 3.0
+"""`max` of a variant that has all requests, by the pods that the busiest minute needs."""
+REQUEST_TAKES = "requestTakes"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTime:
+    takes: timedelta
+    source: str  # `requestTakes`, `--service-time`, or Prometheus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantRow:
+    name: str
+    pod: str  # its size
+    time: ServiceTime
+    at_once: int
+    usd_per_pod_hour: float | None
+    most: int  # pods, as it was played
+    outcome: Outcome
+
+    def keeps(self, slo_s: float) -> bool:
+        return _keeps(self.outcome, slo_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantAdvice:
+    stack: str
+    service: str
+    trace: str
+    requests_per_second: float
+    hours: Stretches
+    slo_s: float
+    rows: tuple[VariantRow, ...]
+    shares: Mapping[str, float]  # by variant; nothing where they are not known, or there is one variant
+    shared: Outcome | None
+    why_not_shared: str
+
+    @property
+    def cheapest(self) -> VariantRow | None:
+        """Of those that keep the SLO: 95 of 100 requests within it, and none lost."""
+        keeping = [row for row in self.rows if row.keeps(self.slo_s) and row.outcome.usd_per_1000 is not None]
+        return min(keeping, key=lambda row: row.outcome.usd_per_1000 or 0.0, default=None)
+
+
+def _keeps(found: Outcome, slo_s: float) -> bool:
+    return found.result.p95_s <= slo_s and found.result.lost == 0
+
+
+def service_of(settings: StackSettings, name: str) -> ServiceSettings:
+    """Raises `ReplayError`."""
+    require_node_groups(settings)
+    if name not in settings.services:
+        known = f"they are {', '.join(settings.services)}" if settings.services else "it has no services"
+        raise ReplayError(f"{settings.stack}: wanted the name of a service, found {name!r} ({known})")
+    return settings.services[name]
+
+
+def variant_advice(
+    settings: StackSettings,
+    name: str,
+    trace: RequestTrace,
+    options: ServiceOptions,
+    times: Mapping[str, ServiceTime],
+    stated: Mapping[str, float],
+    progress: Progress = lambda _done, _total: None,
+) -> VariantAdvice:
+    """`times` and `stated`, the shares from 0 to 1, by variant, where they are known. Raises `ReplayError`."""
+    service = service_of(settings, name)
+    rate = mean_rate(trace) if options.rate is None else options.rate
+    options = replace(options, rate=rate)
+    told = {variant: times.get(variant) or _stated_time(settings, name, service) for variant in service.variants}
+    shares, why_not = _shares(service, stated)
+    total = len(service.variants) + len(shares)
+    rows: list[VariantRow] = []
+    hours: Stretches | None = None
+    for variant, its in service.variants.items():
+        course = _course(settings, name, variant, told[variant], trace, options)
+        hours = hours or _hours(course, options.seed)
+        rows.append(_alone(course, its, variant or name, told[variant], hours, options.seed))
+        progress(len(rows), total)
+    if hours is None:
+        raise ReplayError(f"{settings.stack}, services.{name}: wanted a variant, found none")
+    shared: list[tuple[Served, float | None]] = []
+    for variant, share in shares.items():
+        if share:
+            part = replace(options, rate=rate * share)
+            course = _course(settings, name, variant, told[variant], trace, part)
+            served = served_in(
+                course, service.variants[variant].scale.floor, _hours(course, options.seed), options.seed
+            )
+            shared.append((served, course.service.usd_per_pod_hour))
+        progress(len(rows) + len(shared), total)
+    slo = service.longest_request if service.slo is None else service.slo.p95
+    return VariantAdvice(
+        stack=settings.stack,
+        service=name,
+        trace=trace.name,
+        requests_per_second=rate,
+        hours=hours,
+        slo_s=slo.total_seconds(),
+        rows=tuple(rows),
+        shares=shares,
+        shared=_mixed(shared, slo.total_seconds(), hours) if shared else None,
+        why_not_shared=why_not,
+    )
+
+
+def _stated_time(settings: StackSettings, name: str, service: ServiceSettings) -> ServiceTime:
+    if service.request_takes is None:
+        raise ReplayError(
+            f"{settings.stack}, services.{name}: wanted requestTakes, or --service-time for each variant, found none "
+            f"(for example --service-time {next(iter(service.variants)) or name}=150ms)"
+        )
+    return ServiceTime(service.request_takes, REQUEST_TAKES)
+
+
+def _shares(service: ServiceSettings, stated: Mapping[str, float]) -> tuple[Mapping[str, float], str]:
+    """By variant; or none, and why."""
+    if len(service.variants) == 1:
+        return {}, ""
+    if service.on_spot:
+        return {}, "variants on spot nodes take each other's requests, and the simulator plays one at a time"
+    if service.weighted and not stated:
+        return {variant: (it.weight or 0) / 100 for variant, it in service.variants.items()}, ""
+    rest = next((variant for variant, it in service.variants.items() if it.takes_the_rest), None)
+    unknown = [variant for variant in service.variants if variant != rest and variant not in stated]
+    if unknown:
+        return {}, (
+            f"which requests go to {', '.join(unknown)} is not in a trace: say it, for example --share {unknown[0]}=20%"
+        )
+    shares = {variant: stated.get(variant, 0.0) for variant in service.variants}
+    if rest is not None:
+        shares[rest] = max(0.0, 1 - sum(share for variant, share in shares.items() if variant != rest))
+    return shares, ""
+
+
+def _course(
+    settings: StackSettings, name: str, variant: str, time: ServiceTime, trace: RequestTrace, options: ServiceOptions
+) -> ServiceCourse:
+    """The variant as the stack file has it, but with this time of a request."""
+    timed = settings.services[name].model_copy(update={"request_takes": time.takes})
+    changed = settings.model_copy(update={"services": {**settings.services, name: timed}})
+    return service_course(changed, pod_name(name, variant), trace, options)
+
+
+def _hours(course: ServiceCourse, seed: int) -> Stretches:
+    """The last days; the same for each variant, since they are chosen by the load alone."""
+    end = len(course.minutes.rates) * MINUTE_S
+    span = Span(max(0.0, end - PLAYED_DAYS * DAY_S), end)
+    return stretches(course.trace, course.factor, course.minutes, span, PLAYED_REQUESTS, seed)
+
+
+def _alone(
+    course: ServiceCourse, its: VariantSettings, name: str, time: ServiceTime, hours: Stretches, seed: int
+) -> VariantRow:
+    service = course.service
+    busiest = max((rate for rate in course.minutes.rates if rate is not None), default=0.0)
+    most = max(service.most, round(ROOM * service.need(busiest))) if its.scale.grows else service.most
+    wide = replace(course, service=replace(service, most=most))
+    return VariantRow(
+        name=name,
+        pod=_pod(its),
+        time=time,
+        at_once=service.pod.at_once,
+        usd_per_pod_hour=service.usd_per_pod_hour,
+        most=most,
+        outcome=outcome(wide, its.scale.floor, hours, seed),
+    )
+
+
+def _pod(its: VariantSettings) -> str:
+    gpu = f", gpu {its.gpu.count}" if its.gpu.count else ""
+    spot = ", spot" if its.spot else ""
+    return f"cpu {cpu_text(its.cpu)}, memory {memory_text(its.memory)}{gpu}{spot}"
+
+
+def _mixed(parts: list[tuple[Served, float | None]], slo_s: float, hours: Stretches) -> Outcome:
+    usd = [None if price is None else served.pod_hours * price for served, price in parts]
+    known = [it for it in usd if it is not None]
+    result = result_of(together(served for served, _ in parts), slo_s, None)
+    return Outcome(result=replace(result, usd=sum(known) if len(known) == len(usd) else None), hours=hours.hours)
+
+
+def as_json(advice: VariantAdvice) -> dict[str, Any]:
+    """Plain values; money in US dollars."""
+    return {
+        "schema": SCHEMA,
+        "stack": advice.stack,
+        "service": advice.service,
+        "trace": advice.trace,
+        "requests_per_second": advice.requests_per_second,
+        "hours": {"played": advice.hours.hours, "of": advice.hours.of_hours},
+        "slo_s": advice.slo_s,
+        "cheapest": None if advice.cheapest is None else advice.cheapest.name,
+        "variants": {row.name: _row_json(row, advice.slo_s) for row in advice.rows},
+        "shares": dict(advice.shares),
+        "shared": None if advice.shared is None else _figures(advice.shared, advice.slo_s),
+        "why_not_shared": advice.why_not_shared,
+    }
+
+
+def _row_json(row: VariantRow, slo_s: float) -> dict[str, Any]:
+    return {
+        "pod": row.pod,
+        "request_s": row.time.takes.total_seconds(),
+        "request_s_from": row.time.source,
+        "at_once": row.at_once,
+        "usd_per_pod_hour": row.usd_per_pod_hour,
+        "max": row.most,
+        **_figures(row.outcome, slo_s),
+    }
+
+
+def _figures(found: Outcome, slo_s: float) -> dict[str, Any]:
+    return {
+        "keeps": _keeps(found, slo_s),
+        "usd_per_1000": found.usd_per_1000,
+        "month_usd": found.month_usd,
+        **asdict(found.result),
+    }
+
+
+def variant_names(service: ServiceSettings, name: str) -> Iterator[tuple[str, str]]:
+    """Each variant as it is called, and its key; one that has no name is called as its service."""
+    for variant in service.variants:
+        yield (name if variant == ALONE else variant), variant

@@ -1,0 +1,185 @@
+"""`ebbtide advise targets` and `advise variants`: what suits a service, by its history."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ebbtide.advice.services.place import StackText, place_of
+from ebbtide.cli.console import fail, finish, progress_count
+from ebbtide.cli.options import Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, Stack
+from ebbtide.cli.patches import PatchFile, finish_advice
+from ebbtide.cli.said_by_variant import SaidByVariant
+from ebbtide.cli.service_history import Source, history_of
+from ebbtide.files import read_file
+from ebbtide.settings import StackInvalid, load_stack
+from ebbtide.settings.file.contents import files_in
+from ebbtide.settings.load import MOST_BYTES, name_of, stack_path
+from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
+from ebbtide.simulator.services.replay import ServiceOptions
+from ebbtide.simulator.services.served import simulated
+from ebbtide.simulator.trace.traces import TraceError
+from ebbtide.units.durations import read_duration
+
+command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+def _far(text: str) -> timedelta:
+    found = read_duration(text)
+    if found is None or not timedelta(hours=1) <= found <= timedelta(days=400):
+        raise typer.BadParameter(f"wanted 1h to 400d, found {text!r} (for example 14d)")
+    return found
+
+
+_TRACE = "Requests by window, .csv or .csv.gz, or a bundled trace; default: what Prometheus recorded."
+Trace = Annotated[str | None, typer.Option("--trace", metavar="FILE", help=_TRACE)]
+
+Since = Annotated[
+    timedelta | None,
+    typer.Option("--since", parser=_far, metavar="14d", help="Without --trace: how far back; default: 14d."),
+]
+OneQueue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="This queue of the trace alone.")]
+Size = Annotated[
+    float | None,
+    typer.Option(
+        "--requests-per-second",
+        min=0.001,
+        max=100_000,
+        help="Scale the history to this mean; default: as it is. Of a public trace it has to be said.",
+    ),
+]
+AtATime = Annotated[
+    int | None,
+    typer.Option(
+        "--at-once",
+        min=1,
+        max=10_000,
+        help="Requests that a pod works on at a time; default: its target in flight, rounded up, or 1.",
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Same seed, same figures.")]
+_TIME = "What a request takes on a pod of one variant that has nothing else to do; may be repeated."
+_SHARE = "The share of the requests that go to one variant; may be repeated."
+FORTNIGHT = timedelta(days=14)
+
+
+@command.command(epilog="Example: ebbtide advise targets STACK embedder-small --trace requests.csv --patch -")
+def targets(
+    stack: Stack,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A service, or SERVICE-VARIANT where it has several.")],
+    *,
+    trace: Trace = None,
+    patch: PatchFile = None,
+    queue: OneQueue = None,
+    rate: Size = None,
+    at_once: AtATime = None,
+    seed: Seed = 0,
+    since: Since = None,
+    prometheus: PrometheusUrl = "",
+    token_file: PrometheusToken = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Which metric, target, min and max keep a service's SLO for least, by its history."""
+    from ebbtide.advice.services.targets import as_json, target_advice
+    from ebbtide.advice.services.targets_text import as_text
+    from ebbtide.settings.patch import difference
+
+    text = _stack_text(stack)
+    source = _source(trace, queue, rate, since, prometheus, token_file, context, kubeconfig)
+    try:
+        place = place_of(text, name)
+        if place is None:
+            simulated(text.settings, name, at_once)  # which says what there is
+            raise ReplayError(f"{text.file}: wanted a service, found {name!r}")
+        history = history_of(text.settings, place.service, [place.variant], source)
+        options = ServiceOptions(rate=rate, at_once=at_once, seed=seed, start=history.start)
+        with progress_count("settings") as progress:
+            found = target_advice(text, name, history.trace, options, progress)
+    except (ReplayError, TraceError) as error:
+        fail(error)
+    diff = difference(text.text, text.changed(found.changes), text.file)
+    shown = as_text(found, diff)
+    finish_advice(stack, found.changes, json_file=json_file, patch=patch, document=as_json(found), shown=shown)
+
+
+@command.command(
+    epilog="Example: ebbtide advise variants STACK embedder --trace requests.csv --service-time large=60ms"
+)
+def variants(
+    stack: Stack,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A service.")],
+    *,
+    trace: Trace = None,
+    service_time: Annotated[
+        list[str] | None, typer.Option("--service-time", metavar="VARIANT=60ms", help=_TIME)
+    ] = None,
+    share: Annotated[list[str] | None, typer.Option("--share", metavar="VARIANT=20%", help=_SHARE)] = None,
+    queue: OneQueue = None,
+    rate: Size = None,
+    at_once: AtATime = None,
+    seed: Seed = 0,
+    since: Since = None,
+    prometheus: PrometheusUrl = "",
+    token_file: PrometheusToken = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    json_file: JsonFile = None,
+) -> None:
+    """What each variant of a service costs for 1,000 requests, and how fast it answers, by its history."""
+    from ebbtide.advice.services.variants import as_json, service_of, variant_advice
+    from ebbtide.advice.services.variants_text import as_text
+
+    settings = _stack_text(stack).settings
+    source = _source(trace, queue, rate, since, prometheus, token_file, context, kubeconfig)
+    try:
+        service = service_of(settings, name)
+        asked = SaidByVariant.of(name, service, service_time or [], share or [])
+        told = [variant for variant, it in service.variants.items() if not it.spot]
+        history = history_of(settings, name, told, source)
+        options = ServiceOptions(rate=rate, at_once=at_once, seed=seed, start=history.start)
+        with progress_count("variants") as progress:
+            found = variant_advice(
+                settings, name, history.trace, options, asked.times(history), asked.shares(history), progress
+            )
+    except (ReplayError, TraceError) as error:
+        fail(error)
+    finish(json_file, as_json(found), as_text(found))
+
+
+def _source(
+    trace: str | None,
+    queue: str | None,
+    rate: float | None,
+    since: timedelta | None,
+    prometheus: str,
+    token_file: Path | None,
+    context: str | None,
+    kubeconfig: str | None,
+) -> Source:
+    if trace is None and queue is not None:
+        raise typer.BadParameter("--queue is of a trace: wanted --trace beside it")
+    return Source(
+        trace=trace,
+        queue=queue,
+        rate=rate,
+        since=since or FORTNIGHT,
+        prometheus=prometheus,
+        token_file=token_file,
+        context=context,
+        kubeconfig=kubeconfig,
+    )
+
+
+def _stack_text(stack: str) -> StackText:
+    """With what the file says as it is written, since a patch keeps all else of it."""
+    try:
+        settings = load_stack(stack)
+        require_node_groups(settings)
+    except (StackInvalid, ReplayError) as error:
+        fail(error)
+    path = stack_path(stack)
+    text = read_file(path, MOST_BYTES).decode("utf-8")
+    return StackText(text=text, file=str(path), stack=name_of(path), beside=files_in(path.parent))

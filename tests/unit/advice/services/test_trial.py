@@ -1,0 +1,60 @@
+"""One setting on a history: what several stretches add up to, and that the file's own floor is played."""
+
+from datetime import datetime
+
+from ebbtide.advice.services.place import place_of
+from ebbtide.advice.services.stretches import stretches
+from ebbtide.advice.services.trial import Outcome, Trials, mean_rate
+from ebbtide.simulator.services.counts import minutes_of
+from ebbtide.simulator.services.replay import ServiceOptions
+from ebbtide.simulator.services.run import Span
+from ebbtide.simulator.trace.counted import RequestTrace
+from tests.builders.workloads.played import a_request_trace
+from tests.builders.workloads.tuned import a_stack
+
+CROWDED = ("longestRequest: 60s", "longestRequest: 10s\n    maxInFlight: 40")
+MONDAY = datetime(2026, 6, 1, 9)  # noqa: DTZ001 - a local time, given the customer's zone where it is read
+
+
+def played(trace: RequestTrace, scale: str, *changes: tuple[str, str], most: int = 10**6) -> Outcome:
+    stack = a_stack(*changes, scale=scale)
+    place = place_of(stack, "embedder-small")
+    assert place is not None
+    trials = Trials(stack=stack, place=place, trace=trace, options=ServiceOptions(rate=mean_rate(trace), start=MONDAY))
+    hours = stretches(trace, 1.0, minutes_of(trace, 1.0), Span(0, len(trace.totals) * trace.window_s), most, seed=0)
+    found = trials.played(place.scale, hours)
+    assert found is not None
+    return found
+
+
+def test_each_request_of_all_stretches_is_answered_lost_or_turned_away() -> None:
+    rush = a_request_trace([*[300.0] * 12, 9000.0, *[300.0] * 12, 9000.0, *[300.0] * 12])
+
+    found = played(rush, "scale: { metrics: { inFlight: 3 }, min: 1, max: 2 }", CROWDED, most=16_000)
+
+    result = found.result
+    assert found.hours < 6
+    assert result.lost > 0
+    assert result.turned_away > 0
+    assert result.sent == result.answered + result.lost + result.turned_away
+    assert result.least_pods == 1
+    assert result.most_pods == 2
+    assert found.within < 1 - (result.lost + result.turned_away) / result.sent
+
+
+def test_the_calendars_floor_of_the_file_is_played() -> None:
+    quiet = a_request_trace([60.0] * 12)
+    scale = "scale: {{ metrics: {{ inFlight: 3 }}, min: 1, max: 12{} }}"
+
+    assert played(quiet, scale.format("")).result.most_pods == 1
+    assert played(quiet, scale.format(", floor: calendar, open: 5")).result.least_pods == 5
+    assert played(quiet, scale.format(", floor: forecast, open: 5")).result.least_pods == 5
+
+
+def test_a_month_goes_on_at_the_pace_of_the_hours_played() -> None:
+    found = played(a_request_trace([60.0] * 12), "scale: { metrics: { inFlight: 3 }, min: 2, max: 12 }")
+
+    assert found.hours == 2
+    assert round(found.month_pod_hours) == 2 * 730
+    assert found.result.usd is not None
+    assert found.month_usd == found.result.usd / 2 * 730
