@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ebbtide.cli.advise_sizes import sizes
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
 from ebbtide.cli.patches import apply
@@ -128,6 +129,7 @@ def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Aske
     finish(json_file, as_json(found), as_text(found))
 
 
+command.command(epilog="Example: ebbtide advise sizes demo --patch sizes.patch")(sizes)
 command.command(epilog="Example: ebbtide advise apply demo advice.json")(apply)
 
 
