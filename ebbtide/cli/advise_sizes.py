@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from ebbtide.operate.api import OperatorApi
 
 History = Annotated[
-    int, typer.Option("--days", min=7, max=30, help="How far back; 7 days with samples have to be there.", show_default=True)
+    int,
+    typer.Option(
+        "--days", min=7, max=30, help="How far back; 7 days with samples have to be there.", show_default=True
+    ),
 ]
 
 
@@ -102,7 +105,7 @@ def _recommended(api: "OperatorApi", wanted: "list[Container]") -> "tuple[Recomm
     told = {
         places[at]: {Resource.CPU: cpu, Resource.MEMORY: memory} for at, (cpu, memory) in found.items() if at in places
     }
-    return told, {"recommendations of the Vertical Pod Autoscaler": line for line in unread}
+    return told, {"the Vertical Pod Autoscaler's advice": unread[0]} if unread else {}
 
 
 def _finish(found: "SizesAdvice", stack: str, json_file: Path | None, patch: Path | None) -> None:

@@ -68,14 +68,11 @@ def advise(
 ) -> SizesAdvice:
     """`config` is what the file has below `config:`."""
     missing = dict(recorded.missing)
-    wanted, hours = containers(settings), max((ran.start for ran in recorded.ran), default=0.0)
-    found = [_first(settings, it, recorded, evidence) for it in wanted]
+    hours = max((it.start for it in recorded.ran), default=0.0)
+    found = [_first(settings, it, recorded, hours, evidence) for it in containers(settings)]
     groups: list[GroupAdvice] = []
     try:
-        sized = [
-            Sized(of=it.of, group=it.group, before=it.of.size, after=_size(it.of, it.kept), lowest=_size(it.of, it.told))
-            for it in found
-        ]
+        sized = [_sized(it, evidence) for it in found]
         groups = list(group_advice(settings, recorded.ran, hours, sized))
     except NoPrice as error:
         missing["what nodes cost"] = str(error)
@@ -119,11 +116,10 @@ class _First:
     pods: float
 
 
-def _first(settings: StackSettings, it: Container, recorded: Recorded, evidence: Evidence) -> _First:
+def _first(settings: StackSettings, it: Container, recorded: Recorded, hours: float, evidence: Evidence) -> _First:
     use = recorded.uses[it.place]
     told = {resource: decide(resource, it.asked, use, evidence) for resource in Resource}
     ran = [one for one in recorded.ran if (one.namespace, one.workload) == (it.place.namespace, it.place.workload)]
-    hours = max((one.start for one in recorded.ran), default=0.0)
     group = _home(ran)
     node = node_of(settings.node_groups[group]) if group in settings.node_groups else None
     return _First(
@@ -133,6 +129,17 @@ def _first(settings: StackSettings, it: Container, recorded: Recorded, evidence:
         kept=told if node is None else _worth(it, told, node, group),
         group=group,
         pods=sum(one.hours for one in ran) / hours if hours else 0.0,
+    )
+
+
+def _sized(it: _First, evidence: Evidence) -> Sized:
+    return Sized(
+        of=it.of,
+        group=it.group,
+        known=it.use.days >= evidence.least,
+        before=it.of.size,
+        after=_size(it.of, it.kept),
+        lowest=_size(it.of, it.told),
     )
 
 
@@ -166,7 +173,9 @@ def _left(verdict: Verdict, group: str) -> Verdict:
 
 def _size(it: Container, verdicts: Verdicts) -> PodSize:
     """Of a whole pod once these verdicts are followed."""
-    asked = {resource: verdicts[resource].to if resource in verdicts else it.asked.amount(resource) for resource in Resource}
+    asked = {
+        resource: verdicts[resource].to if resource in verdicts else it.asked.amount(resource) for resource in Resource
+    }
     return it.with_requests(asked[Resource.CPU], asked[Resource.MEMORY]).size
 
 

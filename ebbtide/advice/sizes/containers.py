@@ -49,6 +49,8 @@ class Container:
     asked: Asked
     kind: NodeKind  # of the groups that it may go to
     group: str = ""  # the only one, where the file or the reading says so
+    always: bool = True  # it runs all the time, and not while there is work
+    several: bool = False  # pods at least, of which one goes on while another is away
 
     @property
     def size(self) -> PodSize:
@@ -91,6 +93,7 @@ def _of_workload(name: str, it: WorkloadSettings) -> Container:
         pod=it,
         asked=_asked(it, careful=_is_careful(it), vertical=it.vertical, scaled=frozenset(Resource) if scaled else None),
         kind=home_of(it),
+        several=it.replicas > 1,
     )
 
 
@@ -108,6 +111,8 @@ def _of_service(name: str, service: ServiceSettings) -> Iterator[Container]:
                 scaled=frozenset(Resource(key) for key in it.scale.metrics.of_pods),
             ),
             kind=home_of(workload),
+            always=not it.spot and it.scale.min > 0,
+            several=not it.spot and it.scale.min > 1,
         )
 
 
@@ -124,6 +129,7 @@ def _of_pools(settings: StackSettings) -> Iterator[Container]:
             asked=_asked(it),
             kind=_kind(settings, it.node_group, it),
             group=it.node_group,
+            always=False,
         )
 
 
@@ -137,6 +143,7 @@ def _of_jobs(settings: StackSettings) -> Iterator[Container]:
                 asked=_asked(it),
                 kind=_kind(settings, it.node_group, it),
                 group=it.node_group,
+                always=False,
             )
 
 
@@ -157,6 +164,7 @@ def _of_ray(name: str, cluster: RaySettings) -> Iterator[Container]:
             asked=replace(_asked(group), whole_cores=True),
             kind=home_kind(Category.WORKER, group.gpu.count),
             group=group.node_group,
+            always=False,
         )
 
 

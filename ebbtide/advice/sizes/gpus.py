@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.advice.sizes.containers import Container
 from ebbtide.advice.sizes.evidence import Evidence, Use
-from ebbtide.advice.sizes.rules import WORTH_LOWERING
+from ebbtide.advice.sizes.rules import WORTH_LOWERING, Resource
 from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.patch import Change
 from ebbtide.units.quantities import memory_text
@@ -22,10 +22,14 @@ def gpu_lines(it: Container, use: Use) -> Iterator[str]:
         yield f"{it.path}.gpu stays {gpu.count}: nothing is recorded of GPUs"
         return
     busy = "" if use.gpu_busy is None else f"95 % of the time {use.gpu_busy.whole:.0f} % busy at most"
-    held = "" if use.gpu_memory is None else f"{memory_text(math.ceil(use.gpu_memory.whole))} of its memory used at most"
+    held = (
+        ""
+        if use.gpu_memory is None
+        else f"{Resource.MEMORY.seen_text(use.gpu_memory.whole)} of its memory used at most"
+    )
     yield f"{it.path}.gpu stays {gpu.count}: a GPU was {', '.join(filter(None, (busy, held)))}"
     if use.gpus_used is not None and use.gpus_used < gpu.count:
-        yield f"{it.path}.gpu: only {use.gpus_used} of {gpu.count} GPUs of a pod were ever busy: could it do with fewer?"
+        yield f"{it.path}.gpu: only {use.gpus_used} of {gpu.count} GPUs of a pod were ever busy: do fewer suffice?"
 
 
 def gpu_change(
@@ -45,5 +49,5 @@ def gpu_change(
     before = value_at(config, at)
     if before is None:  # a service has it for all of its variants
         return None
-    reason = f"{memory_text(math.ceil(seen))} of a GPU's memory used at most; margin {it.asked.margin:.0%}"
+    reason = f"{Resource.MEMORY.seen_text(seen)} of a GPU's memory used at most; margin {it.asked.margin * 100:.0f} %"
     return Change(at=at, before=before, after=memory_text(to), reason=reason)

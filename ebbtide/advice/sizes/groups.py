@@ -12,7 +12,6 @@ from ebbtide.advice.sizes.containers import Container
 from ebbtide.advice.sizes.ran import Ran
 from ebbtide.advice.sizes.shapes import LEAST_GAIN, Shape, Stay, cheaper, most_nodes, shape_of
 from ebbtide.labels import NodeKind
-from ebbtide.prices import NoPrice
 from ebbtide.settings.checks.draft import GROUPS
 from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.fragment.size import PodSize
@@ -29,9 +28,14 @@ class Sized:
 
     of: Container
     group: str  # that they ran on
+    known: bool  # whether there is enough evidence
     before: PodSize
     after: PodSize
     lowest: PodSize
+
+    @property
+    def pods(self) -> tuple[str, str]:
+        return self.of.place.namespace, self.of.place.workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,7 @@ class GroupAdvice:
     sized: Shape | None  # the same nodes, the advised sizes
     other: Shape | None  # other nodes, if they save enough
     most: int  # `max` with other nodes
+    why: str = ""  # there is nothing to say of other nodes
 
     @property
     def in_patch(self) -> bool:
@@ -55,47 +60,83 @@ class GroupAdvice:
 def group_advice(
     settings: StackSettings, ran: Sequence[Ran], hours: float, sized: Sequence[Sized]
 ) -> Iterator[GroupAdvice]:
-    """Of groups that had pods. A group without a price is left out, for `NoPrice` is raised."""
+    """Of groups that had pods, over so many hours. Raises `NoPrice`."""
     for name, group in settings.node_groups.items():
         here = [it for it in ran if it.group == name]
         if here:
-            yield _advice(settings, name, group, here, hours, sized)
+            yield _Trial(settings, name, group, here, hours, sized).advice()
 
 
-def _advice(
-    settings: StackSettings,
-    name: str,
-    group: NodeGroupSettings,
-    ran: Sequence[Ran],
-    hours: float,
-    sized: Sequence[Sized],
-) -> GroupAdvice:
-    fixed = group.kind is NodeKind.FIXED
-    before, after, lowest = (
-        {(it.of.place.namespace, it.of.place.workload): size for it in sized for size in [getattr(it, part)]}
-        for part in ("before", "after", "after" if fixed else "lowest")
-    )
-    region, types = settings.region, group.instance_types
-    now = shape_of(group, region, _stays(ran, before, hours), hours, types)
-    then = shape_of(group, region, _stays(ran, after, hours), hours, types)
-    node = node_of(group)
-    may_come = [
-        lowest[it.of.place.namespace, it.of.place.workload]
-        for it in sized
-        if it.of.group == name or (not it.of.group and it.of.kind is group.kind and fits(it.after, node))
-    ]
-    other = cheaper(group, region, _stays(ran, lowest, hours), hours, may_come)
-    if other is not None and (then is None or other.usd > then.usd * (1 - LEAST_GAIN)):
-        other = None
-    most = group.max if other is None else most_nodes(group, other.types, len(settings.cluster.zones))
-    return GroupAdvice(name=name, kind=group.kind, hours=hours, now=now, sized=then, other=other, most=most)
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    settings: StackSettings
+    name: str
+    group: NodeGroupSettings
+    ran: Sequence[Ran]
+    hours: float
+    sized: Sequence[Sized]
 
+    def advice(self) -> GroupAdvice:
+        before, after = (self._on(self.group.instance_types, self._stays(part)) for part in ("before", "after"))
+        why = self._unknown()
+        other = None if why else self._other(after)
+        most = self.group.max if other is None else most_nodes(self.group, other.types, self._zones)
+        return GroupAdvice(
+            name=self.name,
+            kind=self.group.kind,
+            hours=self.hours,
+            now=before,
+            sized=after,
+            other=other,
+            most=most,
+            why=why or ("" if other else "none cheaper"),
+        )
 
-def _stays(ran: Sequence[Ran], sizes: Mapping[tuple[str, str], PodSize], hours: float) -> list[Stay]:
-    """In hours from the beginning."""
-    return [
-        (hours - it.start, hours - it.end, sizes.get((it.namespace, it.workload), it.size)) for it in ran if it.hours > 0
-    ]
+    def _other(self, after: Shape | None) -> Shape | None:
+        part = "after" if self.group.kind is NodeKind.FIXED else "lowest"
+        may_come = [getattr(it, part) for it in self._may_come()]
+        region = self.settings.region
+        found = cheaper(self.group, region, self._stays(part), self.hours, may_come, self._least)
+        enough = found is not None and (after is None or found.usd <= after.usd * (1 - LEAST_GAIN))
+        return found if enough else None
+
+    def _on(self, types: tuple[str, ...], stays: Sequence[Stay]) -> Shape | None:
+        return shape_of(self.group, self.settings.region, stays, self.hours, types, self._least)
+
+    def _stays(self, part: str) -> list[Stay]:
+        """In hours from the beginning; pods of nobody in the file at the size that they had."""
+        sizes: dict[tuple[str, str], PodSize] = {it.pods: getattr(it, part) for it in self.sized}
+        return [
+            (self.hours - it.start, self.hours - it.end, sizes.get((it.namespace, it.workload), it.size))
+            for it in self.ran
+            if it.hours > 0
+        ]
+
+    def _may_come(self) -> Iterator[Sized]:
+        node = node_of(self.group)
+        for it in self.sized:
+            anywhere = not it.of.group and it.of.kind is self.group.kind and fits(it.after, node)
+            if it.of.group == self.name or anywhere:
+                yield it
+
+    def _unknown(self) -> str:
+        """What runs always and has not been seen for long enough: nodes without it would be too small for it."""
+        missing = [it.of.path for it in self._may_come() if it.of.always and not it.known]
+        if not missing:
+            return ""
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        return f"not enough evidence yet of {missing[0]}{others}"
+
+    @property
+    def _least(self) -> int:
+        """With several pods of one workload at least two nodes: they are apart for a reason."""
+        here = {(it.namespace, it.workload) for it in self.ran}
+        several = any(it.of.several and it.pods in here for it in self.sized)
+        return max(self.group.min, 2 if several else 0)
+
+    @property
+    def _zones(self) -> int:
+        return len(self.settings.cluster.zones)
 
 
 def group_changes(settings: StackSettings, config: Mapping[str, object], it: GroupAdvice) -> Iterator[Change]:
@@ -108,15 +149,3 @@ def group_changes(settings: StackSettings, config: Mapping[str, object], it: Gro
     if it.most != settings.node_groups[it.name].max:
         at = (GROUPS, it.name, "max")
         yield Change(at=at, before=value_at(config, at), after=it.most, reason="as much room at most as before")
-
-
-def missing_prices(settings: StackSettings) -> str:
-    """Why there is no advice on nodes; empty where there may be."""
-    from ebbtide.advice.sizes.shapes import price
-
-    for group in settings.node_groups.values():
-        try:
-            price(group.kind, settings.region, group.instance_types)
-        except NoPrice as error:
-            return str(error)
-    return ""

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import TypeAlias
 
 from ebbtide.advice.sizes.containers import Container, Place
@@ -157,7 +158,7 @@ def _grows(points: _Points, until: datetime, evidence: Evidence) -> bool:
         day = _day(at, until, evidence)
         peaks[day] = max(value, peaks.get(day, 0.0))
     newest = [peaks[day] for day in sorted(peaks, reverse=True)][-evidence.least :]
-    rises = all(later > earlier for earlier, later in zip(newest, newest[1:], strict=False))
+    rises = all(later > earlier for earlier, later in pairwise(newest))
     return len(newest) == evidence.least and rises and newest[-1] > newest[0] * _GROWN
 
 

@@ -37,6 +37,12 @@ class Resource(StrEnum):
         whole = math.ceil(amount - 1e-9)
         return cpu_text(whole) if self is Resource.CPU else memory_text(whole)
 
+    def seen_text(self, amount: float) -> str:
+        """Of what was used, rounded up to what can be read."""
+        if self is Resource.CPU:
+            return cpu_text(math.ceil(amount / 10 - 1e-9) * 10)
+        return memory_text(math.ceil(amount)) if amount < 1024 else f"{math.ceil(amount / 102.4) / 10:g}Gi"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -107,13 +113,13 @@ def decide(resource: Resource, asked: Asked, use: Use, evidence: Evidence) -> Ve
 
 def _wanted(resource: Resource, asked: Asked, use: Use, figure: Figure) -> tuple[float, str]:
     growth = ", and higher every day: look for a leak" if resource is Resource.MEMORY and use.growing else ""
-    return figure.whole * (1 + asked.margin), f"{_seen(resource, figure)}{growth}; margin {asked.margin:.0%}"
+    return figure.whole * (1 + asked.margin), f"{_seen(resource, figure)}{growth}; margin {asked.margin * 100:.0f} %"
 
 
 def _seen(resource: Resource, figure: Figure) -> str:
     if resource is Resource.CPU:
-        return f"95 % of the time {resource.text(figure.whole)} was enough"
-    return f"{resource.text(figure.whole)} used at most"
+        return f"95 % of the time {resource.seen_text(figure.whole)} was enough"
+    return f"{resource.seen_text(figure.whole)} used at most"
 
 
 def _forced(resource: Resource, asked: Asked, use: Use) -> tuple[float, str]:
@@ -124,9 +130,9 @@ def _forced(resource: Resource, asked: Asked, use: Use) -> tuple[float, str]:
         kills = "a kill" if use.kills == 1 else f"{use.kills} kills"
         reason = f"{kills} for lack of memory at {memory_text(then)}"
         return max(then * AFTER_A_KILL, then + AT_LEAST_AFTER_A_KILL), reason
-    if resource is Resource.CPU and (use.throttled or 0) > THROTTLED:
+    if resource is Resource.CPU and use.throttled is not None and use.throttled > THROTTLED:
         then = now if use.throttled_at is None else use.throttled_at
-        reason = f"its limit held it back in {use.throttled:.0%} of all periods at {cpu_text(then)}"
+        reason = f"its limit held it back in {use.throttled * 100:.0f} % of all periods at {cpu_text(then)}"
         return then * AFTER_THROTTLING, reason
     return 0.0, ""
 
@@ -150,7 +156,11 @@ def _holds(resource: Resource, asked: Asked, use: Use) -> Iterator[str]:
 
 
 def _whole(amount: float, resource: Resource, asked: Asked) -> int:
-    return -(-math.ceil(amount) // 1000) * 1000 if asked.whole_cores and resource is Resource.CPU else rounded(amount, resource)
+    return (
+        -(-math.ceil(amount) // 1000) * 1000
+        if asked.whole_cores and resource is Resource.CPU
+        else rounded(amount, resource)
+    )
 
 
 def rounded(amount: float, resource: Resource) -> int:

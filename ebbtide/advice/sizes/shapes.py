@@ -41,13 +41,13 @@ def price(kind: NodeKind, region: str, types: Iterable[str]) -> float:
 
 
 def shape_of(
-    group: NodeGroupSettings, region: str, stays: Sequence[Stay], hours: float, types: tuple[str, ...]
+    group: NodeGroupSettings, region: str, stays: Sequence[Stay], hours: float, types: tuple[str, ...], least: int
 ) -> Shape | None:
-    """The pods on nodes of these types; None where one of them does not fit. Raises `NoPrice`."""
+    """The pods on at least so many nodes of these types; None where one of them does not fit. Raises `NoPrice`."""
     node = node_of(group.model_copy(update={"instance_types": types}))
     if not all(fits(size, node) for _, _, size in stays):
         return None
-    taken = node_hours(stays, node, group.min, hours)
+    taken = node_hours(stays, node, least, hours)
     return Shape(types=types, node_hours=taken, usd=taken * price(group.kind, region, types))
 
 
@@ -57,6 +57,7 @@ def cheaper(
     stays: Sequence[Stay],
     hours: float,
     also: Sequence[PodSize],
+    least: int,
 ) -> Shape | None:
     """The cheapest of all steady types on which the pods and `also`, those that may come, fit; None without any."""
     found: list[Shape] = []
@@ -64,7 +65,7 @@ def cheaper(
         node = node_of(group.model_copy(update={"instance_types": types}))
         if all(fits(size, node) for size in also):
             try:
-                shape = shape_of(group, region, stays, hours, types)
+                shape = shape_of(group, region, stays, hours, types, least)
             except NoPrice:
                 continue
             found += [shape] if shape is not None else []
@@ -86,9 +87,9 @@ def _candidates(group: NodeGroupSettings, region: str) -> Iterator[tuple[str, ..
 
 
 def most_nodes(group: NodeGroupSettings, types: tuple[str, ...], zones: int) -> int:
-    """A `max` under which the group may hold as much as now."""
+    """A `max` under which the group may hold as much as now; of a group with GPUs as many of these."""
     now, then = node_of(group), node_of(group.model_copy(update={"instance_types": types}))
-    ratio = max(now.cpu / then.cpu, now.memory / then.memory, now.gpu / then.gpu if then.gpu else 0.0)
+    ratio = now.gpu / then.gpu if then.gpu else max(now.cpu / then.cpu, now.memory / then.memory)
     return max(zones, group.min, -int(-group.max * ratio // 1))
 
 

@@ -1,10 +1,10 @@
 """Advice on sizes for a terminal, and as a JSON document."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Group
 from rich.table import Table
@@ -14,7 +14,7 @@ from ebbtide.advice.sizes.advice import Row, SizesAdvice
 from ebbtide.advice.sizes.evidence import Figure
 from ebbtide.advice.sizes.gpus import gpu_lines
 from ebbtide.advice.sizes.groups import GroupAdvice
-from ebbtide.advice.sizes.rules import Resource, Verdict
+from ebbtide.advice.sizes.rules import Verdict
 from ebbtide.advice.sizes.shapes import Shape
 from ebbtide.terminal import table
 from ebbtide.units.money import dollars
@@ -44,28 +44,27 @@ def _parts(advice: SizesAdvice) -> Iterator[Text | Table]:
 
 
 def _containers(advice: SizesAdvice) -> Table:
-    with_vpa = any(row.recommended for row in advice.rows)
-    columns = ["CONTAINER", "", ">ASKS", ">USED", ">ADVISED", *([">VPA"] if with_vpa else []), ">PODS", ">DAYS"]
-    rows: list[list[str]] = []
-    for row in advice.rows:
-        for place, (resource, verdict) in enumerate(row.verdicts.items()):
-            vpa = row.recommended.get(resource)
-            first = place == 0
-            rows.append(
-                [
-                    row.of.path if first else "",
-                    "CPU" if resource is Resource.CPU else resource.value,
-                    resource.text(verdict.now),
-                    _UNKNOWN if verdict.seen is None else resource.text(verdict.seen),
-                    resource.text(verdict.to) if verdict.changes else "",
-                    *([_UNKNOWN if vpa is None else resource.text(vpa)] if with_vpa else []),
-                    f"{row.pods:.1f}" if first else "",
-                    str(row.use.days) if first else "",
-                    (row.confidence or _UNKNOWN) if first else "",
-                    _money(row.saves if row.changes else None) if first else "",
-                ]
-            )
-    return table([*columns, "CONFIDENCE", ">SAVES"], rows)
+    """Those that were seen; of all others there is a line below."""
+    seen = [row for row in advice.rows if row.use.days]
+    with_vpa = any(row.recommended for row in seen)
+    vpa = ["VPA"] if with_vpa else []
+    columns = ["CONTAINER", "CPU", ">USED", "MEMORY", ">USED", *vpa, ">PODS", ">DAYS", "", ">SAVES"]
+    return table(columns, ([*_cells(row, with_vpa=with_vpa)] for row in seen), fold=("CONTAINER",))
+
+
+def _cells(row: Row, *, with_vpa: bool) -> Iterator[str]:
+    yield row.of.path
+    for resource, verdict in row.verdicts.items():
+        yield resource.text(verdict.now) + (
+            f" \N{RIGHTWARDS ARROW} {resource.text(verdict.to)}" if verdict.changes else ""
+        )
+        yield _UNKNOWN if verdict.seen is None else resource.seen_text(verdict.seen)
+    if with_vpa:
+        yield ", ".join(resource.text(amount) for resource, amount in row.recommended.items()) or _UNKNOWN
+    yield f"{row.pods:.1f}"
+    yield str(row.use.days)
+    yield row.confidence or _UNKNOWN
+    yield _money(row.saves) if row.changes else ""
 
 
 def _groups(advice: SizesAdvice) -> Table:
@@ -75,7 +74,7 @@ def _groups(advice: SizesAdvice) -> Table:
             _money(it.monthly(it.now)),
             _money(it.monthly(it.sized)),
             _money(it.monthly(it.other)) if it.other else "",
-            ", ".join(it.other.types) if it.other else "none cheaper",
+            ", ".join(it.other.types) if it.other else it.why,
         ]
         for it in advice.groups
     ]
@@ -94,8 +93,8 @@ def _verdict(advice: SizesAdvice) -> Iterator[str]:
     for it in advice.groups:
         if it.other is not None and not it.in_patch:
             yield (
-                f"{it.name}: {', '.join(it.other.types)} would carry what ran for {_money(it.monthly(it.other))} a month; "
-                "not in the patch, since other nodes move its fixed pods"
+                f"nodeGroups.{it.name}: {', '.join(it.other.types)} would do for {_money(it.monthly(it.other))} a "
+                "month; not in the patch, since its fixed pods would move"
             )
 
 
@@ -106,11 +105,11 @@ def _final(it: GroupAdvice) -> Shape | None:
 def _changed(advice: SizesAdvice) -> Iterator[str]:
     for change in advice.changes:
         before = "nothing" if change.before is None else _value(change.before)
-        yield f"{change.path.partition(':')[2]}: {before} -> {_value(change.after)}: {change.reason}"
+        yield f"{change.path.partition(':')[2]}: {before} \N{RIGHTWARDS ARROW} {_value(change.after)}: {change.reason}"
 
 
 def _value(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return ", ".join(map(str, cast("Sequence[object]", value))) if isinstance(value, list | tuple) else str(value)
 
 
 def _unchanged(row: Row) -> Iterator[str]:
@@ -129,7 +128,7 @@ def _assumptions(advice: SizesAdvice) -> Iterator[str]:
     if any(row.recommended for row in advice.rows):
         yield "VPA: what the Vertical Pod Autoscaler recommends."
     if advice.groups:
-        yield "SAVES and the groups' figures: US dollars a month at list prices, of what ran, packed on nodes of each kind."
+        yield "Dollars: a month at list prices, of what ran, packed on the nodes of each group in the same way."
 
 
 def _money(usd: float | None) -> str:
