@@ -21,7 +21,7 @@ from ebbtide.prices import Capacity, NoPrice
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.patch import Change
-from ebbtide.settings.placement import copies, gpu_memory, node_of
+from ebbtide.settings.placement import copies, fits, gpu_memory, node_of
 from ebbtide.units.money import HOURS_PER_MONTH
 
 Recommended: TypeAlias = Mapping[Place, Mapping[Resource, int]]
@@ -79,7 +79,7 @@ def advise(
     renewed = {it.name for it in groups if it.in_patch}
     rows: list[Row] = []
     for it in found:
-        verdicts = it.told if it.group in renewed else it.kept
+        verdicts = it.told if it.group in renewed else _within(settings, it)
         rows.append(
             Row(
                 of=it.of,
@@ -129,6 +129,25 @@ def _first(settings: StackSettings, it: Container, recorded: Recorded, hours: fl
         kept=told if node is None else _worth(it, told, node, group),
         group=group,
         pods=sum(one.hours for one in ran) / hours if hours else 0.0,
+    )
+
+
+def _within(settings: StackSettings, it: _First) -> Verdicts:
+    """Without what no node has room for: a pod that asks for it would wait for ever."""
+    nodes = [
+        node_of(group)
+        for name, group in settings.node_groups.items()
+        if name == it.of.group or (not it.of.group and group.kind is it.of.kind)
+    ]
+    if not nodes or any(fits(_size(it.of, it.kept), node) for node in nodes):
+        return it.kept
+    return {resource: _too_large(one) if one.to > one.now else one for resource, one in it.kept.items()}
+
+
+def _too_large(verdict: Verdict) -> Verdict:
+    wanted = verdict.resource.text(verdict.to)
+    return replace(
+        verdict, to=verdict.now, reason=f"{verdict.reason}; {wanted} fits no node of its groups: larger ones"
     )
 
 

@@ -27,6 +27,7 @@ WORTH_LOWERING = 0.10
 _KEPT_OF_MARGIN = 1 / 3
 """A request is raised only when this part of its margin is used up, so that a new peak is not a new advice."""
 _LEAST = {"cpu": 10, "memory": 32}
+_NOTHING = 1e-6  # of a millicore or a MiB, which sums of floats leave
 
 
 class Resource(StrEnum):
@@ -156,16 +157,13 @@ def _holds(resource: Resource, asked: Asked, use: Use) -> Iterator[str]:
 
 
 def _whole(amount: float, resource: Resource, asked: Asked) -> int:
-    return (
-        -(-math.ceil(amount) // 1000) * 1000
-        if asked.whole_cores and resource is Resource.CPU
-        else rounded(amount, resource)
-    )
+    step = 1000 if asked.whole_cores and resource is Resource.CPU else 1
+    return rounded(-(-math.ceil(amount - _NOTHING) // step) * step, resource)
 
 
 def rounded(amount: float, resource: Resource) -> int:
     """Up, to what can be read."""
-    least = max(math.ceil(amount - 1e-6), _LEAST[resource])
+    least = max(math.ceil(amount - _NOTHING), _LEAST[resource])
     step = _step(least, resource)
     return -(-least // step) * step
 

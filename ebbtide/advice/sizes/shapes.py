@@ -6,6 +6,7 @@ as it is in a cluster. Real clusters take more node-hours than this, on every sh
 """
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -88,9 +89,9 @@ def _candidates(group: NodeGroupSettings, region: str) -> Iterator[tuple[str, ..
 
 def most_nodes(group: NodeGroupSettings, types: tuple[str, ...], zones: int) -> int:
     """A `max` under which the group may hold as much as now; of a group with GPUs as many of these."""
-    now, then = node_of(group), node_of(group.model_copy(update={"instance_types": types}))
-    ratio = now.gpu / then.gpu if then.gpu else max(now.cpu / then.cpu, now.memory / then.memory)
-    return max(zones, group.min, -int(-group.max * ratio // 1))
+    now, then = instance_type(group.instance_types[0]), instance_type(types[0])
+    ratio = now.gpu / then.gpu if then.gpu else max(now.vcpu / then.vcpu, now.memory_mib / then.memory_mib)
+    return max(zones, group.min, math.ceil(group.max * ratio))
 
 
 def node_hours(stays: Sequence[Stay], node: Capacity, least: int, hours: float) -> float:
