@@ -1,8 +1,13 @@
 """Evidence and use for tests of advice on sizes, with defaults."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
 from ebbtide.advice.sizes.evidence import Evidence, Figure, Use
 from ebbtide.advice.sizes.rules import Asked, Resource, Verdict, decide
@@ -42,7 +47,7 @@ class Told:
         asked = str(query.get("query", ""))
         if path == "status/runtimeinfo":
             return self._reply({})
-        if path == "query" and asked.startswith(("vector", "max(timestamp")):
+        if path == "query" and asked.startswith(("vector", "max(timestamp", "count(")):
             return self._reply({"result": [{"metric": {}, "value": [0, str(self._until.timestamp())]}]})
         found = next((series for part, series in self._courses.items() if part in asked), {})
         if path == "query":
@@ -56,6 +61,34 @@ class Told:
 
     def _reply(self, data: dict[str, Any]) -> Reply:
         return Reply({"status": "success", "data": data}, self._until)
+
+
+@contextmanager
+def served(told: Told) -> Generator[str]:
+    """The same by HTTP: its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.told = told  # pyright: ignore[reportAttributeAccessIssue] - what the handler answers with
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        told: Told = self.server.told  # pyright: ignore[reportAttributeAccessIssue] - as above
+        reply = told.get(parts.path.removeprefix("/api/v1/"), dict(parse_qsl(parts.query)))
+        body = json.dumps(reply.document).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
+        """Quiet."""
 
 
 def labels(text: str) -> dict[str, str]:

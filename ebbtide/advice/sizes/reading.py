@@ -5,6 +5,7 @@ nobody measured. Without CPU and memory at all there is no advice: that is `Noth
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ from ebbtide.monitoring.rules import Metrics
 
 QUANTILE = 0.95
 _GROWN = 1.1
+_METRIC = re.compile(r"\b(?:container|DCGM|ebbtide)_\w+")
 _MIB = 2.0**20
 _PODS = ("namespace", "workload")
 _Points: TypeAlias = Sequence[tuple[datetime, float]]
@@ -48,7 +50,11 @@ def read_uses(
     """Raises `NothingRecorded`."""
     if (doubt := prometheus.doubt()) is not None:
         raise NothingRecorded([doubt.why])
-    ask = Questions(Metrics(customer), namespaces(it.place.namespace for it in wanted), evidence.step)
+    of = Metrics(customer)
+    watched = prometheus.ask(f"count({of('pod_info')})", stands_on=())
+    if isinstance(watched, Unknown):
+        raise NothingRecorded([f"{watched.why}; wanted one that scrapes Ebbtide's exporter of {customer}"])
+    ask = Questions(of, namespaces(it.place.namespace for it in wanted), evidence.step)
     asking = _Asking(prometheus, until - evidence.window + evidence.step, evidence.step, {})
     cpu = asking.by("CPU used", ask.cpu(), BY, 1000)
     memory = asking.by("memory used", ask.memory(), BY, 1 / _MIB)
@@ -107,7 +113,7 @@ class _Asking:
 
     def by(self, called: str, question: str, labels: _Key, unit: float = 1.0) -> Mapping[_Key, _Points] | None:
         """Points by the values of the labels, the oldest first; None, with a line in `missing`, where nothing is."""
-        course = self._course(called, question)
+        course = self._course(question)
         if isinstance(course, Unknown):
             self.missing[called] = course.why
             return None
@@ -115,10 +121,12 @@ class _Asking:
 
     def quietly(self, question: str, labels: _Key) -> Mapping[_Key, _Points] | None:
         """Where nothing is as good as something."""
-        course = self._course("", question)
+        course = self._course(question)
         return None if isinstance(course, Unknown) else _by(course, labels, 1.0)
 
-    def _course(self, called: str, question: str) -> Course:
+    def _course(self, question: str) -> Course:
+        metric = _METRIC.search(question)
+        called = f"{metric[0]} of its pods" if metric is not None else ""
         return self.prometheus.over(question, self.since, self.step, stands_on=("pod_info",), called=called)
 
 

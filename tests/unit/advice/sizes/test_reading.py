@@ -138,14 +138,16 @@ def test_without_cpu_and_memory_there_is_no_advice_and_each_is_a_line(wanted: li
         read(wanted, {})
 
     assert nothing.value.lines == (
-        "Prometheus at test has nothing for CPU used",
-        "Prometheus at test has nothing for memory used",
+        "Prometheus at test has nothing for container_cpu_usage_seconds_total of its pods",
+        "Prometheus at test has nothing for container_memory_working_set_bytes of its pods",
     )
 
 
 def test_what_is_missing_beside_is_named(wanted: list[Container]) -> None:
     found = read(wanted, {MEMORY: {OF_API: hourly(1, lambda _: GIB)}})
 
-    assert found.missing["CPU used"] == "Prometheus at test has nothing for CPU used"
-    assert found.missing["kills for lack of memory"] == "Prometheus at test has nothing for kills for lack of memory"
+    assert found.missing["CPU used"].endswith("has nothing for container_cpu_usage_seconds_total of its pods")
+    assert found.missing["kills for lack of memory"].endswith(
+        "has nothing for ebbtide_container_oom_kills_total of its pods"
+    )
     assert "GPUs used" not in found.missing
