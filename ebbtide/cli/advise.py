@@ -1,6 +1,6 @@
-"""`ebbtide advise`: what to commit to, and which floors to plan, from usage that was replayed or recorded.
+"""`ebbtide advise`: what to commit to, which sizes and floors to plan, from usage that was replayed or recorded.
 
-Reads the stack file, a trace or a file of usage, and the price tables, nothing else. `apply` alone writes to the file.
+Reads the stack file, a trace, a file of usage or Prometheus, and the price tables. `apply` alone writes to the file.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundle
 
 @command.callback()
 def every_advice() -> None:
-    """Advice that rests on usage: what to commit to, which floors to plan."""
+    """Advice that rests on usage: what to commit to, which sizes to ask for, which floors to plan."""
 
 
 @command.command(epilog="Example: ebbtide advise savings demo --trace openb2023-a")
