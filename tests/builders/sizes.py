@@ -24,11 +24,13 @@ def steady(amount: float) -> Figure:
 
 def use(*, cpu: float = 500, memory: float = 1000, **changes: Any) -> Use:
     """Of a container that was seen for two weeks, and that nothing was short of."""
-    return Use(**{"days": 14, "cpu": steady(cpu), "memory": steady(memory), "kills": 0, **changes})
+    values: dict[str, Any] = {"days": 14, "cpu": steady(cpu), "memory": steady(memory), "kills": 0, **changes}
+    return Use(**values)
 
 
 def asked(**changes: Any) -> Asked:
-    return Asked(**{"cpu": 2000, "memory": 4096, **changes})
+    values: dict[str, Any] = {"cpu": 2000, "memory": 4096, **changes}
+    return Asked(**values)
 
 
 def decided(resource: Resource, of: Use, given: Asked | None = None) -> Verdict:
@@ -36,7 +38,7 @@ def decided(resource: Resource, of: Use, given: Asked | None = None) -> Verdict:
 
 
 class Told:
-    """A Prometheus whose answers are written down: courses by a part of the question, points by hours before `until`."""
+    """A Prometheus whose answers are written down: courses by a part of the question, points by hours before now."""
 
     where = "Prometheus at test"
 
@@ -49,7 +51,8 @@ class Told:
             return self._reply({})
         if path == "query" and asked.startswith(("vector", "max(timestamp", "count(")):
             return self._reply({"result": [{"metric": {}, "value": [0, str(self._until.timestamp())]}]})
-        found = next((series for part, series in self._courses.items() if part in asked), {})
+        nothing: Mapping[str, Points] = {}
+        found = next((series for part, series in self._courses.items() if part in asked), nothing)
         if path == "query":
             result = [{"metric": labels(text), "value": [0, str(points[-1][1])]} for text, points in found.items()]
             return self._reply({"result": result})
@@ -63,12 +66,17 @@ class Told:
         return Reply({"status": "success", "data": data}, self._until)
 
 
+class _Served(ThreadingHTTPServer):
+    def __init__(self, told: Told) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.told = told
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
 @contextmanager
 def served(told: Told) -> Generator[str]:
     """The same by HTTP: its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.told = told  # pyright: ignore[reportAttributeAccessIssue] - what the handler answers with
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = _Served(told)
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
@@ -78,9 +86,9 @@ def served(told: Told) -> Generator[str]:
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        assert isinstance(self.server, _Served)
         parts = urlsplit(self.path)
-        told: Told = self.server.told  # pyright: ignore[reportAttributeAccessIssue] - as above
-        reply = told.get(parts.path.removeprefix("/api/v1/"), dict(parse_qsl(parts.query)))
+        reply = self.server.told.get(parts.path.removeprefix("/api/v1/"), dict(parse_qsl(parts.query)))
         body = json.dumps(reply.document).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))

@@ -153,7 +153,7 @@ ebbtide:services:
 
 
 def test_a_limit_goes_up_in_step_with_the_request_that_it_made_too_little(tmp_path: Path) -> None:
-    limited = 'ebbtide:workloads:\n  api: { category: flexible, image: "api:1", cpu: 1, memory: 4Gi, limits: { cpu: 2, memory: 8Gi } }'
+    limited = API.replace("replicas: 3, cpu: 2, memory: 8Gi", "cpu: 1, memory: 4Gi, limits: { cpu: 2, memory: 8Gi }")
     case = Case(tmp_path, limited)
     short = use(cpu=900, memory=3000, throttled=0.5, throttled_at=1000, kills=1, killed_at=4096)
 
