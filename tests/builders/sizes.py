@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,25 +42,28 @@ class Told:
 
     where = "Prometheus at test"
 
-    def __init__(self, until: datetime, courses: Mapping[str, Mapping[str, Points]]) -> None:
-        self._until, self._courses = until, courses
+    def __init__(self, until: datetime, courses: Mapping[str, Mapping[str, Points]], *, watched: bool = True) -> None:
+        self._until, self._courses, self._watched = until, courses, watched
 
     def get(self, path: str, query: Mapping[str, object]) -> Reply:
         asked = str(query.get("query", ""))
         if path == "status/runtimeinfo":
             return self._reply({})
-        if path == "query" and asked.startswith(("vector", "max(timestamp", "count(")):
+        if path == "query" and asked.startswith(("vector", *(("max(timestamp", "count(") if self._watched else ()))):
             return self._reply({"result": [{"metric": {}, "value": [0, str(self._until.timestamp())]}]})
         nothing: Mapping[str, Points] = {}
         found = next((series for part, series in self._courses.items() if part in asked), nothing)
         if path == "query":
             result = [{"metric": labels(text), "value": [0, str(points[-1][1])]} for text, points in found.items()]
             return self._reply({"result": result})
-        return self._reply({"result": [self._series(text, points) for text, points in found.items()]})
+        begin, end = (float(str(query[key])) for key in ("start", "end"))
+        return self._reply({"result": [*self._series(found, begin, end)]})
 
-    def _series(self, text: str, points: Points) -> dict[str, Any]:
-        at = [(self._until.timestamp() - hours * 3600, str(value)) for hours, value in points]
-        return {"metric": labels(text), "values": at}
+    def _series(self, found: Mapping[str, Points], begin: float, end: float) -> Iterator[dict[str, Any]]:
+        for text, points in found.items():
+            every = [(self._until.timestamp() - hours * 3600, str(value)) for hours, value in points]
+            if values := [(at, value) for at, value in every if begin <= at <= end]:
+                yield {"metric": labels(text), "values": values}
 
     def _reply(self, data: dict[str, Any]) -> Reply:
         return Reply({"status": "success", "data": data}, self._until)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ebbtide.advice.sizes.courses import course
 from ebbtide.advice.sizes.evidence import Evidence
 from ebbtide.advice.sizes.questions import Questions
 from ebbtide.monitoring.client import Prometheus, Unknown
@@ -42,14 +43,14 @@ def ran_of(
 ) -> Sequence[Ran]:
     """Empty, with a line in `missing`, where it cannot be told."""
     since = until - evidence.window + evidence.pod_step
-    course = prometheus.over(ask.placed(), since, evidence.pod_step, stands_on=("pod_info",), called="pods that ran")
-    if isinstance(course, Unknown):
-        missing["pods that ran"] = course.why
+    answer = course(prometheus, ask.placed(), since, until, evidence.pod_step, "pods that ran")
+    if isinstance(answer, Unknown):
+        missing["pods that ran"] = answer.why
         return ()
     sizes = _sizes(prometheus, ask, evidence)
     half = evidence.pod_step / 2
     found: list[Ran] = []
-    for one in course:
+    for one in answer:
         namespace, name = (one.labels.get(label, "") for label in ("namespace", "pod"))
         workload = one.labels.get("workload", "")
         if not workload and is_of_a_daemon(name):

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from ebbtide.advice.sizes.containers import Container, Place
+from ebbtide.advice.sizes.courses import course
 from ebbtide.advice.sizes.evidence import Evidence, Figure, Use
 from ebbtide.advice.sizes.questions import BY, Questions, namespaces
 from ebbtide.advice.sizes.ran import Ran, ran_of
@@ -51,11 +52,11 @@ def read_uses(
     if (doubt := prometheus.doubt()) is not None:
         raise NothingRecorded([doubt.why])
     of = Metrics(customer)
-    watched = prometheus.ask(f"count({of('pod_info')})", stands_on=())
+    watched = prometheus.ask(f"count({of('pod_info')})", stands_on=("pod_info",))
     if isinstance(watched, Unknown):
         raise NothingRecorded([f"{watched.why}; wanted one that scrapes Ebbtide's exporter of {customer}"])
     ask = Questions(of, namespaces(it.place.namespace for it in wanted), evidence.step)
-    asking = _Asking(prometheus, until - evidence.window + evidence.step, evidence.step, {})
+    asking = _Asking(prometheus, until - evidence.window + evidence.step, until, evidence.step, {})
     cpu = asking.by("CPU used", ask.cpu(), BY, 1000)
     memory = asking.by("memory used", ask.memory(), BY, 1 / _MIB)
     if cpu is None and memory is None:
@@ -108,32 +109,33 @@ _Key: TypeAlias = tuple[str, ...]
 class _Asking:
     prometheus: Prometheus
     since: datetime
+    until: datetime
     step: timedelta
     missing: dict[str, str]
 
     def by(self, called: str, question: str, labels: _Key, unit: float = 1.0) -> Mapping[_Key, _Points] | None:
         """Points by the values of the labels, the oldest first; None, with a line in `missing`, where nothing is."""
-        course = self._course(question)
-        if isinstance(course, Unknown):
-            self.missing[called] = course.why
+        answer = self._course(question)
+        if isinstance(answer, Unknown):
+            self.missing[called] = answer.why
             return None
-        return _by(course, labels, unit)
+        return _by(answer, labels, unit)
 
     def quietly(self, question: str, labels: _Key) -> Mapping[_Key, _Points] | None:
         """Where nothing is as good as something."""
-        course = self._course(question)
-        return None if isinstance(course, Unknown) else _by(course, labels, 1.0)
+        answer = self._course(question)
+        return None if isinstance(answer, Unknown) else _by(answer, labels, 1.0)
 
     def _course(self, question: str) -> Course:
         metric = _METRIC.search(question)
         called = f"{metric[0]} of its pods" if metric is not None else ""
-        return self.prometheus.over(question, self.since, self.step, stands_on=("pod_info",), called=called)
+        return course(self.prometheus, question, self.since, self.until, self.step, called)
 
 
-def _by(course: Sequence[Series], labels: _Key, unit: float) -> Mapping[_Key, _Points]:
+def _by(answer: Sequence[Series], labels: _Key, unit: float) -> Mapping[_Key, _Points]:
     return {
         tuple(one.labels.get(label, "") for label in labels): [(at, value * unit) for at, value in one.points]
-        for one in course
+        for one in answer
     }
 
 

@@ -153,6 +153,16 @@ def test_a_prometheus_without_the_containers_series_is_a_line_for_each(here: Pat
     ]
 
 
+def test_a_prometheus_that_does_not_watch_the_stack_is_one_line(here: Path) -> None:
+    with served(Told(datetime.now(UTC), recorded(), watched=False)) as other:
+        result = sizes("--prometheus", other)
+
+    assert line(result) == (
+        f'Prometheus at {other} has nothing for max(timestamp(ebbtide_pod_info{{customer="acme"}})); wanted one that '
+        "scrapes Ebbtide's exporter of acme"
+    )
+
+
 def test_a_stack_without_a_prometheus_is_one_line(here: Path) -> None:
     file = here / "stacks" / "Pulumi.acme.yaml"
     file.write_text(file.read_text().replace("{ prometheus: bundled }", "{ prometheus: none }"))

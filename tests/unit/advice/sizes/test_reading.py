@@ -83,6 +83,13 @@ def test_a_kill_is_counted_once_and_at_what_its_own_container_asked_for_before_i
     assert (found.kills, found.killed_at) == (1, 4096)
 
 
+def test_of_several_kills_the_one_with_most_memory_counts(wanted: list[Container]) -> None:
+    kills = [(60.0, 1.0), (30.0, 1.0)]
+    requested = [(60.0, 3 * GIB), (30.0, 5 * GIB), (1.0, 9 * GIB)]
+
+    assert api(wanted, {KILLS: {"workload=api": kills}, MEMORY_ASKED: {API: requested}}).killed_at == 4096
+
+
 def test_no_kill_is_known_and_no_counter_is_not(wanted: list[Container]) -> None:
     assert api(wanted, {KILLS: {"workload=api": hourly(1, lambda _: 0)}}).kills == 0
     assert api(wanted, {}).kills is None
@@ -95,6 +102,19 @@ def test_throttling_counts_at_the_largest_size_that_it_held_back(wanted: list[Co
     found = api(wanted, {SLOWED: {OF_API: shares}, CPU_ASKED: {API: requested}})
 
     assert (found.throttled, found.throttled_at) == (0.2, 1000)
+
+
+def test_of_two_sizes_that_were_held_back_the_larger_one_counts(wanted: list[Container]) -> None:
+    shares = hourly(14, lambda hour: 0.4 if hour >= 48 else 0.2)
+    requested = hourly(14, lambda hour: 1.5 if hour >= 48 else 2.5)
+
+    found = api(wanted, {SLOWED: {OF_API: shares}, CPU_ASKED: {API: requested}})
+
+    assert (found.throttled, found.throttled_at) == (0.2, 2000)
+
+
+def test_without_throttling_the_share_of_all_counts_and_without_a_limit_none_is_known(wanted: list[Container]) -> None:
+    assert api(wanted, {SLOWED: {OF_API: hourly(14, lambda _: 0.01)}}).throttled == 0.01
     assert api(wanted, {}).throttled is None
 
 
