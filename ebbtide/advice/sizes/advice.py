@@ -177,10 +177,10 @@ def _worth(it: Container, told: Verdicts, node: Capacity, group: str) -> Verdict
     def fitting(kept: Sequence[Resource]) -> int:
         return copies(_size(it, {key: one for key, one in told.items() if key in kept or not one.lowers}), node)
 
-    kept = lowered if fitting(lowered) > fitting([]) else []
+    kept = lowered
     for resource in lowered:
         rest = [other for other in kept if other is not resource]
-        if resource in kept and fitting(rest) == fitting(kept):
+        if fitting(rest) == fitting(kept):
             kept = rest
     return {key: one if key in kept or not one.lowers else _left(one, group) for key, one in told.items()}
 

@@ -120,7 +120,10 @@ class _Trial:
                 yield it
 
     def _unknown(self) -> str:
-        """What runs always and has not been seen for long enough: nodes without it would be too small for it."""
+        """Of what runs always and has not been seen for long enough: nodes without it would be too small for it."""
+        here = {(it.namespace, it.workload) for it in self.ran}
+        if not any(it.known for it in self.sized if it.pods in here):
+            return "not enough evidence yet"
         missing = [it.of.path for it in self._may_come() if it.of.always and not it.known]
         if not missing:
             return ""

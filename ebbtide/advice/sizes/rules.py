@@ -171,4 +171,4 @@ def rounded(amount: float, resource: Resource) -> int:
 def _step(amount: int, resource: Resource) -> int:
     if resource is Resource.CPU:
         return 10 if amount < 200 else 50 if amount < 1000 else 100
-    return 32 if amount < 512 else 128 if amount < 4096 else 256
+    return 32 if amount < 512 else 128 if amount < 2048 else 256

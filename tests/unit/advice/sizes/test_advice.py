@@ -12,7 +12,6 @@ from ebbtide.advice.sizes.evidence import Use
 from ebbtide.advice.sizes.ran import Ran
 from ebbtide.advice.sizes.reading import Recorded
 from ebbtide.settings.file.document import read_document
-from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.patch import patched
 from tests.builders.settings import loaded, shortest
 from tests.builders.sizes import EVIDENCE, steady, use
@@ -200,6 +199,14 @@ def test_no_other_nodes_while_something_that_always_runs_was_not_seen(tmp_path: 
     assert (group.other, group.why) == (None, "not enough evidence yet of workloads.hub")
 
 
+def test_no_other_nodes_where_no_pod_of_the_group_was_seen_for_long_enough(tmp_path: Path) -> None:
+    case = Case(tmp_path, "")
+
+    (group,) = case.advise({"train": use(cpu=900, memory=3000, days=6)}, {"train": ("flexible", 2)}).groups
+
+    assert (group.other, group.why) == (None, "not enough evidence yet")
+
+
 def test_gpu_memory_follows_what_was_seen_and_the_count_stays(tmp_path: Path) -> None:
     case = Case(
         tmp_path,
@@ -215,6 +222,28 @@ def test_gpu_memory_follows_what_was_seen_and_the_count_stays(tmp_path: Path) ->
     assert "workers.train.gpu.memory" not in told(case.advise({"train": of_gpu}, {"train": ("gpu", 1)}))
 
 
+def test_gpu_memory_asks_for_no_more_than_the_gpus_have_that_held_it(tmp_path: Path) -> None:
+    gpus = "ebbtide:nodeGroups: { gpu: { instanceTypes: [g6e.2xlarge], max: 4 } }"
+    case = Case(tmp_path, gpus, "gpu: { count: 1, memory: 40Gi }")
+
+    found = case.advise({"train": use(cpu=3900, memory=15_000, gpu_memory=steady(44_000))}, {"train": ("gpu", 1)})
+
+    assert told(found)["workers.train.gpu.memory"] == "45776Mi"
+
+
+def test_several_pods_of_one_workload_keep_two_nodes(tmp_path: Path) -> None:
+    case = Case(tmp_path, API)
+
+    one, several = (
+        case.advise({"api": use(cpu=500, memory=1000)}, {"api": ("flexible", 3)}).groups[0].sized
+        for case in (Case(tmp_path, API.replace("replicas: 3", "replicas: 1")), case)
+    )
+
+    assert one is not None
+    assert several is not None
+    assert several.node_hours == 2 * HOURS > one.node_hours
+
+
 @pytest.mark.parametrize("vertical", ["initial", "inPlace"])
 def test_requests_that_the_vertical_autoscaler_sets_are_left_to_it(tmp_path: Path, vertical: str) -> None:
     case = Case(tmp_path, API.replace("replicas: 3", f"replicas: 3, vertical: {vertical}"))
@@ -223,31 +252,3 @@ def test_requests_that_the_vertical_autoscaler_sets_are_left_to_it(tmp_path: Pat
 
     assert told(found) == {}
     assert reasons(found, "api") == ["the Vertical Pod Autoscaler sets it"] * 2
-
-
-def test_each_section_that_holds_pods_is_looked_at_under_the_name_of_its_container(tmp_path: Path) -> None:
-    text = """\
-    ebbtide:jobs:
-      once: { image: "once:1", cpu: 1, memory: 1Gi, longestRun: 1h }
-    ebbtide:cronJobs:
-      nightly: { image: "once:1", cpu: 1, memory: 1Gi, longestRun: 1h, schedule: "30 2 * * *" }
-    ebbtide:ray:
-      flow:
-        version: "2.60.0"
-        image: "ray:2.60.0"
-        head: { cpu: 2, memory: 8Gi }
-        groups: { cpu: { max: 4, cpu: 7, memory: 24Gi } }
-        longestTask: 30m
-    """
-    found = {it.path: it for it in containers(loaded(shortest(more=text), tmp_path))}
-
-    assert {path: (it.place.workload, it.place.container) for path, it in found.items()} == {
-        "workers.train": ("train", "worker"),
-        "jobs.once": ("once", "once"),
-        "cronJobs.nightly": ("nightly", "nightly"),
-        "ray.flow.head": ("flow-head", "ray"),
-        "ray.flow.groups.cpu": ("flow-cpu", "ray"),
-    }
-    assert found["ray.flow.head"].beside == PodSize(cpu=200, memory=512, gpu=0), "Ray's autoscaler"
-    assert found["ray.flow.head"].asked.careful
-    assert found["ray.flow.groups.cpu"].asked.whole_cores
