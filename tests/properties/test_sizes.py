@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ebbtide.advice.sizes.evidence import Figure, Use
 from ebbtide.advice.sizes.rules import Asked, Resource, decide
-from tests.builders.sizes import EVIDENCE
+from tests.builders.evidence.of_sizes import EVIDENCE
 
 AMOUNTS = st.integers(1, 500_000)
 FIGURES = st.floats(0.1, 400_000).map(lambda amount: Figure(amount, amount, amount))

@@ -19,8 +19,8 @@ from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.patch import patched
+from tests.builders.evidence.real_use import RealUse, processes, resident
 from tests.builders.monitoring.servers import needs_prometheus, prometheus
-from tests.builders.real_use import RealUse, processes, resident
 from tests.builders.settings import loaded, shortest
 
 pytestmark = pytest.mark.control_plane

@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.advise import command
 from ebbtide.demo.embedded_redis import free_port
+from tests.builders.evidence.told import Points, Told, hourly, served
 from tests.builders.monitoring.canned_api import canned_api
 from tests.builders.settings import shortest
-from tests.builders.sizes import Points, Told, hourly, served
 
 STACK = """\
 ebbtide:monitoring: { prometheus: bundled }

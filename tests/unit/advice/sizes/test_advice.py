@@ -13,8 +13,8 @@ from ebbtide.advice.sizes.ran import Ran
 from ebbtide.advice.sizes.reading import Recorded
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.patch import patched
+from tests.builders.evidence.of_sizes import EVIDENCE, steady, use
 from tests.builders.settings import loaded, shortest
-from tests.builders.sizes import EVIDENCE, steady, use
 
 HOURS = 336.0
 FILE = "Pulumi.acme.yaml"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from ebbtide.advice.sizes.courses import PIECE, course
 from ebbtide.monitoring.client import Course, Prometheus, Silent, Unknown
 from ebbtide.monitoring.links import NoReply, Reply
-from tests.builders.sizes import Told, hourly
+from tests.builders.evidence.told import Told, hourly
 
 UNTIL = datetime(2026, 11, 24, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

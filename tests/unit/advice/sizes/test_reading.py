@@ -12,8 +12,9 @@ from ebbtide.advice.sizes.ran import is_of_a_daemon
 from ebbtide.advice.sizes.reading import NothingRecorded, Recorded, quantile, read_uses
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.settings.fragment.size import PodSize
+from tests.builders.evidence.of_sizes import EVIDENCE
+from tests.builders.evidence.told import Points, Told, hourly
 from tests.builders.settings import loaded, shortest
-from tests.builders.sizes import EVIDENCE, Points, Told, hourly
 
 UNTIL = datetime(2026, 11, 24, 12, tzinfo=UTC)
 CPU, MEMORY, SLOWED = "container_cpu_usage", "container_memory_working", "cfs_throttled"

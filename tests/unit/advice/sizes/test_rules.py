@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.advice.sizes.evidence import Confidence, Figure, Use, confidence
 from ebbtide.advice.sizes.rules import Resource
-from tests.builders.sizes import EVIDENCE, asked, decided, steady, use
+from tests.builders.evidence.of_sizes import EVIDENCE, asked, decided, steady, use
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 

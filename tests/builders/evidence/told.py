@@ -1,4 +1,4 @@
-"""Evidence and use for tests of advice on sizes, with defaults."""
+"""A Prometheus whose answers are written down by hand, in the process and by HTTP."""
 
 import json
 import threading
@@ -9,36 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from ebbtide.advice.sizes.evidence import Evidence, Figure, Use
-from ebbtide.advice.sizes.rules import Asked, Resource, Verdict, decide
 from ebbtide.monitoring.links import Reply
 
 Points: TypeAlias = Sequence[tuple[float, float]]
 
-EVIDENCE = Evidence()
-
-
-def steady(amount: float) -> Figure:
-    return Figure(amount, amount, amount)
-
-
-def use(*, cpu: float = 500, memory: float = 1000, **changes: Any) -> Use:
-    """Of a container that was seen for two weeks, and that nothing was short of."""
-    values: dict[str, Any] = {"days": 14, "cpu": steady(cpu), "memory": steady(memory), "kills": 0, **changes}
-    return Use(**values)
-
-
-def asked(**changes: Any) -> Asked:
-    values: dict[str, Any] = {"cpu": 2000, "memory": 4096, **changes}
-    return Asked(**values)
-
-
-def decided(resource: Resource, of: Use, given: Asked | None = None) -> Verdict:
-    return decide(resource, given or asked(), of, EVIDENCE)
-
 
 class Told:
-    """A Prometheus whose answers are written down: courses by a part of the question, points by hours before now."""
+    """`courses` are by a part of the question; points are hours before now, and values."""
 
     where = "Prometheus at test"
 
