@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.advice.sizes.answers import NothingRecorded
 from ebbtide.advice.sizes.containers import Container, containers
 from ebbtide.advice.sizes.evidence import Use
 from ebbtide.advice.sizes.ran import is_of_a_daemon
-from ebbtide.advice.sizes.reading import NothingRecorded, Recorded, quantile, read_uses
+from ebbtide.advice.sizes.reading import Recorded, read_uses
+from ebbtide.advice.sizes.uses import quantile
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.settings.fragment.size import PodSize
 from tests.builders.evidence.of_sizes import EVIDENCE
@@ -171,4 +173,4 @@ def test_what_is_missing_beside_is_named(wanted: list[Container]) -> None:
     assert found.missing["kills for lack of memory"].endswith(
         "has nothing for ebbtide_container_oom_kills_total of its pods"
     )
-    assert "GPUs used" not in found.missing
+    assert "number of GPUs used" not in found.missing
