@@ -14,20 +14,18 @@ _STEP = 1024  # MiB
 
 
 def gpu_lines(it: Container, use: Use) -> Iterator[str]:
-    """What to look at, one line each; none for a pod without GPUs."""
+    """What to look at, one line each; none for a pod without GPUs, or that never ran."""
     gpu = it.pod.gpu
-    if not gpu.count:
+    if not gpu.count or not use.days:
         return
     if use.gpu_busy is None and use.gpu_memory is None:
         yield f"{it.path}.gpu stays {gpu.count}: nothing is recorded of GPUs"
         return
-    busy = "" if use.gpu_busy is None else f"95 % of the time {use.gpu_busy.whole:.0f} % busy at most"
-    held = (
-        ""
-        if use.gpu_memory is None
-        else f"{Resource.MEMORY.seen_text(use.gpu_memory.whole)} of its memory used at most"
-    )
-    yield f"{it.path}.gpu stays {gpu.count}: a GPU was {', '.join(filter(None, (busy, held)))}"
+    seen = [
+        *([] if use.gpu_busy is None else [f"{use.gpu_busy.whole:.0f} % busy at most for 95 % of the time"]),
+        *([] if use.gpu_memory is None else [f"{Resource.MEMORY.seen_text(use.gpu_memory.whole)} of its memory used"]),
+    ]
+    yield f"{it.path}.gpu stays {gpu.count}: the busiest was {', '.join(seen)}"
     if use.gpus_used is not None and use.gpus_used < gpu.count:
         yield f"{it.path}.gpu: only {use.gpus_used} of {gpu.count} GPUs of a pod were ever busy: do fewer suffice?"
 

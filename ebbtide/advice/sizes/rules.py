@@ -74,6 +74,7 @@ class Verdict:
     seen: float | None
     reason: str
     short: bool = False  # it goes up because it had too little
+    fits: bool = False  # nothing is to be said of it
 
     @property
     def changes(self) -> bool:
@@ -88,9 +89,9 @@ def decide(resource: Resource, asked: Asked, use: Use, evidence: Evidence) -> Ve
     now = asked.amount(resource)
     figure = use.cpu if resource is Resource.CPU else use.memory
 
-    def verdict(to: int, reason: str, *, short: bool = False) -> Verdict:
+    def verdict(to: int, reason: str, *, short: bool = False, fits: bool = False) -> Verdict:
         seen = None if figure is None else figure.whole
-        return Verdict(resource=resource, now=now, to=to, seen=seen, reason=reason, short=short)
+        return Verdict(resource=resource, now=now, to=to, seen=seen, reason=reason, short=short, fits=fits)
 
     if asked.set_by:
         return verdict(now, f"{asked.set_by} sets it")
@@ -106,7 +107,7 @@ def decide(resource: Resource, asked: Asked, use: Use, evidence: Evidence) -> Ve
         return verdict(_whole(wanted, resource, asked), why)
     lower = _whole(max(wanted, forced, asked.least_memory if resource is Resource.MEMORY else 0), resource, asked)
     if lower > now * (1 - WORTH_LOWERING):
-        return verdict(now, f"fits: {_seen(resource, figure)}")
+        return verdict(now, f"fits: {_seen(resource, figure)}", fits=True)
     if held := next(_holds(resource, asked, use), ""):
         return verdict(now, f"not lowered: {held}")
     return verdict(lower, why)

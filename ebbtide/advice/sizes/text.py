@@ -36,8 +36,8 @@ def _parts(advice: SizesAdvice) -> Iterator[Text | Table]:
     yield Text("\n".join(_verdict(advice)))
     if advice.changes:
         yield Text("\n".join(["Changes:", *(f"  {line}" for line in _changed(advice))]))
-    if unchanged := [line for row in advice.rows for line in _unchanged(row)]:
-        yield Text("\n".join(["Nothing to do:", *(f"  {line}" for line in unchanged)]))
+    if unchanged := [*_unchanged(advice)]:
+        yield Text("\n".join(["Left as it is:", *(f"  {line}" for line in unchanged)]))
     if advice.missing:
         yield Text("\n".join(f"? {what}: {why}" for what, why in advice.missing.items()), style="yellow")
     yield Text("\n".join(_assumptions(advice)))
@@ -48,7 +48,7 @@ def _containers(advice: SizesAdvice) -> Table:
     seen = [row for row in advice.rows if row.use.days]
     with_vpa = any(row.recommended for row in seen)
     vpa = ["VPA"] if with_vpa else []
-    columns = ["CONTAINER", "CPU", ">USED", "MEMORY", ">USED", *vpa, ">PODS", ">DAYS", "", ">SAVES"]
+    columns = ["CONTAINER", "CPU", ">USED", "MEMORY", ">USED", *vpa, ">PODS", ">DAYS", "CONFIDENCE", ">SAVES"]
     return table(columns, ([*_cells(row, with_vpa=with_vpa)] for row in seen), fold=("CONTAINER",))
 
 
@@ -112,15 +112,20 @@ def _value(value: object) -> str:
     return ", ".join(map(str, cast("Sequence[object]", value))) if isinstance(value, list | tuple) else str(value)
 
 
-def _unchanged(row: Row) -> Iterator[str]:
-    """One line for both where both have one reason."""
-    same = [it for it in row.verdicts.values() if not it.changes]
-    reasons = {it.reason for it in same}
-    if len(same) == len(row.verdicts) and len(reasons) == 1:
-        yield f"{row.of.path}: {reasons.pop()}"
-    else:
-        yield from (f"{row.of.path}.{it.resource.value} stays {it.resource.text(it.now)}: {it.reason}" for it in same)
-    yield from gpu_lines(row.of, row.use)
+def _unchanged(advice: SizesAdvice) -> Iterator[str]:
+    """Containers of which both amounts have one reason stand together behind it; what fits is in the table."""
+    alike: dict[str, list[str]] = {}
+    for row in advice.rows:
+        stay = [it for it in row.verdicts.values() if not it.changes and not it.fits]
+        reasons = {it.reason for it in stay}
+        if len(stay) == len(row.verdicts) and len(reasons) == 1:
+            alike.setdefault(reasons.pop(), []).append(row.of.path)
+        else:
+            yield from (
+                f"{row.of.path}.{it.resource.value} stays {it.resource.text(it.now)}: {it.reason}" for it in stay
+            )
+        yield from gpu_lines(row.of, row.use)
+    yield from (f"{', '.join(paths)}: {reason}" for reason, paths in alike.items())
 
 
 def _assumptions(advice: SizesAdvice) -> Iterator[str]:

@@ -11,6 +11,7 @@ from ebbtide.advice.sizes.containers import Container, containers
 from ebbtide.advice.sizes.evidence import Use
 from ebbtide.advice.sizes.ran import Ran
 from ebbtide.advice.sizes.reading import Recorded
+from ebbtide.prices import on_demand
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.patch import patched
 from tests.builders.evidence.of_sizes import EVIDENCE, steady, use
@@ -109,11 +110,10 @@ def test_saved_is_the_share_of_a_node_that_further_pods_may_have(tmp_path: Path)
     found = row(case.advise({"api": use(cpu=1000, memory=3200)}, {"api": ("flexible", 3)}), "api")
     raised = row(case.advise({"api": use(cpu=2500, memory=9000)}, {"api": ("flexible", 3)}), "api")
 
+    usd = max(on_demand("us-east-1", name) for name in ("m7i.4xlarge", "m6i.4xlarge"))
     assert found.pods == 3
-    assert found.saves is not None
-    assert found.saves > 0
-    assert raised.saves is not None
-    assert raised.saves < 0
+    assert found.saves == pytest.approx(usd * (1 / 7 - 1 / 13) * 3 * 730)
+    assert raised.saves == pytest.approx(usd * (1 / 7 - 1 / 5) * 3 * 730)
 
 
 def test_a_variant_gets_a_key_of_its_own_where_its_service_has_it_for_all(tmp_path: Path) -> None:
