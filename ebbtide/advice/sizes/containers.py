@@ -16,6 +16,7 @@ from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import head_size, home_kind, home_of, pod_size
+from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import (
     HEAD,
@@ -27,7 +28,7 @@ from ebbtide.settings.sections.ray import (
     namespace_of_ray,
 )
 from ebbtide.settings.sections.serving.services import ServiceSettings, pod_name
-from ebbtide.settings.sections.workers import WORKER_CONTAINER
+from ebbtide.settings.sections.workers import WORKER_CONTAINER, WorkerSettings
 from ebbtide.settings.sections.workloads import Vertical, WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import NAMESPACE, Category
 
@@ -79,8 +80,7 @@ def containers(settings: StackSettings) -> list[Container]:
     return [
         *(_of_workload(name, it) for name, it in settings.workloads.items()),
         *(one for name, it in settings.services.items() for one in _of_service(name, it)),
-        *_of_pools(settings),
-        *_of_jobs(settings),
+        *_of_work(settings),
         *(one for name, it in settings.ray.items() for one in _of_ray(name, it)),
     ]
 
@@ -120,31 +120,23 @@ def _is_careful(it: WorkloadSettings) -> bool:
     return it.category is Category.FIXED or it.kind is WorkloadKind.STATEFUL_SET or it.has_disks
 
 
-def _of_pools(settings: StackSettings) -> Iterator[Container]:
-    for name, it in settings.workers.items():
+def _of_work(settings: StackSettings) -> Iterator[Container]:
+    """Pools and jobs: what runs while there is work."""
+    found: list[tuple[str, str, str, WorkerSettings | JobSettings]] = [
+        *((WORKERS, name, WORKER_CONTAINER, it) for name, it in settings.workers.items()),
+        *((JOBS, name, name, it) for name, it in settings.jobs.items()),
+        *((CRON_JOBS, name, name, it) for name, it in settings.cron_jobs.items()),
+    ]
+    for section, name, container, it in found:
         yield Container(
-            at=(WORKERS, name),
-            place=Place(WORKER_NAMESPACE, name, WORKER_CONTAINER),
+            at=(section, name),
+            place=Place(WORKER_NAMESPACE, name, container),
             pod=it,
             asked=_asked(it),
             kind=_kind(settings, it.node_group, it),
             group=it.node_group,
             always=False,
         )
-
-
-def _of_jobs(settings: StackSettings) -> Iterator[Container]:
-    for section, jobs in ((JOBS, settings.jobs), (CRON_JOBS, settings.cron_jobs)):
-        for name, it in jobs.items():
-            yield Container(
-                at=(section, name),
-                place=Place(WORKER_NAMESPACE, name, name),
-                pod=it,
-                asked=_asked(it),
-                kind=_kind(settings, it.node_group, it),
-                group=it.node_group,
-                always=False,
-            )
 
 
 def _of_ray(name: str, cluster: RaySettings) -> Iterator[Container]:
