@@ -1,7 +1,6 @@
-"""`ebbtide advise`: what to commit to, which floors to plan, and what suits a service, by usage replayed or recorded.
+"""`ebbtide advise`: what to commit to, which sizes and floors to plan, what suits a service, by usage replayed or recorded.
 
-Reads the stack file, a trace or a file of usage, and the price tables; about services also a Prometheus, where there is
-no trace. `apply` alone writes to the file.
+Reads the stack file, a trace, a file of usage or Prometheus, and the price tables. `apply` alone writes to the file.
 """
 
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli import advise_services
+from ebbtide.cli.advise_sizes import sizes
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
 from ebbtide.cli.patches import apply
@@ -29,7 +29,7 @@ _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundle
 
 @command.callback()
 def every_advice() -> None:
-    """Advice that rests on usage: what to commit to, which floors to plan, what suits a service."""
+    """Advice that rests on usage: what to commit to, which sizes and floors to plan, what suits a service."""
 
 
 @command.command(epilog="Example: ebbtide advise savings demo --trace openb2023-a")
@@ -131,6 +131,7 @@ def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Aske
     finish(json_file, as_json(found), as_text(found))
 
 
+command.command(epilog="Example: ebbtide advise sizes demo --patch sizes.patch")(sizes)
 command.command(epilog="Example: ebbtide advise apply demo advice.json")(apply)
 
 

@@ -7,7 +7,7 @@ the advice was made for; all of them or none.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
 from ebbtide.settings.patch import Change, PatchInvalid, changes_json, changes_of, difference, patched
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 PatchFile = Annotated[
     Path | None,
@@ -32,7 +35,13 @@ NOTHING = "Nothing to do."
 
 
 def finish_advice(
-    stack: str, changes: Sequence[Change], *, json_file: Path | None, patch: Path | None, document: Any, shown: str
+    stack: str,
+    changes: Sequence[Change],
+    *,
+    json_file: Path | None,
+    patch: Path | None,
+    document: Any,
+    shown: "RenderableType",
 ) -> None:
     """Write the figures with the key `changes` and the patch, then show the advice. A patch of nothing is empty."""
     text = "" if patch is None else _patch(stack, changes)

@@ -33,6 +33,11 @@ class Unknown:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Silent(Unknown):
+    """Prometheus answered, and has nothing for what was asked."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     labels: Mapping[str, str]
@@ -77,16 +82,24 @@ class Prometheus:
         return answer if isinstance(answer, Unknown) else None
 
     def over(
-        self, expression: str, since: datetime, step: timedelta, *, stands_on: Sequence[str], called: str = ""
+        self,
+        expression: str,
+        since: datetime,
+        step: timedelta,
+        *,
+        stands_on: Sequence[str],
+        called: str = "",
+        until: datetime | None = None,
     ) -> Course:
-        """The values from `since` until now; unknown if Prometheus keeps nothing for so long.
+        """The values from `since` until now, or `until`; unknown if Prometheus keeps nothing for so long.
 
         `called`: what the operator is told that there is nothing for, where that is not the expression.
         """
-        until = self._now()
+        now = self._now()
+        until = now if until is None else until
         if (until - since) / step > _SAMPLES:
             return Unknown(f"{until - since} in steps of {step} are more than {_SAMPLES} values: take longer steps")
-        if (why := self._doubt(stands_on) or self._forgotten(until - since)) is not None:
+        if (why := self._doubt(stands_on) or self._forgotten(now - since)) is not None:
             return why
         query = {"query": expression, "start": since.timestamp(), "end": until.timestamp()}
         found = self._data("query_range", **query, step=step.total_seconds())
@@ -168,8 +181,8 @@ class Prometheus:
             return None
         return Unknown(f"{self.where}: its clock and ours are {duration(apart.total_seconds())} apart")
 
-    def _silent(self, expression: str) -> Unknown:
-        return Unknown(f"{self.where} has nothing for {expression}")
+    def _silent(self, expression: str) -> Silent:
+        return Silent(f"{self.where} has nothing for {expression}")
 
     def _garbled(self) -> Unknown:
         return Unknown(f"{self.where}: {NOT_PROMETHEUS}")

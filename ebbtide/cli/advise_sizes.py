@@ -1,0 +1,116 @@
+"""`ebbtide advise sizes`: what containers ask for against what Prometheus saw them use, and which nodes would do."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ebbtide.cli.cluster import Context, Kubeconfig, cluster
+from ebbtide.cli.console import fail
+from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
+from ebbtide.cli.patches import PatchFile, finish_advice
+from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.settings.file.document import read_document
+from ebbtide.settings.load import stack_path
+
+if TYPE_CHECKING:
+    from ebbtide.advice.sizes.advice import Recommended, SizesAdvice
+    from ebbtide.advice.sizes.containers import Container
+    from ebbtide.monitoring.links import Link
+    from ebbtide.operate.api import OperatorApi
+
+History = Annotated[
+    int,
+    typer.Option(
+        "--days", min=7, max=30, help="How far back; 7 days with samples have to be there.", show_default=True
+    ),
+]
+
+
+def sizes(
+    stack: Stack,
+    *,
+    days: History = 14,
+    json_file: JsonFile = None,
+    patch: PatchFile = None,
+    prometheus: PrometheusUrl = "",
+    token_file: PrometheusToken = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Which requests and which nodes fit what ran, from what Prometheus recorded."""
+    from ebbtide.advice.sizes.containers import containers
+    from ebbtide.operate.api import CannotOperate
+    from ebbtide.operate.prometheus import link_of, named_link
+
+    try:
+        settings = load_stack(stack)
+    except StackInvalid as invalid:
+        fail(invalid)
+    if prometheus and not (context or kubeconfig):
+        try:
+            link = named_link(prometheus, token_file)
+        except CannotOperate as error:
+            fail(error, code=error.code)
+        _finish(_advice(settings, stack, link, days, {}, {}), stack, json_file, patch)
+        return
+    with cluster(kubeconfig, context or settings.cluster.context) as api:
+        link = link_of(settings, api, prometheus, token_file)
+        if link is None:
+            message = "has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
+            raise CannotOperate(f"{settings.customer} {message}", 2)
+        recommended, unread = _recommended(api, containers(settings))
+        found = _advice(settings, stack, link, days, recommended, unread)
+    _finish(found, stack, json_file, patch)
+
+
+def _advice(
+    settings: StackSettings,
+    stack: str,
+    link: "Link",
+    days: int,
+    recommended: "Recommended",
+    unread: Mapping[str, str],
+) -> "SizesAdvice":
+    from dataclasses import replace
+
+    from ebbtide.advice.sizes.advice import advise
+    from ebbtide.advice.sizes.answers import NothingRecorded
+    from ebbtide.advice.sizes.containers import containers
+    from ebbtide.advice.sizes.evidence import Evidence
+    from ebbtide.advice.sizes.reading import read_uses
+    from ebbtide.monitoring.client import Prometheus
+
+    until, evidence = datetime.now(UTC), Evidence(days=days)
+    asking = Prometheus(link, settings.customer, lambda: until)
+    try:
+        recorded = read_uses(asking, settings.customer, containers(settings), until, evidence)
+    except NothingRecorded as nothing:
+        fail(*nothing.lines)
+    path = stack_path(stack)
+    config = read_document(path.read_text(encoding="utf-8"), str(path)).config
+    found = advise(settings, config, recorded, evidence, recommended)
+    return replace(found, missing={**found.missing, **unread})
+
+
+def _recommended(api: "OperatorApi", wanted: "list[Container]") -> "tuple[Recommended, Mapping[str, str]]":
+    """What is recommended in the cluster, and why that cannot be read."""
+    from ebbtide.advice.sizes.rules import Resource
+    from ebbtide.operate.recommendations import recommendations
+
+    unread: list[str] = []
+    places = {(it.place.namespace, it.place.workload, it.place.container): it.place for it in wanted}
+    found = recommendations(api, sorted({space for space, _, _ in places}), unread)
+    told = {
+        places[at]: {Resource.CPU: cpu, Resource.MEMORY: memory} for at, (cpu, memory) in found.items() if at in places
+    }
+    return told, {"the Vertical Pod Autoscaler's advice": unread[0]} if unread else {}
+
+
+def _finish(found: "SizesAdvice", stack: str, json_file: Path | None, patch: Path | None) -> None:
+    from ebbtide.advice.sizes.text import as_json, as_text
+
+    document, shown = as_json(found), as_text(found)
+    finish_advice(stack, found.changes, json_file=json_file, patch=patch, document=document, shown=shown)
