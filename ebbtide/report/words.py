@@ -19,6 +19,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def seconds(value: float) -> str:
+    """Of a latency: 0.4123 is `412 ms`, 12.34 is `12.3 s`."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.3g} s"
+
+
 def several(number: int, noun: str) -> str:
     """`1 job`, `2 jobs`, `no jobs`."""
     if number == 0:

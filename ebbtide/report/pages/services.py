@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ebbtide.report.words import DASH, count, dollars
+from ebbtide.report.words import DASH, count, dollars, seconds
 from ebbtide.simulator.services.results import ServiceReplay, ServiceResult
 from ebbtide.units.durations import DAY_S
 
@@ -50,8 +50,3 @@ def _cells(name: str, its: ServiceResult) -> tuple[str, ...]:
 def _row(cells: tuple[str, ...]) -> str:
     first, *others = cells
     return first.ljust(_WIDTHS[0]) + "".join(cell.rjust(wide) for cell, wide in zip(others, _WIDTHS[1:], strict=True))
-
-
-def seconds(value: float) -> str:
-    """0.4123 is `412 ms`, 12.34 is `12.3 s`."""
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.3g} s"

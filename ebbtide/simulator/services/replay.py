@@ -12,12 +12,13 @@ from datetime import datetime
 from time import perf_counter
 
 from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.billing import open_spans
 from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.arrivals import arrivals
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, Backtest, TooLittle, Way, backtest
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes, busiest_rate, minutes_of
 from ebbtide.simulator.services.floors import CalendarFloor, ForecastFloor
-from ebbtide.simulator.services.results import Played, ServiceReplay, result_of
+from ebbtide.simulator.services.results import STEP_MINUTES, Played, ServiceReplay, result_of
 from ebbtide.simulator.services.run import Decider, Span, play
 from ebbtide.simulator.services.served import USED, SimulatedService, simulated
 from ebbtide.simulator.services.strategies import (
@@ -144,6 +145,8 @@ def replay_service(
         strategies=played,
         left_out={name.value: why for name, why in left_out.items() if name in options.strategies},
         replay_seconds=perf_counter() - began,
+        open_spans=open_spans(course.calendar.hours, course.start, span.end),
+        gaps=tuple((it.begin, it.end) for it in _missing(course.trace)),
         tested=tested,
     )
 
@@ -208,7 +211,7 @@ def _played(course: ServiceCourse, decider: Decider, span: Span, seed: int) -> P
     return Played(
         result=result_of(served, service.slo_s, service.usd_per_pod_hour),
         series=served.series,
-        p95_s=tuple(served.series.p95(served.latencies)),
+        p95_s=tuple(served.series.p95(served.latencies, STEP_MINUTES)),
     )
 
 

@@ -31,6 +31,10 @@ class Autoscaled:
     floor: Floor | None = None
     missing_is_zero: bool = False
 
+    @property
+    def least(self) -> int:
+        return self.hpa.least
+
     def first(self) -> int:
         return self.begins_with
 
@@ -46,6 +50,10 @@ class Autoscaled:
 @dataclass(frozen=True, slots=True)
 class Fixed:
     pods: int
+
+    @property
+    def least(self) -> int:
+        return self.pods
 
     def first(self) -> int:
         return self.pods

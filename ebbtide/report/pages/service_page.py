@@ -1,0 +1,101 @@
+"""The page of a replayed service: its strategies side by side, and one day of three of them, drawn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ebbtide.files import write_file
+from ebbtide.report.charts.axes import ChartView
+from ebbtide.report.charts.served_day import ServedDay, days_of, served_day
+from ebbtide.report.charts.service_day import service_day_chart, service_day_height
+from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of, high
+from ebbtide.report.pages.page import Tile
+from ebbtide.report.pages.service_sheets import day_hover, day_sheet, strategies_sheet
+from ebbtide.report.pages.sheets import Sheet
+from ebbtide.report.pages.template import rendered
+from ebbtide.report.words import count, duration, percent, seconds, several
+from ebbtide.simulator.services.results import ServiceReplay
+from ebbtide.simulator.services.strategies import ServiceStrategy
+from ebbtide.units.durations import DAY_S
+
+COMPARED = (
+    "Beyond the SLO: answered later than its p95, or not at all; those lost and turned away (429) are among them."
+)
+
+
+def write_service_report(
+    replay: ServiceReplay, path: Path, command: str, *, day: int | None = None, load: Sheet | None = None
+) -> None:
+    """Write the page, whole or not at all. `command` makes the same again. Raises: `NoSuchDay`, `Unwritable`."""
+    write_file(path, render_service(replay, command, day=day, load=load))
+
+
+def render_service(replay: ServiceReplay, command: str, *, day: int | None = None, load: Sheet | None = None) -> str:
+    """Raises: `NoSuchDay`."""
+    shown = served_day(replay, day)
+    return rendered(
+        "service.html.j2",
+        title=f"Ebbtide replay: {replay.service} of {replay.stack} on {replay.trace}",
+        verdict=verdict(replay),
+        scope=scope_line(replay),
+        tiles=_tiles(replay),
+        load=load,
+        strategies=strategies_sheet(replay),
+        compared_note=COMPARED,
+        left_out=replay.left_out,
+        figures=_figures(replay, shown, chosen=day is not None),
+        covers=f"1 of {several(len(days_of(replay)), 'local day')}",
+        assumptions=replay.assumptions,
+        command=command,
+        seed=replay.seed,
+        seconds=replay.replay_seconds,
+    )
+
+
+def verdict(replay: ServiceReplay) -> str:
+    """One sentence: what the autoscaler alone does, and which way leaves the fewest requests beyond the SLO."""
+    results = {name: played.result for name, played in replay.strategies.items()}
+    told = ServiceStrategy.HPA_ONLY.value if ServiceStrategy.HPA_ONLY in results else next(iter(results))
+    best = min(results, key=lambda name: (round(results[name].beyond_slo, 4), results[name].pod_hours, name != told))
+
+    def said(name: str) -> str:
+        its = results[name]
+        return f"{percent(its.beyond_slo)} of the requests beyond the SLO with {count(its.pod_hours)} pod-hours"
+
+    first = f"{replay.service} under {told} has {said(told)}"
+    return first if best == told else f"{first}; {best} has {said(best)}"
+
+
+def scope_line(replay: ServiceReplay) -> str:
+    days = (replay.end_s - replay.begin_s) / DAY_S
+    return (
+        f"{days:.3g} days of {replay.trace}, whose second 0 is {replay.start:%a} {replay.start.day} "
+        f"{replay.start:%b %H:%M}, seed {replay.seed}"
+    )
+
+
+def _tiles(replay: ServiceReplay) -> list[Tile]:
+    some = next(iter(replay.strategies.values())).result
+    return [
+        Tile(f"{replay.mean_rate:.3g}", "requests a second", "mean of the trace"),
+        Tile(f"{replay.busiest_rate:.3g}", "in the busiest window", "requests a second"),
+        Tile(count(some.sent), "requests replayed", duration(replay.end_s - replay.begin_s)),
+        Tile(seconds(replay.slo_s), "SLO", "95 of 100 requests within"),
+    ]
+
+
+def _figures(replay: ServiceReplay, day: ServedDay, *, chosen: bool) -> Sequence[Figure]:
+    if not day.rate:
+        return []
+
+    def draw(view: ChartView) -> str:
+        return service_day_chart(day, view)
+
+    which = "" if chosen else ", the whole day with the most requests"
+    plan = FigurePlan(
+        heading="One day, minute by minute",
+        note=f"{day.day.weekday} {day.day.date}{which}. Pods by the minute; requests and p95 latency by five. Pods have "
+        "one scale, latencies one that is logarithmic.",
+        draw=draw,
+        height=high(service_day_height(day)),
+    )
+    return [figure_of("day", plan, day_sheet(day), day_hover(day).document())]
