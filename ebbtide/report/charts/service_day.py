@@ -22,10 +22,11 @@ _KEYS = (
     Key("pods ready", "f-g5"),
     Key("pods asked for", "level"),
     Key("floor", "f-g2"),
-    Key("p95 latency", "f-g0"),
+    Key("p95 latency", "f-g6"),
     Key("requests lost or turned away", "f-g3"),
 )
 _LEAST_S, _MOST_S = 1e-3, 1e5  # of an axis of latency
+_OVER_SLO = 1.2  # so much of the axis at least, for the word beside the line
 _MARK = 6.0  # pixels: how high the mark of a lost request is
 
 
@@ -44,7 +45,7 @@ class LatencyScale:
 def latency_scale(day: ServedDay) -> LatencyScale:
     """Ticks at 1 and 3 of each power of ten around all that is drawn, the SLO among it; only at 1 of many."""
     found = [p95 for its in day.strategies.values() for p95 in its.p95_s if p95]
-    low, high = (min(max(end, _LEAST_S), _MOST_S) for end in (min([*found, day.slo_s]), max([*found, day.slo_s])))
+    low, high = (min(max(end, _LEAST_S), _MOST_S) for end in (min([*found, day.slo_s]), max([*found, _OVER_SLO * day.slo_s])))
     every = [digit * 10.0**power for power in range(-3, 6) for digit in (1, 3)]
     first = max(place for place, tick in enumerate(every) if tick <= low * 1.001)
     last = min(place for place, tick in enumerate(every) if tick >= high * 0.999 and place > first)
@@ -105,8 +106,8 @@ def _pods(day: ServedDay, name: str, its: PodsOfDay, ticks: Sequence[float], box
     yield from _backdrop(day, box)
     yield axes.value_axis(ticks, box, unit=unit)
     yield _steps(its.ready, box, ticks, "f-g5")
-    yield _steps(its.floor, box, ticks, "curve s-g2")
     yield _steps(its.asked, box, ticks, "level")
+    yield _steps(its.floor, box, ticks, "curve s-g2")
     yield _beside(f"{count(sum(its.pod_hours))} pod-hours", unit, box)
 
 
@@ -123,7 +124,7 @@ def _latency(day: ServedDay, name: str, its: PodsOfDay, scale: LatencyScale, box
     slo = scale.y(day.slo_s, box)
     yield svg.line(box.left, slo, box.right, slo, class_="level")
     yield svg.label(f"SLO {seconds(day.slo_s)}", box.right - 4, slo - 5, class_="strong halo", anchor="end")
-    yield _beside(f"{count(sum(its.unanswered))} lost or turned away", unit, box)
+    yield _beside(f"{count(sum(its.unanswered)) if any(its.unanswered) else 'none'} lost or turned away", unit, box)
 
 
 def _beside(text: str, unit: str, box: Box) -> str:
@@ -158,5 +159,5 @@ def _curve(values: Sequence[float | None], scale: LatencyScale, box: Box) -> str
             for place, it in enumerate(run)
         ]
         parts.append(f"M{'L'.join(points)}" + ("h1" if len(points) == 1 else ""))
-    return svg.element("path", d="".join(parts), class_="curve s-g0") if parts else ""
+    return svg.element("path", d="".join(parts), class_="curve s-g6") if parts else ""
 

@@ -5,16 +5,15 @@ from pathlib import Path
 
 from ebbtide.files import write_file
 from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.served_day import ServedDay, days_of, served_day
+from ebbtide.report.charts.served_day import ServedDay, days_of, pictured, served_day
 from ebbtide.report.charts.service_day import service_day_chart, service_day_height
-from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of, high
+from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of
 from ebbtide.report.pages.page import Tile
 from ebbtide.report.pages.service_sheets import day_hover, day_sheet, strategies_sheet
 from ebbtide.report.pages.sheets import Sheet
 from ebbtide.report.pages.template import rendered
-from ebbtide.report.words import count, duration, percent, seconds, several
+from ebbtide.report.words import count, duration, seconds, several
 from ebbtide.simulator.services.results import ServiceReplay
-from ebbtide.simulator.services.strategies import ServiceStrategy
 from ebbtide.units.durations import DAY_S
 
 COMPARED = (
@@ -52,17 +51,15 @@ def render_service(replay: ServiceReplay, command: str, *, day: int | None = Non
 
 
 def verdict(replay: ServiceReplay) -> str:
-    """One sentence: what the autoscaler alone does, and which way leaves the fewest requests beyond the SLO."""
-    results = {name: played.result for name, played in replay.strategies.items()}
-    told = ServiceStrategy.HPA_ONLY.value if ServiceStrategy.HPA_ONLY in results else next(iter(results))
-    best = min(results, key=lambda name: (round(results[name].beyond_slo, 4), results[name].pod_hours, name != told))
-
-    def said(name: str) -> str:
-        its = results[name]
-        return f"{percent(its.beyond_slo)} of the requests beyond the SLO with {count(its.pod_hours)} pod-hours"
-
-    first = f"{replay.service} under {told} has {said(told)}"
-    return first if best == told else f"{first}; {best} has {said(best)}"
+    """One sentence: what the strategies that are drawn cost, and what they leave beyond the SLO."""
+    said: list[str] = []
+    for name in pictured(replay):
+        its = replay.strategies[name].result
+        hours, beyond = count(its.pod_hours), f"{100 * its.beyond_slo:.2f} %"
+        if not said:
+            hours, beyond = f"{hours} pod-hours", f"{beyond} of its requests beyond the SLO"
+        said.append(f"{hours} with {beyond} under {name}")
+    return f"{replay.service} takes {', '.join(said)}"
 
 
 def scope_line(replay: ServiceReplay) -> str:
@@ -96,6 +93,6 @@ def _figures(replay: ServiceReplay, day: ServedDay, *, chosen: bool) -> Sequence
         note=f"{day.day.weekday} {day.day.date}{which}. Pods by the minute; requests and p95 latency by five. Pods have "
         "one scale, latencies one that is logarithmic.",
         draw=draw,
-        height=high(service_day_height(day)),
+        height=lambda _: service_day_height(day),
     )
     return [figure_of("day", plan, day_sheet(day), day_hover(day).document())]

@@ -94,4 +94,4 @@ def _hover_rows(name: str, its: PodsOfDay) -> Iterator[HoverRow]:
     both = zip(its.ready[ends], its.asked[ends], strict=True)
     yield HoverRow(f"{name}: floor", "g2", list(its.floor[ends]))
     yield HoverRow(f"{name}: pods ready", "g5", [f"{ready} of {asked}" for ready, asked in both])
-    yield HoverRow(f"{name}: p95", "g0", [DASH if p95 is None else seconds(p95) for p95 in its.p95_s])
+    yield HoverRow(f"{name}: p95", "g6", [DASH if p95 is None else seconds(p95) for p95 in its.p95_s])
