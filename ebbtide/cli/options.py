@@ -61,5 +61,7 @@ AtOnce = Annotated[
 ]
 Day = Annotated[
     int | None,
-    typer.Option("--day", min=1, metavar="N", help="With --service: the day that --report draws; default: the busiest."),
+    typer.Option(
+        "--day", min=1, metavar="N", help="With --service: the day that --report draws; default: the busiest."
+    ),
 ]

@@ -1,6 +1,7 @@
 """Figures as a reader wants them: dollars, durations, shares. One home, so that page and terminal never disagree."""
 
 from ebbtide.units.durations import duration as duration
+from ebbtide.units.durations import latency as latency
 from ebbtide.units.durations import short as short
 from ebbtide.units.money import MINUS as MINUS
 from ebbtide.units.money import dollars as dollars
@@ -17,11 +18,6 @@ def percent(fraction: float) -> str:
 
 def count(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def seconds(value: float) -> str:
-    """Of a latency: 0.4123 is `412 ms`, 12.34 is `12.3 s`."""
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.3g} s"
 
 
 def several(number: int, noun: str) -> str:

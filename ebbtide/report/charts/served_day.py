@@ -100,9 +100,7 @@ def _busiest(replay: ServiceReplay, days: Sequence[Day]) -> Day:
     return max(whole or days, key=requests)
 
 
-def _rates(
-    played: Played, first: int, last: int, gaps: Sequence[tuple[float, float]]
-) -> tuple[float | None, ...]:
+def _rates(played: Played, first: int, last: int, gaps: Sequence[tuple[float, float]]) -> tuple[float | None, ...]:
     sent = played.series.sent
     steps = [sum(sent[step * STEP_MINUTES : (step + 1) * STEP_MINUTES]) / STEP_S for step in range(first, last)]
     return tuple(

@@ -13,7 +13,7 @@ from ebbtide.report.charts.axes import ChartView, Key
 from ebbtide.report.charts.gapped import runs, step_path
 from ebbtide.report.charts.scales import Box, nice_ticks
 from ebbtide.report.charts.served_day import PodsOfDay, ServedDay
-from ebbtide.report.words import count, seconds, several
+from ebbtide.report.words import count, latency, several
 
 _BETWEEN = 38.0  # from one panel to the next
 _PANEL = 122.0  # with what is between
@@ -45,7 +45,9 @@ class LatencyScale:
 def latency_scale(day: ServedDay) -> LatencyScale:
     """Ticks at 1 and 3 of each power of ten around all that is drawn, the SLO among it; only at 1 of many."""
     found = [p95 for its in day.strategies.values() for p95 in its.p95_s if p95]
-    low, high = (min(max(end, _LEAST_S), _MOST_S) for end in (min([*found, day.slo_s]), max([*found, _OVER_SLO * day.slo_s])))
+    low, high = (
+        min(max(end, _LEAST_S), _MOST_S) for end in (min([*found, day.slo_s]), max([*found, _OVER_SLO * day.slo_s]))
+    )
     every = [digit * 10.0**power for power in range(-3, 6) for digit in (1, 3)]
     first = max(place for place, tick in enumerate(every) if tick <= low * 1.001)
     last = min(place for place, tick in enumerate(every) if tick >= high * 0.999 and place > first)
@@ -95,7 +97,7 @@ def _backdrop(day: ServedDay, box: Box) -> Iterator[str]:
 
 def _load(day: ServedDay, box: Box) -> Iterator[str]:
     highest = max((rate for rate in day.rate if rate is not None), default=0.0)
-    ticks = nice_ticks(highest, wanted=3, whole=highest >= 3)  # noqa: PLR2004 - below it whole numbers are too coarse
+    ticks = nice_ticks(highest, wanted=3, whole=highest >= 3)
     yield from _backdrop(day, box)
     yield axes.value_axis(ticks, box, unit="requests a second")
     yield _steps(day.rate, box, ticks, "f-g1")
@@ -118,12 +120,12 @@ def _latency(day: ServedDay, name: str, its: PodsOfDay, scale: LatencyScale, box
     for place, tick in enumerate(scale.ticks):
         y = scale.y(tick, box)
         yield svg.line(box.left, y, box.right, y, class_="grid" if place else "axis")
-        yield svg.label(seconds(tick), box.left - 8, y + 4, anchor="end")
+        yield svg.label(latency(tick), box.left - 8, y + 4, anchor="end")
     yield _lost(day, its, box)
     yield _curve(its.p95_s, scale, box)
     slo = scale.y(day.slo_s, box)
     yield svg.line(box.left, slo, box.right, slo, class_="level")
-    yield svg.label(f"SLO {seconds(day.slo_s)}", box.right - 4, slo - 5, class_="strong halo", anchor="end")
+    yield svg.label(f"SLO {latency(day.slo_s)}", box.right - 4, slo - 5, class_="strong halo", anchor="end")
     yield _beside(f"{count(sum(its.unanswered)) if any(its.unanswered) else 'none'} lost or turned away", unit, box)
 
 
@@ -160,4 +162,3 @@ def _curve(values: Sequence[float | None], scale: LatencyScale, box: Box) -> str
         ]
         parts.append(f"M{'L'.join(points)}" + ("h1" if len(points) == 1 else ""))
     return svg.element("path", d="".join(parts), class_="curve s-g6") if parts else ""
-

@@ -12,7 +12,7 @@ from ebbtide.report.pages.page import Tile
 from ebbtide.report.pages.service_sheets import day_hover, day_sheet, strategies_sheet
 from ebbtide.report.pages.sheets import Sheet
 from ebbtide.report.pages.template import rendered
-from ebbtide.report.words import count, duration, seconds, several
+from ebbtide.report.words import count, duration, latency, several
 from ebbtide.simulator.services.results import ServiceReplay
 from ebbtide.units.durations import DAY_S
 
@@ -41,7 +41,7 @@ def render_service(replay: ServiceReplay, command: str, *, day: int | None = Non
         strategies=strategies_sheet(replay),
         compared_note=COMPARED,
         left_out=replay.left_out,
-        figures=_figures(replay, shown, chosen=day is not None),
+        figures=_figures(shown, chosen=day is not None),
         covers=f"1 of {several(len(days_of(replay)), 'local day')}",
         assumptions=replay.assumptions,
         command=command,
@@ -76,11 +76,11 @@ def _tiles(replay: ServiceReplay) -> list[Tile]:
         Tile(f"{replay.mean_rate:.3g}", "requests a second", "mean of the trace"),
         Tile(f"{replay.busiest_rate:.3g}", "in the busiest window", "requests a second"),
         Tile(count(some.sent), "requests replayed", duration(replay.end_s - replay.begin_s)),
-        Tile(seconds(replay.slo_s), "SLO", "95 of 100 requests within"),
+        Tile(latency(replay.slo_s), "SLO", "95 of 100 requests within"),
     ]
 
 
-def _figures(replay: ServiceReplay, day: ServedDay, *, chosen: bool) -> Sequence[Figure]:
+def _figures(day: ServedDay, *, chosen: bool) -> Sequence[Figure]:
     if not day.rate:
         return []
 
@@ -90,8 +90,8 @@ def _figures(replay: ServiceReplay, day: ServedDay, *, chosen: bool) -> Sequence
     which = "" if chosen else ", the whole day with the most requests"
     plan = FigurePlan(
         heading="One day, minute by minute",
-        note=f"{day.day.weekday} {day.day.date}{which}. Pods by the minute; requests and p95 latency by five. Pods have "
-        "one scale, latencies one that is logarithmic.",
+        note=f"{day.day.weekday} {day.day.date}{which}. Pods by the minute; requests and p95 latency by five. All pods "
+        "have one scale; all latencies have one, and it is logarithmic.",
         draw=draw,
         height=lambda _: service_day_height(day),
     )

@@ -6,7 +6,7 @@ from ebbtide.report.charts.hover import Hover, HoverRow
 from ebbtide.report.charts.scales import local_label
 from ebbtide.report.charts.served_day import MINUTE_S, STEP_S, PodsOfDay, ServedDay
 from ebbtide.report.pages.sheets import Sheet, SheetRow
-from ebbtide.report.words import DASH, count, dollars, seconds
+from ebbtide.report.words import DASH, count, dollars, latency
 from ebbtide.simulator.services.results import STEP_MINUTES, ServiceReplay, ServiceResult
 from ebbtide.units.durations import HOUR_S
 
@@ -28,7 +28,7 @@ def _cells(its: ServiceResult) -> list[str]:
     return [
         count(its.pod_hours),
         DASH if its.usd is None else dollars(its.usd),
-        *(seconds(value) for value in (its.p50_s, its.p95_s, its.p99_s)),
+        *(latency(value) for value in (its.p50_s, its.p95_s, its.p99_s)),
         f"{its.beyond_slo:.3%}",
         count(its.lost),
         count(its.turned_away),
@@ -77,7 +77,7 @@ def _mean(rates: Sequence[float | None]) -> str:
 
 
 def _highest(p95s: Sequence[float | None]) -> str:
-    return seconds(max(known)) if (known := [p95 for p95 in p95s if p95 is not None]) else DASH
+    return latency(max(known)) if (known := [p95 for p95 in p95s if p95 is not None]) else DASH
 
 
 def day_hover(day: ServedDay) -> Hover:
@@ -94,4 +94,4 @@ def _hover_rows(name: str, its: PodsOfDay) -> Iterator[HoverRow]:
     both = zip(its.ready[ends], its.asked[ends], strict=True)
     yield HoverRow(f"{name}: floor", "g2", list(its.floor[ends]))
     yield HoverRow(f"{name}: pods ready", "g5", [f"{ready} of {asked}" for ready, asked in both])
-    yield HoverRow(f"{name}: p95", "g6", [DASH if p95 is None else seconds(p95) for p95 in its.p95_s])
+    yield HoverRow(f"{name}: p95", "g6", [DASH if p95 is None else latency(p95) for p95 in its.p95_s])

@@ -185,7 +185,7 @@ def _deciders(
         service, Hpa(keda_defaults(service)), first, missing_is_zero=True
     )
     at_open = service.stated_open
-    if at_open is None and tested is not None:
+    if at_open is None and tested is not None and not service.calendar.events:
         at_open = round(tested.tuned[Way.CALENDAR].number)
     if at_open is None and not service.calendar.events:
         left_out[ServiceStrategy.CALENDAR_FLOOR] = (
