@@ -65,8 +65,10 @@ def whole_minutes(span: timedelta) -> str:
 
 
 def latency(seconds: float) -> str:
-    """0.4123 is `412 ms`, 12.34 is `12.3 s`."""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
+    """0.4123 is `412 ms`, 12.34 is `12.3 s`, 1234.5 is `1,234 s`."""
+    if seconds >= 999.5:
+        return f"{seconds:,.0f} s"
+    return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.3g} s"
 
 
 def short(text: str) -> str:

@@ -45,7 +45,7 @@ def simulated_service_rows(found: SimulatedServices) -> list[tuple[str, ...]]:
 def simulated_notes(found: SimulatedServices) -> list[str]:
     """Lost are those that were turned away, too; what could not be played comes last."""
     return [
-        "The same requests on both sides. Lost: not answered within longestRequest, no pod ready, or turned away (429).",
+        "The same requests on both sides. Lost: not within longestRequest, no pod ready, or turned away (429).",
         *(its.note for its in found.services if its.note),
     ]
 

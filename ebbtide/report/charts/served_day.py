@@ -7,6 +7,7 @@ few of them to speak of a 95th percentile.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from ebbtide.report.charts.scales import Day, local_days
 from ebbtide.simulator.services.results import STEP_MINUTES, Played, ServiceReplay
@@ -113,14 +114,14 @@ def _pods_of(played: Played, first: int, last: int) -> PodsOfDay:
     minutes = slice(first * STEP_MINUTES, last * STEP_MINUTES)
     unanswered = [0, *series.unanswered[STEP_MINUTES - 1 :: STEP_MINUTES]]
     hours = [0.0, *series.pod_hours]
-    each = [after - before for before, after in zip(hours, hours[1:], strict=False)]
+    each = [after - before for before, after in pairwise(hours)]
     return PodsOfDay(
         floor=series.floor[minutes],
         asked=series.asked[minutes],
         ready=series.ready[minutes],
         pod_hours=each[minutes],
         p95_s=played.p95_s[first:last],
-        unanswered=[unanswered[step + 1] - unanswered[step] for step in range(first, last)],
+        unanswered=[after - before for before, after in pairwise(unanswered)][first:last],
     )
 
 

@@ -25,7 +25,8 @@ _KEYS = (
     Key("p95 latency", "f-g6"),
     Key("requests lost or turned away", "f-g3"),
 )
-_LEAST_S, _MOST_S = 1e-3, 1e5  # of an axis of latency
+_TICKS_S = tuple(digit * 10.0**power for power in range(-3, 6) for digit in (1, 3))  # 1 ms to three days
+_MANY = 4  # steps of an axis of latency
 _OVER_SLO = 1.2  # so much of the axis at least, for the word beside the line
 _MARK = 6.0  # pixels: how high the mark of a lost request is
 
@@ -44,17 +45,13 @@ class LatencyScale:
 
 def latency_scale(day: ServedDay) -> LatencyScale:
     """Ticks at 1 and 3 of each power of ten around all that is drawn, the SLO among it; only at 1 of many."""
-    found = [p95 for its in day.strategies.values() for p95 in its.p95_s if p95]
-    low, high = (
-        min(max(end, _LEAST_S), _MOST_S) for end in (min([*found, day.slo_s]), max([*found, _OVER_SLO * day.slo_s]))
-    )
-    every = [digit * 10.0**power for power in range(-3, 6) for digit in (1, 3)]
-    first = max(place for place, tick in enumerate(every) if tick <= low * 1.001)
-    last = min(place for place, tick in enumerate(every) if tick >= high * 0.999 and place > first)
-    ticks = every[first : last + 1]
-    if len(ticks) > 4:
-        ticks = every[first - first % 2 : last + 1 + last % 2 : 2]
-    return LatencyScale(ticks)
+    drawn = [p95 for its in day.strategies.values() for p95 in its.p95_s if p95]
+    low, high = min([*drawn, day.slo_s]), max([*drawn, _OVER_SLO * day.slo_s])
+    first = max((place for place, tick in enumerate(_TICKS_S) if tick <= low * 1.001), default=0)
+    last = min((place for place, tick in enumerate(_TICKS_S) if tick >= high * 0.999), default=len(_TICKS_S) - 1)
+    if last - first < _MANY:
+        return LatencyScale(_TICKS_S[first : last + 1])
+    return LatencyScale(_TICKS_S[first - first % 2 : last + 1 + last % 2 : 2])
 
 
 def service_day_height(day: ServedDay) -> float:
