@@ -4,6 +4,7 @@ Pods are told by the minute, since they come and go in minutes; requests and lat
 few of them to speak of a 95th percentile.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,7 +39,7 @@ class PodsOfDay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedDay:
-    """Seconds count from `start`, the first step that begins in the day."""
+    """The steps that begin in the day; seconds count from `start`, where the first of them does."""
 
     day: Day
     start: datetime
@@ -73,7 +74,9 @@ def served_day(replay: ServiceReplay, number: int | None = None) -> ServedDay:
     if number is not None and not 1 <= number <= len(days):
         raise NoSuchDay(f"--day: wanted 1 to {len(days)}, the days that are replayed, found {number} (for example 1)")
     day = _busiest(replay, days) if number is None else days[number - 1]
-    first, last = (int((at - replay.begin_s) // STEP_S) for at in (day.begin + STEP_S - 1, day.end))
+    played = next(iter(replay.strategies.values()))
+    first, last = (math.ceil((at - replay.begin_s) / STEP_S) for at in (day.begin, day.end))
+    last = min(last, len(played.series.sent) // STEP_MINUTES)
     begin_s = replay.begin_s + first * STEP_S
     end_s = replay.begin_s + last * STEP_S
     start = (replay.start.astimezone(UTC) + timedelta(seconds=begin_s)).astimezone(replay.start.tzinfo)
@@ -84,7 +87,7 @@ def served_day(replay: ServiceReplay, number: int | None = None) -> ServedDay:
         slo_s=replay.slo_s,
         open_spans=_cut(replay.open_spans, begin_s, end_s),
         gaps=gaps,
-        rate=_rates(next(iter(replay.strategies.values())), first, last, gaps),
+        rate=_rates(played, first, last, gaps),
         strategies={name: _pods_of(replay.strategies[name], first, last) for name in pictured(replay)},
     )
 

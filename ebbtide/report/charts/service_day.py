@@ -25,7 +25,7 @@ _KEYS = (
     Key("p95 latency", "f-g6"),
     Key("requests lost or turned away", "f-g3"),
 )
-_TICKS_S = tuple(digit * 10.0**power for power in range(-3, 6) for digit in (1, 3))  # 1 ms to three days
+_TICKS_S = tuple(digit * 10.0**power for power in range(-3, 10) for digit in (1, 3))  # from 1 ms on
 _MANY = 4  # steps of an axis of latency
 _OVER_SLO = 1.2  # so much of the axis at least, for the word beside the line
 _MARK = 6.0  # pixels: how high the mark of a lost request is
@@ -44,14 +44,16 @@ class LatencyScale:
 
 
 def latency_scale(day: ServedDay) -> LatencyScale:
-    """Ticks at 1 and 3 of each power of ten around all that is drawn, the SLO among it; only at 1 of many."""
+    """Ticks at 1 and 3 of each power of ten around all that is drawn, the SLO among it; of many only at powers."""
     drawn = [p95 for its in day.strategies.values() for p95 in its.p95_s if p95]
     low, high = min([*drawn, day.slo_s]), max([*drawn, _OVER_SLO * day.slo_s])
     first = max((place for place, tick in enumerate(_TICKS_S) if tick <= low * 1.001), default=0)
     last = min((place for place, tick in enumerate(_TICKS_S) if tick >= high * 0.999), default=len(_TICKS_S) - 1)
-    if last - first < _MANY:
-        return LatencyScale(_TICKS_S[first : last + 1])
-    return LatencyScale(_TICKS_S[first - first % 2 : last + 1 + last % 2 : 2])
+    apart = 1 if last - first < _MANY else 2 * math.ceil((last - first) / 2 / _MANY)
+    if apart > 1:
+        first -= first % 2
+    steps = math.ceil((last - first) / apart)
+    return LatencyScale(_TICKS_S[first : first + steps * apart + 1 : apart])
 
 
 def service_day_height(day: ServedDay) -> float:
@@ -117,13 +119,17 @@ def _latency(day: ServedDay, name: str, its: PodsOfDay, scale: LatencyScale, box
     for place, tick in enumerate(scale.ticks):
         y = scale.y(tick, box)
         yield svg.line(box.left, y, box.right, y, class_="grid" if place else "axis")
-        yield svg.label(latency(tick), box.left - 8, y + 4, anchor="end")
+        yield svg.label(_short(tick), box.left - 8, y + 4, anchor="end")
     yield _lost(day, its, box)
     yield _curve(its.p95_s, scale, box)
     slo = scale.y(day.slo_s, box)
     yield svg.line(box.left, slo, box.right, slo, class_="level")
     yield svg.label(f"SLO {latency(day.slo_s)}", box.right - 4, slo - 5, class_="strong halo", anchor="end")
     yield _beside(f"{count(sum(its.unanswered)) if any(its.unanswered) else 'none'} lost or turned away", unit, box)
+
+
+def _short(tick: float) -> str:
+    return latency(tick) if tick < 1000 else f"{tick / 1000:g}k s"
 
 
 def _beside(text: str, unit: str, box: Box) -> str:
