@@ -65,7 +65,14 @@ def one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, 
 
 def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
     from ebbtide.report.pages.services import service_table
-    from ebbtide.simulator.services.replay import ServiceOptions, ServiceStrategy, replay_service, service_course
+    from ebbtide.report.charts.served_day import NoSuchDay, days_of, require_day
+    from ebbtide.simulator.services.replay import (
+        ServiceOptions,
+        ServiceStrategy,
+        replay_service,
+        service_course,
+        span_of,
+    )
     from ebbtide.simulator.services.results import as_json
     from ebbtide.simulator.trace.counted import find_requests
 
@@ -78,7 +85,10 @@ def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
         settings, requests = load_stack(asked.stack), find_requests(asked.trace)
         requests = requests if asked.queue is None else requests.only(asked.queue)
         course = service_course(settings, asked.service, requests, options)
-    except (StackInvalid, TraceError, ReplayError) as error:
+        if asked.day is not None:
+            span = span_of(course, asked.days)
+            require_day(days_of(course.start, span.begin, span.end), asked.day)
+    except (StackInvalid, TraceError, ReplayError, NoSuchDay) as error:
         fail(error)
     with progress_bars(ServiceStrategy) as told:
         found = replay_service(course, options, told)
@@ -90,13 +100,12 @@ def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
 def _write_page(found: "ServiceReplay", requests: "RequestTrace", asked: Asked, path: Path) -> None:
     from ebbtide.advice.describe_requests import describe_requests
     from ebbtide.advice.load_sheet import load_sheet
-    from ebbtide.report.charts.served_day import NoSuchDay
     from ebbtide.report.pages.service_page import write_service_report
 
     load = load_sheet(describe_requests(requests))
     try:
         write_service_report(found, path, asked.command(), day=asked.day, load=load)
-    except (NoSuchDay, Unwritable) as error:
+    except Unwritable as error:
         fail(error)
 
 

@@ -51,6 +51,6 @@ def simulated_notes(found: SimulatedServices) -> list[str]:
 
 
 def _step(sides: tuple[_Figure | None, _Figure | None], said: Callable[[_Figure], str]) -> str:
-    """`305 → 298`, or one figure where both read the same; a side without one is a dash."""
+    """`305 → 298`, or one figure where both read the same or nothing was; a side without one is a dash."""
     old, new = (_NONE if value is None else said(value) for value in sides)
-    return new if old == new else f"{old} → {new}"
+    return new if old in (_NONE, new) else f"{old} → {new}"

@@ -59,21 +59,26 @@ def pictured(replay: ServiceReplay) -> list[str]:
     return [it for it in _PICTURED if it in replay.strategies] or list(replay.strategies)[: len(_PICTURED)]
 
 
-def days_of(replay: ServiceReplay) -> list[Day]:
-    """The local days that were played, cut to what was: seconds of the trace."""
+def days_of(start: datetime, begin_s: float, end_s: float) -> list[Day]:
+    """The local days of what is played, cut to it: seconds of the trace, whose second 0 is `start`."""
     return [
-        Day(max(day.begin, replay.begin_s), day.end, day.weekday, day.date)
-        for day in local_days(replay.start, replay.end_s)
-        if day.end > replay.begin_s
+        Day(max(day.begin, begin_s), day.end, day.weekday, day.date)
+        for day in local_days(start, end_s)
+        if day.end > begin_s
     ]
+
+
+def require_day(days: Sequence[Day], number: int) -> Day:
+    """The first is 1. Raises `NoSuchDay`."""
+    if not 1 <= number <= len(days):
+        raise NoSuchDay(f"--day: wanted 1 to {len(days)}, the days that are replayed, found {number} (for example 1)")
+    return days[number - 1]
 
 
 def served_day(replay: ServiceReplay, number: int | None = None) -> ServedDay:
     """The day of this number, the first being 1; None: the busiest whole one. Raises `NoSuchDay`."""
-    days = days_of(replay)
-    if number is not None and not 1 <= number <= len(days):
-        raise NoSuchDay(f"--day: wanted 1 to {len(days)}, the days that are replayed, found {number} (for example 1)")
-    day = _busiest(replay, days) if number is None else days[number - 1]
+    days = days_of(replay.start, replay.begin_s, replay.end_s)
+    day = _busiest(replay, days) if number is None else require_day(days, number)
     played = next(iter(replay.strategies.values()))
     first, last = (math.ceil((at - replay.begin_s) / STEP_S) for at in (day.begin, day.end))
     last = min(last, len(played.series.sent) // STEP_MINUTES)

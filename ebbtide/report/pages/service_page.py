@@ -42,7 +42,7 @@ def render_service(replay: ServiceReplay, command: str, *, day: int | None = Non
         compared_note=COMPARED,
         left_out=replay.left_out,
         figures=_figures(shown, chosen=day is not None),
-        covers=f"1 of {several(len(days_of(replay)), 'local day')}",
+        covers=f"1 of {several(len(days_of(replay.start, replay.begin_s, replay.end_s)), 'local day')}",
         assumptions=replay.assumptions,
         command=command,
         seed=replay.seed,

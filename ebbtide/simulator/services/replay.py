@@ -117,7 +117,7 @@ def replay_service(
 ) -> ServiceReplay:
     """With the options that the course was made with."""
     began = perf_counter()
-    span = _span(course, options.days)
+    span = span_of(course, options.days)
     try:
         tested, too_little = course.backtest(), ""
     except TooLittle as error:
@@ -151,7 +151,7 @@ def replay_service(
     )
 
 
-def _span(course: ServiceCourse, days: int | None) -> Span:
+def span_of(course: ServiceCourse, days: int | None) -> Span:
     """The last days: a week, if one is left to learn from; fewer hours where that is too many requests."""
     whole = course.trace.days
     wanted = days if days is not None else (JUDGED_DAYS if whole > JUDGED_DAYS else whole)

@@ -32,7 +32,7 @@ def chart(day: ServedDay = BUSIEST) -> str:
 
 
 def test_the_busiest_day_is_drawn_unless_another_is_asked_for() -> None:
-    assert [day.date for day in days_of(REPLAY)] == ["1 Jun", "2 Jun", "3 Jun"]
+    assert [day.date for day in days_of(REPLAY.start, 0, 3 * 86_400)] == ["1 Jun", "2 Jun", "3 Jun"]
     assert BUSIEST.day.date == "2 Jun"
     assert served_day(REPLAY, 3).day.date == "3 Jun"
 

@@ -44,7 +44,9 @@ def test_every_tag_is_closed_ids_are_unique_and_links_lead_to_them() -> None:
 def test_pictures_have_names_and_their_figures_are_a_table_too() -> None:
     found = outline(PAGE)
 
-    assert [it["role"] for tag, it, _ in found.tags if tag == "svg" and "aria-hidden" not in it] == ["img"] * len(WIDTHS)
+    assert [it["role"] for tag, it, _ in found.tags if tag == "svg" and "aria-hidden" not in it] == ["img"] * len(
+        WIDTHS
+    )
     (figure,) = re.findall(r"<figure.*?</figure>", PAGE, flags=re.DOTALL)
     table = figure.partition("<details><summary>")[2].partition("</details>")[0]
     assert table.count('<th scope="row">') == 25

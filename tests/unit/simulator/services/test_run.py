@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.settings.sections.serving.routes import BalanceKind
 from ebbtide.simulator.services.fleet import Fleet
-from ebbtide.simulator.services.run import Served, ServiceSight, Span, play, quantile
+from ebbtide.simulator.services.run import MinuteSeries, Served, ServiceSight, Span, play, quantile
 from ebbtide.simulator.services.served import PlayedMetric
 from ebbtide.simulator.services.strategies import Autoscaled, Fixed, hpa_of, keda_defaults
 from ebbtide.simulator.strategies.hpa import Hpa, HpaMetric, TargetKind
@@ -194,6 +194,43 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     assert play(service, Fixed(1), [1.0], Span(0, 60), seed=1) != play(service, Fixed(1), [1.0], Span(0, 60), seed=2)
     assert once(1) == once(1)
     assert once(1).latencies != once(2).latencies
+
+
+@given(
+    plan=st.dictionaries(st.integers(1, 19).map(lambda beat: beat * 45.0), st.integers(0, 6), max_size=6),
+    rate=st.floats(0.1, 4),
+    length=st.sampled_from((60, 300, 890)),
+)
+@settings(max_examples=30, deadline=None)
+def test_what_the_minutes_tell_adds_up_to_the_whole(plan: dict[float, int], rate: float, length: float) -> None:
+    steps = {0.0: 2, **dict(sorted(plan.items()))}
+    found = play(a_service(longest_s=2.0), Steps(steps), evenly(rate, length), Span(0, length))
+    series = found.series
+
+    assert sum(series.sent) == found.sent
+    assert series.pod_hours[-1] == pytest.approx(found.pod_hours)
+    assert series.pod_hours == sorted(series.pod_hours)
+    assert series.unanswered[-1] == found.lost + found.turned_away
+    assert {len(values) for values in (series.sent, series.floor, series.asked, series.ready, series.pod_hours)} == {
+        -(-length // 60)
+    }
+
+
+def test_each_minute_knows_the_floor_that_its_strategy_had() -> None:
+    service = a_service()
+    strategy = Autoscaled(service, Hpa(hpa_of(service)), 1, lambda now, _sent: 4 if 120 <= now < 300 else 0)
+
+    assert play(service, strategy, [], Span(0, 420)).series.floor == [1, 1, 4, 4, 4, 1, 1]
+    assert play(service, Fixed(3), [], Span(0, 120)).series.floor == [3, 3]
+
+
+def test_a_95th_percentile_is_of_what_was_answered_in_its_minutes() -> None:
+    series = MinuteSeries(answered=[2, 2, 4, 5, 6, 6, 6])
+    latencies = [1.0, 2.0, 9.0, 3.0, 4.0, 5.0]
+
+    assert list(series.p95(latencies, 1)) == [2.0, None, 9.0, 4.0, 5.0, None, None]
+    assert list(series.p95(latencies, 3)) == [9.0, 5.0, None]
+    assert list(series.p95(latencies, 5)) == [9.0, None]
 
 
 def test_latency_is_of_two_minutes_and_throughput_of_one() -> None:
