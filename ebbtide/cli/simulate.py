@@ -46,6 +46,7 @@ def _shift(text: str) -> timedelta:
 _STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; several are compared with the first."
 _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
 _ALIGNED = "Local time of the trace's second 0; default: its busy hours are put on business hours."
+_REPORT = "Write an HTML page; with --service and a name that ends in .svg, the picture of a day alone."
 _DESCRIBE = "Show what a trace is like and what scaling can win on it, instead of a replay."
 
 
@@ -63,7 +64,7 @@ def simulate(
     max_job: MaxJob = None,
     strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.")] = 0,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_REPORT)] = None,
     no_rollouts: Annotated[
         bool, typer.Option("--no-rollouts", help="Never deploy the stack's services, to see what that changes.")
     ] = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ebbtide.cli.console import fail, finish, needs, progress_bars
+from ebbtide.cli.console import fail, finish, needs, progress_bars, write
 from ebbtide.files import Unwritable
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.simulator.replay import ReplayError
@@ -64,8 +64,8 @@ def one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, 
 
 
 def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
-    from ebbtide.report.pages.services import service_table
     from ebbtide.report.charts.served_day import NoSuchDay, days_of, require_day
+    from ebbtide.report.pages.services import service_table
     from ebbtide.simulator.services.replay import (
         ServiceOptions,
         ServiceStrategy,
@@ -76,7 +76,7 @@ def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
     from ebbtide.simulator.services.results import as_json
     from ebbtide.simulator.trace.counted import find_requests
 
-    if report is not None:
+    if report is not None and not _is_picture(report):
         needs("--report", "ebbtide.report.pages.service_page")
     options = ServiceOptions(
         days=asked.days, start=asked.start, rate=asked.rate, at_once=asked.at_once, seed=asked.seed
@@ -93,11 +93,21 @@ def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
     with progress_bars(ServiceStrategy) as told:
         found = replay_service(course, options, told)
     if report is not None:
-        _write_page(found, requests, asked, report)
+        _write_report(found, requests, asked, report)
     finish(json_file, as_json(found), service_table(found))
 
 
-def _write_page(found: "ServiceReplay", requests: "RequestTrace", asked: Asked, path: Path) -> None:
+def _is_picture(path: Path) -> bool:
+    return path.suffix == ".svg"
+
+
+def _write_report(found: "ServiceReplay", requests: "RequestTrace", asked: Asked, path: Path) -> None:
+    """The page, or its picture alone."""
+    if _is_picture(path):
+        from ebbtide.report import served_day_picture
+
+        write(path, served_day_picture(found, asked.day) + "\n")
+        return
     from ebbtide.advice.describe_requests import describe_requests
     from ebbtide.advice.load_sheet import load_sheet
     from ebbtide.report.pages.service_page import write_service_report

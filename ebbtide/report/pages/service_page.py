@@ -5,16 +5,16 @@ from pathlib import Path
 
 from ebbtide.files import write_file
 from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.served_day import ServedDay, days_of, pictured, served_day
+from ebbtide.report.charts.served_day import ServedDay, days_of, served_day
 from ebbtide.report.charts.service_day import service_day_chart, service_day_height
 from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of
 from ebbtide.report.pages.page import Tile
+from ebbtide.report.pages.service_sentences import scope_line, verdict
 from ebbtide.report.pages.service_sheets import day_hover, day_sheet, strategies_sheet
 from ebbtide.report.pages.sheets import Sheet
 from ebbtide.report.pages.template import rendered
 from ebbtide.report.words import count, duration, latency, several
 from ebbtide.simulator.services.results import ServiceReplay
-from ebbtide.units.durations import DAY_S
 
 COMPARED = (
     "Beyond the SLO: answered later than its p95, or not at all; those lost and turned away (429) are among them."
@@ -47,26 +47,6 @@ def render_service(replay: ServiceReplay, command: str, *, day: int | None = Non
         command=command,
         seed=replay.seed,
         seconds=replay.replay_seconds,
-    )
-
-
-def verdict(replay: ServiceReplay) -> str:
-    """One sentence: what the strategies that are drawn cost, and what they leave beyond the SLO."""
-    said: list[str] = []
-    for name in pictured(replay):
-        its = replay.strategies[name].result
-        hours, beyond = count(its.pod_hours), f"{100 * its.beyond_slo:.2f} %"
-        if not said:
-            hours, beyond = f"{hours} pod-hours", f"{beyond} of its requests beyond the SLO"
-        said.append(f"{hours} with {beyond} under {name}")
-    return f"{replay.service} takes {', '.join(said)}"
-
-
-def scope_line(replay: ServiceReplay) -> str:
-    days = (replay.end_s - replay.begin_s) / DAY_S
-    return (
-        f"{days:.3g} days of {replay.trace}, whose second 0 is {replay.start:%a} {replay.start.day} "
-        f"{replay.start:%b %H:%M}, seed {replay.seed}"
     )
 
 

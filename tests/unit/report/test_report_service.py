@@ -13,7 +13,8 @@ from ebbtide.report.charts.axes import ChartView
 from ebbtide.report.charts.served_day import served_day
 from ebbtide.report.charts.service_day import service_day_chart, service_day_height
 from ebbtide.report.pages.figures import WIDTHS
-from ebbtide.report.pages.service_page import render_service, verdict, write_service_report
+from ebbtide.report.pages.service_page import render_service, write_service_report
+from ebbtide.report.pages.service_sentences import verdict
 from ebbtide.simulator.services.results import ServiceReplay
 from tests.builders.pages import outline, words_outside, words_overlapping
 from tests.builders.workloads.played import a_request_trace
