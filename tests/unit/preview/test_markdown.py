@@ -69,7 +69,7 @@ def test_words_of_files_break_out_of_nothing() -> None:
 
 def test_what_a_change_does_to_services_is_seen_folded_and_whole_unfolded() -> None:
     found = SimulatedServices(trace="requests", days=7, trace_days=14, services=(served(note=HOSTILE),))
-    whole, odd = (Seen(markdown(document(customer(**it)))) for it in ({}, {"simulated_services": found}))
+    whole, odd = (Seen(markdown(document(it))) for it in (customer(), customer(simulated_services=found)))
 
     assert "Services simulated over 7 of 14 days of requests: 351 → 381 pod-hours" in whole.words
     assert {"hpa-only → calendar-floor", "200 ms → 1.25 s", "1,200"} <= set(whole.cells)

@@ -218,10 +218,10 @@ def test_a_trace_of_requests_is_played_on_services_where_there_are_any(repositor
     path = tmp_path / "requests.csv"
     rows = [f"{600 * place},600,train,{12 if place % 2 else 24}" for place in range(12)]
     path.write_text("\n".join(["t_s,window_s,queue,requests", *rows]) + "\n")
-    asked = {"trace": read_trace(path), "requests": find_requests(str(path))}
-    pools = repository.customer(**asked)
+    jobs, requests = read_trace(path), find_requests(str(path))
+    pools = repository.customer(trace=jobs, requests=requests)
     repository.file.write_text(with_services())
-    services = repository.customer(**asked)
+    services = repository.customer(trace=jobs, requests=requests)
 
     assert pools.simulated_services is None
     assert "fits a worker pool of the stack" in pools.problems[0]
