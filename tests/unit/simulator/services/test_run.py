@@ -1,6 +1,7 @@
 """Requests against pods: what is answered, lost and turned away, and when pods are there."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -204,12 +205,17 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 @settings(max_examples=30, deadline=None)
 def test_what_the_minutes_tell_adds_up_to_the_whole(plan: dict[float, int], rate: float, length: float) -> None:
     steps = {0.0: 2, **dict(sorted(plan.items()))}
-    found = play(a_service(longest_s=2.0), Steps(steps), evenly(rate, length), Span(0, length))
+    service = a_service(longest_s=2.0, max_in_flight=5)
+    found = play(service, Steps(steps), evenly(rate, length), Span(0, length))
     series = found.series
+    ends = [*list(steps)[1:], length]
+    asked_s = sum(pods * max(0.0, min(end, length) - at) for (at, pods), end in zip(steps.items(), ends, strict=True))
+    fewer = sum(max(0, one - other) for one, other in pairwise(steps.values()))
 
     assert sum(series.sent) == found.sent
-    assert series.pod_hours[-1] == pytest.approx(found.pod_hours)
     assert series.pod_hours == sorted(series.pod_hours)
+    assert series.pod_hours[-1] == found.pod_hours
+    assert asked_s - 1e-6 <= 3600 * found.pod_hours <= asked_s + fewer * service.pod.stop_s + 1e-6
     assert series.unanswered[-1] == found.lost + found.turned_away
     assert {len(values) for values in (series.sent, series.floor, series.asked, series.ready, series.pod_hours)} == {
         -(-length // 60)
