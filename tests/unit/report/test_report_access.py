@@ -12,8 +12,8 @@ import pytest
 from ebbtide.report.pages.figures import WIDTHS, figures
 from ebbtide.report.pages.page import render
 from ebbtide.simulator.results import Replay, StrategyResult
-from tests.builders.pages import outline, words_outside, words_overlapping
 from tests.builders.replay import a_replay
+from tests.unit.report.looking import outline, words_outside, words_overlapping
 
 
 def odd_replays() -> Mapping[str, Replay]:

@@ -15,8 +15,8 @@ from ebbtide.report.charts.served_day import MINUTE_S, STEP_S, NoSuchDay, Served
 from ebbtide.report.charts.service_day import latency_scale, service_day_chart
 from ebbtide.report.pages.service_sheets import day_hover, day_sheet
 from ebbtide.simulator.services.results import STEP_MINUTES, ServiceReplay
-from tests.builders.pages import paths, words_in
 from tests.builders.workloads.served import a_served_replay
+from tests.unit.report.looking import paths, words_in
 
 REPLAY = a_served_replay()
 BUSIEST = served_day(REPLAY)

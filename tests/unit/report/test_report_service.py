@@ -16,9 +16,9 @@ from ebbtide.report.pages.figures import WIDTHS
 from ebbtide.report.pages.service_page import render_service, write_service_report
 from ebbtide.report.pages.service_sentences import verdict
 from ebbtide.simulator.services.results import ServiceReplay
-from tests.builders.pages import outline, words_outside, words_overlapping
 from tests.builders.workloads.played import a_request_trace
 from tests.builders.workloads.served import a_served_replay
+from tests.unit.report.looking import outline, words_outside, words_overlapping
 
 REPLAY = a_served_replay()
 COMMAND = "ebbtide simulate acme --service embedder-small --trace made-up --seed 0 --report report.html"
