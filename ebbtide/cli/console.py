@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,6 +26,14 @@ def fail(*lines: object, code: int = 1) -> NoReturn:
     for line in lines:
         typer.echo(str(line), err=True)
     raise typer.Exit(code)
+
+
+def needs(option: str, module: str) -> None:
+    """Only a page needs Jinja; and the lack of it is reported before a replay, not after it."""
+    try:
+        import_module(module)
+    except ModuleNotFoundError as missing:
+        fail(f"{option} needs {missing.name}, which is not installed; pip install 'ebbtide[simulate]'", code=2)
 
 
 def write(path: Path, text: str) -> None:

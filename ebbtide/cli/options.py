@@ -61,3 +61,9 @@ AtOnce = Annotated[
     int | None,
     typer.Option("--at-once", min=1, max=10_000, help="With --service: requests that a pod works on at a time."),
 ]
+Day = Annotated[
+    int | None,
+    typer.Option(
+        "--day", min=1, metavar="N", help="With --service: the day that --report draws; default: the busiest."
+    ),
+]

@@ -22,6 +22,7 @@ from ebbtide.preview.render.as_json import as_json
 from ebbtide.preview.render.markdown import markdown
 from ebbtide.preview.render.text import text_parts
 from ebbtide.settings import stack_names
+from ebbtide.simulator.trace.counted import RequestTrace, find_requests
 from ebbtide.simulator.trace.traces import Trace, TraceError, bundled, find_trace
 from ebbtide.terminal import console
 
@@ -39,8 +40,8 @@ class Format(StrEnum):
 _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths."
 _AGAINST_HELP = "A git ref whose stack files are the state before, such as origin/main; default: none, so all is new."
 _PLAN_HELP = "Output of `pulumi preview --json` of one stack; may be repeated."
-_TRACE_HELP = f"Replay these jobs before and after: a .csv, a .csv.gz, or {', '.join(bundled())}."
-_DAYS_HELP = "With --simulate: days to replay, from the trace's first; default: 7, or all that it has."
+_TRACE_HELP = f"Replay these jobs or requests before and after: a .csv, a .csv.gz, or {', '.join(bundled())}."
+_DAYS_HELP = "With --simulate: days to replay, of jobs the first, of requests the last; default: 7, or all."
 
 
 @command.command("preview", epilog="Example: ebbtide preview demo --against origin/main --format markdown")
@@ -59,11 +60,13 @@ def preview_command(
     if days is not None and simulate is None:
         raise typer.BadParameter("--days: wanted --simulate TRACE too")
     problems: list[str] = []
+    jobs, requests = _trace(simulate, problems)
     asked = PageRequest(
         now=datetime.now(UTC),
         against=against,
         plans=_plans(plan or [], problems),
-        trace=_trace(simulate, problems),
+        trace=jobs,
+        requests=requests,
         days=days,
     )
     found = preview(names, Path(), asked)
@@ -92,12 +95,16 @@ def _plans(paths: list[Path], problems: list[str]) -> tuple[EnginePlan, ...]:
     return tuple(plans)
 
 
-def _trace(name: str | None, problems: list[str]) -> Trace | None:
+def _trace(name: str | None, problems: list[str]) -> tuple[Trace | None, RequestTrace | None]:
+    """As jobs, and as requests where it counts them."""
+    if name is None:
+        return None, None
     try:
-        return None if name is None else find_trace(name)
+        jobs = find_trace(name)
+        return jobs, find_requests(name) if jobs.counted else None
     except TraceError as error:
         problems.append(f"not simulated: {error}")
-        return None
+        return None, None
 
 
 def _show(document: PreviewDocument, format_: Format) -> None:

@@ -3,7 +3,7 @@
 Reads stack files, the trace and the price tables in use, nothing else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.cli.console import fail, finish, progress_bars, replay_with_bars, write
-from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, duration_option
+from ebbtide.cli.console import fail, finish, needs, replay_with_bars, write
+from ebbtide.cli.options import AtOnce, Day, Days, JsonFile, MaxJob, Queue, Rate, Service, duration_option
+from ebbtide.cli.simulate_service import Asked, describe_for, one_stack, serve
 from ebbtide.files import Unwritable
 from ebbtide.report import strategy_table
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
@@ -45,6 +46,7 @@ def _shift(text: str) -> timedelta:
 _STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; several are compared with the first."
 _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
 _ALIGNED = "Local time of the trace's second 0; default: its busy hours are put on business hours."
+_REPORT = "Write an HTML page; with --service and a name that ends in .svg, the picture of a day alone."
 _DESCRIBE = "Show what a trace is like and what scaling can win on it, instead of a replay."
 
 
@@ -62,7 +64,7 @@ def simulate(
     max_job: MaxJob = None,
     strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.")] = 0,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_REPORT)] = None,
     no_rollouts: Annotated[
         bool, typer.Option("--no-rollouts", help="Never deploy the stack's services, to see what that changes.")
     ] = False,
@@ -97,18 +99,18 @@ def simulate(
     queue: Queue = None,
     rate: Rate = None,
     at_once: AtOnce = None,
+    day: Day = None,
 ) -> None:
     """Replay a trace of jobs: node-hours, dollars, waits; with --service of requests: pod-hours, latency, losses."""
     longest = None if max_job is None else max_job.total_seconds()
     if service is not None and describe is not None:
-        _describe_for(describe, stacks or [], service, at_once, json_file)
+        describe_for(describe, stacks or [], service, at_once, json_file)
         return
     if service is not None:
         jobs_only = {
             "--shift": shift,
             "--max-job": max_job,
             "--strategy": strategy,
-            "--report": report,
             "--no-rollouts": no_rollouts,
             "--spot-interruptions": spot_interruptions,
             "--failed-boots": failed_boots,
@@ -117,12 +119,25 @@ def simulate(
             "--image-pull": image_pull,
             "--suggest": suggest,
         }
-        asked = _Asked(service, queue, rate, at_once, days, start, seed)
-        _serve(_one_stack(stacks or [], trace, jobs_only), str(trace), asked, json_file)
+        asked = Asked(
+            stack=one_stack(stacks or [], trace, jobs_only),
+            service=service,
+            trace=str(trace),
+            queue=queue,
+            rate=rate,
+            at_once=at_once,
+            days=days,
+            start=start,
+            seed=seed,
+            day=day,
+        )
+        if day is not None and report is None:
+            raise typer.BadParameter("--day is the day that --report draws (for example --day 2 --report report.html)")
+        serve(asked, report, json_file)
         return
-    if queue is not None or rate is not None or at_once is not None:
+    if any(it is not None for it in (queue, rate, at_once, day)):
         raise typer.BadParameter(
-            "--queue, --requests-per-second and --at-once are for --service (for example --service embedder)"
+            "--queue, --requests-per-second, --at-once and --day are for --service (for example --service embedder)"
         )
     if describe is not None:
         like = _only_described(stacks or [], trace, report, suggest)
@@ -147,52 +162,6 @@ def simulate(
     if write_page is not None:
         write_page([found])
     finish(json_file, as_json(found), strategy_table(found))
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Of the replay of a service."""
-
-    service: str
-    queue: str | None
-    rate: float | None
-    at_once: int | None
-    days: int | None
-    start: datetime | None
-    seed: int
-
-
-def _one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, object]) -> str:
-    """What does not go with --service is refused before anything is read."""
-    given = [name for name, value in jobs_only.items() if value]
-    if given:
-        raise typer.BadParameter(f"{', '.join(given)}: for a replay of jobs, found --service")
-    if len(stacks) != 1 or trace is None:
-        raise typer.BadParameter(
-            "wanted one stack and --trace with --service (for example: ebbtide simulate STACK --service embedder "
-            "--trace requests-servegen-m-small)"
-        )
-    return stacks[0]
-
-
-def _serve(stack: str, trace: str, asked: _Asked, json_file: Path | None) -> None:
-    from ebbtide.report.pages.services import service_table
-    from ebbtide.simulator.services.replay import ServiceOptions, ServiceStrategy, replay_service, service_course
-    from ebbtide.simulator.services.results import as_json as service_json
-    from ebbtide.simulator.trace.counted import find_requests
-
-    options = ServiceOptions(
-        days=asked.days, start=asked.start, rate=asked.rate, at_once=asked.at_once, seed=asked.seed
-    )
-    try:
-        settings, requests = load_stack(stack), find_requests(trace)
-        requests = requests if asked.queue is None else requests.only(asked.queue)
-        course = service_course(settings, asked.service, requests, options)
-    except (StackInvalid, TraceError, ReplayError) as error:
-        fail(error)
-    with progress_bars(ServiceStrategy) as report:
-        found = replay_service(course, options, report)
-    finish(json_file, service_json(found), service_table(found))
 
 
 def _failures(spot: float, missed: float, failed: float, slow: float, pull: timedelta | None) -> Failures:
@@ -259,24 +228,6 @@ def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _O
     finish(outputs.json, found.document, found.text)
 
 
-def _describe_for(trace: str, stacks: Sequence[str], service: str, at_once: int | None, json_file: Path | None) -> None:
-    """With what one pod of a service bears."""
-    from ebbtide.advice.described_load import described_load
-    from ebbtide.simulator.services.served import simulated
-
-    if len(stacks) != 1:
-        raise typer.BadParameter(
-            "wanted one stack with --describe and --service (for example: ebbtide simulate STACK --service embedder "
-            "--describe requests-servegen-m-small)"
-        )
-    try:
-        served_by = simulated(load_stack(stacks[0]), service, at_once)
-        found = described_load(trace, None, None, None, served_by)
-    except (StackInvalid, ReplayError, TraceError) as error:
-        fail(error)
-    finish(json_file, found.document, found.text)
-
-
 def _compare(
     stacks: Sequence[StackSettings],
     trace: Trace,
@@ -300,12 +251,9 @@ def _compare(
 
 
 def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:
-    """Only a page needs Jinja; and the lack of it is reported before the replay, not after it."""
-    try:
-        from ebbtide.report.pages.comparison import write_comparison
-        from ebbtide.report.pages.page import write_report
-    except ModuleNotFoundError as missing:
-        fail(f"--report needs {missing.name}, which is not installed; pip install 'ebbtide[simulate]'", code=2)
+    needs("--report", "ebbtide.report.pages.page")
+    from ebbtide.report.pages.comparison import write_comparison
+    from ebbtide.report.pages.page import write_report
 
     def write(replays: Sequence[Replay]) -> None:
         try:

@@ -194,6 +194,33 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedService:
+    """The pods of a service or a variant, as its stack file scales them; the first of each two is before.
+
+    None: they are not there on that side, or cannot be replayed, and then `note` says why.
+    """
+
+    name: str
+    strategy: tuple[str | None, str | None]  # hpa-only, calendar-floor, forecast-floor or fixed-replicas
+    pod_hours: tuple[float | None, float | None]
+    usd: tuple[float | None, float | None]  # None also where a node has no price
+    p95_s: tuple[float | None, float | None]
+    beyond_slo: tuple[float | None, float | None]  # share of requests answered later than the SLO's p95, or not at all
+    lost: tuple[int | None, int | None]  # or turned away
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedServices:
+    """The last days of a trace, with the same requests on both sides."""
+
+    trace: str
+    days: float
+    trace_days: float
+    services: tuple[SimulatedService, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CustomerPreview:
     stack: str
     verdict: StackVerdict
@@ -204,6 +231,7 @@ class CustomerPreview:
     ownership: tuple[OwnedRow, ...] = ()
     policies: tuple[PolicyResult, ...] = ()
     simulated: Simulated | None = None
+    simulated_services: SimulatedServices | None = None
     changes: tuple[ResourceChange, ...] = ()
     problems: tuple[str, ...] = ()  # a side that cannot be read, a price that is missing: one line each
     incomplete: bool = False  # a problem hides a part of this, so that nobody may take it for the whole

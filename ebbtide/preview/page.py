@@ -30,6 +30,7 @@ from ebbtide.preview.document import (
     PreviewDocument,
     ResourceChange,
     Simulated,
+    SimulatedServices,
     StackVerdict,
 )
 from ebbtide.preview.nights.coming import coming_nights, eviction_cautions
@@ -39,6 +40,7 @@ from ebbtide.recording.ownership import ownership_rows
 from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import name_of, stack_path
+from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.simulator.trace.traces import Trace
 
 PROCESSES = 2
@@ -53,6 +55,7 @@ class PageRequest:
     against: str | None = None
     plans: tuple[EnginePlan, ...] = ()
     trace: Trace | None = None
+    requests: RequestTrace | None = None  # the same, where it counts requests
     days: int | None = None  # of the trace; None: as many as a preview takes by itself
 
 
@@ -132,7 +135,8 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
             for row in ownership_rows(registered)
         ),
         policies=policies,
-        simulated=replayed,
+        simulated=replayed if isinstance(replayed, Simulated) else None,
+        simulated_services=replayed if isinstance(replayed, SimulatedServices) else None,
         changes=changes,
         problems=problems,
         incomplete=incomplete,
@@ -208,12 +212,16 @@ def _undeclared(change: ResourceChange) -> Danger:
 
 def _simulated(
     before: StackSettings | None, after: StackSettings, request: PageRequest
-) -> tuple[Simulated | None, list[str]]:
+) -> tuple[Simulated | SimulatedServices | None, list[str]]:
+    """Of requests what they are to services, where there are any that can be replayed; else what jobs are to pools."""
     if request.trace is None:
         return None, []
     from ebbtide.preview.cost.simulated import DAYS, Unreplayable, simulated  # the simulator, which few pages need
+    from ebbtide.preview.cost.simulated_services import replayable, simulated_services
 
     try:
+        if request.requests is not None and replayable(after):
+            return simulated_services(before, after, request.requests, request.days or DAYS), []
         return simulated(before, after, request.trace, request.days or DAYS), []
     except Unreplayable as reason:
         return None, [f"{after.stack}: not simulated: {reason}"]

@@ -7,11 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ebbtide.report.charts.load_step import LoadStep
-from ebbtide.report.pages.picture import load_step_picture, readme_picture
+from ebbtide.report.pages.picture import load_step_picture, readme_picture, served_day_picture
 from ebbtide.report.pages.table import strategy_table
 from ebbtide.simulator.results import Replay
 
-__all__ = ["LoadStep", "load_step_picture", "readme_picture", "strategy_table", "write_comparison", "write_report"]
+__all__ = [
+    "LoadStep",
+    "load_step_picture",
+    "readme_picture",
+    "served_day_picture",
+    "strategy_table",
+    "write_comparison",
+    "write_report",
+]
 
 
 def write_comparison(replays: Sequence[Replay], path: Path, *, title: str = "Ebbtide comparison") -> None:

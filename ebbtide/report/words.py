@@ -1,6 +1,7 @@
 """Figures as a reader wants them: dollars, durations, shares. One home, so that page and terminal never disagree."""
 
 from ebbtide.units.durations import duration as duration
+from ebbtide.units.durations import latency as latency
 from ebbtide.units.durations import short as short
 from ebbtide.units.money import MINUS as MINUS
 from ebbtide.units.money import dollars as dollars

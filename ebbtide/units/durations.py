@@ -64,6 +64,13 @@ def whole_minutes(span: timedelta) -> str:
     return f"{minutes} min" if minutes else f"{seconds} s"
 
 
+def latency(seconds: float) -> str:
+    """0.4123 is `412 ms`, 12.34 is `12.3 s`, 1234.5 is `1,234 s`."""
+    if seconds >= 999.5:
+        return f"{seconds:,.0f} s"
+    return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.3g} s"
+
+
 def short(text: str) -> str:
     """A described duration for a narrow column: `3m 44s` for `3 min 44 s`."""
     return re.sub(r" (min|[dhs])\b", lambda unit: unit[1][0], text)

@@ -22,6 +22,8 @@ from ebbtide.preview.document import (
     PreviewDocument,
     ResourceChange,
     Simulated,
+    SimulatedService,
+    SimulatedServices,
     StackVerdict,
     WindowRow,
 )
@@ -89,6 +91,19 @@ def nights(rows: int = 10) -> ComingNights:
     )
 
 
+def served(name: str = "chat", note: str = "") -> SimulatedService:
+    return SimulatedService(
+        name=name,
+        strategy=("hpa-only", "calendar-floor"),
+        pod_hours=(351.2, 381.0),
+        usd=(None, 77.0),
+        p95_s=(0.2, 1.25),
+        beyond_slo=(0.0438, 0.0438),
+        lost=(None, 1200),
+        note=note,
+    )
+
+
 def customer(stack: str = "demo", **changes: object) -> CustomerPreview:
     """A customer with something in each part."""
     full = CustomerPreview(
@@ -101,6 +116,7 @@ def customer(stack: str = "demo", **changes: object) -> CustomerPreview:
         ownership=(OwnedRow(object="Deployment w/train", field="spec.replicas", owner="controller", initial="0"),),
         policies=(policy(),),
         simulated=Simulated(trace="small", node_hours=(10, 8), usd=(30, 24), p95_wait=(60, 61), days=7),
+        simulated_services=SimulatedServices(trace="requests", days=7, trace_days=14, services=(served(),)),
         changes=(change(),),
     )
     return replace(full, **changes)  # pyright: ignore[reportArgumentType] - the caller's fields

@@ -12,17 +12,14 @@ from ebbtide.settings import StackInvalid
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.types import MOST
 from ebbtide.simulator.services.counts import MINUTE_S
-from ebbtide.simulator.services.floors import Floor, ForecastFloor
+from ebbtide.simulator.services.floors import ForecastTrigger
 from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions, held, service_course
 from ebbtide.simulator.services.results import ServiceResult, result_of
 from ebbtide.simulator.services.run import Served, play
-from ebbtide.simulator.services.strategies import Autoscaled, hpa_of
+from ebbtide.simulator.services.strategies import Autoscaled, hpa_of, with_forecast
 from ebbtide.simulator.strategies.hpa import Hpa
 from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.units.money import HOURS_PER_MONTH
-
-FORECASTS_MARGIN = 1.0
-"""What `floor: forecast` has, in the rules of Prometheus."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +98,15 @@ def served_in(course: ServiceCourse, floor: FloorKind | None, hours: Stretches, 
 
 
 def _decider(course: ServiceCourse, kind: FloorKind | None, stretch: Stretch) -> Autoscaled:
-    service, begin = course.service, stretch.span.begin
-    floor: Floor | None = None
-    if kind is not None:
-        floor = calendar = course.calendar.with_open(service.stated_open)
-        if kind is FloorKind.FORECAST:
-            floor = ForecastFloor(service, course.minutes, begin, calendar, FORECASTS_MARGIN)
-    first = service.need(course.minutes.rates[round(begin / MINUTE_S)] or 0.0)
-    return Autoscaled(service, Hpa(hpa_of(service)), service.within(first), floor)
+    service, calendar, begin = course.service, course.calendar, stretch.span.begin
+    first = service.within(service.need(course.minutes.rates[round(begin / MINUTE_S)] or 0.0))
+    if kind is None:
+        return Autoscaled(service, Hpa(hpa_of(service)), first)
+    floor = calendar.with_open(service.stated_open)
+    if kind is not FloorKind.FORECAST or service.forecast_rate is None:
+        return Autoscaled(service, Hpa(hpa_of(service)), first, floor)
+    forecast = ForecastTrigger(service, course.minutes, calendar.closed, begin, service.stated_margin or 1.0)
+    return Autoscaled(service, Hpa(with_forecast(service)), first, floor, forecast)
 
 
 def together(served: Iterable[Served]) -> Served:

@@ -22,6 +22,7 @@ from ebbtide.preview.render.markdown_parts import (
     ownership_section,
     policies_section,
     simulated_section,
+    simulated_services_section,
     table,
 )
 from ebbtide.preview.render.words import (
@@ -58,6 +59,7 @@ _RANKS = (
     _Rank(name="ownership", make=ownership_section),
     _Rank(name="policies", make=policies_section),
     _Rank(name="simulation", make=simulated_section),
+    _Rank(name="simulation of services", make=simulated_services_section),
     _Rank(name="resource changes", make=differences_section),
 )
 

@@ -6,6 +6,13 @@ from typing import TypeAlias
 from ebbtide.policies.rule import PolicyResult
 from ebbtide.preview.document import ChangeKind, CostComparison, CostLine, CustomerPreview, FieldChange, ResourceChange
 from ebbtide.preview.render.escaped import code, escaped, fenced
+from ebbtide.preview.render.service_words import (
+    SIMULATED_COLUMNS,
+    services_over,
+    simulated_notes,
+    simulated_service_rows,
+    simulated_total,
+)
 from ebbtide.preview.render.words import (
     SERVICE_COLUMNS,
     SERVICES_TITLE,
@@ -128,6 +135,16 @@ def simulated_section(customer: CustomerPreview) -> Section | None:
     title = f"<b>Simulated</b> over {escaped(simulated_over(found))}: {escaped(rows[0][1])} node-hours"
     note = f"\n\n{escaped(found.note)}" if found.note else ""
     return title, f"{table(('', '>before → after'), rows)}{note}"
+
+
+def simulated_services_section(customer: CustomerPreview) -> Section | None:
+    found = customer.simulated_services
+    if found is None:
+        return None
+    rows = [[escaped(cell) for cell in row] for row in simulated_service_rows(found)]
+    title = f"<b>Services simulated</b> over {escaped(services_over(found))}: {escaped(simulated_total(found))}"
+    notes = "\n".join(f"- {escaped(note)}" for note in simulated_notes(found))
+    return title, f"{table(SIMULATED_COLUMNS, rows)}\n\n{notes}"
 
 
 def differences_section(customer: CustomerPreview) -> Section | None:

@@ -19,6 +19,12 @@ from ebbtide.preview.document import (
     StackVerdict,
 )
 from ebbtide.preview.render.escaped import one_line
+from ebbtide.preview.render.service_words import (
+    SIMULATED_COLUMNS,
+    services_over,
+    simulated_notes,
+    simulated_service_rows,
+)
 from ebbtide.preview.render.words import (
     SERVICE_COLUMNS,
     SERVICES_TITLE,
@@ -91,6 +97,11 @@ def _customer(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
         yield _table(("", ">before → after"), simulated_rows(customer.simulated))
         if customer.simulated.note:
             yield _line(customer.simulated.note, "dim")
+    if customer.simulated_services is not None:
+        yield _title(f"services simulated over {services_over(customer.simulated_services)}")
+        yield _table(SIMULATED_COLUMNS, simulated_service_rows(customer.simulated_services))
+        for note in simulated_notes(customer.simulated_services):
+            yield _line(note, "dim")
     if customer.changes:
         yield from _changes(customer)
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from ebbtide.report.charts import axes, svg
 from ebbtide.report.charts.axes import ChartView, Key
+from ebbtide.report.charts.gapped import step_path
 from ebbtide.report.charts.hover import Hover, HoverRow
 from ebbtide.report.charts.palette import group_inks
 from ebbtide.report.charts.scales import Box, local_label, nice_ticks
@@ -121,35 +122,10 @@ def draw(chart: LiveChart, view: ChartView) -> str:
 
 
 def _curve(curve: Curve, box: Box, *, top: float) -> str:
-    wide, high = box.width / max(1, len(curve.values)), box.height / top
-    paths: list[str] = []
-    for begin, values in _runs(curve.values):
-        corners = "".join(
-            f"V{svg.number(box.bottom - value * high)}H{svg.number(box.left + (begin + place + 1) * wide)}"
-            for place, value in enumerate(values)
-            if place + 1 == len(values) or values[place + 1] != value
-        )
-        left = svg.number(box.left + begin * wide)
-        if curve.is_line:
-            paths.append(f"M{left} {svg.number(box.bottom - values[0] * high)}{corners}")
-        else:
-            paths.append(f"M{left} {svg.number(box.bottom)}{corners}V{svg.number(box.bottom)}Z")
-    if not paths:
+    path = step_path(curve.values, box, top=top, closed=not curve.is_line)
+    if not path:
         return ""
-    return svg.element("path", d="".join(paths), class_=f"curve s-{curve.ink}" if curve.is_line else f"f-{curve.ink}")
-
-
-def _runs(values: Values) -> list[tuple[int, list[float]]]:
-    """Stretches of steps that have a value, each with the step that it begins at."""
-    runs: list[tuple[int, list[float]]] = []
-    for place, value in enumerate(values):
-        if value is None:
-            continue
-        if runs and runs[-1][0] + len(runs[-1][1]) == place:
-            runs[-1][1].append(value)
-        else:
-            runs.append((place, [value]))
-    return runs
+    return svg.element("path", d=path, class_=f"curve s-{curve.ink}" if curve.is_line else f"f-{curve.ink}")
 
 
 def hover(chart: LiveChart) -> Hover:

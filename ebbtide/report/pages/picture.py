@@ -1,18 +1,24 @@
 """One chart as a standalone SVG on light paper, for a page that shows pictures but runs no style of ours."""
 
 from collections.abc import Callable, Sequence
+from textwrap import wrap
 
 from ebbtide.report.charts import load_step, svg
 from ebbtide.report.charts import over_time as charts
 from ebbtide.report.charts.load_step import LoadStep
 from ebbtide.report.charts.over_time import ChartView
 from ebbtide.report.charts.palette import CHART_CSS, LIGHT, literal
+from ebbtide.report.charts.served_day import served_day
+from ebbtide.report.charts.service_day import service_day_chart, service_day_height
 from ebbtide.report.pages import sentences
+from ebbtide.report.pages.service_sentences import scope_line, verdict
 from ebbtide.simulator.results import Replay
+from ebbtide.simulator.services.results import ServiceReplay
 
 _WIDTH = 1000.0
 _MARGIN = 20.0
 _LINE = 18.0  # of the caption
+_LETTERS = 140  # of one line
 
 
 def readme_picture(replay: Replay) -> str:
@@ -28,6 +34,20 @@ def readme_picture(replay: Replay) -> str:
 def load_step_picture(its: LoadStep, headline: str, caption: Sequence[str]) -> str:
     """1000 by 620 pixels: requests, replicas and latency, and under them what is to be known of them."""
     return _on_paper(620.0, headline, caption, "step", lambda view: load_step.load_step_chart(its, view))
+
+
+def served_day_picture(replay: ServiceReplay, number: int | None = None) -> str:
+    """1000 pixels wide: a day of a service, and under it what the strategies cost. Raises: `NoSuchDay`."""
+    day = served_day(replay, number)
+    said = f"{verdict(replay)}. Replayed: {scope_line(replay)}."
+    lines = wrap(said.replace(" %", "\N{NO-BREAK SPACE}%"), _LETTERS)
+    return _on_paper(
+        service_day_height(day) + _MARGIN + 10 + _LINE * (len(lines) + 1),
+        f"{replay.service} of {replay.stack} on {day.day.weekday} {day.day.date}",
+        lines,
+        "day",
+        lambda view: service_day_chart(day, view),
+    )
 
 
 def _on_paper(height: float, headline: str, lines: Sequence[str], ident: str, draw: Callable[[ChartView], str]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ebbtide.report.words import DASH, count, dollars
+from ebbtide.report.words import DASH, count, dollars, latency
 from ebbtide.simulator.services.results import ServiceReplay, ServiceResult
 from ebbtide.units.durations import DAY_S
 
@@ -19,7 +19,7 @@ def _lines(replay: ServiceReplay) -> Iterator[str]:
     yield f"{replay.service} of {replay.stack} on {replay.trace}: {days:.3g} days, seed {replay.seed}"
     yield (
         f"{replay.mean_rate:.3g} requests a second on average, {replay.busiest_rate:.3g} in the busiest window; "
-        f"SLO: p95 within {seconds(replay.slo_s)}"
+        f"SLO: p95 within {latency(replay.slo_s)}"
     )
     yield ""
     yield _row(_HEADINGS)
@@ -38,9 +38,9 @@ def _cells(name: str, its: ServiceResult) -> tuple[str, ...]:
         name,
         count(its.pod_hours),
         DASH if its.usd is None else dollars(its.usd),
-        seconds(its.p50_s),
-        seconds(its.p95_s),
-        seconds(its.p99_s),
+        latency(its.p50_s),
+        latency(its.p95_s),
+        latency(its.p99_s),
         f"{its.beyond_slo:.3%}",
         count(its.lost),
         f"{its.least_pods}{DASH}{its.most_pods}",
@@ -50,8 +50,3 @@ def _cells(name: str, its: ServiceResult) -> tuple[str, ...]:
 def _row(cells: tuple[str, ...]) -> str:
     first, *others = cells
     return first.ljust(_WIDTHS[0]) + "".join(cell.rjust(wide) for cell, wide in zip(others, _WIDTHS[1:], strict=True))
-
-
-def seconds(value: float) -> str:
-    """0.4123 is `412 ms`, 12.34 is `12.3 s`."""
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.3g} s"

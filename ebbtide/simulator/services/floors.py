@@ -87,7 +87,7 @@ class ForecastTrigger:
         self._trace = history.rates
         self._minutes = Minutes(history.rates[: self._begin])
         self._forecast = forecast_of(service, self._minutes, closed)
-        self._pods = 0
+        self.pods = 0
         self._seen = -1
 
     def __call__(self, sent: Sequence[int]) -> int:
@@ -97,5 +97,5 @@ class ForecastTrigger:
                 known = place < len(self._trace) and self._trace[place] is not None
                 self._minutes.append(sent[minute] / MINUTE_S if known else None)
             self._seen = len(sent)
-            self._pods = self._forecast.pods(self._begin + len(sent), self._margin, self._most)
-        return self._pods
+            self.pods = self._forecast.pods(self._begin + len(sent), self._margin, self._most)
+        return self.pods

@@ -12,12 +12,13 @@ from datetime import datetime
 from time import perf_counter
 
 from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.billing import open_spans
 from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.arrivals import arrivals
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, NOTHING_COUNTED, Backtest, TooLittle, Way, backtest
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes, busiest_rate, minutes_of
 from ebbtide.simulator.services.floors import CalendarFloor, ForecastTrigger
-from ebbtide.simulator.services.results import Played, ServiceReplay, result_of
+from ebbtide.simulator.services.results import STEP_MINUTES, Played, ServiceReplay, result_of
 from ebbtide.simulator.services.run import Decider, Span, play
 from ebbtide.simulator.services.served import USED, SimulatedService, simulated
 from ebbtide.simulator.services.strategies import (
@@ -117,7 +118,7 @@ def replay_service(
 ) -> ServiceReplay:
     """With the options that the course was made with."""
     began = perf_counter()
-    span = _span(course, options.days)
+    span = span_of(course, options.days)
     try:
         tested, too_little = course.backtest(), ""
     except TooLittle as error:
@@ -145,11 +146,13 @@ def replay_service(
         strategies=played,
         left_out={name.value: why for name, why in left_out.items() if name in options.strategies},
         replay_seconds=perf_counter() - began,
+        open_spans=open_spans(course.calendar.hours, course.start, span.end),
+        gaps=tuple((it.begin, it.end) for it in _missing(course.trace)),
         tested=tested,
     )
 
 
-def _span(course: ServiceCourse, days: int | None) -> Span:
+def span_of(course: ServiceCourse, days: int | None) -> Span:
     """The last days: a week, if one is left to learn from; fewer hours where that is too many requests."""
     whole = course.trace.days
     wanted = days if days is not None else (JUDGED_DAYS if whole > JUDGED_DAYS else whole)
@@ -183,7 +186,7 @@ def _deciders(
         service, Hpa(keda_defaults(service)), first, missing_is_zero=True
     )
     at_open = service.stated_open
-    if at_open is None and tested is not None:
+    if at_open is None and tested is not None and not (service.calendar.events or service.calendar.overnight):
         at_open = round(tested.tuned[Way.CALENDAR].number)
     if at_open is None and not (service.calendar.events or service.calendar.overnight):
         left_out[ServiceStrategy.CALENDAR_FLOOR] = (
@@ -214,7 +217,7 @@ def _played(course: ServiceCourse, decider: Decider, span: Span, seed: int) -> P
     return Played(
         result=result_of(served, service.slo_s, service.usd_per_pod_hour),
         series=served.series,
-        p95_s=tuple(served.series.p95(served.latencies)),
+        p95_s=tuple(served.series.p95(served.latencies, STEP_MINUTES)),
     )
 
 

@@ -13,6 +13,8 @@ from ebbtide.simulator.services.backtest import Backtest
 from ebbtide.simulator.services.run import MinuteSeries, Served, quantile
 
 SCHEMA = 1
+STEP_MINUTES = 5
+"""What latency is told by: of a minute there are too few requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class Played:
 
     result: ServiceResult
     series: MinuteSeries
-    p95_s: tuple[float | None, ...]  # by minute
+    p95_s: tuple[float | None, ...]  # by `STEP_MINUTES`; None: nothing was answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class ServiceReplay:
     strategies: Mapping[str, Played]
     left_out: Mapping[str, str]  # strategies that could not be played, and why
     replay_seconds: float
+    open_spans: tuple[tuple[float, float], ...] = ()  # business hours, seconds of the trace
+    gaps: tuple[tuple[float, float], ...] = ()  # where the trace recorded nothing
     tested: Backtest | None = None  # of the forecast; None: too little history
 
 

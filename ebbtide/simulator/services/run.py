@@ -43,6 +43,11 @@ class ServiceSight:
 class Decider(Protocol):
     """A strategy: how many pods there should be."""
 
+    @property
+    def least(self) -> int:
+        """Pods at least, as it last decided."""
+        ...
+
     def first(self) -> int: ...
 
     def decide(self, now: float, seen: ServiceSight, /) -> int: ...
@@ -50,17 +55,20 @@ class Decider(Protocol):
 
 @dataclass(slots=True)
 class MinuteSeries:
-    """One value for each minute from the beginning."""
+    """One value for each minute from the beginning: of the minute, as it is when it ends, or all until then."""
 
     sent: list[int] = field(default_factory=list[int])
+    floor: list[int] = field(default_factory=list[int])  # at its end, as the next two
     asked: list[int] = field(default_factory=list[int])
     ready: list[int] = field(default_factory=list[int])
     answered: list[int] = field(default_factory=list[int])  # until then, so that `latencies` can be cut
+    unanswered: list[int] = field(default_factory=list[int])  # until then: lost or turned away
+    pod_hours: list[float] = field(default_factory=list[float])  # until then; a pod that ends counts to its end
 
-    def p95(self, latencies: Sequence[float]) -> Iterator[float | None]:
-        """Seconds, of what was answered in each minute."""
-        begin = 0
-        for until in self.answered:
+    def p95(self, latencies: Sequence[float], minutes: int) -> Iterator[float | None]:
+        """Seconds, of what was answered in each so many minutes; None: nothing was."""
+        begin, steps = 0, self.answered[minutes - 1 :: minutes]
+        for until in steps if len(self.answered) % minutes == 0 else [*steps, self.answered[-1]]:
             some = sorted(latencies[begin:until])
             yield quantile(some, PERCENTILE) if some else None
             begin = until
@@ -124,7 +132,7 @@ def play(
     for beat in range(beats):
         now = span.begin + beat * SYNC_S
         if beat and beat % _MINUTE_BEATS == 0:
-            run.note_minute()
+            run.note_minute(now, decider.least)
         values = run.measured(missing=any(it.holds(now) for it in blind))
         if any(it.holds(now) for it in held):
             held_s += SYNC_S
@@ -132,7 +140,7 @@ def play(
             seen = ServiceSight(run.fleet.asked, len(run.fleet.ready), values, sent, now - held_s)
             run.scale(now, decider.decide(now, seen))
         ahead = run.serve(ahead, coming, min(now + SYNC_S, span.end))
-    return run.ended()
+    return run.ended(decider.least)
 
 
 class _Run:
@@ -153,13 +161,16 @@ class _Run:
         self.found.least_asked = min(self.found.least_asked, replicas)
         self.found.most_asked = max(self.found.most_asked, replicas)
 
-    def note_minute(self) -> None:
+    def note_minute(self, now: float, floor: int) -> None:
         found, series = self.found, self.found.series
         series.sent.append(found.sent - self._sent_before)
         self._sent_before = found.sent
+        series.floor.append(floor)
         series.asked.append(self.fleet.asked)
         series.ready.append(len(self.fleet.ready))
         series.answered.append(found.answered)
+        series.unanswered.append(found.lost + found.turned_away)
+        series.pod_hours.append(self.fleet.hours(now))
 
     def serve(self, ahead: float, coming: Iterator[float], until: float) -> float:
         """All requests before `until`; the first one after it is returned."""
@@ -261,8 +272,9 @@ class _Run:
         self._lately.append((self.found.answered, self.found.sent))
         return tuple(None if missing else values[key] for key in keys)
 
-    def ended(self) -> Served:
-        self.found.pod_hours = self.fleet.hours(self._end_s)
+    def ended(self, floor: int) -> Served:
+        self.note_minute(self._end_s, floor)
+        self.found.pod_hours = self.found.series.pod_hours[-1]
         self._settle(math.inf)
         return self.found
 

@@ -37,6 +37,11 @@ class Autoscaled:
     forecast: ForecastTrigger | None = None
     missing_is_zero: bool = False
 
+    @property
+    def least(self) -> int:
+        """What stands before the load: the floor, or the forecast where it asks for more."""
+        return max(self.hpa.least, 0 if self.forecast is None else self.forecast.pods)
+
     def first(self) -> int:
         return self.begins_with
 
@@ -54,6 +59,10 @@ class Autoscaled:
 @dataclass(frozen=True, slots=True)
 class Fixed:
     pods: int
+
+    @property
+    def least(self) -> int:
+        return self.pods
 
     def first(self) -> int:
         return self.pods

@@ -39,6 +39,8 @@ def test_text_shows_the_parts_in_their_order(preview: Answer) -> None:
         "coming nights",
         "ownership",
         "policies",
+        "services simulated over 7 of 14 days of requests",
+        "hpa-only → calendar-floor",
         "changes",
     ]
     places = [result.stdout.index(part) for part in parts]
@@ -110,6 +112,23 @@ def test_all_without_stacks_is_wrong_use(preview: Answer, tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
 
     assert preview("--all").exit_code == 2
+
+
+def test_a_trace_of_requests_is_read_as_jobs_for_pools_and_as_requests_for_services(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[PageRequest] = []
+
+    def made(_stacks: tuple[str, ...], _root: Path, request: PageRequest) -> PreviewDocument:
+        asked.append(request)
+        return document(customer())
+
+    monkeypatch.setattr("ebbtide.cli.preview.preview", made)
+    for trace in ("requests-azure2023-code", "openb2023-a"):
+        CliRunner().invoke(command, ["demo", "--simulate", trace], catch_exceptions=False)
+
+    assert [request.trace is not None for request in asked] == [True, True]
+    assert [request.requests is not None for request in asked] == [True, False]
 
 
 @pytest.mark.parametrize("option", ["--plan", "--simulate"])

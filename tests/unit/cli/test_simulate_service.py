@@ -54,6 +54,7 @@ def run(command: object, *arguments: str) -> Result:
 def test_the_ways_to_have_pods_stand_side_by_side(tmp_path: Path, stack: str, weeks: str) -> None:
     figures = tmp_path / "figures.json"
     asked = ["--days", "1", "--requests-per-second", "0.9", "--json", str(figures)]
+    asked += ["--report", str(tmp_path / "page.html"), "--day", "1"]
     result = run(simulate, stack, *ALONE, "--trace", weeks, *asked)
 
     assert result.exit_code == 0, result.output
@@ -74,6 +75,10 @@ def test_the_ways_to_have_pods_stand_side_by_side(tmp_path: Path, stack: str, we
         assert its["usd"] > 0
     assert document["left_out"] == {}
     assert found["fixed-replicas"]["pod_hours"] > found["hpa-only"]["pod_hours"]
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(f"{name}: p95 latency" in page for name in ("hpa-only", "calendar-floor", "forecast-floor"))
+    assert "predictable" in page
+    assert "--requests-per-second</span> 0.9" in page
 
 
 def test_with_one_day_there_is_no_forecast_and_the_others_are_played(stack: str, day: str) -> None:
@@ -119,6 +124,10 @@ def test_a_load_of_requests_is_described_with_what_one_pod_bears(tmp_path: Path,
         (["--trace", "DAY", *ALONE, "--queue", "mail"], "wanted one of its queues, found 'mail'"),
         (["--trace", "DAY", *ALONE, "--days", "3"], "trace monday: wanted 1 to 1 days, found 3"),
         (["--describe", "openb2023-a", *ALONE], "wanted requests per window with --service"),
+        (
+            ["--trace", "DAY", *ALONE, "--requests-per-second", "0.1", "--report", "page.html", "--day", "9"],
+            "--day: wanted 1 to 2, the days that are replayed, found 9 (for example 1)",
+        ),
     ],
 )
 def test_what_cannot_be_played_is_one_line(stack: str, day: str, arguments: list[str], wanted: str) -> None:
@@ -135,6 +144,8 @@ def test_what_cannot_be_played_is_one_line(stack: str, day: str, arguments: list
         ([*ALONE], "wanted one stack and --trace with --service"),
         ([*ALONE, "--trace", "x", "--shift", "6h", "--no-rollouts"], "--shift, --no-rollouts: for a replay of jobs"),
         (["--trace", "x", "--queue", "mail"], "are for --service"),
+        (["--trace", "x", "--day", "2"], "are for --service"),
+        ([*ALONE, "--trace", "x", "--day", "2"], "--day is the day that --report draws"),
     ],
 )
 def test_options_that_do_not_go_together_are_wrong_use(stack: str, arguments: list[str], wanted: str) -> None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.policies.rule import Severity
-from ebbtide.preview.document import Amounts, ChangeKind, OwnedRow, StackVerdict
+from ebbtide.preview.document import Amounts, ChangeKind, OwnedRow, SimulatedServices, StackVerdict
 from ebbtide.preview.render.markdown import markdown
-from tests.builders.preview import Seen, change, cost, customer, danger, document, fifty, policy
+from tests.builders.preview import Seen, change, cost, customer, danger, document, fifty, policy, served
 
 HOSTILE = "api</td></details>`|@ops<!-- x -->"
 
@@ -20,7 +20,8 @@ def test_the_verdict_is_the_first_line_with_its_counts() -> None:
 
 def test_parts_come_in_their_order_and_only_dangers_are_unfolded() -> None:
     seen = Seen(markdown(document(customer())))
-    parts = ["Dangers", "replaces node group", "Cost", "Coming nights", "Ownership", "Policies", "Simulated", "changes"]
+    parts = ["Dangers", "replaces node group", "Cost", "Coming nights", "Ownership", "Policies", "Simulated"]
+    parts += ["Services simulated", "changes"]
     places = [seen.words.index(part) for part in parts]
 
     assert places == sorted(places)
@@ -64,6 +65,15 @@ def test_words_of_files_break_out_of_nothing() -> None:
     assert (seen.tags, seen.comments, seen.links) == (sound.tags, [], [])
     assert len(seen.cells) == len(sound.cells)
     assert "@ops" not in markdown(document(hostile)).split("```diff")[0]
+
+
+def test_what_a_change_does_to_services_is_seen_folded_and_whole_unfolded() -> None:
+    found = SimulatedServices(trace="requests", days=7, trace_days=14, services=(served(note=HOSTILE),))
+    whole, odd = (Seen(markdown(document(it))) for it in (customer(), customer(simulated_services=found)))
+
+    assert "Services simulated over 7 of 14 days of requests: 351 → 381 pod-hours" in whole.words
+    assert {"hpa-only → calendar-floor", "200 ms → 1.25 s", "1,200"} <= set(whole.cells)
+    assert (odd.tags, odd.comments) == (whole.tags, [])
 
 
 def test_fifty_customers_fit_with_every_danger_in_sight() -> None:

@@ -13,9 +13,11 @@ from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.plan import plan_of
 from ebbtide.recording.record import record
 from ebbtide.settings import load_stack
+from ebbtide.simulator.trace.counted import find_requests
 from ebbtide.simulator.trace.traces import Trace, read_trace
 from tests.builders.preview import policy
 from tests.builders.settings import SHORTEST, shortest
+from tests.builders.workloads.services import with_services
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BROKEN = SHORTEST.replace("max: 4", "max: -4")
@@ -210,6 +212,23 @@ def test_a_side_that_runs_none_of_the_jobs_is_told(repository: Repository, tmp_p
     assert found is not None
     assert (found.usd[0], found.coverage) == (None, (None, 1.0))
     assert found.note.startswith("not replayed before the change: ")
+
+
+def test_a_trace_of_requests_is_played_on_services_where_there_are_any(repository: Repository, tmp_path: Path) -> None:
+    path = tmp_path / "requests.csv"
+    rows = [f"{600 * place},600,train,{12 if place % 2 else 24}" for place in range(12)]
+    path.write_text("\n".join(["t_s,window_s,queue,requests", *rows]) + "\n")
+    jobs, requests = read_trace(path), find_requests(str(path))
+    pools = repository.customer(trace=jobs, requests=requests)
+    repository.file.write_text(with_services())
+    services = repository.customer(trace=jobs, requests=requests)
+
+    assert pools.simulated_services is None
+    assert "fits a worker pool of the stack" in pools.problems[0]
+    assert services.simulated is None
+    assert services.simulated_services is not None
+    assert [it.name for it in services.simulated_services.services] == ["embedder-large", "embedder-small", "ranker"]
+    assert services.simulated_services.services[0].pod_hours[0] is None
 
 
 def test_several_processes_make_the_same_page(repository: Repository) -> None:

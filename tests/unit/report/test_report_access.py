@@ -3,21 +3,17 @@
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from html.parser import HTMLParser
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
-from xml.etree import ElementTree
 
 import pytest
 
-from ebbtide.report.charts.svg import text_width
 from ebbtide.report.pages.figures import WIDTHS, figures
 from ebbtide.report.pages.page import render
 from ebbtide.simulator.results import Replay, StrategyResult
 from tests.builders.replay import a_replay
-
-SVG = "{http://www.w3.org/2000/svg}"
+from tests.unit.report.looking import outline, words_outside, words_overlapping
 
 
 def odd_replays() -> Mapping[str, Replay]:
@@ -66,36 +62,6 @@ def only(replay: Replay, product: StrategyResult, **series: object) -> Replay:
 
 REPLAYS = odd_replays()
 PAGE = render(REPLAYS["week"], live={"jobs done": "12"}, title="Ebbtide replay")
-
-
-@dataclass
-class Outline(HTMLParser):
-    """Every opening tag with its attributes, in order, and the tags that were open around it."""
-
-    tags: list[tuple[str, dict[str, str], tuple[str, ...]]] = field(
-        default_factory=list[tuple[str, dict[str, str], tuple[str, ...]]]
-    )
-    around: list[str] = field(default_factory=list[str])
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {key: value or "" for key, value in attrs}, tuple(self.around)))
-        if tag not in ("meta", "br"):
-            self.around.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {key: value or "" for key, value in attrs}, tuple(self.around)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.around.pop() == tag
-
-
-def outline(page: str) -> Outline:
-    parsed = Outline()
-    parsed.feed(page)
-    return parsed
 
 
 OUTLINE = outline(PAGE)
@@ -184,23 +150,11 @@ def test_motion_dark_paper_and_print_are_asked_for_by_the_reader() -> None:
 def test_no_words_of_a_chart_leave_its_picture(replay: Replay) -> None:
     for figure in figures(replay, "fixed-flexible"):
         for form, picture in figure.pictures.items():
-            for text in ElementTree.fromstring(str(picture)).iter(f"{SVG}text"):
-                wide, x = text_width(text.text or ""), float(text.get("x", 0))
-                left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
-                assert left >= -1, (figure.name, form, text.text)
-                assert left + wide <= WIDTHS[form] + 1, (figure.name, form, text.text)
+            assert not words_outside(picture, WIDTHS[form]), (figure.name, form)
 
 
 @pytest.mark.parametrize("replay", REPLAYS.values(), ids=REPLAYS)
 def test_no_two_words_on_one_line_of_a_chart_overlap(replay: Replay) -> None:
     for figure in figures(replay, "fixed-flexible"):
         for form, picture in figure.pictures.items():
-            lines: dict[str, list[tuple[float, float, str]]] = {}
-            for text in ElementTree.fromstring(str(picture)).iter(f"{SVG}text"):
-                wide, x = text_width(text.text or ""), float(text.get("x", 0))
-                left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
-                lines.setdefault(text.get("y", ""), []).append((left, left + wide, text.text or ""))
-            for words in lines.values():
-                ordered = sorted(words)
-                for one, other in pairwise(ordered):
-                    assert one[1] <= other[0] + 1, (figure.name, form, one, other)
+            assert not words_overlapping(picture), (figure.name, form)

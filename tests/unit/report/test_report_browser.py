@@ -12,8 +12,13 @@ from typing import Any
 
 import pytest
 
+from ebbtide.advice.describe_requests import describe_requests
+from ebbtide.advice.load_sheet import load_sheet
 from ebbtide.report import write_report
+from ebbtide.report.pages.service_page import write_service_report
 from tests.builders.replay import a_replay
+from tests.builders.workloads.played import a_request_trace
+from tests.builders.workloads.served import a_served_replay
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 PROGRAM = next((path for path in map(shutil.which, _NAMES) if path), None)
@@ -134,6 +139,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def service_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("service") / "service.html"
+    load = load_sheet(describe_requests(a_request_trace([60.0, 90.0] * 72)))
+    write_service_report(a_served_replay(), path, "ebbtide simulate acme --service embedder-small", load=load)
+    return path
+
+
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with a_browser(tmp_path_factory.mktemp("profile")) as browser:
         yield browser
@@ -149,6 +162,26 @@ def test_the_page_never_scrolls_sideways_and_nobody_complains(
     assert browser.value("document.documentElement.scrollWidth") == width
     assert browser.complaints == []
     assert browser.asked_for == [page.as_uri()]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [320, 400, 860, 1280, 1920])
+def test_the_page_of_a_service_fits_too_and_its_slider_reads_the_day(
+    browser: Browser, service_page: Path, width: int, *, dark: bool
+) -> None:
+    browser.open(service_page, width, dark=dark)
+    browser.value("document.querySelector('#day input').focus()")
+    first = browser.value("document.querySelector('#day input').getAttribute('aria-valuetext')")
+    browser.press("ArrowRight")
+
+    assert browser.value("document.documentElement.scrollWidth") == width
+    assert browser.complaints == []
+    assert browser.asked_for == [service_page.as_uri()]
+    assert first.startswith("Tue 2 Jun 00:00: requests a second ")
+    assert "hpa-only: pods ready 2 of 2" in first
+    assert browser.value("document.querySelector('#day input').getAttribute('aria-valuetext')").startswith(
+        "Tue 2 Jun 00:05"
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ebbtide.simulator.services.backtest import Way
 from ebbtide.simulator.services.replay import ServiceOptions, replay_service, service_course
 from ebbtide.simulator.services.results import as_json
 from ebbtide.simulator.services.strategies import ServiceStrategy
@@ -35,6 +36,19 @@ def test_a_window_that_is_missing_takes_no_pods_away_and_loses_nothing_after_it(
 
     assert {name: its["lost"] for name, its in found.items()} == {"hpa-only": 0, "keda-defaults": 0}
     assert all(its["least_pods"] >= 3 for its in found.values())
+
+
+def test_events_of_a_stack_file_without_open_are_played_as_they_are_and_no_open_is_found_for_it() -> None:
+    """Of a rush each noon, which would be worth pods in business hours."""
+    event = '{ at: "2030-06-01T12:00", for: 3h, min: 11 }'
+    stack = services_stack(*SLOW, ("min: 2, max: 12", f"min: 2, max: 12, floor: calendar, events: [{event}]"))
+    trace = a_request_trace(([300.0] * 66 + [3000.0] * 12 + [300.0] * 66) * 11)
+    options = ServiceOptions(rate=0.4, days=1, strategies=(ServiceStrategy.HPA_ONLY, ServiceStrategy.CALENDAR_FLOOR))
+    found = replay_service(service_course(stack, "embedder-small", trace, options), options)
+
+    assert found.tested is not None
+    assert found.tested.tuned[Way.CALENDAR].number > 2
+    assert found.strategies["calendar-floor"].result == found.strategies["hpa-only"].result
 
 
 def test_by_default_the_busiest_window_asks_for_four_fifths_of_max() -> None:

@@ -1,6 +1,7 @@
 """Requests against pods: what is answered, lost and turned away, and when pods are there."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from ebbtide.settings.sections.serving.routes import BalanceKind
 from ebbtide.simulator.services.fleet import Fleet
-from ebbtide.simulator.services.run import Served, ServiceSight, Span, play, quantile
+from ebbtide.simulator.services.run import MinuteSeries, Served, ServiceSight, Span, play, quantile
 from ebbtide.simulator.services.served import PlayedMetric
 from ebbtide.simulator.services.strategies import Autoscaled, Fixed, hpa_of, keda_defaults
 from ebbtide.simulator.strategies.hpa import Hpa, HpaMetric, TargetKind
@@ -23,6 +24,7 @@ class Steps:
     """So many pods from each second on."""
 
     plan: dict[float, int]
+    least: int = 0
 
     def first(self) -> int:
         return self.plan[0]
@@ -143,7 +145,7 @@ def test_while_metrics_are_missing_the_number_holds_and_kedas_defaults_let_go() 
 def test_while_nothing_is_known_of_the_load_nobody_decides() -> None:
     found = play(a_service(), Steps({0: 4, 300: 1}), [], Span(0, 900), held=(Span(240, 600),))
 
-    assert found.series.asked == [4] * 10 + [1] * 4
+    assert found.series.asked == [4] * 10 + [1] * 5
 
 
 def test_least_request_leaves_a_busy_pod_alone_and_round_robin_does_not() -> None:
@@ -179,7 +181,7 @@ def test_every_request_is_answered_lost_or_turned_away_and_pods_stay_in_their_li
     assert found.sent == len(times) == found.answered + found.lost + found.turned_away
     assert 1 <= found.least_asked <= found.most_asked <= 12
     assert all(pods >= min(floor, 12) for pods in found.series.asked[6:])
-    assert sum(found.series.sent) <= found.sent
+    assert sum(found.series.sent) == found.sent
     assert all(latency <= service.longest_s + 1e-6 for latency in found.latencies)
 
 
@@ -195,6 +197,48 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     assert once(1).latencies != once(2).latencies
 
 
+@given(
+    plan=st.dictionaries(st.integers(1, 19).map(lambda beat: beat * 45.0), st.integers(0, 6), max_size=6),
+    rate=st.floats(0.1, 4),
+    length=st.sampled_from((60, 300, 890)),
+)
+@settings(max_examples=30, deadline=None)
+def test_what_the_minutes_tell_adds_up_to_the_whole(plan: dict[float, int], rate: float, length: float) -> None:
+    steps = {0.0: 2, **dict(sorted(plan.items()))}
+    service = a_service(longest_s=2.0, max_in_flight=5)
+    found = play(service, Steps(steps), evenly(rate, length), Span(0, length))
+    series = found.series
+    ends = [*list(steps)[1:], length]
+    asked_s = sum(pods * max(0.0, min(end, length) - at) for (at, pods), end in zip(steps.items(), ends, strict=True))
+    fewer = sum(max(0, one - other) for one, other in pairwise(steps.values()))
+
+    assert sum(series.sent) == found.sent
+    assert series.pod_hours == sorted(series.pod_hours)
+    assert series.pod_hours[-1] == found.pod_hours
+    assert asked_s - 1e-6 <= 3600 * found.pod_hours <= asked_s + fewer * service.pod.stop_s + 1e-6
+    assert series.unanswered[-1] == found.lost + found.turned_away
+    assert {len(values) for values in (series.sent, series.floor, series.asked, series.ready, series.pod_hours)} == {
+        -(-length // 60)
+    }
+
+
+def test_each_minute_knows_the_floor_that_its_strategy_had() -> None:
+    service = a_service()
+    strategy = Autoscaled(service, Hpa(hpa_of(service)), 1, lambda now, _sent: 4 if 120 <= now < 300 else 0)
+
+    assert play(service, strategy, [], Span(0, 420)).series.floor == [1, 1, 4, 4, 4, 1, 1]
+    assert play(service, Fixed(3), [], Span(0, 120)).series.floor == [3, 3]
+
+
+def test_a_95th_percentile_is_of_what_was_answered_in_its_minutes() -> None:
+    series = MinuteSeries(answered=[2, 2, 4, 5, 6, 6, 6])
+    latencies = [1.0, 2.0, 9.0, 3.0, 4.0, 5.0]
+
+    assert list(series.p95(latencies, 1)) == [2.0, None, 9.0, 4.0, 5.0, None, None]
+    assert list(series.p95(latencies, 3)) == [9.0, 5.0, None]
+    assert list(series.p95(latencies, 5)) == [9.0, None]
+
+
 def test_latency_is_of_two_minutes_and_throughput_of_one() -> None:
     metrics = tuple(
         PlayedMetric(key, HpaMetric(TargetKind.RATIO, 1)) for key in ("latency", "throughput", "queue", "cpu")
@@ -204,6 +248,8 @@ def test_latency_is_of_two_minutes_and_throughput_of_one() -> None:
 
     @dataclass
     class Watching:
+        least: int = 0
+
         def first(self) -> int:
             return 1
 

@@ -1,0 +1,137 @@
+"""`ebbtide simulate --service`: what would a trace of requests cost on a service, and how late would answers be?"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ebbtide.cli.console import fail, finish, needs, progress_bars, write
+from ebbtide.files import Unwritable
+from ebbtide.settings import StackInvalid, load_stack
+from ebbtide.simulator.replay import ReplayError
+from ebbtide.simulator.trace.traces import TraceError
+
+if TYPE_CHECKING:
+    from ebbtide.simulator.services.results import ServiceReplay
+    from ebbtide.simulator.trace.counted import RequestTrace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Of the replay of a service. `day`: of those played, the one to draw."""
+
+    stack: str
+    service: str
+    trace: str
+    queue: str | None
+    rate: float | None
+    at_once: int | None
+    days: int | None
+    start: datetime | None
+    seed: int
+    day: int | None
+
+    def command(self) -> str:
+        """What to type to get this replay again."""
+        words = ["ebbtide", "simulate", self.stack, "--service", self.service, "--trace", self.trace]
+        options = {
+            "--queue": self.queue,
+            "--requests-per-second": None if self.rate is None else f"{self.rate:g}",
+            "--at-once": self.at_once,
+            "--days": self.days,
+            "--start": None if self.start is None else self.start.isoformat(),
+            "--day": self.day,
+        }
+        words += [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        return shlex.join([*words, "--seed", str(self.seed), "--report", "report.html"])
+
+
+def one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, object]) -> str:
+    """What does not go with --service is refused before anything is read."""
+    given = [name for name, value in jobs_only.items() if value]
+    if given:
+        raise typer.BadParameter(f"{', '.join(given)}: for a replay of jobs, found --service")
+    if len(stacks) != 1 or trace is None:
+        raise typer.BadParameter(
+            "wanted one stack and --trace with --service (for example: ebbtide simulate STACK --service embedder "
+            "--trace requests-servegen-m-small)"
+        )
+    return stacks[0]
+
+
+def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
+    from ebbtide.report.charts.served_day import NoSuchDay, days_of, require_day
+    from ebbtide.report.pages.services import service_table
+    from ebbtide.simulator.services.replay import (
+        ServiceOptions,
+        ServiceStrategy,
+        replay_service,
+        service_course,
+        span_of,
+    )
+    from ebbtide.simulator.services.results import as_json
+    from ebbtide.simulator.trace.counted import find_requests
+
+    if report is not None and not _is_picture(report):
+        needs("--report", "ebbtide.report.pages.service_page")
+    options = ServiceOptions(
+        days=asked.days, start=asked.start, rate=asked.rate, at_once=asked.at_once, seed=asked.seed
+    )
+    try:
+        settings, requests = load_stack(asked.stack), find_requests(asked.trace)
+        requests = requests if asked.queue is None else requests.only(asked.queue)
+        course = service_course(settings, asked.service, requests, options)
+        if asked.day is not None:
+            span = span_of(course, asked.days)
+            require_day(days_of(course.start, span.begin, span.end), asked.day)
+    except (StackInvalid, TraceError, ReplayError, NoSuchDay) as error:
+        fail(error)
+    with progress_bars(ServiceStrategy) as told:
+        found = replay_service(course, options, told)
+    if report is not None:
+        _write_report(found, requests, asked, report)
+    finish(json_file, as_json(found), service_table(found))
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix == ".svg"
+
+
+def _write_report(found: "ServiceReplay", requests: "RequestTrace", asked: Asked, path: Path) -> None:
+    """The page, or its picture alone."""
+    if _is_picture(path):
+        from ebbtide.report import served_day_picture
+
+        write(path, served_day_picture(found, asked.day) + "\n")
+        return
+    from ebbtide.advice.describe_requests import describe_requests
+    from ebbtide.advice.load_sheet import load_sheet
+    from ebbtide.report.pages.service_page import write_service_report
+
+    load = load_sheet(describe_requests(requests))
+    try:
+        write_service_report(found, path, asked.command(), day=asked.day, load=load)
+    except Unwritable as error:
+        fail(error)
+
+
+def describe_for(trace: str, stacks: Sequence[str], service: str, at_once: int | None, json_file: Path | None) -> None:
+    """With what one pod of a service bears."""
+    from ebbtide.advice.described_load import described_load
+    from ebbtide.simulator.services.served import simulated
+
+    if len(stacks) != 1:
+        raise typer.BadParameter(
+            "wanted one stack with --describe and --service (for example: ebbtide simulate STACK --service embedder "
+            "--describe requests-servegen-m-small)"
+        )
+    try:
+        served_by = simulated(load_stack(stacks[0]), service, at_once)
+        found = described_load(trace, None, None, None, served_by)
+    except (StackInvalid, ReplayError, TraceError) as error:
+        fail(error)
+    finish(json_file, found.document, found.text)

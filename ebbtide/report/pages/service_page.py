@@ -1,0 +1,78 @@
+"""The page of a replayed service: its strategies side by side, and one day of three of them, drawn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ebbtide.files import write_file
+from ebbtide.report.charts.axes import ChartView
+from ebbtide.report.charts.served_day import ServedDay, days_of, served_day
+from ebbtide.report.charts.service_day import service_day_chart, service_day_height
+from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of
+from ebbtide.report.pages.page import Tile
+from ebbtide.report.pages.service_sentences import scope_line, verdict
+from ebbtide.report.pages.service_sheets import day_hover, day_sheet, strategies_sheet
+from ebbtide.report.pages.sheets import Sheet
+from ebbtide.report.pages.template import rendered
+from ebbtide.report.words import count, duration, latency, several
+from ebbtide.simulator.services.results import ServiceReplay
+
+COMPARED = (
+    "Beyond the SLO: answered later than its p95, or not at all; those lost and turned away (429) are among them."
+)
+
+
+def write_service_report(
+    replay: ServiceReplay, path: Path, command: str, *, day: int | None = None, load: Sheet | None = None
+) -> None:
+    """Write the page, whole or not at all. `command` makes the same again. Raises: `NoSuchDay`, `Unwritable`."""
+    write_file(path, render_service(replay, command, day=day, load=load))
+
+
+def render_service(replay: ServiceReplay, command: str, *, day: int | None = None, load: Sheet | None = None) -> str:
+    """Raises: `NoSuchDay`."""
+    shown = served_day(replay, day)
+    return rendered(
+        "service.html.j2",
+        title=f"Ebbtide replay: {replay.service} of {replay.stack} on {replay.trace}",
+        verdict=verdict(replay),
+        scope=scope_line(replay),
+        tiles=_tiles(replay),
+        load=load,
+        strategies=strategies_sheet(replay),
+        compared_note=COMPARED,
+        left_out=replay.left_out,
+        figures=_figures(shown, chosen=day is not None),
+        covers=f"1 of {several(len(days_of(replay.start, replay.begin_s, replay.end_s)), 'local day')}",
+        assumptions=replay.assumptions,
+        command=command,
+        seed=replay.seed,
+        seconds=replay.replay_seconds,
+    )
+
+
+def _tiles(replay: ServiceReplay) -> list[Tile]:
+    some = next(iter(replay.strategies.values())).result
+    return [
+        Tile(f"{replay.mean_rate:.3g}", "requests a second", "mean of the trace"),
+        Tile(f"{replay.busiest_rate:.3g}", "in the busiest window", "requests a second"),
+        Tile(count(some.sent), "requests replayed", duration(replay.end_s - replay.begin_s)),
+        Tile(latency(replay.slo_s), "SLO", "95 of 100 requests within"),
+    ]
+
+
+def _figures(day: ServedDay, *, chosen: bool) -> Sequence[Figure]:
+    if not day.rate:
+        return []
+
+    def draw(view: ChartView) -> str:
+        return service_day_chart(day, view)
+
+    which = "" if chosen else ", the whole day with the most requests"
+    plan = FigurePlan(
+        heading="One day, minute by minute",
+        note=f"{day.day.weekday} {day.day.date}{which}. Pods by the minute; requests and p95 latency by five. All pods "
+        "have one scale; all latencies have one, and it is logarithmic.",
+        draw=draw,
+        height=lambda _: service_day_height(day),
+    )
+    return [figure_of("day", plan, day_sheet(day), day_hover(day).document())]

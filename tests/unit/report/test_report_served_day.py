@@ -1,0 +1,178 @@
+"""Which day of a replayed service is drawn, and that its series are those of the table."""
+
+import re
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.report.charts.axes import ChartView
+from ebbtide.report.charts.scales import Box
+from ebbtide.report.charts.served_day import MINUTE_S, STEP_S, NoSuchDay, ServedDay, days_of, served_day
+from ebbtide.report.charts.service_day import latency_scale, service_day_chart
+from ebbtide.report.pages.service_sheets import day_hover, day_sheet
+from ebbtide.simulator.services.results import STEP_MINUTES, ServiceReplay
+from tests.builders.workloads.served import a_served_replay
+from tests.unit.report.looking import paths, words_in
+
+REPLAY = a_served_replay()
+BUSIEST = served_day(REPLAY)
+
+
+def at(start: str) -> ServiceReplay:
+    """The same, begun at another local time."""
+    return replace(REPLAY, start=datetime.fromisoformat(start).replace(tzinfo=REPLAY.start.tzinfo))
+
+
+def chart(day: ServedDay = BUSIEST) -> str:
+    return service_day_chart(day, ChartView(ident="day", width=1076, height=900))
+
+
+def test_the_busiest_day_is_drawn_unless_another_is_asked_for() -> None:
+    assert [day.date for day in days_of(REPLAY.start, 0, 3 * 86_400)] == ["1 Jun", "2 Jun", "3 Jun"]
+    assert BUSIEST.day.date == "2 Jun"
+    assert served_day(REPLAY, 3).day.date == "3 Jun"
+
+
+def test_a_part_of_a_day_is_not_the_busiest_although_it_has_the_most() -> None:
+    """From noon on: the first half day has most of the requests."""
+    first = REPLAY.strategies["hpa-only"]
+    sent = [50 * count if minute < 720 else count for minute, count in enumerate(first.series.sent)]
+    rushed = replace(first, series=replace(first.series, sent=sent))
+    halves = replace(at("2026-06-01T12:00"), strategies={"hpa-only": rushed})
+
+    assert served_day(halves).day.date == "3 Jun"
+    assert served_day(halves, 1).horizon == 12 * 3600
+    assert sum(rate or 0 for rate in served_day(halves, 1).rate) > sum(rate or 0 for rate in served_day(halves).rate)
+
+
+@pytest.mark.parametrize("number", [0, 4])
+def test_a_day_that_was_not_played_is_one_line(number: int) -> None:
+    with pytest.raises(NoSuchDay, match=rf"^--day: wanted 1 to 3, .* found {number} \(for example 1\)$"):
+        served_day(REPLAY, number)
+
+
+def test_the_days_together_are_the_table() -> None:
+    days = [served_day(REPLAY, number) for number in (1, 2, 3)]
+
+    for name, played in REPLAY.strategies.items():
+        its = [day.strategies[name] for day in days]
+        assert sum(sum(day.pod_hours) for day in its) == pytest.approx(played.result.pod_hours)
+        assert sum(sum(day.unanswered) for day in its) == played.result.lost + played.result.turned_away
+        assert max(max(day.asked) for day in its) <= played.result.most_pods
+    sent = sum(rate * STEP_S for day in days for rate in day.rate if rate is not None)
+    assert sent == pytest.approx(REPLAY.strategies["hpa-only"].result.sent)
+
+
+def test_pods_are_by_the_minute_and_latency_by_five() -> None:
+    for its in BUSIEST.strategies.values():
+        assert len(its.floor) == len(its.asked) == len(its.ready) == len(its.pod_hours) == 24 * 60
+        assert len(its.p95_s) == len(its.unanswered) == len(BUSIEST.rate) == 24 * 60 / STEP_MINUTES
+
+
+def test_the_floor_is_the_calendars_in_business_hours_and_min_else() -> None:
+    """From half past seven on, since a node and a pod take their time."""
+    (opens, closes) = BUSIEST.open_spans[0]
+    floor = BUSIEST.strategies["calendar-floor"].floor
+    minutes = range(len(floor))
+
+    assert {floor[it] for it in minutes if opens <= it * MINUTE_S < closes - MINUTE_S} == {6}
+    assert {floor[it] for it in minutes if it * MINUTE_S < opens - 1800 or it * MINUTE_S > closes} == {2}
+    assert set(BUSIEST.strategies["hpa-only"].floor) == {2}
+
+
+def test_where_the_trace_says_nothing_nothing_is_drawn() -> None:
+    last = served_day(REPLAY, 3)
+    known = [rate is not None for rate in last.rate]
+
+    assert last.gaps == ((12 * 3600.0, 18 * 3600.0),)
+    assert known == [True] * 144 + [False] * 72 + [True] * 72
+    (load,) = paths(chart(last), "f-g1")
+    (whole,) = paths(chart(), "f-g1")
+    assert (load.count("M"), whole.count("M")) == (2, 1)
+
+
+def test_a_day_on_which_clocks_change_is_as_long_as_it_was() -> None:
+    spring = at("2026-03-28T00:00")
+
+    assert [served_day(spring, number).horizon / 3600 for number in (1, 2)] == [24, 23]
+
+
+def test_each_strategy_has_its_panels_on_one_scale() -> None:
+    texts = [word.text for word in words_in(chart())]
+    units = [f"{name}: {what}" for name in BUSIEST.strategies for what in ("pods", "p95 latency")]
+
+    assert [text for text in texts if ": " in text] == units
+    assert texts.count("SLO 30 s") == 3
+    assert {"00:00", "12:00"} <= set(texts)
+
+
+def test_more_pods_are_drawn_higher_on_one_scale() -> None:
+    few, many = (replace(BUSIEST.strategies["hpa-only"], ready=[pods] * 1440) for pods in (2, 10))
+    day = replace(BUSIEST, strategies={"few": few, "many": many})
+    found = [re.match(r"M\S+ (\S+)V([\d.]+)H", path) for path in paths(chart(day), "f-g5")]
+    heights = [float(it[1]) - float(it[2]) for it in found if it is not None]
+
+    assert heights[0] == pytest.approx(heights[1] / 5, abs=0.5)
+    assert heights[0] > 5
+
+
+def test_a_lost_request_is_marked_and_where_none_is_lost_nothing_is() -> None:
+    its = BUSIEST.strategies["hpa-only"]
+    nothing, one = (replace(its, unanswered=[lost, *([0] * 287)]) for lost in (0, 3))
+
+    assert paths(chart(replace(BUSIEST, strategies={"calm": nothing})), "f-g3") == []
+    (marks,) = paths(chart(replace(BUSIEST, strategies={"late": one})), "f-g3")
+    assert marks.count("M") == 1
+    assert "3 lost or turned away" in chart(replace(BUSIEST, strategies={"late": one}))
+
+
+@given(
+    latencies=st.lists(st.one_of(st.none(), st.floats(0.0011, 100_000)), min_size=1, max_size=20),
+    slo=st.floats(0.0011, 100_000),
+)
+def test_every_latency_and_the_slo_have_room_on_the_axis_and_labels_are_few(
+    latencies: list[float | None], slo: float
+) -> None:
+    its = replace(BUSIEST.strategies["hpa-only"], p95_s=latencies)
+    scale = latency_scale(replace(BUSIEST, slo_s=slo, strategies={"one": its}))
+    box = Box(left=0, top=0, width=100, height=100)
+    drawn = sorted([slo, *(value for value in latencies if value)])
+    heights = [scale.y(value, box) for value in drawn]
+
+    assert scale.ticks[0] <= drawn[0] * 1.01
+    assert max(drawn[-1], 1.2 * slo) <= scale.ticks[-1] * 1.01, "room for the word beside the SLO's line"
+    assert 2 <= len(scale.ticks) <= 6
+    assert all(lower >= higher - 1e-9 for lower, higher in pairwise(heights))
+
+
+def test_the_hours_of_the_table_are_the_day() -> None:
+    sheet = day_sheet(BUSIEST)
+    at = sheet.columns.index("hpa-only: pod-hours")
+
+    assert [row.name for row in sheet.rows] == [f"{hour:02}:00" for hour in range(24)]
+    assert sheet.total is not None
+    assert sum(float(row.cells[at]) for row in sheet.rows) == pytest.approx(float(sheet.total.cells[at]), abs=1.5)
+    assert all(len(row.cells) == len(sheet.columns) for row in (*sheet.rows, sheet.total))
+
+
+def test_the_crosshair_says_what_is_drawn_at_each_five_minutes() -> None:
+    found = day_hover(BUSIEST)
+    names = [row.name for row in found.rows]
+    ready = BUSIEST.strategies["hpa-only"].ready
+
+    assert names[:4] == ["requests a second", "hpa-only: floor", "hpa-only: pods ready", "hpa-only: p95"]
+    assert found.labels[144] == "Tue 2 Jun 12:00"
+    assert str(found.rows[2].values[144]).startswith(f"{ready[144 * 5 + 4]} of ")
+    assert all(len(row.values) == len(found.places) == 288 for row in found.rows)
+
+
+def test_a_start_between_two_steps_moves_the_day_by_less_than_one() -> None:
+    """The trace begins at seven past: steps begin at seven past too."""
+    found = served_day(at("2026-06-01T00:07"))
+
+    assert f"{found.start:%d %H:%M}" == "02 00:02"
+    assert found.horizon == 24 * 3600

@@ -1,0 +1,137 @@
+"""The page of a replayed service: sound HTML, all its figures, and words that stay inside their pictures."""
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from ebbtide.advice.describe_requests import describe_requests
+from ebbtide.advice.load_sheet import load_sheet
+from ebbtide.report.charts.axes import ChartView
+from ebbtide.report.charts.served_day import served_day
+from ebbtide.report.charts.service_day import service_day_chart, service_day_height
+from ebbtide.report.pages.figures import WIDTHS
+from ebbtide.report.pages.service_page import render_service, write_service_report
+from ebbtide.report.pages.service_sentences import verdict
+from ebbtide.simulator.services.results import ServiceReplay
+from tests.builders.workloads.played import a_request_trace
+from tests.builders.workloads.served import a_served_replay
+from tests.unit.report.looking import outline, words_outside, words_overlapping
+
+REPLAY = a_served_replay()
+COMMAND = "ebbtide simulate acme --service embedder-small --trace made-up --seed 0 --report report.html"
+LOAD = load_sheet(describe_requests(a_request_trace([60.0] * 72 * 3 + [600.0] * 72)))
+PAGE = render_service(REPLAY, COMMAND, load=LOAD)
+
+
+def words(page: str) -> str:
+    return " ".join(unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)).split())
+
+
+def test_every_tag_is_closed_ids_are_unique_and_links_lead_to_them() -> None:
+    found = outline(PAGE)
+    ids = [attributes["id"] for _, attributes, _ in found.tags if "id" in attributes]
+    links = {attributes["href"].removeprefix("#") for tag, attributes, _ in found.tags if tag == "a"}
+    labels = {name for _, attributes, _ in found.tags for name in attributes.get("aria-labelledby", "").split()}
+
+    assert found.around == []
+    assert len(ids) == len(set(ids))
+    assert links | labels <= set(ids)
+    assert {"load", "compared", "day", "assumed", "again", "main"} == links
+
+
+def test_pictures_have_names_and_their_figures_are_a_table_too() -> None:
+    found = outline(PAGE)
+
+    assert [it["role"] for tag, it, _ in found.tags if tag == "svg" and "aria-hidden" not in it] == ["img"] * len(
+        WIDTHS
+    )
+    (figure,) = re.findall(r"<figure.*?</figure>", PAGE, flags=re.DOTALL)
+    table = figure.partition("<details><summary>")[2].partition("</details>")[0]
+    assert table.count('<th scope="row">') == 25
+    regions = [it["aria-label"] for tag, it, _ in found.tags if tag == "div" and it.get("class") == "scroll"]
+    assert len(regions) == len(set(regions)) == 3
+
+
+def test_every_strategy_stands_in_the_table_with_its_figures() -> None:
+    shown = words(PAGE)
+
+    for name, played in REPLAY.strategies.items():
+        its = played.result
+        assert f"{name} {its.pod_hours:,.0f} ${its.usd:,.2f}" in shown
+        assert f"{its.beyond_slo:.3%} {its.lost} {its.turned_away}" in shown
+
+
+def test_the_sentence_on_top_compares_what_is_drawn() -> None:
+    results = [played.result for played in REPLAY.strategies.values()]
+    first, *others = results
+
+    assert verdict(REPLAY) == (
+        f"embedder-small takes {first.pod_hours:,.0f} pod-hours with {100 * first.beyond_slo:.2f} % of its requests "
+        f"beyond the SLO under hpa-only, {others[0].pod_hours:,.0f} with {100 * others[0].beyond_slo:.2f} % under "
+        f"calendar-floor, {others[1].pod_hours:,.0f} with {100 * others[1].beyond_slo:.2f} % under forecast-floor"
+    )
+
+
+def test_the_load_is_described_and_the_command_and_what_is_left_out_are_told() -> None:
+    page = words(render_service(replace(REPLAY, left_out={"keda-defaults": "nobody asked"}), COMMAND, load=LOAD))
+
+    assert "predictable" in page
+    assert "--service embedder-small" in page
+    assert "keda-defaults is left out: nobody asked." in page
+    assert all(line in page for line in REPLAY.assumptions)
+
+
+def test_a_service_that_does_not_grow_has_a_page_of_one_strategy() -> None:
+    page = render_service(replace(REPLAY, strategies={"fixed-replicas": REPLAY.strategies["hpa-only"]}), COMMAND)
+
+    assert "fixed-replicas: p95 latency" in page
+    assert 'href="#load"' not in page
+
+
+def test_a_replay_of_less_than_a_step_has_a_page_without_a_picture() -> None:
+    played = REPLAY.strategies["hpa-only"]
+    brief = replace(played, series=replace(played.series, sent=[3]), p95_s=(0.2,))
+
+    assert "<figure" not in render_service(replace(REPLAY, end_s=60.0, strategies={"hpa-only": brief}), COMMAND)
+
+
+def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    hostile = "</title><script>alert(1)</script>"
+    write_service_report(replace(REPLAY, service=hostile, left_out={hostile: hostile}), path, hostile)
+    page = path.read_text(encoding="utf-8")
+
+    assert "<script>alert" not in page
+    assert outline(page).around == []
+
+
+def odd_replays() -> dict[str, ServiceReplay]:
+    """Long names, no loss and many, latencies from milliseconds to hours, one pod and thousands."""
+    its = REPLAY.strategies["hpa-only"]
+    minutes, steps = len(its.series.sent), len(its.p95_s)
+
+    def like(pods: int, p95_s: float, lost: int) -> ServiceReplay:
+        series = replace(
+            its.series,
+            ready=[pods] * minutes,
+            asked=[pods + 1] * minutes,
+            unanswered=[lost * minute for minute in range(minutes)],
+            pod_hours=[pods * minute / 60 for minute in range(minutes)],
+        )
+        played = replace(its, series=series, p95_s=(p95_s, p95_s * 3000) * (steps // 2))
+        return replace(REPLAY, strategies=dict.fromkeys(REPLAY.strategies, played))
+
+    return {"usual": REPLAY, "small": like(0, 0.001, 0), "large": like(4000, 2.0, 90_000), "late": like(9, 0.9, 1)}
+
+
+@pytest.mark.parametrize("form", WIDTHS)
+@pytest.mark.parametrize("replay", odd_replays().values(), ids=odd_replays())
+def test_words_of_the_picture_stay_inside_and_apart(replay: ServiceReplay, form: str) -> None:
+    day = served_day(replay)
+    picture = service_day_chart(day, ChartView(ident="day", width=WIDTHS[form], height=service_day_height(day)))
+
+    assert not words_outside(picture, WIDTHS[form])
+    assert not words_overlapping(picture)
