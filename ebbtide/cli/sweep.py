@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.cli.console import fail, finish, progress_replays, write
+from ebbtide.cli.console import fail, finish, progress_replays
 from ebbtide.cli.options import Days, JsonFile, MaxJob
 from ebbtide.jobs import __version__
 from ebbtide.simulator.replay import ReplayOptions

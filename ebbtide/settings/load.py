@@ -43,9 +43,7 @@ class StackFile:
         faults = list(document.problems)
         if REDIS_PASSWORD in chosen and chosen[REDIS_PASSWORD] is not SECRET:
             faults.append(_plain_password(self.file, document.lines))
-        return _parse(
-            chosen, stack=self.stack, file=self.file, lines=document.lines, faults=faults, beside=self.beside
-        )
+        return _parse(chosen, stack=self.stack, file=self.file, lines=document.lines, faults=faults, beside=self.beside)
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:

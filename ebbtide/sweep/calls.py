@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar, cast
@@ -34,9 +34,10 @@ SHARED_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Of one call, in one line."""
+    """Of one call, in one line. `error`: what it raised; None where its process died."""
 
     why: str
+    error: BaseException | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,9 @@ class Ended(Generic[Result]):
     found: Result | Failed
 
     def result(self) -> Result:
-        """Raises RuntimeError for a call that failed."""
+        """Raises what the call raised; RuntimeError if its process died."""
         if isinstance(self.found, Failed):
-            raise RuntimeError(self.found.why)
+            raise self.found.error or RuntimeError(self.found.why)
         return self.found
 
 
@@ -70,7 +71,7 @@ def ended(
 
 
 def results(function: Callable[..., Result], calls: Sequence[Call], *, processes: int = 1) -> list[Result]:
-    """What every call gave, in the order asked for. Raises RuntimeError for the first that failed."""
+    """What every call gave, in the order asked for. Raises what the first that failed raised."""
     found = sorted(ended(function, calls, processes=processes), key=lambda each: each.number)
     return [each.result() for each in found]
 
@@ -84,7 +85,7 @@ def _called(function: Callable[..., Result], call: Call) -> Result | Failed:
 
 def failed(error: BaseException) -> Failed:
     text = one_line(" ".join(str(error).split()))
-    return Failed(text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}")
+    return Failed(text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}", error)
 
 
 def _in_processes(

@@ -1,6 +1,7 @@
 """A Ray cluster to play on: connected to, and asked whether its nodes have this code before anything is played."""
 
 import logging
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
@@ -53,8 +54,10 @@ def _same_code(ray: Any, address: str) -> None:
 
 
 def _said(error: BaseException) -> str:
-    """The first line that says something; what Ray's errors hold below it is a traceback."""
+    """Ray's errors hold a traceback, or a heading and what is meant below it: what was raised, or the two ends."""
     cause = getattr(error, "cause", None)
     text = str(cause if isinstance(cause, BaseException) else error)
     lines = [line for line in map(str.strip, text.splitlines()) if line]
-    return one_line(f"{type(error).__name__}: {lines[0] if lines else 'nothing'}")[:300]
+    raised = [line for line in lines if re.match(r"[\w.]+Error: ", line)]
+    said = " ".join(raised[-1:] or dict.fromkeys((*lines[:1], *lines[-1:])))
+    return one_line(f"{type(error).__name__}: {said}")[:400]

@@ -60,9 +60,7 @@ def play(task: SweepTask, trace: bytes) -> Played:
         days=found["days"],
         jobs=found["jobs"],
         coverage=found["coverage"]["jobs"],
-        strategies={
-            name: {figure: its[figure] for figure in FIGURES} for name, its in found["strategies"].items()
-        },
+        strategies={name: {figure: its[figure] for figure in FIGURES} for name, its in found["strategies"].items()},
         cpu_s=time.process_time() - began,
     )
 

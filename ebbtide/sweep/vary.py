@@ -102,9 +102,7 @@ def _parts(values: str) -> Iterator[str]:
 def _path(key: str) -> tuple[str, ...]:
     path = tuple(key.removeprefix(OURS).split("."))
     if path[0] in UNREAD:
-        raise CannotVary(
-            f"--vary {key}: cannot be varied: no replay reads {path[0]} (for example stabilizationWindow)"
-        )
+        raise CannotVary(f"--vary {key}: cannot be varied: no replay reads {path[0]} (for example stabilizationWindow)")
     if path[0] in _SECTIONS:
         return path
     if len(path) > 1:
