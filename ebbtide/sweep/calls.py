@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ebbtide.settings.file.problems import one_line
 
@@ -175,6 +175,6 @@ def _of_ray(task: Any, ray: Any) -> Any:
     try:
         return ray.get(task)
     except errors.RayTaskError as error:
-        return failed(cast("BaseException", error.cause) if isinstance(error.cause, BaseException) else error)
+        return failed(error.cause if isinstance(error.cause, BaseException) else error)
     except errors.RayError as error:
         return failed(error)

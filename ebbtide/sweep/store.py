@@ -9,17 +9,18 @@ One sweep at a time has a folder. All files of it are of one release and one cod
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import fs
 
 from ebbtide.settings.file.problems import one_line
 from ebbtide.sweep.calls import Failed
 from ebbtide.sweep.objective import FIGURES
 from ebbtide.sweep.task import Played, SweepTask
+
+pa: Any = import_module("pyarrow")  # has no types
+pq: Any = import_module("pyarrow.parquet")
+fs: Any = import_module("pyarrow.fs")
 
 SCHEMA = 1
 _ABOUT = b"ebbtide.sweep"
@@ -162,7 +163,7 @@ class _Told:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
-        if isinstance(error, OSError | pa.ArrowInvalid):
+        if error is not None and isinstance(error, OSError | pa.ArrowInvalid):
             raise StoreError(f"{self._message}: {_said(error)}") from error
 
 

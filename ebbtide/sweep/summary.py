@@ -7,7 +7,7 @@ those that meet the conditions on the most stacks. Its regret on a stack: its va
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import fmean
@@ -185,7 +185,9 @@ def _figures(found: Mapping[str, Row]) -> dict[str, list[float | None]]:
     return {name: [found[name][figure] for figure in FIGURES] for name in sorted(found)}
 
 
-def _differ(played: Sequence[tuple[SweepTask, Mapping[str, Row]]], alike: Any) -> bool:
+def _differ(
+    played: Sequence[tuple[SweepTask, Mapping[str, Row]]], alike: Callable[[SweepTask], tuple[object, ...]]
+) -> bool:
     """Whether any two replays of one kind have other figures."""
     first: dict[object, object] = {}
     return any(_figures(found) != first.setdefault(alike(task), _figures(found)) for task, found in played)
