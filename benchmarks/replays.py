@@ -52,7 +52,9 @@ def stacks_in(folder: Path, count: int) -> list[str]:
     for number, zone in zip(range(count), cycle(ZONES), strict=False):
         path = folder / f"Pulumi.customer-{number}.yaml"
         own = text.replace("ebbtide:customer: demo", f"ebbtide:customer: customer-{number}")
-        own = own.replace("timezone: America/New_York", f"timezone: {zone}").replace("max: 30", f"max: {4 + number % 27}")
+        own = own.replace("timezone: America/New_York", f"timezone: {zone}").replace(
+            "max: 30", f"max: {4 + number % 27}"
+        )
         path.write_text(own, encoding="utf-8")
         names.append(str(path))
     return names
@@ -89,10 +91,8 @@ def _cpu() -> float:
 
 
 def ray_overhead(tasks: int) -> tuple[float, float]:
-    """Milliseconds of the clock and of the driver's CPU for a task that does nothing, with the arguments of a replay."""
-    done = subprocess.run(
-        [str(_RAY), "-c", _ON_RAY, str(tasks)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    """Milliseconds of the clock and of the driver's CPU for a task that does nothing, with a replay's arguments."""
+    done = subprocess.run([str(_RAY), "-c", _ON_RAY, str(tasks)], cwd=ROOT, capture_output=True, text=True, check=True)
     clock, cpu = json.loads(done.stdout.splitlines()[-1])
     return 1000 * clock / tasks, 1000 * cpu / tasks
 

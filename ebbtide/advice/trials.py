@@ -177,7 +177,7 @@ class _Course:
         self._known: dict[_Replayed, Week] = {}
 
     def play(self, asked: Sequence[Sequence[_Asked]], processes: int, progress: Progress) -> None:
-        """Every week that these are judged by. Two rules often give the same floor: a week is replayed once for each."""
+        """Every week that these are judged by; two rules often give the same floor, which is replayed once."""
         wanted = [(week, floors) for some in asked for week in self.weeks for floors in ((), self._floors(some, week))]
         missing = list(dict.fromkeys(each for each in wanted if each not in self._known))
         progress(0, len(missing))

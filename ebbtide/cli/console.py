@@ -66,7 +66,7 @@ def progress_count(what: str) -> Generator[Callable[[int, int], None]]:
 
 @contextmanager
 def progress_replays(total: int, kept: int) -> Generator[Callable[[int, int], None]]:
-    """One bar with the time to go; `kept`: those that are there already. Yields `report(number done, number failed)`."""
+    """One bar with the time to go; `kept`: those that are there already. Yields `report(those done, those failed)`."""
     with _bars("{task.description}", "to go") as bars:
         from rich.progress import TimeRemainingColumn
 

@@ -3,14 +3,17 @@
 Reads stack files, traces and the price tables in use; writes results where it is told to, and nothing else.
 """
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ebbtide.cli.console import fail, finish, progress_replays
+from ebbtide.cli.console import fail, finish, progress_replays, write
 from ebbtide.cli.options import Days, JsonFile, MaxJob
 from ebbtide.jobs import __version__
+from ebbtide.report.pages.sweep import render_sweep
 from ebbtide.simulator.replay import ReplayOptions
 from ebbtide.simulator.strategies.plans import Strategy
 from ebbtide.sweep.calls import cores
@@ -82,6 +85,8 @@ def sweep(
     except (StoreError, NoCluster) as error:
         fail(error)
     found = summary_of(plan, [row for row in rows if row["error"] is None], ran.errors)
+    if report is not None:
+        write(report, render_sweep(found, shlex.join(["ebbtide", *sys.argv[1:]])))
     finish(json_file, as_json(found), sweep_table(found))
     if ran.interrupted:
         fail("interrupted; the same command with --resume goes on", code=130)

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 Call: TypeAlias = tuple[Any, ...]
 
 RETRIES = 3
-"""Of a Ray task whose worker or node is gone. What the function raises is never tried again: it would raise it again."""
+"""Of a Ray task whose worker or node is gone. What the function raises it would raise again, so that is told."""
 WAITING = 1_000
 """Tasks that Ray knows of at a time: more than its cores, and few enough for the driver's memory."""
 SHARED_BYTES = 64 * 1024

@@ -1,17 +1,18 @@
-"""A sweep's results as Parquet, in a folder or a bucket (`s3://…`): one small file for each replay, one file at the end.
+"""A sweep's results as Parquet, in a folder or a bucket (`s3://…`): a small file for each replay, one file at the end.
 
 A file appears whole or not at all: in a folder by its renaming, in a bucket because an object does. So a sweep that
 ends at any moment has lost what was being replayed, and nothing else. Each replay's file has the name of its key. A row
 is a strategy of a replay; a replay that failed is one row with its error, and is tried again by the next run.
 
-One sweep at a time has a folder. All files of it are of one release and one code: figures of different ones are never mixed.
+One sweep at a time has a folder. All files of it are of one release and one code: figures of different ones are never
+mixed.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ebbtide.settings.file.problems import one_line
 from ebbtide.sweep.calls import Failed
@@ -132,8 +133,8 @@ class Store:
 
     def _about_of(self, name: str) -> dict[str, Any]:
         with self._told("read"):
-            schema = pq.read_schema(f"{self._root}/{name}", filesystem=self._files)
-        return json.loads((schema.metadata or {}).get(_ABOUT, b"{}"))
+            schema: Any = pq.read_schema(f"{self._root}/{name}", filesystem=self._files)
+        return json.loads(cast("dict[bytes, bytes]", schema.metadata or {}).get(_ABOUT, b"{}"))
 
     def _read(self, name: str, columns: Sequence[str] | None) -> Any:
         return pq.read_table(f"{self._root}/{name}", columns=columns, filesystem=self._files)

@@ -45,13 +45,13 @@ def regrets(summary: SweepSummary) -> list[str]:
     if summary.best is None or not known:
         return []
     worst, most = max(known, key=lambda pair: pair[1])
+    if most <= 0:
+        return [f"One setting for all, {summary.best}: the best of every stack that it suits."]
     mean = sum(regret for _, regret in known) / len(known)
     bests = sum(found.cells[str(found.best)].value for found, _ in known) / len(known)
     share = f" ({mean / bests:.2%})" if bests else ""
-    return [
-        f"One setting for all, {summary.best}: {summary.objective.figure} is {figure(mean)}{share} above each stack's "
-        f"best on average, at most {figure(most)} ({worst.customer})."
-    ]
+    above = f"{summary.objective.figure} is {figure(mean)}{share} above each stack's best on average"
+    return [f"One setting for all, {summary.best}: {above}, at most {figure(most)} ({worst.customer})."]
 
 
 def _of_stack(found: StackFound) -> list[str]:

@@ -1,6 +1,6 @@
 """`--vary 'KEY=v1,v2'`: which values of a stack file take turns, and how they are put in place of the file's own.
 
-A key is a path below `config:` without the prefix: `workers.*.stabilizationWindow`, `nodeGroups.flexible.instanceTypes`,
+A key is a path below `config:` without the prefix: `workers.*.stabilizationWindow`, `nodeGroups.gpu.instanceTypes`,
 `controller.closingGuard`. `*` stands for every name that the stack has there. A key without a dot is one of every pool:
 `max` is `workers.*.max`. Values are written as in the file, and a list or a mapping in one line: `[m7i.2xlarge]`.
 """
