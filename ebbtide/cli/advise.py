@@ -1,6 +1,6 @@
 """`ebbtide advise`: what to commit to, and which floors to plan, from usage that was replayed or recorded.
 
-Reads the stack file, a trace or a file of usage, and the price tables, nothing else.
+Reads the stack file, a trace or a file of usage, and the price tables, nothing else. `apply` alone writes to the file.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import typer
 
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
+from ebbtide.cli.patches import apply
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
@@ -126,6 +127,9 @@ def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Aske
     except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(found), as_text(found))
+
+
+command.command(epilog="Example: ebbtide advise apply demo advice.json")(apply)
 
 
 def _stack(stack: str) -> StackSettings:

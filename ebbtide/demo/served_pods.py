@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.embedded import free_port
 from ebbtide.demo.model_server import READY, ModelServer
 
 PROBE_S = 0.1  # seconds from one readiness probe to the next

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from ebbtide.files import read_file
 from ebbtide.settings.file.contents import Beside, files_in, no_files
-from ebbtide.settings.file.document import DEEPEST, OURS, REGION, Lines, StackDocument, read_document
-from ebbtide.settings.file.problems import SECRET, Finding, Location, Problem, StackInvalid, path_text
+from ebbtide.settings.file.document import DEEPEST, OURS, REGION, Lines, StackDocument, nearest_line, read_document
+from ebbtide.settings.file.problems import SECRET, Finding, Problem, StackInvalid, path_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.reading import REDIS_PASSWORD, Sections
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
@@ -144,19 +144,13 @@ def _problem(finding: Finding, file: str, lines: Lines) -> Problem:
     return Problem(
         code=finding.code,
         file=file,
-        line=_line(finding.at, lines),
+        line=nearest_line(lines, finding.at),
         path=path_text(finding.at),
         found=finding.found,
         wanted=finding.wanted,
         example=finding.example,
         hint=finding.hint,
     )
-
-
-def _line(at: Location, lines: Lines) -> int | None:
-    """The line of the nearest part of the location that the file holds: a missing key has its parent's line."""
-    known = (lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines)
-    return next(known, None)
 
 
 def _missing(stack: str, shown: str, root: Path | None) -> Problem:

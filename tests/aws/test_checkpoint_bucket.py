@@ -9,7 +9,8 @@ from urllib.request import Request, urlopen
 import pytest
 from redis import Redis
 
-from ebbtide.demo.embedded_redis import EmbeddedRedis, free_port
+from ebbtide.demo.embedded import free_port
+from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.jobs import checkpoint
 from ebbtide.jobs.checkpoints import StoreError, Superseded
 from ebbtide.jobs.checkpoints.probe import probe

@@ -21,6 +21,7 @@ from ebbtide.vocabulary.labels import NAMESPACE
 from tests.builders.components import ROOT
 from tests.builders.generated import stack_text
 from tests.control_plane.support.applying import (
+    NEW_KIND,
     Applying,
     State,
     controller_of,
@@ -166,6 +167,7 @@ def test_a_stack_of_ours_is_accepted_by_kubectl_and_stays_as_it_is(
     name: str, plane: ControlPlane, applying: Applying, tmp_path: Path
 ) -> None:
     stack = rendered(name, tmp_path)
+    applying.apply([each for each in stack.objects if each["kind"] == NEW_KIND])
     applying.know(stack.objects)
 
     def apply() -> Mapping[str, State]:

@@ -48,7 +48,8 @@ from controllers.scaler import loop as loop_module
 from controllers.scaler.loop import Loop
 from controllers.scaler.workers import history as watch
 from controllers.scaler.workers import victims
-from ebbtide.demo.embedded_redis import HOST, connect, find_server, free_port
+from ebbtide.demo.embedded import HOST, free_port
+from ebbtide.demo.embedded_redis import connect, find_server
 from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.windows import BusinessHours

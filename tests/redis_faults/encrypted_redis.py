@@ -8,7 +8,7 @@ from subprocess import STDOUT, Popen
 
 from components.pods.redis_access import redis_endpoint
 from components.redis.queues import Redis, RedisArgs
-from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.embedded import free_port
 from ebbtide.settings.sections.redis import RedisSettings, RedisTls
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.builders.components import pod_of, recorded, the

@@ -21,7 +21,8 @@ from rq.command import send_shutdown_command
 from rq.exceptions import NoSuchJobError
 from rq.job import Job, JobStatus
 
-from ebbtide.demo.embedded_redis import HOST, connect
+from ebbtide.demo.embedded import HOST
+from ebbtide.demo.embedded_redis import connect
 from tests.builders.redis import wait_until
 from tests.harness.real_jobs import Turn, read_ledger, work
 from tests.harness.real_workers import KeptRedis

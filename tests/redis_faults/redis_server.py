@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, RedisError
 from redis.retry import Retry
 
-from ebbtide.demo.embedded_redis import HOST, free_port
+from ebbtide.demo.embedded import HOST, free_port
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.windows import BusinessHours
 from tests.builders.redis import wait_until

@@ -14,7 +14,7 @@ from controllers.adapters.redis_demand import RedisDemand, demand_sources
 from controllers.adapters.rq_backend import RQ
 from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Known, Reading, Unknown, Untrusted
-from ebbtide.demo.embedded_redis import HOST
+from ebbtide.demo.embedded import HOST
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.builders.redis import wait_until
 from tests.redis_faults.redis_server import Server, certificates, config_for, redis_server, sentinel

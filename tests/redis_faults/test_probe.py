@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 
 from controllers.adapters.probe import probe
-from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.embedded import free_port
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.redis_faults.redis_server import Certificates, Server, certificates, config_for, redis_server
 

@@ -60,6 +60,12 @@ def read_document(text: str, file: str) -> StackDocument:
     return StackDocument(problems=[odd]) if odd else _Reader(file).read(root)
 
 
+def nearest_line(lines: Lines, at: Location) -> int | None:
+    """The line of the nearest part of a location that the file holds: a missing key has its parent's line."""
+    known = (lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines)
+    return next(known, None)
+
+
 def encrypted_values(text: str) -> dict[Location, str]:
     """What stands behind each `secure:` of a sound file, as Pulumi encrypted it."""
     reader = _Reader("")

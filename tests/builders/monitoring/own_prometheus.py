@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from control_plane.plane.driver import ControlPlane
 
-from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.embedded import free_port
 from tests.builders.control_plane import eventually
 from tests.builders.monitoring.servers import answers, asked
 

@@ -16,7 +16,7 @@ import pytest
 
 from controllers.adapters.metrics import FORMAT
 from controllers.adapters.server import Page, Server
-from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.embedded import free_port
 from tests.builders.control_plane import eventually
 
 PROMETHEUS, ALERTMANAGER = shutil.which("prometheus"), shutil.which("prometheus-alertmanager")

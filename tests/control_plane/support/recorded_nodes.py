@@ -13,7 +13,7 @@ from urllib.parse import quote
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import KubeApi
-from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.embedded import free_port
 from ebbtide.vocabulary.exporter import ExporterConfig, dump
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.builders.control_plane import eventually

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.demo.embedded_redis import HOST, EmbeddedRedis, NoRedis, find_server, free_port, require_redis
+from ebbtide.demo.embedded import HOST, free_port
+from ebbtide.demo.embedded_redis import EmbeddedRedis, NoRedis, find_server, require_redis
 from tests.processes import lives
 
 pytestmark = pytest.mark.redis

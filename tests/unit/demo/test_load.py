@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from random import Random
 
-from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.embedded import free_port
 from ebbtide.demo.load import Answer, Answers, Load, Stretch, arrivals, offer
 
 QUIET, BUSY = Stretch(seconds=100, rate=2), Stretch(seconds=100, rate=20)

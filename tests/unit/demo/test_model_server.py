@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.demo.embedded_redis import free_port
+from ebbtide.demo.embedded import free_port
 from ebbtide.demo.load import Load, Stretch, offer
 from ebbtide.demo.model_server import ModelServer, OnSigterm
 from tests.builders.redis import wait_until

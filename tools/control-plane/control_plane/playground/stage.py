@@ -27,7 +27,8 @@ from control_plane.playground.jobs import Submission, small
 from control_plane.playground.options import Options, Unplayable
 from control_plane.playground.seen import Moved, Seen, look
 from controllers.adapters.kube_api import Json
-from ebbtide.demo.embedded_redis import HOST, EmbeddedRedis, free_port
+from ebbtide.demo.embedded import HOST, free_port
+from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.demo.jobs import work
 from ebbtide.demo.live import SAFE_WORKER
 from ebbtide.demo.process_cluster import rq_worker_command

@@ -1,0 +1,92 @@
+"""Advice as a change of the stack file: a patch for a pull request, or the file itself.
+
+`ebbtide advise apply` makes the changes that an advice's JSON lists, each only where the value is still the one that
+the advice was made for; all of them or none.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ebbtide.cli.console import fail, finish, write
+from ebbtide.cli.options import Stack
+from ebbtide.files import read_file
+from ebbtide.settings import StackInvalid, load_stack
+from ebbtide.settings.file.contents import files_in
+from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
+from ebbtide.settings.patch import Change, PatchInvalid, changes_json, changes_of, difference, patched
+
+PatchFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--patch",
+        metavar="FILE",
+        dir_okay=False,
+        help="Write the changes as a patch of the stack file, for git apply; - shows it instead of the advice.",
+    ),
+]
+NOTHING = "Nothing to do."
+
+
+def finish_advice(
+    stack: str, changes: Sequence[Change], *, json_file: Path | None, patch: Path | None, document: Any, shown: str
+) -> None:
+    """Write the figures with the key `changes` and the patch, then show the advice. A patch of nothing is empty."""
+    text = "" if patch is None else _patch(stack, changes)
+    if patch is not None and str(patch) != "-":
+        write(patch, text)
+    elif patch is not None:
+        shown = text.rstrip("\n") or NOTHING
+    finish(json_file, {**document, "changes": changes_json(changes)}, shown)
+
+
+def _patch(stack: str, changes: Sequence[Change]) -> str:
+    path = stack_path(stack)
+    before = path.read_text(encoding="utf-8")
+    return difference(before, _changed(path, before, changes), _from_here(path))
+
+
+def _changed(path: Path, text: str, changes: Sequence[Change]) -> str:
+    """With the changes made, and sound; or the command ends with one line for each fault."""
+    try:
+        found = patched(text, str(path), changes)
+        stack_of_text(found, stack=name_of(path), file=str(path), beside=files_in(path.parent))
+    except PatchInvalid as invalid:
+        fail(*invalid.lines)
+    except StackInvalid as invalid:
+        fail("with these changes the stack file would not be sound:", *invalid.problems)
+    return found
+
+
+def _from_here(path: Path) -> str:
+    """As `git apply` wants it in the folder where the command runs."""
+    here, absolute = Path.cwd(), path.absolute()
+    return (absolute.relative_to(here) if absolute.is_relative_to(here) else path).as_posix().lstrip("/")
+
+
+def apply(
+    stack: Stack,
+    advice: Annotated[Path, typer.Argument(metavar="ADVICE", help="The file that --json of an advice wrote.")],
+) -> None:
+    """Make the changes of an advice in the stack file, all or none; the file's comments stay."""
+    try:
+        load_stack(stack)
+        document = json.loads(read_file(advice, MOST_BYTES))
+        changes = changes_of(document, str(advice))
+    except StackInvalid as invalid:
+        fail(invalid)
+    except PatchInvalid as invalid:
+        fail(*invalid.lines)
+    except (OSError, ValueError):
+        fail(f"{advice}: wanted the JSON file of an advice, found none that can be read (ebbtide advise … --json FILE)")
+    path = stack_path(stack)
+    before = path.read_text(encoding="utf-8")
+    after = _changed(path, before, changes)
+    if after == before:
+        typer.echo(NOTHING)
+        return
+    write(path, after)
+    typer.echo(difference(before, after, _from_here(path)), nl=False)

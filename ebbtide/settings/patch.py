@@ -1,0 +1,229 @@
+"""Changes of a stack file's values, made in its text: every other character stays, comments too.
+
+A change carries the value that it was made for. One that is no longer there is a conflict, and then nothing changes.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import yaml
+
+from ebbtide.settings.file.document import nearest_line, read_document
+from ebbtide.settings.file.problems import Location, path_text, shortened, value_at
+from ebbtide.settings.file.scalars import differs
+
+_CONFIG = "config"
+_PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.:/-]*(?<!:)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One value below `config:`, as YAML reads it (text, numbers, lists, mappings). None: the key is not there."""
+
+    at: Location
+    before: object
+    after: object
+    reason: str
+
+    @property
+    def path(self) -> str:
+        return path_text(self.at)
+
+
+class PatchInvalid(ValueError):
+    """The changes do not fit the file; `lines` say where, all of them."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+
+def patched(text: str, file: str, changes: Sequence[Change]) -> str:
+    """The text of a sound stack file with the changes made; `file` is what messages call it. Raises `PatchInvalid`."""
+    _require_fit(text, file, changes)
+    found, wanted = text, _values(text, file)
+    for change in changes:
+        found = _without(found, change.at) if change.after is None else _with(found, change.at, change.after)
+        wanted = _set(wanted, change.at, change.after)
+    if _values(found, file) != wanted:
+        paths = ", ".join(change.path for change in changes)
+        raise PatchInvalid([f"{file}: {paths}: wanted values that can be exchanged in the text; change them by hand"])
+    return found
+
+
+def difference(before: str, after: str, file: str) -> str:
+    """A unified diff for `git apply` and `patch -p1`; empty where nothing changes."""
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{file}", f"b/{file}"
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def changes_json(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    return [
+        {"at": list(change.at), "before": change.before, "after": change.after, "reason": change.reason}
+        for change in changes
+    ]
+
+
+def changes_of(document: object, file: str) -> list[Change]:
+    """The key `changes` of an advice's JSON. Raises `PatchInvalid` for any other document."""
+    listed = value_at(document, ("changes",))
+    if not isinstance(listed, list):
+        raise PatchInvalid([f"{file}: wanted changes, as `ebbtide advise … --json FILE` writes them, found none"])
+    return [_change(entry, f"{file}: changes[{place}]") for place, entry in enumerate(cast("list[object]", listed))]
+
+
+def _change(entry: object, where: str) -> Change:
+    known: Mapping[str, object] = cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
+    at = known.get("at")
+    if not isinstance(at, list) or not at or not {"before", "after"} <= set(known):
+        raise PatchInvalid([f"{where}: wanted the keys at, before and after"])
+    location = tuple(part if isinstance(part, int) else str(part) for part in cast("list[object]", at))
+    return Change(at=location, before=known["before"], after=known["after"], reason=str(known.get("reason", "")))
+
+
+def _require_fit(text: str, file: str, changes: Sequence[Change]) -> None:
+    document = read_document(text, file)
+    if document.problems:
+        raise PatchInvalid([str(problem) for problem in document.problems])
+    lines: list[str] = []
+    for change in changes:
+        here = value_at(document.config, change.at)
+        if here == change.before:
+            continue
+        line = nearest_line(document.lines, change.at)
+        where = file if line is None else f"{file}:{line}"
+        lines.append(
+            f"{where}: {change.path}: wanted {_told(change.before)}, which the advice was made for, found "
+            f"{_told(here)}; ask for the advice again"
+        )
+    if lines:
+        raise PatchInvalid(lines)
+
+
+def _told(value: object) -> str:
+    return "no such key" if value is None else shortened(_flow(value))
+
+
+def _values(text: str, file: str) -> dict[str, object]:
+    return read_document(text, file).config
+
+
+def _set(values: dict[str, object], at: Location, after: object) -> dict[str, object]:
+    """A copy with one value exchanged; a mapping that has nothing left stays, empty."""
+
+    def inner(value: object, rest: Location) -> object:
+        if not rest:
+            return after
+        part, further = rest[0], rest[1:]
+        if isinstance(part, int):
+            items = list(cast("list[object]", value))
+            items[part] = inner(items[part], further)
+            return items
+        known = dict(cast("dict[str, object]", value) if isinstance(value, dict) else {})
+        known[part] = inner(known.get(part), further)
+        return {key: it for key, it in known.items() if not (key == part and not further and after is None)}
+
+    return cast("dict[str, object]", inner(values, at))
+
+
+def _with(text: str, at: Location, after: object) -> str:
+    """With one value exchanged, or added to the nearest mapping that is there."""
+    node, known = _nearest(text, (_CONFIG, *at))
+    rest = (_CONFIG, *at)[known:]
+    for part in reversed(rest[1:]):
+        after = {str(part): after}
+    if not rest:
+        return _spliced(text, node, _flow(after))
+    key = str(rest[0])
+    if not isinstance(node, yaml.MappingNode):
+        return _spliced(text, node, f"{'' if text[node.start_mark.index - 1] == ' ' else ' '}{_flow({key: after})}")
+    entries = _entries(node)
+    if not entries:
+        return _spliced(text, node, _flow({key: after}))
+    end = _end(entries[-1][1])
+    if node.flow_style:
+        return f"{text[:end]}, {_flow(key)}: {_flow(after)}{text[end:]}"
+    entry = f"{key if _PLAIN_KEY.fullmatch(key) and not differs(key) else _flow(key)}: {_flow(after)}"
+    line_end = text.find("\n", end)
+    line_end = len(text) if line_end < 0 else line_end
+    return f"{text[:line_end]}\n{' ' * entries[0][0].start_mark.column}{entry}{text[line_end:]}"
+
+
+def _without(text: str, at: Location) -> str:
+    """Without one key. A mapping that has nothing left is written as `{}`."""
+    parent, known = _nearest(text, (_CONFIG, *at[:-1]))
+    if known != len(at) or not isinstance(parent, yaml.MappingNode):
+        return text
+    entries = _entries(parent)
+    place = next((i for i, (key, _) in enumerate(entries) if key.value == at[-1]), None)
+    if place is None:
+        return text
+    if len(entries) == 1:
+        return f"{text[: parent.start_mark.index]}{{}}{text[_end(parent) :]}"
+    key, value = entries[place]
+    begin, end = key.start_mark.index, _end(value)
+    if parent.flow_style:
+        return text[: _end(entries[place - 1][1])] + text[end:] if place else text[:begin] + text[_begin(entries[1]) :]
+    line_begin = text.rfind("\n", 0, begin) + 1
+    if text[line_begin:begin].strip():  # an item of a list begins with this key
+        return text[:begin] + text[_begin(entries[1]) :]
+    line_end = text.find("\n", end)
+    return text[:line_begin] + ("" if line_end < 0 else text[line_end + 1 :])
+
+
+def _begin(entry: tuple[yaml.Node, yaml.Node]) -> int:
+    return entry[0].start_mark.index
+
+
+def _nearest(text: str, at: Location) -> tuple[yaml.Node, int]:
+    """The node of the longest part of a location that the text holds, and how many parts that are."""
+    node = cast("yaml.Node", yaml.compose(text, Loader=yaml.SafeLoader))
+    for known, part in enumerate(at):
+        inner: yaml.Node | None = None
+        if isinstance(node, yaml.MappingNode):
+            inner = next((value for key, value in _entries(node) if key.value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            items = cast("list[yaml.Node]", node.value)
+            inner = items[part] if part < len(items) else None
+        if inner is None:
+            return node, known
+        node = inner
+    return node, len(at)
+
+
+def _entries(node: yaml.MappingNode) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    return cast("list[tuple[yaml.ScalarNode, yaml.Node]]", node.value)
+
+
+def _end(node: yaml.Node) -> int:
+    """The end of its text: PyYAML ends a block after the comments that follow it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = cast("list[Any]", node.value)[-1]
+        return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
+    return node.end_mark.index
+
+
+def _spliced(text: str, node: yaml.Node, new: str) -> str:
+    return text[: node.start_mark.index] + new + text[_end(node) :]
+
+
+def _flow(value: object) -> str:
+    """On one line, as it may stand anywhere in a line of YAML."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(_pairs(cast("Mapping[str, object]", value))) + " }" if value else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_flow, cast("Sequence[object]", value))) + "]"
+    plain = yaml.safe_dump([value], default_flow_style=True, width=10**9, allow_unicode=True).strip()[1:-1]
+    if isinstance(value, str) and (plain[0] in "'\"" or differs(value)):
+        return yaml.safe_dump([value], default_flow_style=True, default_style='"', width=10**9).strip()[1:-1]
+    return plain
+
+
+def _pairs(values: Mapping[str, object]) -> Iterator[str]:
+    for key, value in values.items():
+        yield f"{_flow(key)}: {_flow(value)}"
