@@ -11,7 +11,7 @@ from ebbtide.sweep.run import run
 from ebbtide.sweep.store import Store
 from ebbtide.sweep.summary import summary_of
 from ebbtide.sweep.task import play
-from tests.builders.sweep import a_plan
+from tests.unit.sweep.stacks import a_plan
 
 
 @pytest.fixture(scope="module")

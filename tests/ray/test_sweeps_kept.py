@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.builders.redis import wait_until
-from tests.builders.sweep import a_stack_file, a_trace_file
 from tests.paths import ROOT
 from tests.ray.cluster import PROGRAMS, free_port
+from tests.unit.sweep.stacks import a_stack_file, a_trace_file
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 

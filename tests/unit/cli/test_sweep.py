@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli import sweep as command
-from tests.builders.sweep import a_stack_file, a_trace_file
+from tests.unit.sweep.stacks import a_stack_file, a_trace_file
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from ebbtide.sweep import plan as plans
 from ebbtide.sweep.plan import SweepInvalid, plan_of
 from ebbtide.sweep.sources import digest_of, modules_of
-from tests.builders.sweep import a_plan, a_stack_file, a_trace_file, asked
+from tests.unit.sweep.stacks import a_plan, a_stack_file, a_trace_file, asked
 
 
 def test_a_replay_for_each_stack_setting_and_seed(tmp_path: Path) -> None:

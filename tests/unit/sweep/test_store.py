@@ -10,7 +10,7 @@ from ebbtide.sweep.plan import SweepPlan
 from ebbtide.sweep.run import run
 from ebbtide.sweep.store import Store, StoreError, wanted_rows
 from ebbtide.sweep.task import Played, SweepTask
-from tests.builders.sweep import a_plan
+from tests.unit.sweep.stacks import a_plan
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from ebbtide.sweep.plan import SweepPlan
 from ebbtide.sweep.summary import SweepSummary, as_json, notes_of, summary_of
 from ebbtide.sweep.table import regrets, sweep_table
 from ebbtide.terminal import console
-from tests.builders.sweep import a_plan
+from tests.unit.sweep.stacks import a_plan
 
 OBJECTIVE = "usd where wait_p95_s <= 100"
 SHORT, LONG = "stabilizationWindow=30s", "stabilizationWindow=10m"
