@@ -15,7 +15,13 @@ STACK = """config:
   ebbtide:workloads:
     api: {{ category: flexible, image: "r.example.com/api:1", replicas: 2, cpu: 1, memory: 2Gi }}
   ebbtide:workers:
-    train: {{ source: {{ kind: rq, queues: [train] }}, image: "r.example.com/train:1", max: 3, cpu: {cpu}, memory: 8Gi, longestJob: 12h }}
+    train:
+      source: {{ kind: rq, queues: [train] }}
+      image: r.example.com/train:1
+      max: 3
+      cpu: {cpu}
+      memory: 8Gi
+      longestJob: 12h
   ebbtide:costs: {{ tags: {{ cost-center: x }} }}
 """
 HEADER = "submitted_at,duration_s,queue,cpu,memory_gib,gpu\n"
