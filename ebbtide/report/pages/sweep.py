@@ -51,7 +51,7 @@ def _scope(summary: SweepSummary) -> str:
 def _figures(summary: SweepSummary) -> list[Figure]:
     tradeoff = FigurePlan(
         heading="Trade-off",
-        note="Each setting, the mean over all stacks; the line through a point goes from the lowest to the highest seed.",
+        note="Each setting, the mean over all stacks; its line goes from the lowest to the highest seed.",
         draw=lambda view: tradeoff_chart(summary, view),
         height=lambda width: tradeoff_height(summary, width),
     )

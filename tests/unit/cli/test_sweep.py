@@ -13,8 +13,12 @@ from tests.unit.sweep.stacks import a_stack_file, a_trace_file
 @pytest.fixture(autouse=True)
 def _code_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """To read all sources takes a second; tests/unit/sweep/test_plan.py does."""
-    monkeypatch.setattr(command, "code", lambda: "of-this-tree")
-    monkeypatch.setattr("ebbtide.sweep.plan.digest_of", lambda _module: "of-this-tree")
+
+    def digest_of(_module: str = "") -> str:
+        return "of-this-tree"
+
+    monkeypatch.setattr(command, "code", digest_of)
+    monkeypatch.setattr("ebbtide.sweep.plan.digest_of", digest_of)
 
 
 def swept(folder: Path, *options: str, stacks: tuple[str, ...] = ("acme", "bolt")) -> Result:

@@ -31,7 +31,11 @@ def test_keys_are_the_same_another_time_and_others_with_another_input(
     of_another_trace = keys()
     a_stack_file(tmp_path, "acme", cpu=5)
     of_another_stack = keys()
-    monkeypatch.setattr(plans, "digest_of", lambda _module: "of other code")
+
+    def of_other(_module: str) -> str:
+        return "of other code"
+
+    monkeypatch.setattr(plans, "digest_of", of_other)
     of_other_code = keys()
 
     assert len(before | of_another_trace | of_another_stack | of_other_code) == 4 * len(before)
@@ -42,7 +46,7 @@ def test_all_settings_of_a_stack_are_replayed_from_one_instant(tmp_path: Path) -
     plan = a_plan(tmp_path, ("acme",), vary=[f"businessHours.week={hours}"])
 
     assert len({task.options.start for task in plan.tasks}) == 1
-    assert len({task.settings.business_hours for task in plan.tasks}) == 2
+    assert len({str(task.settings.business_hours.week) for task in plan.tasks}) == 2
 
 
 def test_everything_that_is_wrong_is_told_at_once_in_a_line_each(tmp_path: Path) -> None:
