@@ -76,6 +76,8 @@ def test_an_error_stays_beside_the_others_when_they_are_gathered(plan: SweepPlan
     store.gather()
 
     assert sorted(str(row["error"]) for row in store.rows()) == ["None", "None", "no price"]
+    store.add(first, found(first))
+    assert [row["error"] for row in store.rows()] == [None, None, None]
 
 
 def test_rows_that_are_in_two_files_count_once(plan: SweepPlan, store: Store) -> None:
