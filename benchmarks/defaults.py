@@ -7,16 +7,15 @@ was left out is played with; so the gain shown is that of a choice made without 
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.defaults_page import PlayedChoice, page
-from benchmarks.study import SCOPES, digest, stack_for
+from benchmarks.kept import folder_of, kept
+from benchmarks.study import SCOPES, stack_for
 from ebbtide.files import write_file
 from ebbtide.settings import StackSettings, load_stack
 from ebbtide.simulator.cluster.model import GroupModel
@@ -106,7 +105,7 @@ def week_of(trace: Trace, week: int) -> Trace:
     return replace(trace, jobs=tuple(jobs))
 
 
-def played(piece: Piece, choice: str) -> PlayedChoice:
+def played(piece: Piece, choice: str) -> dict[str, str | float | int]:
     """One choice on one piece. The week begins as the trace does, so every week has the same business hours."""
     whole, max_job_s = find_trace(piece.trace), SCOPES[piece.scope]
     settings = load_stack(DEMO) if piece.stack == DEMO else stack_for(whole, max_job_s)
@@ -133,7 +132,7 @@ def played(piece: Piece, choice: str) -> PlayedChoice:
         wait_p99_s=result.wait_p99_s,
         interrupted=result.jobs_interrupted,
         evictions=result.evictions_in_window,
-    )
+    ).as_dict()
 
 
 def _stabilized(settings: StackSettings, seconds: float) -> StackSettings:
@@ -173,19 +172,14 @@ def _tuned(plan: ClusterPlan, dials: Dials) -> ClusterPlan:
 
 def main(arguments: Sequence[str], shown: Callable[[str], None] = print) -> None:
     chosen = _options().parse_args(arguments)
-    place = chosen.out / digest()
-    place.mkdir(parents=True, exist_ok=True)
-    wanted = [(piece, choice) for piece in pieces_of(chosen) for choice in chosen.choices]
-    files = {pair: place / f"{pair[0]}_{pair[1].replace('/', '-')}.json" for pair in wanted}
-    missing = [pair for pair in wanted if not files[pair].exists()]
-    with ProcessPoolExecutor(max_workers=chosen.processes) as pool:
-        started = {pool.submit(played, *pair): pair for pair in missing}
-        for done in as_completed(started):
-            pair, found = started[done], done.result()
-            write_file(files[pair], json.dumps(found.as_dict()) + "\n")
-            shown(f"{found.piece}: {found.choice}: {found.usd_of_bound:.3f}, p95 {found.wait_p95_s:.0f} s")
+    place = folder_of(chosen.out, "benchmarks.defaults")
+    wanted = {
+        place / f"{piece}_{choice.replace('/', '-')}.json": (piece, choice)
+        for piece in pieces_of(chosen)
+        for choice in chosen.choices
+    }
+    found = [PlayedChoice(**document) for document in kept(played, wanted, chosen.processes, shown)]
     if chosen.page is not None:
-        found = [PlayedChoice(**json.loads(path.read_text())) for path in files.values()]
         told = {name: str(CHOICES[name]) for name in chosen.choices}
         write_file(chosen.page, page(found, told, " ".join(["python -m benchmarks.defaults", *arguments])))
 

@@ -7,7 +7,6 @@ and with one that starts slowly. `--page` writes docs/reference/results-of-servi
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ebbtide.simulator.services.replay import ServiceOptions, replay_service, se
 from ebbtide.simulator.services.results import ServiceResult
 from ebbtide.simulator.services.strategies import ServiceStrategy
 from ebbtide.simulator.trace.counted import RequestTrace, find_requests
+from ebbtide.sweep.calls import results
 
 TRACE = "requests-servegen-m-small"
 STARTS = ("90s", "10m")
@@ -213,11 +213,9 @@ def main(arguments: Sequence[str]) -> None:
     asked = options.parse_args(arguments)
     queues = asked.queue or list(find_requests(TRACE).queues)
     todo = [(queue, starts, asked.seed) for starts in asked.starts or STARTS for queue in queues]
-    cases: list[Case] = []
-    with ProcessPoolExecutor(asked.workers) as pool:
-        for it in pool.map(_case, todo):
-            cases.append(it)
-            print(f"{it.queue:<22}{it.starts:>5}  {it.seconds:5.1f} s  {it.tested.reason}", flush=True)
+    cases = results(_case, [(each,) for each in todo], processes=asked.workers)
+    for it in cases:
+        print(f"{it.queue:<22}{it.starts:>5}  {it.seconds:5.1f} s  {it.tested.reason}", flush=True)
     text = page(cases, asked.seed)
     if asked.page is not None:
         write_file(asked.page, text)

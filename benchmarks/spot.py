@@ -6,15 +6,14 @@ docs/reference/results-on-spot.md. A case that is done is a file of its own, as 
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.study import digest, stack_for
+from benchmarks.kept import folder_of, kept
+from benchmarks.study import stack_for
 from ebbtide.files import write_file
 from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
@@ -265,16 +264,10 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, default=Path("out/spot"))
     parser.add_argument("--page", type=Path, help="write this Markdown page")
     chosen = parser.parse_args(arguments)
-    place = chosen.out / digest()
-    place.mkdir(parents=True, exist_ok=True)
+    place = folder_of(chosen.out, "benchmarks.spot")
     cases = cases_of(chosen.traces, chosen.days)
-    missing = [case for case in cases if not (place / f"{case.name}.json").exists()]
-    with ProcessPoolExecutor(max_workers=chosen.processes) as pool:
-        for case, found in zip(missing, pool.map(played, missing), strict=True):
-            write_file(place / f"{case.name}.json", json.dumps(found, indent=1) + "\n")
-            print(case.name, flush=True)
+    rows = kept(played, {place / f"{case.name}.json": (case,) for case in cases}, chosen.processes)
     if chosen.page is not None:
-        rows = [json.loads((place / f"{case.name}.json").read_text()) for case in cases]
         write_file(chosen.page, page(rows, " ".join(["python -m benchmarks.spot", *arguments])))
 
 

@@ -7,11 +7,9 @@ there, and its JSON beside the cases.
 """
 
 import argparse
-import hashlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
@@ -19,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.kept import folder_of, kept
 from benchmarks.study_page import BOUND, FLEET, PRODUCT, page
 from ebbtide.advice.adapt import adapted_stack
 from ebbtide.advice.suggest import suggested_stack
@@ -127,36 +126,12 @@ def cases_of(chosen: argparse.Namespace) -> Iterator[StudyCase]:
                     )
 
 
-def digest() -> str:
-    """Of all code, traces and prices that a figure may depend on."""
-    parts = [path for name in ("ebbtide", "controllers") for path in (ROOT / name).rglob("*")]
-    parts += [ROOT / "benchmarks" / "study.py"]
-    hashed = hashlib.sha256()
-    for path in sorted(path for path in parts if path.suffix in (".py", ".csv", ".gz")):
-        hashed.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
-    return hashed.hexdigest()[:12]
-
-
-def run(cases: Sequence[StudyCase], place: Path, processes: int) -> None:
-    """Play what has no file yet, the shortest way for whoever waits: files appear as cases end."""
-    place.mkdir(parents=True, exist_ok=True)
-    missing = [case for case in cases if not (place / f"{case.name}.json").exists()]
-    with ProcessPoolExecutor(max_workers=processes) as pool:
-        started = {pool.submit(played, case): case for case in missing}
-        for done in as_completed(started):
-            case = started[done]
-            write_file(place / f"{case.name}.json", json.dumps(done.result(), indent=1) + "\n")
-            print(case.name, flush=True)
-
-
 def main(arguments: Sequence[str]) -> None:
     chosen = _options().parse_args(arguments)
-    place = chosen.out / digest()
-    cases = list(cases_of(chosen))
-    run(cases, place, chosen.processes)
+    place = folder_of(chosen.out, "benchmarks.study")
+    rows = kept(played, {place / f"{case.name}.json": (case,) for case in cases_of(chosen)}, chosen.processes)
     if chosen.page is None:
         return
-    rows = [json.loads((place / f"{case.name}.json").read_text()) for case in cases]
     command = " ".join(["python -m benchmarks.study", *arguments])
     assumed = {trace: find_trace(trace).assumptions for trace in chosen.traces}
     write_file(chosen.page, page(rows, command, assumed))

@@ -10,6 +10,7 @@ is spent. Those advised are then tried together, since their nodes are shared.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeAlias
 
 from ebbtide.advice.baseline import WEEK_S, Calendar, PoolDemand, morning_slots
 from ebbtide.advice.floors import RULES, FloorRule, LearntFloor, Means, floor_of, with_floors
@@ -24,6 +25,7 @@ from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.waits import percentile, rank
 from ebbtide.simulator.world.workers import JobRun, runs_of
 from ebbtide.simulator.world.world import World
+from ebbtide.sweep.calls import Call, ended
 
 MORNING_HOURS = 2
 FEWEST_WEEKS = 2
@@ -31,6 +33,8 @@ WEEKS_PER_MONTH = 365.25 / 12 / 7
 _ROUNDING = 1e-9
 
 Progress = Callable[[int, int], None]
+_Asked: TypeAlias = tuple[FloorRule, str]  # a rule for a pool
+_Replayed: TypeAlias = tuple[int, tuple[LearntFloor, ...]]  # a week with floors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,18 +100,20 @@ def floor_advice(
     options: ReplayOptions,
     spend: float,
     progress: Progress = lambda _done, _of: None,
+    processes: int = 1,
 ) -> FloorAdvice:
     """Try every rule on every pool. Raises `ReplayError`, `ebbtide.prices.NoPrice`."""
     course = _Course(settings, trace, options)
     asked = [(rule, pool) for pool in course.demands for rule in _distinct_rules(len(course.weeks) - 1)]
-    trials: list[Trial] = []
-    for done, (rule, pool) in enumerate(asked):
-        progress(done, len(asked) + 1)
-        floor = course.learnt(rule, pool, course.weeks)
-        if floor is not None:
-            trials.append(Trial(rule=rule, floor=floor, verdict=course.judged([(rule, pool)])))
+    course.play([[each] for each in asked], processes, progress)
+    trials = [
+        Trial(rule=rule, floor=floor, verdict=course.judged([(rule, pool)]))
+        for rule, pool in asked
+        if (floor := course.learnt(rule, pool, course.weeks)) is not None
+    ]
     advised = tuple(within(spend, trials))
-    progress(len(asked), len(asked) + 1)
+    chosen = [(trial.rule, trial.floor.pool) for trial in advised]
+    course.play([chosen], processes, progress)
     return FloorAdvice(
         stack=settings.stack,
         trace=trace.name,
@@ -115,7 +121,7 @@ def floor_advice(
         spend=spend,
         trials=tuple(trials),
         advised=advised,
-        total=course.judged([(trial.rule, trial.floor.pool) for trial in advised]) if advised else None,
+        total=course.judged(chosen) if advised else None,
     )
 
 
@@ -168,41 +174,44 @@ class _Course:
                 f"trace {trace.name}: wanted at least {FEWEST_WEEKS} whole weeks with jobs, one to learn from and one "
                 f"to judge by, found {len(self.weeks)} in {whole.end_s / 86400:.0f} days (for example itp2021-a)"
             )
-        self._known: dict[tuple[int, tuple[LearntFloor, ...]], Week] = {}
+        self._known: dict[_Replayed, Week] = {}
+
+    def play(self, asked: Sequence[Sequence[_Asked]], processes: int, progress: Progress) -> None:
+        """Every week that these are judged by; two rules often give the same floor, which is replayed once."""
+        wanted = [(week, floors) for some in asked for week in self.weeks for floors in ((), self._floors(some, week))]
+        missing = list(dict.fromkeys(each for each in wanted if each not in self._known))
+        progress(0, len(missing))
+        for done, each in enumerate(ended(_week, list(map(self._call, missing)), processes=processes), 1):
+            self._known[missing[each.number]] = each.result()
+            progress(done, len(missing))
 
     def learnt(self, rule: FloorRule, pool: str, weeks: Sequence[int]) -> LearntFloor | None:
         return floor_of(rule, pool, self.demands[pool], self._calendar, weeks)
 
-    def judged(self, asked: Sequence[tuple[FloorRule, str]]) -> TrialOutcome:
-        """Each week with what the others teach."""
-        pairs: list[tuple[Week, Week]] = []
-        for week in self.weeks:
-            others = [other for other in self.weeks if other != week]
-            floors = [floor for rule, pool in asked if (floor := self.learnt(rule, pool, others)) is not None]
-            pairs.append((self._played(week, ()), self._played(week, tuple(floors))))
-        return _verdict(pairs)
+    def judged(self, asked: Sequence[_Asked]) -> TrialOutcome:
+        """Each week, played before, with what the others teach."""
+        return _verdict([(self._known[week, ()], self._known[week, self._floors(asked, week)]) for week in self.weeks])
+
+    def _floors(self, asked: Sequence[_Asked], week: int) -> tuple[LearntFloor, ...]:
+        others = [other for other in self.weeks if other != week]
+        floors = (self.learnt(rule, pool, others) for rule, pool in asked)
+        return tuple(replace(floor, wanted={}) for floor in floors if floor is not None)
 
     def _jobs_of(self, week: int) -> list[Job]:
         begin = week * WEEK_S
         return [job for job in self._trace.jobs if begin <= job.submitted_at < begin + WEEK_S]
 
-    def _played(self, week: int, floors: tuple[LearntFloor, ...]) -> Week:
-        """Two rules often give the same floor: a week is replayed once for each."""
-        lines = tuple(replace(floor, wanted={}) for floor in floors)
-        found = self._known.get((week, lines))
-        if found is None:
-            found = self._known[week, lines] = self._replayed(with_floors(self._settings, floors), week)
-        return found
-
-    def _replayed(self, settings: StackSettings, week: int) -> Week:
+    def _call(self, replayed: _Replayed) -> Call:
+        week, floors = replayed
         begin = week * WEEK_S
         jobs = tuple(replace(job, submitted_at=job.submitted_at - begin) for job in self._jobs_of(week))
         (start,) = shifted_starts(self._calendar.start, [timedelta(seconds=begin)])
-        options = replace(self._options, days=None, start=start)
-        return _week(replay_setup_of(settings, Trace(self._trace.name, jobs), options))
+        options = replace(self._options, days=None, start=start.replace(tzinfo=None))  # which the customer's is again
+        return with_floors(self._settings, floors), Trace(self._trace.name, jobs), options
 
 
-def _week(setup: ReplaySetup) -> Week:
+def _week(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Week:
+    setup = replay_setup_of(settings, trace, options)
     strategy = Strategy.FIXED_FLEXIBLE
     plan = cluster_plan(setup.settings, strategy)
     jobs = runs_of(setup.jobs)

@@ -1,4 +1,4 @@
-"""`ebbtide advise`: what to commit to, which sizes and floors to plan, what suits a service, by usage replayed or recorded.
+"""`ebbtide advise`: what to commit to, which sizes and floors to plan, what suits a service, by what was used.
 
 Reads the stack file, a trace, a file of usage or Prometheus, and the price tables. `apply` alone writes to the file.
 """
@@ -93,6 +93,7 @@ def floors(
     """Which planned floors would have cut the mornings' waits, or kept a service's requests within capacity."""
     from ebbtide.advice.floors_text import as_json, as_text
     from ebbtide.advice.trials import floor_advice
+    from ebbtide.sweep.calls import cores
 
     settings = _stack(stack)
     if service is not None:
@@ -101,8 +102,8 @@ def floors(
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
         jobs = find_trace(trace)
-        with progress_count("trials") as progress:
-            found = floor_advice(settings, jobs, options, spend / 100, progress)
+        with progress_count("replays") as progress:
+            found = floor_advice(settings, jobs, options, spend / 100, progress, cores())
     except (ReplayError, NoPrice, TraceError) as error:
         fail(error)
     finish(json_file, as_json(found), as_text(found))

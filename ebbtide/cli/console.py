@@ -73,6 +73,23 @@ def progress_count(what: str) -> Generator[Callable[[int, int], None]]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
+@contextmanager
+def progress_replays(total: int, kept: int) -> Generator[Callable[[int, int], None]]:
+    """One bar with the time to go; `kept`: those that are there already. Yields `report(those done, those failed)`."""
+    with _bars("{task.description}", "to go") as bars:
+        from rich.progress import TimeRemainingColumn
+
+        bars.columns = (*bars.columns, TimeRemainingColumn())
+        task = bars.add_task("replays", total=float(total - kept))
+
+        def report(done: int, failed: int) -> None:
+            left = total - kept - done - failed
+            told = f"{kept + done} done, {failed} failed, {left} left"
+            bars.update(task, completed=done + failed, description=told)
+
+        yield report
+
+
 def _bars(before: str, after: str) -> "Progress":
     """On stderr, and gone at the end."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -6,12 +6,13 @@ a version is written "1.35".
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ebbtide.files import read_file
 from ebbtide.settings.file.contents import Beside, files_in, no_files
-from ebbtide.settings.file.document import DEEPEST, OURS, REGION, Lines, nearest_line, read_document
+from ebbtide.settings.file.document import DEEPEST, OURS, REGION, Lines, StackDocument, nearest_line, read_document
 from ebbtide.settings.file.problems import SECRET, Finding, Problem, StackInvalid, path_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.reading import REDIS_PASSWORD, Sections
@@ -24,8 +25,34 @@ _READABLE = f"a readable file of at most {MOST_BYTES // 2**20} MiB"
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackFile:
+    """A stack file as it was read, its settings not yet checked: they may be read with other values in its place."""
+
+    stack: str
+    file: str  # what messages call it
+    beside: Beside
+    document: StackDocument
+
+    def settings(self, config: Mapping[str, object] | None = None) -> StackSettings:
+        """`config`: other values than the file's. Raises `StackInvalid`."""
+        document = self.document
+        if document.problems and not document.config:
+            raise StackInvalid(document.problems)
+        chosen = document.config if config is None else config
+        faults = list(document.problems)
+        if REDIS_PASSWORD in chosen and chosen[REDIS_PASSWORD] is not SECRET:
+            faults.append(_plain_password(self.file, document.lines))
+        return _parse(chosen, stack=self.stack, file=self.file, lines=document.lines, faults=faults, beside=self.beside)
+
+
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
     """The stack of that name under `root` (default: here), or the stack file at that path. Raises `StackInvalid`."""
+    return read_stack(stack, root).settings()
+
+
+def read_stack(stack: str, root: Path | None = None) -> StackFile:
+    """The same, with its settings still to be checked. Raises `StackInvalid` for a file that cannot be read."""
     path = stack_path(stack, root)
     shown = _shown(path)
     try:
@@ -41,19 +68,16 @@ def load_stack(stack: str, root: Path | None = None) -> StackSettings:
         raise StackInvalid(
             [Problem(code="file.unreadable", file=shown, line=None, path="", found=reason, wanted=_READABLE)]
         ) from None
-    return stack_of_text(text, stack=name_of(path), file=shown, beside=files_in(path.parent))
+    return _file_of(text, stack=name_of(path), file=shown, beside=files_in(path.parent))
 
 
 def stack_of_text(text: str, *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
     """The settings in the text of a stack file; `file` is what messages call it. Raises `StackInvalid`."""
-    document = read_document(text, file)
-    if document.problems and not document.config:
-        raise StackInvalid(document.problems)
-    config = document.config
-    faults = document.problems
-    if REDIS_PASSWORD in config and config[REDIS_PASSWORD] is not SECRET:
-        faults.append(_plain_password(file, document.lines))
-    return _parse(config, stack=stack, file=file, lines=document.lines, faults=faults, beside=beside)
+    return _file_of(text, stack=stack, file=file, beside=beside).settings()
+
+
+def _file_of(text: str, *, stack: str, file: str, beside: Beside) -> StackFile:
+    return StackFile(stack=stack, file=file, beside=beside, document=read_document(text, file))
 
 
 def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:

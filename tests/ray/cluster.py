@@ -83,6 +83,7 @@ class RayCluster:
     dashboard: bool = False
     groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     idle_minutes: float = 0.1
+    places: Sequence[Path] = (ROOT, *IMAGE)  # where its nodes find modules
     nodes: list[Node] = field(default_factory=list[Node])
 
     def __post_init__(self) -> None:
@@ -133,7 +134,7 @@ class RayCluster:
         return {
             **{name: text for name, text in os.environ.items() if not name.startswith("RAY_")},
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *IMAGE))),
+            "PYTHONPATH": os.pathsep.join(map(str, self.places)),
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(self.token),
             "RAY_USAGE_STATS_ENABLED": "0",

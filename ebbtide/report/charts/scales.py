@@ -5,7 +5,7 @@ a day of 23 or 25 hours is drawn as wide as it was.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -116,12 +116,30 @@ def nice_ticks(top: float, *, wanted: int = 5, whole: bool = True) -> list[float
 
 
 def _ticks(top: float, intervals: int, *, whole: bool) -> list[float]:
-    rough = top / intervals
-    magnitude = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough * (1 - 1e-9))
+    step = _round_step(top / intervals)
     if whole:
         step = max(1.0, math.ceil(step))
     return [index * step for index in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def _round_step(rough: float) -> float:
+    """The next round number."""
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough * (1 - 1e-9))
+
+
+def ranged_ticks(values: Sequence[float], *, wanted: int = 5) -> list[float]:
+    """Round values that span these, about `wanted` of them: for what is far from zero and differs little.
+
+    What differs by less than a hundredth is not made to look as if it differed much.
+    """
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    lacking = max(abs(high) * 0.01, _NOTHING) - (high - low)
+    if lacking > 0:
+        low, high = low - lacking / 2, high + lacking / 2
+    step = _round_step((high - low) / max(1, wanted - 1))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [index * step for index in range(first, max(last, first + 1) + 1)]
 
 
 def total_nodes(series: Series) -> tuple[int, ...]:

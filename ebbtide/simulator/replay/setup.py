@@ -89,8 +89,8 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
     require_node_groups(settings)
     if not settings.workers:
         raise ReplayError(
-            f"{settings.stack}: wanted a worker pool (ebbtide:workers), which jobs of a trace go to, found none; requests go "
-            "to a service (for example --service NAME --trace requests-servegen-m-small)"
+            f"{settings.stack}: wanted a worker pool (ebbtide:workers), which jobs of a trace go to, found none; "
+            "requests go to a service (for example --service NAME --trace requests-servegen-m-small)"
         )
     config = replay_config(settings, options.start)
     days = trace.days if options.days is None else options.days

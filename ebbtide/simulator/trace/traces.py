@@ -88,11 +88,15 @@ def bundled_path(name: str) -> Path:
     return _DATA / f"{name}.csv.gz"
 
 
+def trace_path(path_or_name: str) -> Path:
+    """A file, or that of a bundled trace by its name."""
+    path = Path(path_or_name)
+    return bundled_path(path_or_name) if path_or_name in bundled() and not path.is_file() else path
+
+
 def find_trace(path_or_name: str) -> Trace:
     """Read a file, or a bundled trace by its name. Raises `TraceError`."""
-    if path_or_name in bundled() and not Path(path_or_name).is_file():
-        return read_trace(bundled_path(path_or_name))
-    return read_trace(Path(path_or_name))
+    return read_trace(trace_path(path_or_name))
 
 
 def read_trace(path: Path) -> Trace:

@@ -1,0 +1,135 @@
+"""`python -m benchmarks.replays --stacks 300`: a sweep of generated customers: its time, its memory, its overheads.
+
+Each stack is the demo's with a customer, a size and a time zone of its own. Times on a machine that others use too say
+little, so what a sweep adds is told in CPU seconds: those of all its processes over those of the replays themselves.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Figures, own_peak_mib, spread
+from ebbtide.settings.load import stack_path
+from ebbtide.simulator.replay import ReplayOptions
+from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.sweep.plan import Asked, SweepPlan, plan_of
+from ebbtide.sweep.run import run
+from ebbtide.sweep.store import Store
+
+ROOT = Path(__file__).parents[1]
+ZONES = ("America/New_York", "Europe/Berlin", "Asia/Tokyo", "America/Sao_Paulo", "Australia/Sydney")
+RUNS = 3
+_RAY = ROOT / ".venvs" / "ray" / "bin" / "python"
+_ON_RAY = """
+import json, sys, time
+import ray
+from ebbtide.sweep.calls import ended
+
+def nothing(settings, trace):
+    return time.process_time()
+
+ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False, object_store_memory=100_000_000)
+calls = [(bytes(10_000), data := bytes(1_500_000))] * int(sys.argv[1])
+list(ended(nothing, calls[:20], ray=ray))
+began, cpu = time.perf_counter(), time.process_time()
+list(ended(nothing, calls, ray=ray))
+print(json.dumps([time.perf_counter() - began, time.process_time() - cpu]))
+"""
+
+
+def stacks_in(folder: Path, count: int) -> list[str]:
+    """Generated stack files."""
+    text = stack_path("demo", ROOT).read_text(encoding="utf-8")
+    names: list[str] = []
+    for number, zone in zip(range(count), cycle(ZONES), strict=False):
+        path = folder / f"Pulumi.customer-{number}.yaml"
+        own = text.replace("ebbtide:customer: demo", f"ebbtide:customer: customer-{number}")
+        own = own.replace("timezone: America/New_York", f"timezone: {zone}").replace(
+            "max: 30", f"max: {4 + number % 27}"
+        )
+        path.write_text(own, encoding="utf-8")
+        names.append(str(path))
+    return names
+
+
+def planned(stacks: Sequence[str], seeds: int, days: int) -> SweepPlan:
+    return plan_of(
+        Asked(
+            stacks=stacks,
+            traces=["openb2023-a"],
+            vary=["stabilizationWindow=30s,2m"],
+            seeds=seeds,
+            objective="usd",
+            strategy=Strategy.FIXED_FLEXIBLE,
+            options=ReplayOptions(days=days),
+        )
+    )
+
+
+def swept(plan: SweepPlan, processes: int) -> Figures:
+    """Seconds of the clock and of all processes, and how often the replays' own seconds these are."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder, "benchmark", "benchmark")
+        clock, cpu = time.perf_counter(), _cpu()
+        run(plan, store, processes=processes, ray=None, progress=lambda _done, _failed: None)
+        taken, burnt = time.perf_counter() - clock, _cpu() - cpu
+        replays = sum(row["cpu_s"] for row in store.rows() if row["strategy"] == "fixed-flexible")
+    return {"seconds": taken, "cpu_s": burnt, "replays_cpu_s": replays, "of_replays": burnt / replays}
+
+
+def _cpu() -> float:
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def ray_overhead(tasks: int) -> tuple[float, float]:
+    """Milliseconds of the clock and of the driver's CPU for a task that does nothing, with a replay's arguments."""
+    done = subprocess.run([str(_RAY), "-c", _ON_RAY, str(tasks)], cwd=ROOT, capture_output=True, text=True, check=True)
+    clock, cpu = json.loads(done.stdout.splitlines()[-1])
+    return 1000 * clock / tasks, 1000 * cpu / tasks
+
+
+def measured() -> dict[str, Figures]:
+    with tempfile.TemporaryDirectory() as folder:
+        plan = planned(stacks_in(Path(folder), 6), 2, 7)
+    found: dict[str, Figures] = {}
+    runs = {processes: [swept(plan, processes) for _ in range(RUNS)] for processes in (1, 2)}
+    for processes, some in runs.items():
+        for figure in ("seconds", "of_replays"):
+            found[f"sweep_{processes}_{figure}"] = spread([each[figure] for each in some])
+    pairs = zip(runs[1], runs[2], strict=True)
+    found["sweep_efficiency"] = spread([one["seconds"] / two["seconds"] / 2 for one, two in pairs])
+    if _RAY.exists():
+        overheads = [ray_overhead(200) for _ in range(RUNS)]
+        found["sweep_ray_task_ms"] = spread([clock for clock, _ in overheads])
+        found["sweep_ray_driver_cpu_ms"] = spread([cpu for _, cpu in overheads])
+    return found
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = argparse.ArgumentParser(prog="python -m benchmarks.replays", description=__doc__)
+    options.add_argument("--stacks", type=int, default=300)
+    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--days", type=int, default=7)
+    options.add_argument("--processes", type=int, default=2)
+    asked = options.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        plan = planned(stacks_in(Path(folder), asked.stacks), asked.seeds, asked.days)
+        figures: dict[str, Any] = {"replays": len(plan.tasks), "reading_cpu_s": time.process_time() - began}
+    figures |= swept(plan, asked.processes)
+    figures["own_peak_mib"] = own_peak_mib()
+    figures["largest_worker_mib"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

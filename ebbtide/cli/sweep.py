@@ -1,0 +1,116 @@
+"""`ebbtide sweep`: which setting is best for each stack, which one for all of them, over many replays at once.
+
+Reads stack files, traces and the price tables in use; writes results where it is told to, and nothing else.
+"""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ebbtide.cli.console import fail, finish, progress_replays, write
+from ebbtide.cli.options import Days, JsonFile, MaxJob
+from ebbtide.jobs import __version__
+from ebbtide.report.pages.sweep import render_sweep
+from ebbtide.simulator.replay import ReplayOptions
+from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.sweep.calls import cores
+from ebbtide.sweep.cluster import NoCluster, code
+from ebbtide.sweep.objective import EXAMPLE
+from ebbtide.sweep.plan import Asked, SweepInvalid, SweepPlan, own_prices, plan_of
+from ebbtide.sweep.run import run
+from ebbtide.sweep.store import Store, StoreError, wanted_rows
+from ebbtide.sweep.summary import as_json, summary_of
+from ebbtide.sweep.table import sweep_table
+from ebbtide.sweep.vary import EXAMPLE as VARY_EXAMPLE
+
+command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+_EXAMPLE = "ebbtide sweep demo example-berlin --traces openb2023-a --days 7 --vary 'stabilizationWindow=30s,2m'"
+
+
+@command.command(epilog=f"Example: {_EXAMPLE}")
+def sweep(
+    stacks: Annotated[list[str], typer.Argument(metavar="STACK…", help="Names or paths of stack files.")],
+    *,
+    traces: Annotated[
+        list[str], typer.Option("--traces", metavar="FILE", help="A trace as of simulate; may be repeated.")
+    ],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V1,V2", help=f"Values of a key, for example {VARY_EXAMPLE}; may be repeated."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many, from 0.")] = 1,
+    objective: Annotated[
+        str, typer.Option(metavar="FIGURE", help=f"What to make small, for example '{EXAMPLE}'.")
+    ] = "usd",
+    strategy: Annotated[Strategy, typer.Option(help="Whose figures count.")] = Strategy.FIXED_FLEXIBLE,
+    days: Days = None,
+    max_job: MaxJob = None,
+    results: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where the Parquet goes: a folder, or s3://BUCKET/FOLDER.")
+    ] = "out/sweep",
+    resume: Annotated[bool, typer.Option("--resume", help="Play only what is not in the results yet.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Of this machine; default: one for each core.")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Play on a Ray cluster, for example ray://HEAD:10001.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML page.")] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Play many stacks with many settings: the best for each, the best for all, and what that costs each."""
+    plan, store = _checked(
+        Asked(
+            stacks=stacks,
+            traces=[name for given in traces for name in given.split(",")],
+            vary=vary or [],
+            seeds=seeds,
+            objective=objective,
+            strategy=strategy,
+            options=ReplayOptions(days=days, max_job_s=None if max_job is None else max_job.total_seconds()),
+        ),
+        results,
+        ray,
+        resume=resume,
+    )
+    try:
+        missing = plan.without(store.done())
+        with progress_replays(len(plan.tasks), len(plan.tasks) - len(missing.tasks)) as progress:
+            ran = run(missing, store, processes=processes or cores(), ray=ray, progress=progress)
+        rows = wanted_rows(store.rows(), (task.key for task in plan.tasks))
+    except (StoreError, NoCluster) as error:
+        fail(error)
+    found = summary_of(plan, [row for row in rows if row["error"] is None], ran.errors)
+    if report is not None:
+        write(report, render_sweep(found, shlex.join(["ebbtide", *sys.argv[1:]])))
+    finish(json_file, as_json(found), sweep_table(found))
+    if ran.interrupted:
+        fail("interrupted; the same command with --resume goes on", code=130)
+    if found.missing:
+        fail(f"{len(found.missing)} replays failed; the same command with --resume tries them again")
+
+
+def _checked(asked: Asked, results: str, ray: str | None, *, resume: bool) -> tuple[SweepPlan, Store]:
+    """All that is wrong at once, and nothing written if anything is."""
+    wrong: list[str] = []
+    plan = store = None
+    try:
+        plan = plan_of(asked)
+    except SweepInvalid as error:
+        wrong += error.lines
+    if ray is not None and own_prices():
+        wrong.append("--ray: wanted the shipped prices, found --prices: the cluster's nodes have no such directory")
+    try:
+        store = Store(results, __version__, code())
+        store.refuse_others(resume=resume)
+        if not wrong:
+            store.try_writing()
+    except StoreError as error:
+        wrong.append(str(error))
+    if wrong or plan is None or store is None:
+        fail(*wrong)
+    return plan, store

@@ -1,0 +1,197 @@
+"""A sweep's results as Parquet, in a folder or a bucket (`s3://…`): a small file for each replay, one file at the end.
+
+A file appears whole or not at all: in a folder by its renaming, in a bucket because an object does. So a sweep that
+ends at any moment has lost what was being replayed, and nothing else. Each replay's file has the name of its key. A row
+is a strategy of a replay; a replay that failed is one row with its error, and is tried again by the next run.
+
+One sweep at a time has a folder. All files of it are of one release and one code: figures of different ones are never
+mixed.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from ebbtide.settings.file.problems import one_line
+from ebbtide.sweep.calls import Failed
+from ebbtide.sweep.objective import FIGURES
+from ebbtide.sweep.task import Played, SweepTask
+
+pa: Any = import_module("pyarrow")  # has no types
+pq: Any = import_module("pyarrow.parquet")
+fs: Any = import_module("pyarrow.fs")
+
+SCHEMA = 1
+_ABOUT = b"ebbtide.sweep"
+_PART, _WHOLE = "part-", "all-"
+_COLUMNS: Any = pa.schema(
+    [
+        *((name, pa.string()) for name in ("key", "customer", "stack", "trace", "setting")),
+        ("seed", pa.int64()),
+        *((name, pa.string()) for name in ("strategy", "error")),
+        *((name, pa.int64()) for name in ("days", "jobs")),
+        *((name, pa.float64()) for name in ("coverage", "cpu_s")),
+        *((name, pa.float64()) for name in FIGURES),
+    ]
+)
+
+
+class StoreError(ValueError):
+    """In one line."""
+
+
+class Store:
+    """`release` and `code` of the files that it writes, and of all that it finds there."""
+
+    def __init__(self, place: str, release: str, code: str) -> None:
+        self.place = place
+        self._about = {"schema": SCHEMA, "release": release, "code": code}
+        try:
+            found = place if "://" in place else str(Path(place).absolute())
+            self._files, self._root = fs.FileSystem.from_uri(found)
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"--results {place}: wanted a folder or s3://BUCKET/FOLDER, found another place ({_said(error)})"
+            ) from error
+
+    def refuse_others(self, *, resume: bool) -> None:
+        """What is there is of this code, and is to be gone on with. Raises `StoreError`."""
+        names = self._names()
+        for about in sorted({json.dumps(self._about_of(name), sort_keys=True) for name in names}):
+            self._refuse(json.loads(about))
+        if names and not resume:
+            raise StoreError(
+                f"--results {self.place}: wanted an empty folder, found results in it; --resume goes on with them"
+            )
+
+    def try_writing(self) -> None:
+        """Before hours are spent on what nobody could keep. Raises `StoreError`."""
+        with self._told("written"):
+            if self._is_local:
+                self._files.create_dir(self._root, recursive=True)
+            self._write("probe", pa.table({"probe": [0]}))
+            self._files.delete_file(f"{self._root}/probe.parquet")
+
+    def _refuse(self, about: Mapping[str, Any]) -> None:
+        if about == self._about:
+            return
+        found = (
+            f"those of {about['release']} (code {about['code']}, schema {about['schema']})"
+            if about
+            else "Parquet of another origin"
+        )
+        raise StoreError(
+            f"--results {self.place}: wanted results of {self._about['release']} (code {self._about['code']}, schema "
+            f"{SCHEMA}), found {found}: figures of different code do not belong together, so name another folder"
+        )
+
+    def add(self, task: SweepTask, found: Played | Failed) -> None:
+        with self._told("written"):
+            self._write(f"{_PART}{task.key}", pa.Table.from_pylist(list(_rows(task, found)), schema=_COLUMNS))
+
+    def rows(self, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """All of them, in no order."""
+        with self._told("read"):
+            tables = [self._read(name, columns) for name in self._names()]
+        return [row for table in tables for row in table.to_pylist()]
+
+    def done(self) -> set[str]:
+        """The keys of the replays that need not be played again."""
+        return {row["key"] for row in self.rows(["key", "error"]) if row["error"] is None}
+
+    def gather(self) -> None:
+        """Put all replays that succeeded into one file, in one order. Whatever ends it, each row is still in a file."""
+        names = self._names()
+        with self._told("written"):
+            tables = {name: self._read(name, None) for name in names}
+            good = {name: table for name, table in tables.items() if table["error"].null_count == len(table)}
+            if len(good) < 2:
+                return
+            order = [(name, "ascending") for name in ("customer", "trace", "setting", "seed", "strategy")]
+            rows = {(row["key"], row["strategy"]): row for table in good.values() for row in table.to_pylist()}
+            whole = pa.Table.from_pylist(list(rows.values()), schema=_COLUMNS).sort_by(order)
+            name = f"{_WHOLE}{len({key for key, _ in rows})}"
+            self._write(name, whole)
+            for other in good:
+                if other != f"{name}.parquet":
+                    self._files.delete_file(f"{self._root}/{other}")
+
+    @property
+    def _is_local(self) -> bool:
+        return isinstance(self._files, fs.LocalFileSystem)
+
+    def _names(self) -> list[str]:
+        with self._told("read"):
+            found = self._files.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
+        return sorted(
+            info.base_name
+            for info in found
+            if info.base_name.endswith(".parquet") and not info.base_name.startswith(".")
+        )
+
+    def _about_of(self, name: str) -> dict[str, Any]:
+        with self._told("read"):
+            schema: Any = pq.read_schema(f"{self._root}/{name}", filesystem=self._files)
+        return json.loads(cast("dict[bytes, bytes]", schema.metadata or {}).get(_ABOUT, b"{}"))
+
+    def _read(self, name: str, columns: Sequence[str] | None) -> Any:
+        return pq.read_table(f"{self._root}/{name}", columns=columns, filesystem=self._files)
+
+    def _write(self, name: str, table: Any) -> None:
+        about = {_ABOUT: json.dumps(self._about, sort_keys=True).encode()}
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table.replace_schema_metadata(about), buffer)
+        path = f"{self._root}/{name}.parquet"
+        partial = f"{self._root}/.{name}.partial" if self._is_local else path
+        with self._files.open_output_stream(partial) as out:
+            out.write(buffer.getvalue())
+        if partial != path:
+            self._files.move(partial, path)
+
+    def _told(self, what: str) -> "_Told":
+        return _Told(f"--results {self.place}: cannot be {what}")
+
+
+class _Told:
+    """What storage refuses, in one line."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if error is not None and isinstance(error, OSError | pa.ArrowInvalid):
+            raise StoreError(f"{self._message}: {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    """Storage answers in paragraphs."""
+    text = one_line(" ".join(str(error).split()))
+    return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+def _rows(task: SweepTask, found: Played | Failed) -> Iterator[dict[str, Any]]:
+    always: dict[str, Any] = {
+        "key": task.key,
+        "customer": task.customer,
+        "stack": task.settings.stack,
+        "trace": task.trace,
+        "setting": task.setting,
+        "seed": task.seed,
+    }
+    if isinstance(found, Failed):
+        yield always | {"strategy": "", "error": found.why}
+        return
+    always |= {"days": found.days, "jobs": found.jobs, "coverage": found.coverage, "cpu_s": found.cpu_s}
+    for strategy, figures in found.strategies.items():
+        yield always | {"strategy": strategy, **figures}
+
+
+def wanted_rows(rows: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> list[Mapping[str, Any]]:
+    """Of these replays, and of each strategy once."""
+    wanted = set(keys)
+    return list({(row["key"], row["strategy"]): row for row in rows if row["key"] in wanted}.values())

@@ -1,0 +1,153 @@
+"""`--vary 'KEY=v1,v2'`: which values of a stack file take turns, and how they are put in place of the file's own.
+
+A key is a path below `config:` without the prefix: `workers.*.stabilizationWindow`, `nodeGroups.gpu.instanceTypes`,
+`controller.closingGuard`. `*` stands for every name that the stack has there. A key without a dot is one of every pool:
+`max` is `workers.*.max`. Values are written as in the file, and a list or a mapping in one line: `[m7i.2xlarge]`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeAlias, cast
+
+from ebbtide.settings.file.document import OURS, read_document
+from ebbtide.settings.file.problems import did_you_mean
+from ebbtide.settings.reading import KEYS
+from ebbtide.settings.sections.workers import WorkerSettings
+
+ALL = "*"
+EXAMPLE = "--vary 'stabilizationWindow=30s,60s,2m'"
+UNREAD = ("customer", "network", "images", "egress", "secrets", "redisPassword", "exceptions", "monitoring")
+"""Sections that no replay reads."""
+_SECTIONS = tuple(key.removeprefix(OURS) for key in KEYS)
+_OF_POOLS = tuple(field.alias or name for name, field in WorkerSettings.model_fields.items())
+
+
+class CannotVary(ValueError):
+    """In one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vary:
+    key: str
+    path: tuple[str, ...]
+    values: tuple[object, ...]
+    texts: tuple[str, ...]  # of the values, as they were written
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    key: str
+    path: tuple[str, ...]
+    value: object
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.text}"
+
+
+Setting: TypeAlias = tuple[Value, ...]
+"""One value for each key that is varied; empty: the stack as its file has it."""
+
+
+def label(setting: Setting) -> str:
+    return ", ".join(map(str, setting)) or "as it is"
+
+
+def settings_of(varied: Sequence[Vary]) -> list[Setting]:
+    """Every combination, in the order of the options."""
+    return list(product(*(_values(each) for each in varied)))
+
+
+def _values(vary: Vary) -> Iterator[Value]:
+    for value, text in zip(vary.values, vary.texts, strict=True):
+        yield Value(vary.key, vary.path, value, text)
+
+
+def read_vary(text: str) -> Vary:
+    """Raises `CannotVary`."""
+    key, equals, values = (part.strip() for part in text.partition("="))
+    if not equals or not key or not values:
+        raise CannotVary(f"--vary: wanted KEY=VALUE,VALUE…, found {text!r} (for example {EXAMPLE})")
+    path = _path(key)
+    document = read_document(f"config: {{ {OURS}values: [{values}\n] }}", "")
+    if document.problems:
+        raise CannotVary(
+            f"--vary {key}: wanted values as a stack file has them, separated by commas, found {values!r} "
+            f"({document.problems[0].wanted}; for example {EXAMPLE})"
+        )
+    read = cast("list[object]", document.config[OURS + "values"])
+    texts = [part.strip() for part in _parts(values)]
+    if len(texts) != len(read) or len(set(texts)) != len(texts):
+        raise CannotVary(f"--vary {key}: wanted values that differ, found {values!r} (for example {EXAMPLE})")
+    return Vary(key, path, tuple(read), tuple(texts))
+
+
+def _parts(values: str) -> Iterator[str]:
+    """At the commas outside of brackets and quotes."""
+    depth, quote, part = 0, "", ""
+    for letter in values:
+        if quote or letter in "'\"":
+            quote = "" if letter == quote else quote or letter
+        depth += 0 if quote else (letter in "[{") - (letter in "]}")
+        if letter == "," and not depth and not quote:
+            yield part
+            part = ""
+        else:
+            part += letter
+    yield part
+
+
+def _path(key: str) -> tuple[str, ...]:
+    path = tuple(key.removeprefix(OURS).split("."))
+    if path[0] in UNREAD:
+        raise CannotVary(f"--vary {key}: cannot be varied: no replay reads {path[0]} (for example stabilizationWindow)")
+    if path[0] in _SECTIONS:
+        return path
+    if len(path) > 1:
+        raise CannotVary(
+            f"--vary {key}: wanted a section of the stack file first, found {path[0]!r} "
+            f"(for example workers.*.{path[-1]}); {did_you_mean(path[0], _SECTIONS)}"
+        )
+    if key not in _OF_POOLS:
+        raise CannotVary(
+            f"--vary {key}: wanted a key of a pool or a path, found {key!r} (for example stabilizationWindow, "
+            f"nodeGroups.*.max); {did_you_mean(key, _OF_POOLS)}"
+        )
+    return ("workers", ALL, key)
+
+
+def varied(config: Mapping[str, object], setting: Setting) -> dict[str, object]:
+    """The config with the setting's values. Raises `CannotVary` where a path leads nowhere."""
+    changed = dict(config)
+    for each in setting:
+        section = OURS + each.path[0]
+        changed[section] = deepcopy(changed.get(section))
+        if len(each.path) == 1:
+            changed[section] = each.value
+        elif changed[section] is None and ALL not in each.path:
+            changed[section] = {}
+        if len(each.path) > 1:
+            for holder in _holders(changed[section], each, 1):
+                holder[each.path[-1]] = each.value
+    return changed
+
+
+def _holders(found: Any, each: Value, depth: int) -> Iterator[dict[str, Any]]:
+    """The mappings that hold, or shall hold, the last key of the path; those on the way to it are made."""
+    if not isinstance(found, dict):
+        raise CannotVary(
+            f"{'.'.join(each.path[:depth])}: wanted a mapping there to vary {each.key}, found "
+            f"{'nothing' if found is None else 'something else'}"
+        )
+    here = cast("dict[str, Any]", found)
+    if depth == len(each.path) - 1:
+        yield here
+        return
+    step = each.path[depth]
+    for name in list(here) if step == ALL else [step]:
+        if name not in here and depth == 1:  # a name that this stack does not have is no setting of it
+            known = did_you_mean(name, list(here))
+            raise CannotVary(f"{'.'.join(each.path[:2])}: wanted a name that the stack has, found {name!r}; {known}")
+        yield from _holders(here.setdefault(name, {}), each, depth + 1)

@@ -1,0 +1,88 @@
+"""`ebbtide sweep`: what it prints and writes, and that nothing is written when anything is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli import sweep as command
+from tests.unit.sweep.stacks import a_stack_file, a_trace_file
+
+
+@pytest.fixture(autouse=True)
+def _code_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read all sources takes a second; tests/unit/sweep/test_plan.py does."""
+
+    def digest_of(_module: str = "") -> str:
+        return "of-this-tree"
+
+    monkeypatch.setattr(command, "code", digest_of)
+    monkeypatch.setattr("ebbtide.sweep.plan.digest_of", digest_of)
+
+
+def swept(folder: Path, *options: str, stacks: tuple[str, ...] = ("acme", "bolt")) -> Result:
+    asked = [*(a_stack_file(folder, name) for name in stacks), "--traces", a_trace_file(folder), "--processes", "1"]
+    return CliRunner().invoke(command.command, [*asked, "--results", str(folder / "results"), *options])
+
+
+def test_the_table_the_json_and_the_page_are_of_one_sweep(tmp_path: Path) -> None:
+    json_file, page = tmp_path / "found.json", tmp_path / "page.html"
+
+    ran = swept(tmp_path, "--vary", "max=2,3", "--json", str(json_file), "--report", str(page))
+
+    found = json.loads(json_file.read_text())
+    assert ran.exit_code == 0, ran.output
+    assert (found["replays"], len(found["stacks"])) == (4, 2)
+    assert found["digest"] in ran.output
+    assert found["digest"] in page.read_text()
+
+
+def test_with_resume_what_is_there_is_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = swept(tmp_path)
+    monkeypatch.setattr("ebbtide.sweep.run.play", None)  # whoever calls it fails
+
+    again, refused = swept(tmp_path, "--resume"), swept(tmp_path)
+
+    assert (again.exit_code, again.stdout) == (0, first.stdout)
+    assert refused.exit_code == 1
+    assert "wanted an empty folder, found results in it; --resume goes on with them" in refused.output
+
+
+def test_a_replay_that_fails_is_told_and_the_others_are_there(tmp_path: Path) -> None:
+    ran = swept(tmp_path, "--vary", 'workers.train.memory=8Gi,"1Gi"', "--json", str(tmp_path / "found.json"))
+
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert ran.exit_code == 1
+    assert found["replays"] == 2
+    assert [each["replay"] for each in found["missing"]] == [
+        'acme on some-jobs, workers.train.memory="1Gi", seed 0',
+        'bolt on some-jobs, workers.train.memory="1Gi", seed 0',
+    ]
+    assert "none of its 12 jobs fits a worker pool" in found["missing"][0]["error"]
+    assert "2 replays failed; the same command with --resume tries them again" in ran.output
+
+
+def test_all_that_is_wrong_is_told_at_once_and_nothing_is_written(tmp_path: Path) -> None:
+    ran = swept(tmp_path, "--vary", "customer=a,b", "--objective", "dollars", "--report", str(tmp_path / "page.html"))
+
+    assert ran.exit_code == 1
+    assert len(ran.output.strip().splitlines()) == 2
+    assert not (tmp_path / "results").exists()
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_without_ray_an_address_is_told_what_it_needs(tmp_path: Path) -> None:
+    ran = swept(tmp_path, "--ray", "127.0.0.1:1")
+
+    assert ran.exit_code == 1
+    assert ran.output.strip() == "--ray needs ray, which is not installed; pip install 'ebbtide[ray]'"
+
+
+def test_prices_of_ones_own_stay_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "own_prices", lambda: True)
+
+    ran = swept(tmp_path, "--ray", "127.0.0.1:1")
+
+    assert ran.exit_code == 1
+    assert ran.output.startswith("--ray: wanted the shipped prices, found --prices")
