@@ -148,7 +148,8 @@ def _offers(cases: Sequence[Case]) -> Iterator[str]:
     missed = sum(not it.tested.tuned[Way.FORECAST].keeps for it in refused)
     yield (
         f"Each of these keeps {KEPT:.1%} on the days that it was not tuned on, and costs less than the best constant "
-        f"headroom there. Of the other {len(refused)} a forecast keeps less than that in {missed}, and costs more than "
+        "headroom there: that is what an offer is, and no days are left that had no say in it. "
+        f"Of the other {len(refused)} a forecast keeps less than that in {missed}, and costs more than "
         f"a rival in hindsight in {len(refused) - missed}: they are refused."
     )
 
