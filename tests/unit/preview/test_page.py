@@ -227,7 +227,7 @@ def test_a_trace_of_requests_is_played_on_services_where_there_are_any(repositor
     assert "fits a worker pool of the stack" in pools.problems[0]
     assert services.simulated is None
     assert services.simulated_services is not None
-    assert [it.name for it in services.simulated_services.services] == ["embedder-large", "embedder-small", "ranker"]
+    assert [it.name for it in services.simulated_services.services] == ["embedder-small", "embedder-large", "ranker"]
     assert services.simulated_services.services[0].pod_hours[0] is None
 
 
