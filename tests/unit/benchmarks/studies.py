@@ -1,5 +1,6 @@
 """A case of the study as its file holds it; only what a test is about has to be given."""
 
+from pathlib import Path
 from typing import Any
 
 
@@ -38,3 +39,8 @@ def a_case(product: float, *, hours: float = 110.0, shift_h: int = 0) -> dict[st
             "zero-wait-bound": figures(400.0, p95=0.0),
         },
     }
+
+
+def of_this_tree(out: Path, _module: str) -> Path:
+    """In place of a folder that is named by what the sources are."""
+    return out / "of-this-tree"

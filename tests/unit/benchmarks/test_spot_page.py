@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import spot
 from benchmarks.spot import cases_of, page, verdict
+from tests.unit.benchmarks.studies import of_this_tree
 
 
 def figures(usd: float, completion: float = 3600.0, lost: float = 0.0) -> dict[str, float]:
@@ -57,7 +58,7 @@ def test_the_page_sets_spot_without_checkpoints_beside_today() -> None:
 
 
 def test_cases_that_have_a_file_are_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spot, "folder_of", lambda out, _module: out / "of-this-tree")
+    monkeypatch.setattr(spot, "folder_of", of_this_tree)
     (tmp_path / "of-this-tree").mkdir()
     for case in cases_of(["surf2022-july"], None):
         row = a_row(rate=case.rate, missed=case.missed, checkpoints=case.checkpoints)

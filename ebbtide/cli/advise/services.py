@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from ebbtide.advice.services.place import StackText, place_of
+from ebbtide.cli.advise.patches import PatchFile, finish_advice
 from ebbtide.cli.console import fail, finish, progress_count
 from ebbtide.cli.options import Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, Stack
-from ebbtide.cli.patches import PatchFile, finish_advice
 from ebbtide.cli.said_by_variant import SaidByVariant
 from ebbtide.cli.service_history import Source, history_of
 from ebbtide.files import read_file

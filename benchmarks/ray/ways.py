@@ -1,4 +1,4 @@
-"""Three ways in which a job of a queue can drive Ray, for `benchmarks/ray_drivers.py`. Imported beside Ray."""
+"""Three ways in which a job of a queue can drive Ray, for `benchmarks/ray/drivers.py`. Imported beside Ray."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ def by_job(folder: str, name: str, address: str) -> None:
     assert job is not None
     client: Any = import_module("ray.job_submission").JobSubmissionClient(f"http://{address}")
     client.submit_job(
-        entrypoint=f"{sys.executable} -m benchmarks.ray_ways {folder} {name}",
+        entrypoint=f"{sys.executable} -m benchmarks.ray.ways {folder} {name}",
         submission_id=job.id,
         entrypoint_num_cpus=1,
     )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ebbtide.cli.advise.patches import PatchFile, finish_advice
 from ebbtide.cli.cluster import Context, Kubeconfig, cluster
 from ebbtide.cli.console import fail
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
-from ebbtide.cli.patches import PatchFile, finish_advice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.load import stack_path

@@ -1,4 +1,4 @@
-"""From a job to Ray's first task, and from its last one to no pod, on real nodes: `python -m benchmarks.ray_nodes`.
+"""From a job to Ray's first task, and from its last one to no pod, on real nodes: `python -m benchmarks.ray.nodes`.
 
 Two ways, on the same nodes with the same operator, image and group: a job of the queue, whose worker comes from zero
 and drives Ray; and KubeRay alone, where `ray job submit` runs the driver on the head. Needs what `make test-node` does.

@@ -1,4 +1,4 @@
-"""What a driver of Ray costs, and what ends with it, for three ways to drive: `python -m benchmarks.ray_drivers`.
+"""What a driver of Ray costs, and what ends with it, for three ways to drive: `python -m benchmarks.ray.drivers`.
 
 Needs Ray in .venvs/ray (`make test-ray` builds it). The head, a worker and the pool's workers are processes of this
 machine. Memory is anonymous memory, shared pages counted once (`Pss_Anon`): libraries' pages are shared with the other
@@ -54,7 +54,7 @@ def _measure(cluster: RayCluster, server: EmbeddedRedis, way: str, drivers: int)
             before = anonymous_megabytes(_head(cluster))
             began = time.time()
             for number in range(drivers):
-                pool.queue.enqueue(f"benchmarks.ray_ways.{way}", name, str(number), address(cluster, way))
+                pool.queue.enqueue(f"benchmarks.ray.ways.{way}", name, str(number), address(cluster, way))
             _at_work(folder, pool, drivers)
             time.sleep(5)
             failed = pool.queue.failed_job_registry.get_job_ids()
@@ -86,7 +86,7 @@ def _lose(
         folder = Path(name)
         with Pool(cluster, server, client, folder) as pool:
             pool.worker()
-            pool.queue.enqueue(f"benchmarks.ray_ways.{way}", name, "0", address(cluster, way))
+            pool.queue.enqueue(f"benchmarks.ray.ways.{way}", name, "0", address(cluster, way))
             _at_work(folder, pool, 1)
             pool.end(victims(int((folder / "0.pid").read_text()), pool))
             killed = time.monotonic()

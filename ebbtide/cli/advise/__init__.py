@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.cli import advise_services
-from ebbtide.cli.advise_sizes import sizes
+from ebbtide.cli.advise import services
+from ebbtide.cli.advise.patches import apply
+from ebbtide.cli.advise.sizes import sizes
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
-from ebbtide.cli.patches import apply
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
@@ -22,7 +22,7 @@ from ebbtide.simulator.strategies.plans import Strategy
 from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-command.add_typer(advise_services.command)
+command.add_typer(services.command)
 
 _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
 

@@ -1,0 +1,1 @@
+"""What jobs on Ray cost; each needs Ray or real nodes."""
