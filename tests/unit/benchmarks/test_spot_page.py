@@ -57,7 +57,10 @@ def test_the_page_sets_spot_without_checkpoints_beside_today() -> None:
 
 
 def test_cases_that_have_a_file_are_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spot, "folder_of", lambda out, _module: out / "of-this-tree")
+    def folder_of(out: Path, _module: str) -> Path:
+        return out / "of-this-tree"
+
+    monkeypatch.setattr(spot, "folder_of", folder_of)
     (tmp_path / "of-this-tree").mkdir()
     for case in cases_of(["surf2022-july"], None):
         row = a_row(rate=case.rate, missed=case.missed, checkpoints=case.checkpoints)

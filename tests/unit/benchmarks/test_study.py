@@ -14,7 +14,11 @@ ASKED = ["--traces", "openb2023-a", "--scopes", "all", "--shifts", "0", "--strat
 
 def test_cases_that_have_a_file_are_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No case is left, so nothing is played: the page comes from the files alone, with the command that made it."""
-    monkeypatch.setattr(study, "folder_of", lambda out, _module: out / "of-this-tree")
+
+    def folder_of(out: Path, _module: str) -> Path:
+        return out / "of-this-tree"
+
+    monkeypatch.setattr(study, "folder_of", folder_of)
     measured = ("fixed-flexible", "fixed-fleet", "keda-defaults", "zero-wait-bound")  # the page needs three of them
     case = StudyCase(trace="openb2023-a", scope="all", shift_h=0, seed=0, days=None, strategies=measured)
     (tmp_path / "of-this-tree").mkdir()
