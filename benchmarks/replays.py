@@ -6,6 +6,7 @@ little, so what a sweep adds is told in CPU seconds: those of all its processes 
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figures, own_peak_mib, spread
+from ebbtide.jobs import __version__
 from ebbtide.settings.load import stack_path
 from ebbtide.simulator.replay import ReplayOptions
 from ebbtide.simulator.strategies.plans import Strategy
@@ -92,7 +94,13 @@ def _cpu() -> float:
 
 def ray_overhead(tasks: int) -> tuple[float, float]:
     """Milliseconds of the clock and of the driver's CPU for a task that does nothing, with a replay's arguments."""
-    done = subprocess.run([str(_RAY), "-c", _ON_RAY, str(tasks)], cwd=ROOT, capture_output=True, text=True, check=True)
+    with tempfile.TemporaryDirectory() as image:
+        about = Path(image) / f"ebbtide-{__version__}.dist-info" / "METADATA"  # says that Ebbtide is installed there
+        about.parent.mkdir()
+        about.write_text(f"Metadata-Version: 2.1\nName: ebbtide\nVersion: {__version__}\n", encoding="utf-8")
+        variables = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{image}", "RAY_AUTH_MODE": "disabled"}
+        command = [str(_RAY), "-c", _ON_RAY, str(tasks)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     clock, cpu = json.loads(done.stdout.splitlines()[-1])
     return 1000 * clock / tasks, 1000 * cpu / tasks
 

@@ -84,7 +84,9 @@ def test_up_goes_at_once_and_down_waits_for_a_pod_to_have_come_twice() -> None:
     steps: Any = behavior(small((METRICS, "inFlight: 3"), ("startsWithin: 90s", "startsWithin: 10m")))
 
     assert steps["scaleUp"]["stabilizationWindowSeconds"] == 0
-    assert {policy["periodSeconds"] for policy in steps["scaleUp"]["policies"]} == {15}
+    assert {policy["periodSeconds"] for policy in steps["scaleUp"]["policies"]} == {
+        10
+    }  # shorter than the time between two looks, which would else leave a step out
     assert steps["scaleDown"]["stabilizationWindowSeconds"] == 2 * 600
     assert {policy["value"] for policy in steps["scaleDown"]["policies"]} == {25, 1}
 

@@ -14,6 +14,10 @@ from ebbtide.settings.sections.serving.services import ServiceSettings, VariantS
 SYNC = timedelta(seconds=15)
 """How often the HPA controller reads; on EKS it cannot be changed."""
 
+_EACH_LOOK = timedelta(seconds=10)
+"""Shorter than `SYNC`, so that each reading may take a step. With a period of its length the controller now and then
+counts the step of the reading before: 5 of 111 steps were left out in recordings, 0 of 110 with two thirds of it."""
+
 LATENCY_WINDOW = timedelta(minutes=2)
 STAYS_AT_LEAST = timedelta(minutes=5)
 """Kubernetes' own time before a number goes down."""
@@ -60,7 +64,7 @@ def steps_of(service: ServiceSettings, variant: VariantSettings) -> Steps:
 
 def _up_period(variant: VariantSettings) -> timedelta:
     if variant.scale.metrics.latency is None:
-        return SYNC
+        return _EACH_LOOK
     return min(_LONGEST_PERIOD, variant.starts_within + LATENCY_WINDOW)
 
 

@@ -42,7 +42,7 @@ def test_events_of_a_stack_file_without_open_are_played_as_they_are_and_no_open_
     """Of a rush each noon, which would be worth pods in business hours."""
     event = '{ at: "2030-06-01T12:00", for: 3h, min: 11 }'
     stack = services_stack(*SLOW, ("min: 2, max: 12", f"min: 2, max: 12, floor: calendar, events: [{event}]"))
-    trace = a_request_trace(([300.0] * 66 + [3000.0] * 12 + [300.0] * 66) * 11)
+    trace = a_request_trace(([300.0] * 66 + [3000.0] * 12 + [300.0] * 66) * 12)
     options = ServiceOptions(rate=0.4, days=1, strategies=(ServiceStrategy.HPA_ONLY, ServiceStrategy.CALENDAR_FLOOR))
     found = replay_service(service_course(stack, "embedder-small", trace, options), options)
 
