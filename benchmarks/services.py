@@ -111,7 +111,8 @@ def _page(cases: Sequence[Case], seed: int) -> Iterator[str]:
         "on three at a time, and when requests come within a window (drawn by `iat_cv`) are assumptions.** 1 to 12 "
         "pods, 3 in flight for each, SLO: p95 within 30 s. A pod starts in 90 s or in ten minutes, after two minutes "
         "for its node where one has to come. For one service: `ebbtide simulate STACK --service NAME --trace FILE`, "
-        "and `ebbtide advise floors` with the same options."
+        "and `ebbtide advise floors` with the same options. Left out is `requests-azure2023-code`: 58 minutes have no "
+        "week, and nothing to judge by."
     )
     yield ""
     yield "## Is a forecast offered?"

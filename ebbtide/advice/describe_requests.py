@@ -12,6 +12,7 @@ from random import Random
 from statistics import fmean, median
 from typing import Any
 
+from ebbtide.report.words import several
 from ebbtide.simulator.services.arrivals import within
 from ebbtide.simulator.services.run import Span, play, quantile
 from ebbtide.simulator.services.served import SimulatedService
@@ -24,7 +25,9 @@ ALIKE = 0.8
 BURSTY_CV = 1.5
 """From this variation of the times between requests on they are called bursty; independent ones have 1."""
 TRIED = 3000
-"""Requests that one pod is tried with at each rate."""
+"""Requests that pods are tried with at each rate."""
+BUSY = (0.5, 0.7, 0.8, 0.9)
+"""Shares of the time for which latency is tried."""
 _STEPS = 8
 
 
@@ -66,12 +69,22 @@ class Borne:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Of so many pods of a service that are busy for that share of the time."""
+
+    pods: int
+    busy: float
+    p95_s: float  # of requests that come independently; endless where more than one in a hundred is lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDescription:
     trace: str
     days: float
     window_s: float
     loads: tuple[RequestLoad, ...]  # all together, then each queue if there are several
     borne: Borne | None
+    latencies: tuple[Latency, ...]  # by how busy the pods are, then by how many they are
 
 
 def describe_requests(trace: RequestTrace, service: SimulatedService | None = None) -> RequestDescription:
@@ -82,6 +95,7 @@ def describe_requests(trace: RequestTrace, service: SimulatedService | None = No
         window_s=trace.window_s,
         loads=(_load("all", trace), *(_load(next(iter(it.queues)), it) for it in alone)),
         borne=None if service is None else borne(service),
+        latencies=() if service is None else latencies(service),
     )
 
 
@@ -140,10 +154,20 @@ def borne(service: SimulatedService, seed: int = 0) -> Borne:
     )
 
 
-def _p95(service: SimulatedService, rate: float, seed: int) -> float:
-    """Seconds; endless where a request was lost."""
-    until = TRIED / rate
-    served = play(service, Fixed(1), _independent(until, seed), Span(0, until), seed=seed)
+def latencies(service: SimulatedService, seed: int = 0) -> tuple[Latency, ...]:
+    """What pods that share a load gain: with more of them a request finds an idle one more often."""
+    counts = sorted({1, math.ceil(math.sqrt(service.most)), service.most})
+    return tuple(
+        Latency(pods=pods, busy=busy, p95_s=_p95(service, busy * service.bears, seed, pods))
+        for busy in BUSY
+        for pods in counts
+    )
+
+
+def _p95(service: SimulatedService, rate: float, seed: int, pods: int = 1) -> float:
+    """Seconds, of so many requests a second for each pod; endless where more than one in a hundred was lost."""
+    until = TRIED / (rate * pods)
+    served = play(service, Fixed(pods), _independent(until, seed), Span(0, until), seed=seed)
     lost = served.lost + served.turned_away
     return math.inf if lost > 0.01 * served.sent else quantile(sorted(served.latencies), 0.95)
 
@@ -159,6 +183,7 @@ def requests_json(found: RequestDescription) -> dict[str, Any]:
         "window_s": found.window_s,
         "loads": [{**asdict(load), "verdict": load.verdict} for load in found.loads],
         "borne": None if found.borne is None else asdict(found.borne),
+        "latencies": [{**asdict(it), "p95_s": _finite(it.p95_s)} for it in found.latencies],
     }
 
 
@@ -189,6 +214,21 @@ def _lines(found: RequestDescription) -> Iterator[str]:
             f"One pod of {its.service} bears {its.rate:.3g} requests a second within its SLO (p95 {its.p95_s:.3g} s of "
             f"{its.slo_s:.3g} s), {its.busy:.0%} busy; by its targets it is meant for {its.meant:.3g}."
         )
+        yield ""
+        yield from _latency_lines(found.latencies)
+
+
+def _latency_lines(found: Sequence[Latency]) -> Iterator[str]:
+    counts = sorted({it.pods for it in found})
+    yield "p95 in seconds, by how busy the pods are, and by how many share the load:"
+    yield "busy  " + "".join(f"{several(pods, 'pod'):>10}" for pods in counts)
+    for busy in BUSY:
+        row = (f"{it.p95_s:.3g}" if math.isfinite(it.p95_s) else "lost" for it in found if it.busy == busy)
+        yield f"{busy:>4.0%}  " + "".join(f"{text:>10}" for text in row)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _text(value: float | None) -> str:

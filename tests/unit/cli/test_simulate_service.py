@@ -113,6 +113,10 @@ def test_a_load_of_requests_is_described_with_what_one_pod_bears(tmp_path: Path,
     assert load["like_the_day_before"] > 0.99
     assert 0.5 < found["borne"]["busy"] < 1
     assert found["borne"]["p95_s"] <= 6
+    by_pods = {pods: [it["p95_s"] for it in found["latencies"] if it["pods"] == pods] for pods in (1, 4, 12)}
+    assert all(of == sorted(of) for of in by_pods.values()), "busier is slower"
+    assert all(one > several for one, several in zip(by_pods[1], by_pods[12], strict=True)), "pods share a load"
+    assert "busy       1 pod    4 pods   12 pods\n 50%" in result.stdout
 
 
 @pytest.mark.parametrize(
