@@ -29,6 +29,7 @@ TRIED = 3000
 BUSY = (0.5, 0.7, 0.8, 0.9)
 """Shares of the time for which latency is tried."""
 _STEPS = 8
+_SHORT = {"predictable": "yes", "partly predictable": "partly", "not predictable": "no"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +48,20 @@ class RequestLoad:
     missing: float  # share of windows
 
     @property
-    def verdict(self) -> str:
+    def bursty(self) -> bool:
+        return self.between >= BURSTY_CV
+
+    @property
+    def shape(self) -> str:
         known = [it for it in (self.like_the_day_before, self.like_the_week_before) if it is not None]
         if not known:
-            return "too short to say" + (", bursty" if self.between >= BURSTY_CV else "")
+            return "too short to say"
         alike = max(known)
-        shape = "predictable" if alike >= ALIKE else "partly predictable" if alike >= ALIKE / 2 else "not predictable"
-        return f"{shape}, bursty" if self.between >= BURSTY_CV else shape
+        return "predictable" if alike >= ALIKE else "partly predictable" if alike >= ALIKE / 2 else "not predictable"
+
+    @property
+    def verdict(self) -> str:
+        return f"{self.shape}, bursty" if self.bursty else self.shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,16 +206,18 @@ def _lines(found: RequestDescription) -> Iterator[str]:
         f"{whole.missing:.1%} of the windows are missing"
     )
     yield ""
-    yield f"{'queue':<22}{'a second':>10}{'peak':>7}{'jump':>7}{'day':>7}{'week':>7}{'cv':>6}  verdict"
+    yield f"{'queue':<22}{'a second':>9}{'peak':>6}{'jump':>6}{'day':>7}{'week':>7}{'cv':>6}  predictable"
     for load in found.loads:
         day, week = _text(load.like_the_day_before), _text(load.like_the_week_before)
         yield (
-            f"{load.queue:<22}{load.mean_rate:>10,.3g}{load.peak_to_mean:>7.1f}{load.jump:>7.1f}{day:>7}{week:>7}"
-            f"{load.between:>6.1f}  {load.verdict}"
+            f"{load.queue:<22}{load.mean_rate:>9,.3g}{load.peak_to_mean:>6.1f}{load.jump:>6.1f}{day:>7}{week:>7}"
+            f"{load.between:>6.1f}  {_SHORT.get(load.shape, load.shape)}{', bursty' if load.bursty else ''}"
         )
     yield ""
-    yield "Peak and jump: the busiest window, and the largest growth from one to the next, in means. Day, week:"
-    yield "correlation with the day and with the week before. cv: how the times between requests vary (independent: 1)."
+    yield (
+        "Peak and jump: the busiest window, and the largest growth from one to the next, in means. Day, week: "
+        "correlation with the day and with the week before. cv: how the times between requests vary (independent: 1)."
+    )
     if (its := found.borne) is not None:
         yield ""
         yield (

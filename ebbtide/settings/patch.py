@@ -42,14 +42,18 @@ class PatchInvalid(ValueError):
 
 
 def patched(text: str, file: str, changes: Sequence[Change]) -> str:
-    """The text of a sound stack file with the changes made; `file` is what messages call it. Raises `PatchInvalid`."""
-    _require_fit(text, file, changes)
+    """The text of a sound stack file with the changes made; `file` is what messages call it. Raises `PatchInvalid`.
+
+    What is already as a change would have it stays, so a second time changes nothing.
+    """
     found, wanted = text, _values(text, file)
-    for change in changes:
+    left = [change for change in changes if value_at(wanted, change.at) != change.after]
+    _require_fit(text, file, left)
+    for change in left:
         found = _without(found, change.at) if change.after is None else _with(found, change.at, change.after)
         wanted = exchanged(wanted, change.at, change.after)
     if _values(found, file) != wanted:
-        paths = ", ".join(change.path for change in changes)
+        paths = ", ".join(change.path for change in left)
         raise PatchInvalid([f"{file}: {paths}: wanted values that can be exchanged in the text; change them by hand"])
     return found
 

@@ -66,6 +66,16 @@ def test_changes_that_make_the_file_unsound_are_not_made(stack: Path) -> None:
     assert stack.read_text(encoding="utf-8") == before
 
 
+def test_an_advice_that_was_followed_is_nothing_to_do(stack: Path) -> None:
+    apply(new_max(24, 20))
+    followed = stack.read_text(encoding="utf-8")
+
+    result = apply(new_max(24, 20))
+
+    assert (result.exit_code, result.output) == (0, "Nothing to do.\n")
+    assert stack.read_text(encoding="utf-8") == followed
+
+
 def test_no_changes_are_nothing_to_do(stack: Path) -> None:
     assert apply().output == "Nothing to do.\n"
 
