@@ -14,6 +14,7 @@ from ebbtide.preview.render.service_words import (
     simulated_service_rows,
     simulated_total,
 )
+from ebbtide.simulator.services.backtest import FEWEST_WHOLE_DAYS
 from tests.builders.preview import served
 from tests.builders.workloads.played import a_request_trace
 from tests.builders.workloads.services import services_stack
@@ -93,7 +94,7 @@ def test_a_forecast_without_history_is_told() -> None:
         ("ebbtide:monitoring: { prometheus: bundled }", "ebbtide:monitoring: { prometheus: bundled, retention: 30d }"),
     )
 
-    with pytest.raises(Unreplayable, match="wanted at least 10 days"):
+    with pytest.raises(Unreplayable, match=f"wanted at least {FEWEST_WHOLE_DAYS} days"):
         simulated_services(None, short, DAY)
 
 
