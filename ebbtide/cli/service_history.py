@@ -57,13 +57,12 @@ def history_of(settings: StackSettings, service: str, variants: Sequence[str], s
 
 def _of_file(name: str, source: Source) -> RequestTrace:
     """A history is taken as it is; a public trace is of another size, which somebody has to say."""
-    requests = find_requests(name)
     if name in bundled() and source.rate is None:
         raise TraceError(
             f"{name}: wanted --requests-per-second beside a public trace, which is of another size than the service "
             "(for example --requests-per-second 2)"
         )
-    return requests if source.queue is None else requests.only(source.queue)
+    return find_requests(name, source.queue)
 
 
 def _recorded(

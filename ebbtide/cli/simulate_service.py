@@ -82,8 +82,7 @@ def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
         days=asked.days, start=asked.start, rate=asked.rate, at_once=asked.at_once, seed=asked.seed
     )
     try:
-        settings, requests = load_stack(asked.stack), find_requests(asked.trace)
-        requests = requests if asked.queue is None else requests.only(asked.queue)
+        settings, requests = load_stack(asked.stack), find_requests(asked.trace, asked.queue)
         course = service_course(settings, asked.service, requests, options)
         if asked.day is not None:
             span = span_of(course, asked.days)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import yaml
 
-from ebbtide.settings.file.document import nearest_line, read_document
+from ebbtide.settings.file.document import StackDocument, nearest_line, read_document
 from ebbtide.settings.file.problems import Location, path_text, shortened, value_at
 from ebbtide.settings.file.scalars import differs
 
@@ -46,13 +46,14 @@ def patched(text: str, file: str, changes: Sequence[Change]) -> str:
 
     What is already as a change would have it stays, so a second time changes nothing.
     """
-    found, wanted = text, _values(text, file)
-    left = [change for change in changes if value_at(wanted, change.at) != change.after]
-    _require_fit(text, file, left)
+    document = read_document(text, file)
+    left = [change for change in changes if value_at(document.config, change.at) != change.after]
+    _require_fit(document, file, left)
+    found, wanted = text, document.config
     for change in left:
         found = _without(found, change.at) if change.after is None else _with(found, change.at, change.after)
         wanted = exchanged(wanted, change.at, change.after)
-    if _values(found, file) != wanted:
+    if read_document(found, file).config != wanted:
         paths = ", ".join(change.path for change in left)
         raise PatchInvalid([f"{file}: {paths}: wanted values that can be exchanged in the text; change them by hand"])
     return found
@@ -90,8 +91,7 @@ def _change(entry: object, where: str) -> Change:
     return Change(at=location, before=known["before"], after=known["after"], reason=str(known.get("reason", "")))
 
 
-def _require_fit(text: str, file: str, changes: Sequence[Change]) -> None:
-    document = read_document(text, file)
+def _require_fit(document: StackDocument, file: str, changes: Sequence[Change]) -> None:
     if document.problems:
         raise PatchInvalid([str(problem) for problem in document.problems])
     lines: list[str] = []
@@ -111,10 +111,6 @@ def _require_fit(text: str, file: str, changes: Sequence[Change]) -> None:
 
 def _told(value: object) -> str:
     return "no such key" if value is None else shortened(_flow(value))
-
-
-def _values(text: str, file: str) -> dict[str, object]:
-    return read_document(text, file).config
 
 
 def exchanged(values: Mapping[str, object], at: Location, after: object) -> dict[str, object]:

@@ -12,12 +12,12 @@ import typer
 from ebbtide.cli.advise import services
 from ebbtide.cli.advise.patches import apply
 from ebbtide.cli.advise.sizes import sizes
+from ebbtide.cli.advise.stacks import stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
 from ebbtide.prices import NoPrice
-from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.replay.setup import require_node_groups
 from ebbtide.simulator.strategies.plans import Strategy
 from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace
 
@@ -55,7 +55,7 @@ def savings(
 
     if (trace is None) is (usage is None):
         raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
-    settings = _stack(stack)
+    settings = stack_with_nodes(stack)
     try:
         if usage is not None:
             usage_hours = read_usage(usage, settings)
@@ -95,7 +95,7 @@ def floors(
     from ebbtide.advice.trials import floor_advice
     from ebbtide.sweep.calls import cores
 
-    settings = _stack(stack)
+    settings = stack_with_nodes(stack)
     if service is not None:
         _service_floors(settings, service, trace, _Asked(queue, rate, at_once), json_file)
         return
@@ -124,9 +124,7 @@ def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Aske
 
     options = ServiceOptions(rate=asked.rate, at_once=asked.at_once)
     try:
-        requests = find_requests(trace)
-        requests = requests if asked.queue is None else requests.only(asked.queue)
-        found = service_floor_advice(settings, name, requests, options)
+        found = service_floor_advice(settings, name, find_requests(trace, asked.queue), options)
     except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(found), as_text(found))
@@ -134,12 +132,3 @@ def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Aske
 
 command.command(epilog="Example: ebbtide advise sizes demo --patch sizes.patch")(sizes)
 command.command(epilog="Example: ebbtide advise apply demo advice.json")(apply)
-
-
-def _stack(stack: str) -> StackSettings:
-    try:
-        settings = load_stack(stack)
-        require_node_groups(settings)
-    except (StackInvalid, ReplayError) as error:
-        fail(error)
-    return settings

@@ -8,15 +8,15 @@ import typer
 
 from ebbtide.advice.services.place import StackText, place_of
 from ebbtide.cli.advise.patches import PatchFile, finish_advice
+from ebbtide.cli.advise.stacks import stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count
 from ebbtide.cli.options import Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.cli.said_by_variant import SaidByVariant
 from ebbtide.cli.service_history import Source, history_of
 from ebbtide.files import read_file
-from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_path
-from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
+from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.replay import ServiceOptions
 from ebbtide.simulator.services.served import simulated
 from ebbtide.simulator.trace.traces import TraceError
@@ -175,11 +175,7 @@ def _source(
 
 def _stack_text(stack: str) -> StackText:
     """With what the file says as it is written, since a patch keeps all else of it."""
-    try:
-        settings = load_stack(stack)
-        require_node_groups(settings)
-    except (StackInvalid, ReplayError) as error:
-        fail(error)
+    stack_with_nodes(stack)
     path = stack_path(stack)
     text = read_file(path, MOST_BYTES).decode("utf-8")
     return StackText(text=text, file=str(path), stack=name_of(path), beside=files_in(path.parent))

@@ -185,10 +185,10 @@ def _deciders(
     deciders[ServiceStrategy.KEDA_DEFAULTS] = Autoscaled(
         service, Hpa(keda_defaults(service)), first, missing_is_zero=True
     )
-    at_open = service.stated_open
-    if at_open is None and tested is not None and not (service.calendar.events or service.calendar.overnight):
+    at_open, by_date = service.stated_open, bool(service.calendar.events or service.calendar.overnight)
+    if at_open is None and tested is not None and not by_date:
         at_open = round(tested.tuned[Way.CALENDAR].number)
-    if at_open is None and not (service.calendar.events or service.calendar.overnight):
+    if at_open is None and not by_date:
         left_out[ServiceStrategy.CALENDAR_FLOOR] = (
             f"no scale.open in the stack file, and none can be found: {too_little}"
         )

@@ -52,8 +52,13 @@ class RequestTrace:
         return RequestTrace(name=f"{self.name}: {queue}", window_s=self.window_s, queues={queue: self.queues[queue]})
 
 
-def find_requests(path_or_name: str) -> RequestTrace:
-    """Read a file of requests per window, or a bundled one by its name. Raises `TraceError`."""
+def find_requests(path_or_name: str, queue: str | None = None) -> RequestTrace:
+    """A file of requests per window, or a bundled one by its name; all of it, or one queue. Raises `TraceError`."""
+    found = _read(path_or_name)
+    return found if queue is None else found.only(queue)
+
+
+def _read(path_or_name: str) -> RequestTrace:
     path = Path(path_or_name)
     if path_or_name in bundled() and not path.is_file():
         path = bundled_path(path_or_name)
