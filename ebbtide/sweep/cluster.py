@@ -2,17 +2,24 @@
 
 import logging
 import re
+import socket
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 from ebbtide.settings.file.problems import one_line
 from ebbtide.sweep.plan import TASK
 from ebbtide.sweep.sources import digest_of
 
-ANSWERS_WITHIN = 120.0
-"""Seconds: a cluster whose workers have gone brings one first."""
+ANSWERS_WITHIN = 600.0
+"""Seconds: a cluster whose workers have gone brings one first, and a machine for it."""
+CONNECTS_WITHIN = 5.0
+"""Seconds: Ray itself tries for minutes where nobody listens."""
+EXAMPLES = "ray://flow-head-svc.ebbtide-ray-flow.svc:10001, or on a node of the cluster 10.0.3.7:6379"
+TOKEN = "Ray says the same to a wrong token: check RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
 
 
 class NoCluster(ValueError):
@@ -26,15 +33,34 @@ def ray_cluster(address: str) -> Generator[Any]:
         ray: Any = import_module("ray")
     except ModuleNotFoundError:
         raise NoCluster("--ray needs ray, which is not installed; pip install 'ebbtide[ray]'") from None
+    _somebody_listens(address)
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+        with warnings.catch_warnings(action="ignore"):
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # by what is wrong: ConnectionError, RuntimeError (another version), ValueError, gRPC's
-        raise NoCluster(f"--ray {address}: wanted a cluster of Ray {ray.__version__}, found {_said(error)}") from error
+        hint = f"; {TOKEN}" if isinstance(error, ConnectionError) else ""
+        raise NoCluster(
+            f"--ray {address}: wanted a cluster of Ray {ray.__version__}, found {_said(error)}{hint}"
+        ) from error
     try:
         _same_code(ray, address)
         yield ray
     finally:
         ray.shutdown()
+
+
+def _somebody_listens(address: str) -> None:
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        place = parts.hostname, parts.port
+    except ValueError:  # its port is no number
+        place = None, None
+    if parts.scheme not in ("", "ray") or None in place:
+        raise NoCluster(f"--ray {address}: wanted ray://HOST:PORT or HOST:PORT, for example {EXAMPLES}")
+    try:
+        socket.create_connection(place, CONNECTS_WITHIN).close()
+    except OSError as error:
+        raise NoCluster(f"--ray {address}: wanted a Ray cluster, found that nobody answers there ({error})") from error
 
 
 def code() -> str:
@@ -49,15 +75,16 @@ def _same_code(ray: Any, address: str) -> None:
         raise NoCluster(f"--ray {address}: wanted nodes with this code of Ebbtide, found {_said(error)}") from error
     if found != code():
         raise NoCluster(
-            f"--ray {address}: wanted nodes with this code of Ebbtide ({code()}), found {found}: use the same release"
+            f"--ray {address}: wanted nodes with this code of Ebbtide ({code()}), found {found}: "
+            "use the same release there, with the same holidays and tzdata"
         )
 
 
 def _said(error: BaseException) -> str:
-    """Ray's errors hold a traceback, or a heading and what is meant below it: what was raised, or the two ends."""
+    """Ray's errors may hold a traceback, of which this is what was raised; others have a few lines, all needed."""
     cause = getattr(error, "cause", None)
     text = str(cause if isinstance(cause, BaseException) else error)
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     raised = [line for line in lines if re.match(r"[\w.]+Error: ", line)]
-    said = " ".join(raised[-1:] or dict.fromkeys((*lines[:1], *lines[-1:])))
+    said = " ".join(raised[-1:] or lines)
     return one_line(f"{type(error).__name__}: {said}")[:400]

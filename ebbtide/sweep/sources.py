@@ -1,11 +1,13 @@
 """The digest of everything in this tree that a function's result may depend on: its module, and all that it imports.
 
 Found in the text of the modules, imports inside functions too, so that it is the same whatever else a process has
-imported. Not code, and counted too: the shipped prices, the calendars' versions, and the files that the caller names.
+imported. Not code, and counted too: the shipped prices, the calendars' versions, the files that the caller names, and
+Python's version, since `sum` of floats has rounded otherwise from 3.12 on.
 """
 
 import ast
 import hashlib
+import platform
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
@@ -31,6 +33,7 @@ def digest_of(module: str, *files: Path) -> str:
         hashed.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     for name in CALENDARS:
         hashed.update(f"{name} {version(name)}\0".encode())
+    hashed.update(".".join(platform.python_version_tuple()[:2]).encode())
     return hashed.hexdigest()[:DIGITS]
 
 

@@ -14,15 +14,24 @@ from controllers.adapters.kube_api import Json
 from ebbtide.jobs.checkpoints.attempts import attempt_key
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.settings import StackSettings
+from ebbtide.settings.load import stack_path
 from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.node import tasks
 from tests.node.harbour import DAY, Harbour, config, is_ready, parsed, pool, settle
+from tests.paths import ROOT
 
 CLUSTER, POOL, GROUP = "flow", "drive", "cpu"
 RAY = f"ebbtide-ray-{CLUSTER}"
 CLAIM = "ray-checkpoints"
 DRIVERS, WORKERS = 3, 2
+HEAD = f"ray://{CLUSTER}-head-svc.{RAY}.svc:10001"
+
+PLAYED = 32
+_ASKED = (
+    *("--traces", "openb2023-a", "--days", "7", "--seeds", "8", "--vary", "stabilizationWindow=30s,2m"),
+    *("--objective", "usd where wait_p95_s <= keda-defaults"),
+)
 
 
 def settings(week: Mapping[str, str] = DAY) -> StackSettings:
@@ -95,6 +104,18 @@ class Site:
     def enqueue(self, count: int, pause: float) -> Job:
         plan, name = {"count": count, "pause": pause}, f"squares-{secrets.token_hex(4)}"
         return self.harbour.enqueue_call("tasks.squares", plan, name=name, queue=POOL)
+
+    def sweep(self, *options: str) -> Job:
+        """In a worker's pod; `PLAYED` replays."""
+        stacks = {name: stack_path(name, ROOT).read_text(encoding="utf-8") for name in ("demo", "example-berlin")}
+        plan = {"stacks": stacks, "options": [*_ASKED, *options]}
+        return self.harbour.enqueue_call("tasks.swept", plan, name=f"sweep-{secrets.token_hex(4)}", queue=POOL)
+
+    def played(self, job: Job) -> int:
+        """How many replays of a sweep that runs are kept already."""
+        look = ("sh", "-c", f"ls {tasks.SWEEP}{job.id}/results 2>/dev/null; true")
+        drivers = filter(is_ready, self.harbour.pods(POOL, WORKER_NAMESPACE))
+        return sum(self.harbour.run_in(driver, *look).count("part-") for driver in drivers)
 
     def tasks(self, job: Job) -> list[Done]:
         """In the order in which the driver heard of them, those of former attempts first."""

@@ -1,7 +1,11 @@
 """The jobs that drive Ray in the workers' pods, and their tasks in Ray's pods, where this file is mounted."""
 
+import json
 import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from rq import get_current_job
@@ -11,6 +15,7 @@ from ebbtide.jobs.ray_driver import ray_cluster
 
 DONE = "test:tasks:"  # + the job's id: for each task that was done its number, its pod, when it began and ended
 AT_ONCE = 8
+SWEEP = "/tmp/sweep-"  # + the job's id: a folder with its results
 
 
 def squares(plan: dict[str, Any]) -> list[int]:
@@ -39,3 +44,24 @@ def square(number: int, pause: float) -> tuple[int, str, float, float]:
     began = time.time()
     time.sleep(pause)
     return number * number, socket.gethostname(), began, time.time()
+
+
+def swept(plan: dict[str, Any]) -> dict[str, Any]:
+    """What `ebbtide sweep` finds, with these options, for the stack files that the plan has as texts."""
+    job = get_current_job()
+    assert job is not None
+    folder = Path(SWEEP + job.id)
+    folder.mkdir()
+    files = [folder / f"Pulumi.{name}.yaml" for name in plan["stacks"]]
+    for file, text in zip(files, plan["stacks"].values(), strict=True):
+        file.write_text(text)
+    command = [sys.executable, "-m", "ebbtide.cli", "sweep", *files, *plan["options"]]
+    run = subprocess.run(
+        [*command, "--results", folder / "results", "--json", folder / "found.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        raise RuntimeError(run.stderr)
+    return json.loads((folder / "found.json").read_text())

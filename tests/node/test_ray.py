@@ -5,13 +5,14 @@ Every task's result is asked for, whatever was stopped, cut off or lost meanwhil
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from rq.job import Job
 
 from ebbtide.labels import WORKER_NAMESPACE
 from tests.node.harbour import DAY, Harbour, night
-from tests.node.ray_site import DRIVERS, GROUP, POOL, RAY, WORKERS, Site, with_ray
+from tests.node.ray_site import DRIVERS, GROUP, HEAD, PLAYED, POOL, RAY, WORKERS, Site, with_ray
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
 
@@ -33,6 +34,13 @@ def site(_site: Site) -> Site:
 def ended_right(site: Site, job: Job, count: int) -> bool:
     site.wait(lambda: job.get_status(refresh=True) in ("finished", "failed"), "the job to end")
     return job.return_value() == [number * number for number in range(count)]
+
+
+def found(site: Site, job: Job) -> dict[str, Any]:
+    site.wait(lambda: job.get_status(refresh=True) in ("finished", "failed"), "the job to end")
+    result: Any = job.return_value()
+    assert result is not None, job.latest_result()
+    return result
 
 
 def test_drivers_of_a_queue_bring_rays_workers_which_leave_when_they_are_idle(site: Site) -> None:
@@ -83,6 +91,22 @@ def test_a_power_cut_of_a_workers_node_costs_no_task(site: Site) -> None:
     assert ended_right(site, job, 100)
     assert sorted(task.number for task in site.tasks(job)) == list(range(100))
     assert site.comebacks(job) == 0
+
+
+def test_a_sweep_brings_rays_workers_and_loses_one_and_has_the_figures_of_one_process(site: Site) -> None:
+    """Through Ray Client, from a pod with the same image that is not one of Ray's."""
+    here = found(site, site.sweep("--processes", "1"))
+    job = site.sweep("--ray", HEAD)
+    worker, _ = site.wait(site.ready_workers, "the workers to be ready")
+    site.wait(lambda: site.played(job), "a replay to be kept")
+
+    path = f"/api/v1/namespaces/{RAY}/pods/{worker['metadata']['name']}"
+    site.harbour.cluster.plane.kubectl("delete", "--raw", f"{path}?gracePeriodSeconds=0")
+
+    assert site.played(job) < PLAYED
+    there = found(site, job)
+    assert there["replays"] == here["replays"] == PLAYED
+    assert there["digest"] == here["digest"]
 
 
 def test_a_head_that_is_lost_takes_its_drivers_along_and_the_queue_brings_each_back(site: Site) -> None:

@@ -129,6 +129,11 @@ class RayCluster:
     def address(self) -> str:
         return f"{self.head.ip}:{self.port}"
 
+    @property
+    def client_address(self) -> str:
+        """Ray Client's: its driver is a process beside the head."""
+        return f"ray://{self.head.ip}:{self.client_port}"
+
     def environment(self, **more: str) -> dict[str, str]:
         """For every process of this cluster and its drivers: they share an image, and with it the jobs' functions."""
         return {

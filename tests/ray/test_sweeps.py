@@ -1,6 +1,7 @@
 """A sweep on a Ray cluster of several nodes: the figures of one process of this machine, and a node may be lost."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from ebbtide.jobs import __version__
 from tests.paths import ROOT
-from tests.ray.cluster import PROGRAMS, RayCluster
+from tests.ray.cluster import PROGRAMS, VERSION, RayCluster
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -21,6 +22,7 @@ ASKED = [
     *("--vary", "stabilizationWindow=30s,2m", "--objective", "usd where wait_p95_s <= keda-defaults"),
 ]
 REPLAYS = 12
+FORMER = "2.59.0"
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,18 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stands for a former release of Ray: this one, which says that it is the former."""
+    place = tmp_path_factory.mktemp("former")
+    (place / "ray").mkdir()
+    for path in Path(*(PROGRAMS.parent / "lib").glob("python*/site-packages/ray")).iterdir():
+        (place / "ray" / path.name).symlink_to(path)
+    (place / "ray" / "_version.py").unlink()
+    (place / "ray" / "_version.py").write_text(f'version = "{FORMER}"\ncommit = ""\n')
+    return place
+
+
+@pytest.fixture(scope="module")
 def nodes(image: Path) -> Iterator[RayCluster]:
     """A head, and two nodes of one CPU."""
     with RayCluster(places=(ROOT, image)) as cluster:
@@ -42,13 +56,14 @@ def nodes(image: Path) -> Iterator[RayCluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(("processes", "client"), [(1, True), (2, False)])
 def test_figures_are_the_same_here_and_on_nodes_of_which_one_is_lost_in_the_middle(
-    nodes: RayCluster, tmp_path: Path, processes: int
+    nodes: RayCluster, tmp_path: Path, processes: int, client: bool
 ) -> None:
     here = done(sweep(sys.executable, tmp_path / "here", "--processes", str(processes)))
     lost = nodes.worker(cpus=1)
-    run = sweep(PROGRAMS / "python", tmp_path / "there", "--ray", nodes.address, environment=nodes.environment())
+    address = nodes.client_address if client else nodes.address
+    run = sweep(PROGRAMS / "python", tmp_path / "there", "--ray", address, environment=nodes.environment())
     while len(list((tmp_path / "there" / "results").glob("part-*"))) < processes:
         assert run.poll() is None, run.communicate()
         time.sleep(0.05)
@@ -76,6 +91,43 @@ def test_nodes_without_our_code_are_told_in_one_line_before_anything_is_played(
     assert line.startswith(f"--ray {cluster.address}: wanted nodes with this code of Ebbtide, found ")
     assert "ebbtide" in line.partition("found ")[2]
     assert not list((tmp_path / "results").iterdir())
+
+
+@pytest.mark.parametrize("client", [True, False])
+def test_another_version_of_ray_is_told_in_one_line(former: Path, image: Path, tmp_path: Path, client: bool) -> None:
+    with RayCluster(places=(former, ROOT, image)) as cluster:
+        address = cluster.client_address if client else cluster.address
+        environment = {**cluster.environment(), "PYTHONPATH": f"{ROOT}{os.pathsep}{image}"}
+        run = sweep(PROGRAMS / "python", tmp_path, "--ray", address, environment=environment)
+
+        _, said = run.communicate(timeout=240)
+
+    (line,) = said.strip().splitlines()
+    assert run.returncode == 1
+    assert line.startswith(f"--ray {address}: wanted a cluster of Ray {VERSION}, found RuntimeError: Version mismatch")
+    assert f" Ray: {FORMER} Python: " in line
+    assert f" Ray: {VERSION} Python: " in line
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.0.1:9", "127.0.0.1:9: wanted a Ray cluster, found that nobody answers there ("),
+        ("ray://127.0.0.1:9", "ray://127.0.0.1:9: wanted a Ray cluster, found that nobody answers there ("),
+        ("auto", "auto: wanted ray://HOST:PORT or HOST:PORT, for example ray://"),
+        ("http://head:8265", "http://head:8265: wanted ray://HOST:PORT or HOST:PORT, for example ray://"),
+        ("head:client", "head:client: wanted ray://HOST:PORT or HOST:PORT, for example ray://"),
+    ],
+)
+def test_an_address_where_no_ray_is_gets_one_line_at_once(image: Path, tmp_path: Path, address: str, said: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{image}"}
+    run = sweep(PROGRAMS / "python", tmp_path, "--ray", address, environment=environment)
+
+    _, lines = run.communicate(timeout=60)
+
+    (line,) = lines.strip().splitlines()
+    assert run.returncode == 1
+    assert line.startswith(f"--ray {said}")
 
 
 def sweep(

@@ -79,6 +79,9 @@ class Applying:
         self.paths += [path for path in paths if path not in self.paths]
         return paths
 
+    def knows(self, one: Json) -> bool:
+        return self._path_of(one) in self.paths
+
     def now(self) -> dict[str, State]:
         return {path: state_of(self._api.get(path)) for path in self.paths}
 

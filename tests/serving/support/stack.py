@@ -116,7 +116,10 @@ def served(
     played: Callable[[Json, ModelServer], Json] = played,
     changed: Callable[[Json], None] = lambda _: None,
 ) -> Generator[None]:
-    """With so many ready pods of each. `changed` is given each object, for what a test wants otherwise."""
+    """With so many ready pods of each. `changed` is given each object, for what a test wants otherwise.
+
+    What is there already, as the gateway is where other services are served meanwhile, stays when this ends.
+    """
     objects = [one for one in objects_of(services, around) if autoscaled or one["kind"] not in _AUTOSCALERS]
     for one in objects:
         if one["kind"] == "Deployment":
@@ -124,6 +127,7 @@ def served(
             if one["metadata"]["name"] in replicas:
                 one["spec"]["replicas"] = replicas[one["metadata"]["name"]]
         changed(one)
+    own = [one for one in objects if not serving.applying.knows(one)]
     serving.apply(*objects)
     try:
         for pod, count in replicas.items():
@@ -133,7 +137,7 @@ def served(
             eventually(lambda route=route: _is_resolved(serving, route), what="the route to be taken")
         yield
     finally:
-        serving.delete(*reversed(objects))
+        serving.delete(*reversed(own))
 
 
 def _is_resolved(serving: Serving, route: Json) -> bool:

@@ -74,6 +74,20 @@ def test_its_wheel_holds_the_modules_of_ebbtide_jobs_and_nothing_else_of_ebbtide
     assert files(wheels["ebbtide-jobs"], "ebbtide/") == expected
 
 
+def test_the_wheel_of_ebbtide_holds_all_that_its_commands_import(wheels: dict[str, Path]) -> None:
+    """A replay runs the controller's decisions, a preview the components and the program."""
+    expected = {
+        str(path.relative_to(ROOT))
+        for package in ("components", "controllers", "ebbtide", "infra")
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    } - {f"ebbtide/jobs/{file}" for file in ("pyproject.toml", "README.md", "LICENSE")}
+
+    held = files(wheels["ebbtide"], "").keys()
+
+    assert {name for name in held if ".dist-info/" not in name} == expected
+
+
 def test_its_core_needs_redis_alone_and_each_framework_is_an_extra(wheels: dict[str, Path]) -> None:
     wheel = wheels["ebbtide-jobs"]
 

@@ -178,10 +178,9 @@ def _context(recipe: Recipe) -> Generator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix=f"{recipe.name}-", dir=folder()) as scratch:
         for place, path in recipe.files:
-            if path.is_dir():
-                _make_wheel(path, Path(scratch))
-            else:
-                shutil.copy(path, Path(scratch) / place)
+            shutil.copy(path, Path(scratch) / place)
+        for wheel in recipe.wheels:
+            _make_wheel(wheel.project, Path(scratch))
         yield Path(scratch)
 
 
@@ -191,9 +190,10 @@ def _make_wheel(source: Path, target: Path) -> None:
 
 
 def _make_from_dockerfile(recipe: Recipe, context: Path, ours: str) -> None:
+    """Layers are kept: what a lock file names is not installed anew for every change of our own code."""
     authorities = ["--volume", f"{AUTHORITIES}:{AUTHORITIES}:ro"] if AUTHORITIES.exists() else []
     _buildah(
-        *("build", "--quiet", "--isolation", "oci", "--network", "host", "--pull-never", *authorities),
+        *("build", "--quiet", "--layers", "--isolation", "oci", "--network", "host", "--pull-never", *authorities),
         *("--build-arg", f"BASE={_base_in_store()}", "--file", str(recipe.dockerfile), "--tag", ours, str(context)),
     )
 

@@ -19,17 +19,31 @@ SLIM = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/sha
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """A Python project's, and what of its folder it is made of."""
+
+    project: Path
+    parts: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[tuple[str, Path], ...]:
+        paths = [self.project / part for part in self.parts]
+        return tuple((str(path.relative_to(ROOT)), path) for path in paths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """`files` by their place in the build's context; `tag` is what pods call the image."""
+    """`files` by their place in the build's context, beside the wheels; `tag` is what pods call the image."""
 
     name: str
     tag: str
     dockerfile: Path
     files: tuple[tuple[str, Path], ...] = ()
+    wheels: tuple[Wheel, ...] = ()
 
     def key(self, base: str) -> str:
         content = hashlib.sha256(f"{self.tag} {base}\n".encode() + self.dockerfile.read_bytes())
-        for place, path in _every_file(self.files):
+        for place, path in _every_file((*self.files, *(each for wheel in self.wheels for each in wheel.files))):
             content.update(f"\n{place}\n".encode() + path.read_bytes())
         return content.hexdigest()[:16]
 
@@ -42,6 +56,11 @@ BASE_TAG = "localhost/ebbtide/python:3.13"
 PAUSE_TAG = "localhost/ebbtide/pause:1"
 WORKER_TAG = "localhost/ebbtide/worker:1"
 RAY_TAG = "localhost/ebbtide/ray:2.60.0"
+
+JOBS = Wheel(project=ROOT / "ebbtide/jobs", parts=("",))
+EBBTIDE = Wheel(
+    project=ROOT, parts=("pyproject.toml", "README.md", "LICENSE", "components", "controllers", "ebbtide", "infra")
+)
 
 
 def pause() -> Recipe:
@@ -70,18 +89,19 @@ def on_base(controller_tag: str, valkey_tag: str) -> tuple[Recipe, ...]:
             dockerfile=ROOT / "Dockerfile",
             files=tuple((place, ROOT / place) for place in controller),
         ),
-        _customers("worker", WORKER_TAG, "backend-rq.txt"),
+        _customers("worker", WORKER_TAG, "backend-rq.txt", JOBS),
         Recipe(name="valkey", tag=valkey_tag, dockerfile=HERE / "valkey.Dockerfile"),
-        _customers("ray", RAY_TAG, "ray.txt"),
+        _customers("ray", RAY_TAG, "ray.txt", JOBS, EBBTIDE),
     )
 
 
-def _customers(name: str, tag: str, lock: str) -> Recipe:
+def _customers(name: str, tag: str, lock: str, *wheels: Wheel) -> Recipe:
     return Recipe(
         name=name,
         tag=tag,
         dockerfile=HERE / "worker.Dockerfile",
-        files=(("locked.txt", ROOT / "tools/locks" / lock), ("jobs", ROOT / "ebbtide/jobs")),
+        files=(("locked.txt", ROOT / "tools/locks" / lock),),
+        wheels=wheels,
     )
 
 
