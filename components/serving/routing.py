@@ -5,6 +5,11 @@ cluster after the route and the position of the rule, and by that name a variant
 a route, whose backends each carry a filter: without one Envoy Gateway puts them into one cluster, and what is counted
 of it is counted of all. The filter tells the pods which variant was chosen, which they know anyway.
 
+**A weight of 0** would take the variant's cluster away, and bring it back later. Envoy hears of clusters before it
+hears of routes, so it answers 500 to what it sends there in between: at 600 requests a second one to seven at each such
+change, and none at any other (envoyproxy/gateway#2515 leaves such backends out). So the cluster stays, with the pods of
+the largest variant and a millionth of the requests.
+
 **A variant on spot nodes** has no route: that of the variant beside it leads to a Service over the pods of both. So
 they are one cluster in Envoy, and when one half of its endpoints goes the other half has the requests. Between clusters
 there is no such thing: the share of one without endpoints is answered 503.
@@ -26,7 +31,7 @@ from typing import Any, TypeAlias
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE
 from ebbtide.settings.sections.serving.matches import Match, matches
 from ebbtide.settings.sections.serving.routes import BalanceKind, RouteSettings, When
-from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
+from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import NAMESPACE
 
@@ -44,6 +49,9 @@ _BALANCERS = {
 }
 _MANY = 1_000_000
 """Of a limit of Envoy's that is not to be one: its own default is 1,024, for each proxy and route."""
+
+_OF_A_PERCENT = 10_000
+"""Where a variant has a weight of 0. The Gateway API takes weights up to a million."""
 
 _SLOW_START = timedelta(seconds=30)
 _ZONE_SHARE_FROM = 6
@@ -63,10 +71,10 @@ def http_routes(name: str, service: ServiceSettings, *, gateway_namespace: str =
         "parentRefs": [{"name": GATEWAY, "namespace": gateway_namespace}],
         "hostnames": [route.host],
     }
-    pods = service.pods(name)
     if service.weighted:
-        rule = _rule(service, _matches(route, None), [_weighted(service, pod, it) for pod, it in pods.items()])
+        rule = _rule(service, _matches(route, None), [*_shares(name, service)])
         return {name: {**common, "rules": [rule]}}
+    pods = service.pods(name)
     shared = service.sharing(name)
     return {
         pod: {
@@ -92,12 +100,21 @@ def _backend(service: ServiceSettings, to: str, variant: VariantSettings) -> dic
     return {"name": to, "port": variant.ports[service.port]}
 
 
-def _weighted(service: ServiceSettings, pod: str, variant: VariantSettings) -> Plan:
+def _shares(name: str, service: ServiceSettings) -> Iterator[Plan]:
+    weights = {variant: service.variants[variant].weight or 0 for variant in service.by_place}
+    largest = max(weights, key=weights.__getitem__)
+    scale = 1 if all(weights.values()) else _OF_A_PERCENT
+    for variant, weight in weights.items():
+        to = variant if weight else largest
+        yield {**_told_apart(service, pod_name(name, to), service.variants[to]), "weight": weight * scale or 1}
+
+
+def _told_apart(service: ServiceSettings, pod: str, variant: VariantSettings) -> Plan:
     tells: Plan = {
         "type": "RequestHeaderModifier",
         "requestHeaderModifier": {"set": [{"name": VARIANT_HEADER, "value": pod}]},
     }
-    return {**_backend(service, pod, variant), "weight": variant.weight or 0, "filters": [tells]}
+    return {**_backend(service, pod, variant), "filters": [tells]}
 
 
 def _matches(route: RouteSettings, when: When | None) -> list[Plan]:

@@ -56,16 +56,23 @@ class Service(pulumi.ComponentResource):
         self._name, self._args = name, args
         for it in args.scaled:
             self._autoscaler(it)
-        shared, base = args.settings.sharing(args.name), args.settings.base
+        base = args.settings.base
         before = [] if base is None else [self._shared_service(base)]
         routes = http_routes(args.name, args.settings, gateway_namespace=args.gateway_namespace)
         for route, spec in routes.items():
-            told = {SHARED_BY: ",".join(shared)} if route in shared else None
+            told = {SHARED_BY: ",".join(led_to)} if (led_to := self._not_told_by_backends(route)) else None
             made = self._object(f"{route}-route", GATEWAY_API, "HTTPRoute", route, spec, told, after=before)
             if args.envoy:
                 policy = backend_policy(route, args.settings, proxies=args.proxies, largest=self._largest(route))
                 self._object(f"{route}-traffic", ENVOY_API, "BackendTrafficPolicy", route, policy, after=[made])
         self.register_outputs({})
+
+    def _not_told_by_backends(self, route: str) -> Sequence[str]:
+        """The pods of a route whose backends have another name, or, with a weight of 0, stand for others."""
+        settings, name = self._args.settings, self._args.name
+        if route in (shared := settings.sharing(name)):
+            return shared
+        return [*settings.pods(name)] if any(it.weight == 0 for it in settings.variants.values()) else []
 
     def _largest(self, route: str) -> int:
         """Pods behind a route at most."""

@@ -59,7 +59,7 @@ def envoy_cluster(settings: StackSettings, service: str, variant: str) -> str:
         if of_service.variants[variant].spot and of_service.base is not None:
             variant = of_service.base
         return f"httproute/{NAMESPACE}/{pod_name(service, variant)}/rule/0"
-    place = [*of_service.variants].index(variant)
+    place = of_service.by_place.index(variant)
     return f"httproute/{NAMESPACE}/{service}/rule/0/backend/{place}"
 
 

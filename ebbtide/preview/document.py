@@ -79,6 +79,7 @@ class DangerCode(StrEnum):
     ENTRANCE_OPENED = "entrance-opened"
     ROUTE_LOST = "route-lost"
     VARIANT_LOST = "variant-lost"
+    SHARE_AT_ONCE = "share-at-once"
     LONGEST_REQUEST_LOWERED = "longest-request-lowered"
     TARGET_CHANGED = "target-changed"
     FLOOR_LOWERED = "floor-lowered"

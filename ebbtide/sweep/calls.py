@@ -158,7 +158,7 @@ def _on_ray(function: Callable[..., Result], calls: Sequence[Call], ray: Any) ->
             for task in over:
                 yield Ended(running.pop(task), _of_ray(task, ray))
     finally:
-        for task in running:
+        for task in running if ray.is_initialized() else ():  # else Ray would begin a cluster here, to cancel there
             ray.cancel(task)
 
 

@@ -42,9 +42,14 @@ def ray_cluster(address: str) -> Generator[Any]:
         raise NoCluster(
             f"--ray {address}: wanted a cluster of Ray {ray.__version__}, found {_said(error)}{hint}"
         ) from error
+    errors: Any = import_module("ray.exceptions")
     try:
         _same_code(ray, address)
         yield ray
+    except (ConnectionError, errors.RayError) as error:
+        raise NoCluster(
+            f"--ray {address}: the cluster is gone: {_said(error)}; the same command with --resume goes on"
+        ) from error
     finally:
         ray.shutdown()
 

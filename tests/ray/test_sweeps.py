@@ -64,9 +64,7 @@ def test_figures_are_the_same_here_and_on_nodes_of_which_one_is_lost_in_the_midd
     lost = nodes.worker(cpus=1)
     address = nodes.client_address if client else nodes.address
     run = sweep(PROGRAMS / "python", tmp_path / "there", "--ray", address, environment=nodes.environment())
-    while len(list((tmp_path / "there" / "results").glob("part-*"))) < processes:
-        assert run.poll() is None, run.communicate()
-        time.sleep(0.05)
+    until_kept(run, tmp_path / "there" / "results", processes)
     before = len(list((tmp_path / "there" / "results").glob("part-*")))
 
     lost.gone()
@@ -74,6 +72,28 @@ def test_figures_are_the_same_here_and_on_nodes_of_which_one_is_lost_in_the_midd
     there = done(run)
     assert before < there["replays"] == here["replays"] == REPLAYS
     assert there["digest"] == here["digest"]
+
+
+def test_a_head_that_is_lost_is_told_in_one_line_and_resume_goes_on(image: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    with RayCluster(places=(ROOT, image)) as cluster:
+        cluster.worker(cpus=1)
+        address = cluster.client_address
+        run = sweep(PROGRAMS / "python", tmp_path, "--ray", address, environment=cluster.environment())
+        until_kept(run, results, 2)
+
+        cluster.head.gone()
+        _, said = run.communicate(timeout=240)
+
+    *_, line = said.strip().splitlines()  # Ray's own say that a channel reconnects
+    kept = len(list(results.glob("part-*")))
+    assert run.returncode == 1
+    assert "Traceback" not in said
+    assert line.startswith(f"--ray {address}: the cluster is gone: ")
+    assert line.endswith("; the same command with --resume goes on")
+    assert 2 <= kept < REPLAYS
+    rest = done(sweep(PROGRAMS / "python", tmp_path, "--resume", environment=cluster.environment()))
+    assert rest["replays"] == REPLAYS
 
 
 def test_nodes_without_our_code_are_told_in_one_line_before_anything_is_played(
@@ -143,6 +163,12 @@ def sweep(
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def until_kept(run: "subprocess.Popen[str]", results: Path, replays: int) -> None:
+    while len(list(results.glob("part-*"))) < replays:
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.05)
 
 
 def done(run: "subprocess.Popen[str]") -> dict[str, Any]:

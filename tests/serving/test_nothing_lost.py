@@ -16,19 +16,24 @@ from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 from tests.builders.control_plane import eventually
 from tests.serving.support.plane import NODES
 from tests.serving.support.site import GATEWAYS, Serving
-from tests.serving.support.stack import load_on, open_budget, served, service, under, weights
+from tests.serving.support.stack import load_on, open_budget, reroute, served, service, under
 
 pytestmark = [pytest.mark.serving, pytest.mark.timeout(240)]
 
 SPOT_NODES = [node for node in NODES if node.startswith("spot-")]
 QUICK = ModelServer(port=0, service=0.02, concurrency=64)
 STEADY = (Stretch(seconds=18, rate=590),)  # more than 10,000
-CANARY = service(
-    "canary",
-    "variants:",
-    '  stable: { image: "registry.example.com/ml/canary:1", weight: 90 }',
-    '  fresh: { image: "registry.example.com/ml/canary:2", weight: 10 }',
-)
+
+
+def canary(**weights: int) -> str:
+    images = ("registry.example.com/ml/canary:1", "registry.example.com/ml/canary:2")
+    variants = zip(weights.items(), images, strict=False)
+    return service(
+        "canary",
+        "variants:",
+        *(f'  {name}: {{ image: "{image}", weight: {weight} }}' for (name, weight), image in variants),
+    )
+
 
 BESIDE = service(
     "beside",
@@ -43,7 +48,7 @@ def model(serving: Serving) -> Iterator[Serving]:
     with served(
         serving,
         service("model"),
-        CANARY,
+        canary(stable=90, fresh=10),
         replicas={"model": 4, "canary-stable": 4, "canary-fresh": 2},
         server=QUICK,
     ):
@@ -161,18 +166,31 @@ def test_the_variant_beside_one_on_spot_grows_while_that_has_no_node(serving: Se
     assert (answers.lost, answers.reasons) == (0, {})
 
 
-def test_a_canary_and_its_growth(model: Serving) -> None:
-    """At 90 to 10, one request in ten is the new variant's; then it gets all of them, and the old one goes."""
+CANARYS_WAY = (
+    {"stable": 50, "fresh": 50},
+    {"stable": 0, "fresh": 100},
+    {"fresh": 100},
+    {"stable": 0, "fresh": 100},
+    {"stable": 50, "fresh": 50},
+    {"stable": 100, "fresh": 0},
+    {"stable": 100},
+    {"stable": 100, "fresh": 0},
+    {"stable": 50, "fresh": 50},
+    {"stable": 0, "fresh": 100},
+)
 
-    def shifted() -> None:
-        weights(model, "canary", stable=50, fresh=50)
-        time.sleep(1)
-        weights(model, "canary", stable=0, fresh=100)
-        time.sleep(1)
+
+def test_a_canary_from_a_weight_of_0_to_all_and_back(model: Serving) -> None:
+    """At 90 to 10, one request in ten is the new variant's. Then every step of its way, by the files that say so."""
+
+    def led() -> None:
+        for weights in CANARYS_WAY:
+            reroute(model, canary(**weights))
+            time.sleep(1)
         model.scale("canary-stable", 1)
 
-    load = load_on(model, "canary", (Stretch(seconds=21, rate=610),))
-    answers = under(load, shifted, after=18)
+    load = load_on(model, "canary", (Stretch(seconds=32, rate=610),))
+    answers = under(load, led, after=18)
 
     counted = answers.between(0, 17)
     all_answered(counted)

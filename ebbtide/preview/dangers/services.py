@@ -1,6 +1,6 @@
 """What a change means for those who call a service: a way in that goes, a variant that others stand in for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.dangers.compared import Compared, listed
@@ -19,6 +19,7 @@ def service_dangers(compared: Compared) -> Iterator[Danger]:
         if new is None:
             continue
         yield from _variants_lost(name, old, new)
+        yield from _shares_at_once(name, old, new)
         yield from _less_time(name, old, new)
         for pods, variant in new.pods(name).items():
             former = old.pods(name).get(pods)
@@ -49,7 +50,7 @@ def _place(route: RouteSettings) -> str:
 def _variants_lost(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
     gone = {pods: it for pods, it in old.pods(name).items() if pods not in new.pods(name)}
     yield from _spot_lost(name, [pods for pods, it in gone.items() if it.spot], old, new)
-    gone = {pods: it for pods, it in gone.items() if not it.spot}
+    gone = {pods: it for pods, it in gone.items() if not it.spot and it.weight != 0}
     if not gone or new.route is None:
         return
     conditions = [it.when.text for it in gone.values() if it.when is not None]
@@ -61,7 +62,32 @@ def _variants_lost(name: str, old: ServiceSettings, new: ServiceSettings) -> Ite
         subjects=tuple(gone),
         what=f"removes {listed([*gone])} while {_place(new.route)} leads there",
         impact=f"{which} are answered by {listed([*new.pods(name)])}",
-        fix="see that the others answer them as well, and have the room for them: their max",
+        fix=_first_to_zero(gone.values())
+        + "see that the others answer them as well, and have the room for them: their max",
+    )
+
+
+def _first_to_zero(gone: Iterable[VariantSettings]) -> str:
+    return "set its weight to 0 first, and remove it with the next change; " if any(it.weight for it in gone) else ""
+
+
+def _shares_at_once(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
+    """The gateway hears of a new variant after it has been told to send it requests: `components.serving.routing`."""
+    former = old.pods(name)
+    at_once = {
+        pods: it.weight
+        for pods, it in new.pods(name).items()
+        if it.weight and (pods not in former or former[pods].weight is None)
+    }
+    if not at_once or old.route is None or new.route is None:
+        return
+    yield Danger(
+        code=DangerCode.SHARE_AT_ONCE,
+        severity=Severity.WARNING,
+        subjects=tuple(at_once),
+        what=f"gives {listed([f'{pods} {weight} %' for pods, weight in at_once.items()])} of the requests at once",
+        impact="the gateway answers a few requests of that moment with 500: one to seven where 600 come in a second",
+        fix="add a variant with weight: 0, and give it its share with the next change",
     )
 
 

@@ -72,6 +72,17 @@ def test_variants_with_weights_share_a_route_and_are_told_apart_by_a_filter() ->
     ]
 
 
+@pytest.mark.parametrize(("small", "large", "first"), [(100, 0, "embedder-small"), (0, 100, "embedder-large")])
+def test_a_variant_of_weight_0_keeps_its_cluster_and_leaves_its_requests_to_the_largest(
+    small: int, large: int, first: str
+) -> None:
+    shares = ("memory: 12Gi }", f"memory: 12Gi, weight: {small} }}"), (WHEN, f"weight: {large}")
+    backends = only_rule(http_routes("embedder", embedder(*shares))["embedder"])["backendRefs"]
+
+    assert [(it["name"], it["weight"]) for it in backends] == [(first, 1_000_000), (first, 1)]
+    assert {it["filters"][0]["requestHeaderModifier"]["set"][0]["value"] for it in backends} == {first}
+
+
 def test_a_service_without_a_route_has_none() -> None:
     assert http_routes("ranker", services_stack().services["ranker"]) == {}
 

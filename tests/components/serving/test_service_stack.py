@@ -67,6 +67,14 @@ def test_a_gateway_that_the_file_calls_public_breaks_no_rule_and_another_does(se
     assert [it.id for it in judge(services_stack(), resources(more=public), TODAY)] == ["EB033"]
 
 
+def test_a_route_names_the_pods_of_a_variant_whose_weight_is_0() -> None:
+    shares = ("memory: 12Gi }", "memory: 12Gi, weight: 100 }"), ('when: { header: "x-model-size: large" }', "weight: 0")
+    (route,) = [it for it in resources(*shares) if kind_of(it) == "HTTPRoute" and name_of(it) == "embedder"]
+
+    assert route.inputs["metadata"]["annotations"]["ebbtide.dev/shared-by"] == "embedder-small,embedder-large"
+    assert judge(services_stack(*shares), resources(*shares), TODAY) == ()
+
+
 def test_each_variant_has_pods_a_service_a_budget_an_autoscaler_and_a_route() -> None:
     found = resources()
     variants = ["embedder-large", "embedder-small"]

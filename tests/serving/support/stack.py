@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any
 
 import yaml
 
@@ -208,11 +207,6 @@ def open_budget(serving: Serving, name: str) -> None:
     serving.plane.api.patch(path, {"spec": {"maxUnavailable": 1}}, MERGE_PATCH)
 
 
-def weights(serving: Serving, route: str, **new: int) -> None:
-    """The route with these weights, by the backend's name."""
-    now: dict[str, Any] = serving.get("httproutes", route)
-    spec = now["spec"]
-    for backend in spec["rules"][0]["backendRefs"]:
-        backend["weight"] = new[backend["name"].rpartition("-")[2]]
-    path = f"/apis/gateway.networking.k8s.io/v1/namespaces/{NAMESPACE}/httproutes/{route}"
-    serving.plane.api.patch(path, {"spec": {"rules": spec["rules"]}}, MERGE_PATCH)
+def reroute(serving: Serving, *services: str) -> None:
+    """The routes of another stack file, as an `up` would bring them."""
+    serving.apply(*(one for one in objects_of(services) if one["kind"] == "HTTPRoute"))

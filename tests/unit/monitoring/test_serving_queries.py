@@ -193,3 +193,14 @@ def test_a_variant_has_the_cluster_of_its_route_and_one_with_a_weight_that_of_it
     assert [serving.envoy_cluster(stack, "embedder", it) for it in ("small", "large")] == [
         f"httproute/ebbtide/embedder/rule/0/backend/{place}" for place in (0, 1)
     ]
+
+
+def test_a_variant_of_weight_0_is_the_last_of_its_route_wherever_the_file_has_it() -> None:
+    stack = services_stack(
+        ('when: { header: "x-model-size: large" }', "weight: 100"),
+        ("cpu: 3, memory: 12Gi }", "cpu: 3, memory: 12Gi, weight: 0 }"),
+    )
+
+    assert [serving.envoy_cluster(stack, "embedder", it) for it in ("small", "large")] == [
+        f"httproute/ebbtide/embedder/rule/0/backend/{place}" for place in (1, 0)
+    ]

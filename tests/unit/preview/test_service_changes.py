@@ -55,6 +55,7 @@ def told(*changes: tuple[str, str]) -> list[Danger]:
     ours = {
         DangerCode.ROUTE_LOST,
         DangerCode.VARIANT_LOST,
+        DangerCode.SHARE_AT_ONCE,
         DangerCode.LONGEST_REQUEST_LOWERED,
         DangerCode.TARGET_CHANGED,
     }
@@ -87,6 +88,49 @@ def test_a_variant_on_spot_that_comes_rolls_no_pods_of_its_service() -> None:
 
     found = dangers_of(without, with_spot, changes_between(without.resources, with_spot.resources))
     assert [it for it in found if any(name.startswith("embedder") for name in it.subjects)] == []
+
+
+GROWN = 'when: { header: "x-model-size: large" }'
+
+
+def shared(small: int, large: int | None) -> tuple[tuple[str, str], ...]:
+    """Both with these weights, or small alone."""
+    of_small = ("memory: 12Gi }", f"memory: 12Gi, weight: {small} }}")
+    return (of_small, (LARGE, "") if large is None else (GROWN, f"weight: {large}"))
+
+
+def codes(before: Side, after: Side) -> list[tuple[DangerCode, tuple[str, ...]]]:
+    found = dangers_of(before, after, changes_between(before.resources, after.resources))
+    return [(it.code, it.subjects) for it in found if it.code in (DangerCode.SHARE_AT_ONCE, DangerCode.VARIANT_LOST)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((100, None), (100, 0)),
+        ((100, 0), (90, 10)),
+        ((90, 10), (0, 100)),
+        ((100, 0), (100, None)),
+    ],
+)
+def test_a_canary_that_goes_through_a_weight_of_0_is_no_danger(
+    before: tuple[int, int | None], after: tuple[int, int | None]
+) -> None:
+    assert codes(side(*shared(*before)), side(*shared(*after))) == []
+
+
+def test_a_variant_that_begins_with_a_share_is_told_and_one_that_goes_with_one() -> None:
+    alone, both = side(*shared(100, None)), side(*shared(90, 10))
+
+    assert codes(alone, both) == [(DangerCode.SHARE_AT_ONCE, ("embedder-large",))]
+    assert codes(both, alone) == [(DangerCode.VARIANT_LOST, ("embedder-large",))]
+    found = dangers_of(both, alone, changes_between(both.resources, alone.resources))
+    (danger,) = [it for it in found if it.code is DangerCode.VARIANT_LOST]
+    assert danger.fix.startswith("set its weight to 0 first")
+
+
+def test_shares_in_the_place_of_conditions_are_told_of_both() -> None:
+    assert (DangerCode.SHARE_AT_ONCE, ("embedder-small", "embedder-large")) in codes(side(), side(*shared(90, 10)))
 
 
 @pytest.mark.parametrize("change", [("path: /embed,", "path: /vectors,"), ("host: models.acme", "host: ml.acme")])

@@ -502,6 +502,11 @@ class ServiceSettings(Settings):
         return any(it.weight is not None for it in self.variants.values())
 
     @property
+    def by_place(self) -> Sequence[str]:
+        """Its variants as their route has them: those of weight 0 last, so that one that is removed is the last."""
+        return sorted(self.variants, key=lambda variant: self.variants[variant].weight == 0)
+
+    @property
     def on_spot(self) -> Mapping[str, VariantSettings]:
         """Its variants on spot nodes."""
         return {variant: it for variant, it in self.variants.items() if it.spot}
