@@ -8,7 +8,7 @@ of it is counted of all. The filter tells the pods which variant was chosen, whi
 **A weight of 0** would take the variant's cluster away, and bring it back later. Envoy hears of clusters before it
 hears of routes, so it answers 500 to what it sends there in between: at 600 requests a second one to seven at each such
 change, and none at any other (envoyproxy/gateway#2515 leaves such backends out). So the cluster stays, with the pods of
-the largest variant and a millionth of the requests.
+the largest variant and a millionth of the requests. To another gateway 0 is told as it is.
 
 **A variant on spot nodes** has no route: that of the variant beside it leads to a Service over the pods of both. So
 they are one cluster in Envoy, and when one half of its endpoints goes the other half has the requests. Between clusters
@@ -62,8 +62,10 @@ _NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 Plan: TypeAlias = Mapping[str, Any]
 
 
-def http_routes(name: str, service: ServiceSettings, *, gateway_namespace: str = GATEWAY_NAMESPACE) -> dict[str, Plan]:
-    """The spec of each HTTPRoute by its name; none for a service without a route."""
+def http_routes(
+    name: str, service: ServiceSettings, *, gateway_namespace: str = GATEWAY_NAMESPACE, envoy: bool = True
+) -> dict[str, Plan]:
+    """The spec of each HTTPRoute by its name; none for a service without a route. `envoy`: for Envoy Gateway."""
     route = service.route
     if route is None:
         return {}
@@ -72,7 +74,7 @@ def http_routes(name: str, service: ServiceSettings, *, gateway_namespace: str =
         "hostnames": [route.host],
     }
     if service.weighted:
-        rule = _rule(service, _matches(route, None), [*_shares(name, service)])
+        rule = _rule(service, _matches(route, None), [*_shares(name, service, envoy=envoy)])
         return {name: {**common, "rules": [rule]}}
     pods = service.pods(name)
     shared = service.sharing(name)
@@ -100,13 +102,14 @@ def _backend(service: ServiceSettings, to: str, variant: VariantSettings) -> dic
     return {"name": to, "port": variant.ports[service.port]}
 
 
-def _shares(name: str, service: ServiceSettings) -> Iterator[Plan]:
+def _shares(name: str, service: ServiceSettings, *, envoy: bool) -> Iterator[Plan]:
     weights = {variant: service.variants[variant].weight or 0 for variant in service.by_place}
     largest = max(weights, key=weights.__getitem__)
-    scale = 1 if all(weights.values()) else _OF_A_PERCENT
+    keeps = envoy and 0 in weights.values()
     for variant, weight in weights.items():
-        to = variant if weight else largest
-        yield {**_told_apart(service, pod_name(name, to), service.variants[to]), "weight": weight * scale or 1}
+        to = largest if keeps and weight == 0 else variant
+        told = max(1, weight * _OF_A_PERCENT) if keeps else weight
+        yield {**_told_apart(service, pod_name(name, to), service.variants[to]), "weight": told}
 
 
 def _told_apart(service: ServiceSettings, pod: str, variant: VariantSettings) -> Plan:

@@ -58,7 +58,7 @@ class Service(pulumi.ComponentResource):
             self._autoscaler(it)
         base = args.settings.base
         before = [] if base is None else [self._shared_service(base)]
-        routes = http_routes(args.name, args.settings, gateway_namespace=args.gateway_namespace)
+        routes = http_routes(args.name, args.settings, gateway_namespace=args.gateway_namespace, envoy=args.envoy)
         for route, spec in routes.items():
             told = {SHARED_BY: ",".join(led_to)} if (led_to := self._not_told_by_backends(route)) else None
             made = self._object(f"{route}-route", GATEWAY_API, "HTTPRoute", route, spec, told, after=before)

@@ -83,6 +83,16 @@ def test_a_variant_of_weight_0_keeps_its_cluster_and_leaves_its_requests_to_the_
     assert {it["filters"][0]["requestHeaderModifier"]["set"][0]["value"] for it in backends} == {first}
 
 
+def test_another_gateway_is_told_a_weight_of_0_as_it_is() -> None:
+    shares = ("memory: 12Gi }", "memory: 12Gi, weight: 100 }"), (WHEN, "weight: 0")
+    routes = http_routes("embedder", embedder(*shares), envoy=False)
+
+    assert [(it["name"], it["weight"]) for it in only_rule(routes["embedder"])["backendRefs"]] == [
+        ("embedder-small", 100),
+        ("embedder-large", 0),
+    ]
+
+
 def test_a_service_without_a_route_has_none() -> None:
     assert http_routes("ranker", services_stack().services["ranker"]) == {}
 
