@@ -18,6 +18,8 @@ ANSWERS_WITHIN = 600.0
 """Seconds: a cluster whose workers have gone brings one first, and a machine for it."""
 CONNECTS_WITHIN = 5.0
 """Seconds: Ray itself tries for minutes where nobody listens."""
+TRIES = 2
+"""A busy head may be too slow to begin the driver of a Ray Client, which is given half a minute."""
 EXAMPLES = "ray://flow-head-svc.ebbtide-ray-flow.svc:10001, or on a node of the cluster 10.0.3.7:6379"
 TOKEN = "Ray says the same to a wrong token: check RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
 
@@ -34,14 +36,7 @@ def ray_cluster(address: str) -> Generator[Any]:
     except ModuleNotFoundError:
         raise NoCluster("--ray needs ray, which is not installed; pip install 'ebbtide[ray]'") from None
     _somebody_listens(address)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # by what is wrong: ConnectionError, RuntimeError (another version), ValueError, gRPC's
-        hint = f"; {TOKEN}" if isinstance(error, ConnectionError) else ""
-        raise NoCluster(
-            f"--ray {address}: wanted a cluster of Ray {ray.__version__}, found {_said(error)}{hint}"
-        ) from error
+    _connect(ray, address)
     errors: Any = import_module("ray.exceptions")
     try:
         _same_code(ray, address)
@@ -52,6 +47,22 @@ def ray_cluster(address: str) -> Generator[Any]:
         ) from error
     finally:
         ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    for left in reversed(range(TRIES)):
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+            return
+        except Exception as error:  # of many kinds: ConnectionError, RuntimeError (another version), ValueError, gRPC's
+            late = isinstance(error, ConnectionAbortedError)
+            if late and left:
+                continue
+            hint = f"; {TOKEN}" if isinstance(error, ConnectionError) and not late else ""
+            raise NoCluster(
+                f"--ray {address}: wanted a cluster of Ray {ray.__version__}, found {_said(error)}{hint}"
+            ) from error
 
 
 def _somebody_listens(address: str) -> None:
@@ -73,9 +84,14 @@ def code() -> str:
 
 
 def _same_code(ray: Any, address: str) -> None:
+    errors: Any = import_module("ray.exceptions")
     asked = ray.remote(max_retries=3)(code).remote()
     try:
         found = ray.get(asked, timeout=ANSWERS_WITHIN)
+    except errors.GetTimeoutError as error:
+        raise NoCluster(
+            f"--ray {address}: wanted a worker with a free CPU, found none within {ANSWERS_WITHIN:.0f} s"
+        ) from error
     except Exception as error:  # Ray wraps what a node without the package says into errors of its own
         raise NoCluster(f"--ray {address}: wanted nodes with this code of Ebbtide, found {_said(error)}") from error
     if found != code():

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -96,6 +96,22 @@ def test_a_head_that_is_lost_is_told_in_one_line_and_resume_goes_on(image: Path,
     assert rest["replays"] == REPLAYS
 
 
+def test_a_cluster_without_a_free_cpu_is_told_when_nobody_has_answered(image: Path, tmp_path: Path) -> None:
+    """After three seconds here instead of ten minutes."""
+    hurried = (
+        "import ebbtide.sweep.cluster as it; it.ANSWERS_WITHIN = 3.0; from ebbtide.cli.__main__ import main; main()"
+    )
+    with RayCluster(places=(ROOT, image)) as cluster:
+        address = cluster.address
+        python = (PROGRAMS / "python", "-c", hurried)
+        run = sweep(python, tmp_path, "--ray", address, environment=cluster.environment())
+
+        _, said = run.communicate(timeout=120)
+
+    assert said.splitlines()[-1] == f"--ray {address}: wanted a worker with a free CPU, found none within 3 s"
+    assert run.returncode == 1
+
+
 def test_nodes_without_our_code_are_told_in_one_line_before_anything_is_played(
     nodes: RayCluster, image: Path, tmp_path: Path
 ) -> None:
@@ -151,10 +167,15 @@ def test_an_address_where_no_ray_is_gets_one_line_at_once(image: Path, tmp_path:
 
 
 def sweep(
-    python: Path | str, folder: Path, *options: str, environment: Mapping[str, str] | None = None
+    python: Path | str | Sequence[Path | str],
+    folder: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
 ) -> "subprocess.Popen[str]":
+    """`python`: with what follows it in the place of `-m ebbtide.cli`."""
     folder.mkdir(exist_ok=True)
-    command = [str(python), "-m", "ebbtide.cli", "sweep", *ASKED, *options, "--results", str(folder / "results")]
+    program = (python, "-m", "ebbtide.cli") if isinstance(python, Path | str) else python
+    command = [*map(str, program), "sweep", *ASKED, *options, "--results", str(folder / "results")]
     return subprocess.Popen(
         [*command, "--json", str(folder / "found.json")],
         cwd=ROOT,
