@@ -63,7 +63,7 @@ def test_three_hard_ends_of_a_task_without_a_new_checkpoint_fail_it(scene: Scene
     wait_until(lambda: HOPELESS in log.read_text(), "the task to fail", limit=30)
     wait_until(lambda: "next all" in begun(scene), "the next task", limit=30)
     assert begun(scene).count(name) == 3
-    assert scene.client.hlen("unacked") == 0
+    wait_until(lambda: not scene.client.hlen("unacked"), "both to be acknowledged", limit=30)
 
 
 @on(LIST_WORKER)
