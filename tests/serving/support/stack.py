@@ -170,6 +170,7 @@ def load_on(
     headers: Callable[..., Headers] = lambda *_: {},
     timeout: float = 60.0,
 ) -> Load:
+    serving.gateway_address()  # there is one: an empty list would end the load, and not as a request that is lost
     return Load(
         address=gateways(serving),
         stretches=stretches,
