@@ -31,16 +31,16 @@ def site(_site: Site) -> Site:
     return _site
 
 
-def ended_right(site: Site, job: Job, count: int) -> bool:
-    site.wait(lambda: job.get_status(refresh=True) in ("finished", "failed"), "the job to end")
-    return job.return_value() == [number * number for number in range(count)]
-
-
-def found(site: Site, job: Job) -> dict[str, Any]:
+def found(site: Site, job: Job) -> Any:
+    """What it gave."""
     site.wait(lambda: job.get_status(refresh=True) in ("finished", "failed"), "the job to end")
     result: Any = job.return_value()
     assert result is not None, job.latest_result()
     return result
+
+
+def ended_right(site: Site, job: Job, count: int) -> bool:
+    return found(site, job) == [number * number for number in range(count)]
 
 
 def test_drivers_of_a_queue_bring_rays_workers_which_leave_when_they_are_idle(site: Site) -> None:

@@ -398,9 +398,8 @@ def promtool(folder: Path, tests: Sequence[Mapping[str, Any]], evaluated: str = 
     told = {
         "rule_files": ["rules.json"],
         "evaluation_interval": evaluated,
-        "group_eval_order": [
-            group["name"] for group in rules["groups"]
-        ],  # an alert's figure may be recorded by another
+        # An alert's figure may be recorded by a group before its own.
+        "group_eval_order": [group["name"] for group in rules["groups"]],
         "tests": tests,
     }
     (folder / "tests.json").write_text(json.dumps(told), encoding="utf-8")

@@ -90,13 +90,13 @@ def test_a_variant_on_spot_that_comes_rolls_no_pods_of_its_service() -> None:
     assert [it for it in found if any(name.startswith("embedder") for name in it.subjects)] == []
 
 
-GROWN = 'when: { header: "x-model-size: large" }'
+WHEN_LARGE = 'when: { header: "x-model-size: large" }'
 
 
 def shared(small: int, large: int | None) -> tuple[tuple[str, str], ...]:
     """Both with these weights, or small alone."""
     of_small = ("memory: 12Gi }", f"memory: 12Gi, weight: {small} }}")
-    return (of_small, (LARGE, "") if large is None else (GROWN, f"weight: {large}"))
+    return (of_small, (LARGE, "") if large is None else (WHEN_LARGE, f"weight: {large}"))
 
 
 def codes(before: Side, after: Side) -> list[tuple[DangerCode, tuple[str, ...]]]:
