@@ -59,8 +59,13 @@ def test_a_worker_that_is_told_to_stop_ends_its_task_first(site: Site) -> None:
     job = site.enqueue(40, 4.0)
     worker, _ = site.wait(site.ready_workers, "the workers to be ready")
     name = worker["metadata"]["name"]
-    site.wait(lambda: name in {task.pod for task in site.tasks(job)}, "it to work")
 
+    def is_within_a_task() -> bool:
+        """True if the worker's last task ended 1 to 3 s ago: the next one began at once and takes 4 s."""
+        ends = [task.ended for task in site.tasks(job) if task.pod == name]
+        return bool(ends) and 1 < time.time() - max(ends) < 3
+
+    site.wait(is_within_a_task, "a task of the worker to be under way")
     told = time.time()
     site.api.delete(f"/api/v1/namespaces/{RAY}/pods/{name}")
     site.wait(lambda: name not in {pod["metadata"]["name"] for pod in site.ray(GROUP)}, "the worker to be gone")
