@@ -110,17 +110,30 @@ def _about_region(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
-    cluster = settings.cluster
-    if cluster.kind is not ClusterKind.EKS or STANDARD_SUPPORT_UNTIL[cluster.version] - day > SUPPORT_ENDS_SOON:
+    cluster, path = settings.cluster, "cluster.version"
+    if cluster.kind is not ClusterKind.EKS:
         return
-    until = STANDARD_SUPPORT_UNTIL[cluster.version]
-    what = f"EKS supports {cluster.version} at the usual price until {until}"
-    if cluster.support_type is SupportType.EXTENDED:
-        text = f"{what}; from then on the control plane costs six times as much"
-        yield Caution("kubernetes-version.dear-soon", "cluster.version", text)
-    else:
-        text = f"{what} and upgrades it after that, on a day that EKS chooses; upgrade before that"
-        yield Caution("kubernetes-version.upgraded-soon", "cluster.version", text)
+    if "version" not in cluster.model_fields_set:
+        text = (
+            f'not set, so the cluster stays on {cluster.version}, whatever is newer; write version: "{cluster.version}"'
+        )
+        yield Caution("kubernetes-version.unset", path, text)
+    until = STANDARD_SUPPORT_UNTIL.get(cluster.version)
+    if until is None:
+        text = (
+            f"this release knows no autoscaler, no add-ons and no end of support for {cluster.version}: those of the "
+            "stack file are used, and Ebbtide's tests have not met them"
+        )
+        yield Caution("kubernetes-version.newer", path, text)
+    elif until - day <= SUPPORT_ENDS_SOON:
+        ended = until < day
+        what = f"EKS {'ended' if ended else 'ends'} standard support of {cluster.version} on {until}"
+        if cluster.support_type is SupportType.EXTENDED:
+            text = f"{what}; {'since then' if ended else 'from then on'} the control plane costs six times as much"
+            yield Caution("kubernetes-version.dear-soon", path, text)
+        else:
+            text = f"{what} and upgrades the cluster after that, on a day that EKS chooses; upgrade before that"
+            yield Caution("kubernetes-version.upgraded-soon", path, text)
 
 
 def _about_cluster(settings: StackSettings) -> Iterator[Caution]:
