@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-KUBERNETES = "v1.35.4"
-OLDER = ("v0.34.0", "v0.33.0")  # of k8s.io/api, the newest first
+KUBERNETES = "v1.36.3"
+OLDER = ("v0.35.0", "v0.34.0", "v0.33.0")  # of k8s.io/api, the newest first
 TARGET = Path(__file__).parents[1] / "ebbtide" / "settings" / "fragment" / "data" / "pod-spec.json"
 
 _ROOT = "io.k8s.api.core.v1.PodSpec"

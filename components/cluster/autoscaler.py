@@ -149,7 +149,7 @@ def autoscaler_args(settings: StackSettings, tags: Mapping[str, str], egress: Eg
         cluster_name=settings.customer,
         region=settings.region,
         customer=settings.customer,
-        image=images.chosen(settings.images.autoscaler, autoscaler_image(settings.cluster.version)),
+        image=settings.images.autoscaler or images.of(autoscaler_image(settings.cluster.version)),
         flags=autoscaler_flags(settings),
         priorities=priorities(settings.node_groups, settings.cluster.zones),
         tags=tags,

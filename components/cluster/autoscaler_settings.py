@@ -24,7 +24,7 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 
 IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler"
 
-RELEASES: Mapping[str, str] = {"1.33": "v1.33.5", "1.34": "v1.34.4", "1.35": "v1.35.2"}
+RELEASES: Mapping[str, str] = {"1.33": "v1.33.5", "1.34": "v1.34.4", "1.35": "v1.35.2", "1.36": "v1.36.1"}
 """By the Kubernetes minor whose scheduler the release simulates: the two move together."""
 
 STOP_MARGIN = timedelta(minutes=5)

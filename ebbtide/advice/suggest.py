@@ -13,6 +13,7 @@ from ebbtide.advice.classes import SizeClass, members, size_classes, spans_of
 from ebbtide.advice.demand import peak_at_once
 from ebbtide.advice.slots import slots
 from ebbtide.prices import PricingAssumption
+from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.simulator.trace.traces import Job, Trace
 from ebbtide.units.quantities import cpu_text, memory_text
 
@@ -81,7 +82,7 @@ config:
   ebbtide:businessHours:
     timezone: UTC
     week: {{ mon-fri: "08:00-18:00" }}
-  ebbtide:cluster: {{ version: "1.35", zones: [a, b] }}
+  ebbtide:cluster: {{ version: "{KUBERNETES_VERSIONS[-1]}", zones: [a, b] }}
   # max: the nodes that the pools fill when all the jobs wanted at once run at once.
   ebbtide:nodeGroups:
     fixed: {{ instanceTypes: [m7i.2xlarge], min: 2, max: 4 }}

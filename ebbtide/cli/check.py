@@ -40,12 +40,15 @@ def _check_one(out: Console, stack: str) -> bool:
         for problem in invalid.problems:
             out.print(f"  {problem}")
         return False
-    out.print(f"{_title(stack)}: OK", style="bold green")
+    warnings = warnings_of(settings)
+    blocked = any(warning.blocks for warning in warnings)
+    out.print(f"{_title(stack)}: {'blocked' if blocked else 'OK'}", style="bold red" if blocked else "bold green")
     for line in summary(settings):
         out.print(f"  {line}")
-    for warning in warnings_of(settings):
-        out.print(f"  warning: {warning}", style="yellow")
-    return True
+    for warning in warnings:
+        kind, style = ("blocking", "red") if warning.blocks else ("warning", "yellow")
+        out.print(f"  {kind}: {warning}", style=style)
+    return not blocked
 
 
 def _title(stack: str) -> str:

@@ -67,6 +67,9 @@ QUESTIONS = (
 )
 
 
+_YES_HELP = "Ask nothing. --timezone, --image and --longest-job must be given, and --region for a zone like UTC."
+
+
 @command.command(
     epilog='Example: ebbtide new acme --timezone Europe/Berlin --hours "mon-thu 08:00-18:00, fri 08:00-15:00" '
     "--image registry.example.com/ml/train:1 --longest-job 12h --yes"
@@ -83,7 +86,7 @@ def new(
     queue: Annotated[str | None, typer.Option(help="The first pool's queue.")] = None,
     longest_job: Annotated[str | None, typer.Option(help="No job runs longer, 12h.")] = None,
     gpu: Annotated[bool | None, typer.Option(help="Whether its workers need a GPU each.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=_YES_HELP)] = False,
 ) -> None:
     """Write the stack file of a new customer."""
     given = {"timezone": timezone, "hours": hours, "region": region, "image": image, "queue": queue}
@@ -128,17 +131,24 @@ def _from_flags(customer: str, flags: Mapping[str, str], gpu: bool | None) -> An
     for question in QUESTIONS:
         if question.field not in given and (default := question.default(given)):
             given[question.field] = default
-    missing = [question.option for question in QUESTIONS if question.field not in given]
-    wrong = [
-        _is_refused(question.field, given[question.field], question.option)
-        for question in QUESTIONS
-        if question.field in given
-    ]
+    wrong = [it.field for it in QUESTIONS if it.field in given and _is_refused(it.field, given[it.field], it.option)]
+    no_zone = "timezone" not in given or "timezone" in wrong  # which a region follows from
+    missing = [it.option for it in QUESTIONS if it.field not in given and not (it.field == "region" and no_zone)]
     if missing:
-        typer.echo(f"wanted {', '.join(missing)} too: without a terminal there are no questions", err=True)
-    if missing or any(wrong):
+        typer.echo(f"wanted {', '.join(missing)} too: they have no default", err=True)
+    if missing or wrong:
         raise typer.Exit(2)
+    taken = [_taken(question, given) for question in QUESTIONS if question.field not in flags]
+    if taken:
+        typer.echo(f"not given, so: {', '.join(taken)}", err=True)
     return Answers(customer=customer, gpu=bool(gpu), **given)
+
+
+def _taken(question: Question, given: Mapping[str, str]) -> str:
+    value = given[question.field]
+    text = f'{question.option} "{value}"' if " " in value else f"{question.option} {value}"
+    near = f" (near {given['timezone']}; it cannot be changed later)" if question.field == "region" else ""
+    return f"{text}{near}"
 
 
 def _is_refused(field: str, answer: str, option: str) -> bool:

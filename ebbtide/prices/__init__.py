@@ -11,6 +11,7 @@ from ebbtide.prices.catalog import (
     UnknownInstanceType,
     instance_type,
     instance_type_names,
+    nearest_type,
     usable,
 )
 from ebbtide.prices.commitment import GroupRate, group_rate
@@ -43,6 +44,7 @@ __all__ = [
     "instance_type",
     "instance_type_names",
     "interruption_band",
+    "nearest_type",
     "on_demand",
     "plans_are_derived",
     "price_date",

@@ -5,9 +5,10 @@ requests of the DaemonSets that every node runs. A pod that fits allocatable but
 ever while the autoscaler adds nodes that cannot take it, so "fits" always means `usable`.
 """
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 
 from ebbtide.prices.tables import rows
 
@@ -24,8 +25,12 @@ EVERY_NODE = (KUBE_PROXY, VPC_CNI, EBS_CSI_NODE, POD_IDENTITY_AGENT, NODE_MONITO
 ON_GPU_NODES = (DEVICE_PLUGIN, GPU_MONITOR)
 
 
+_TYPE = re.compile(r"(?P<class>[a-z]+)(?P<generation>\d+)(?P<more>[a-z-]*)\.(?P<size>\w+)")
+_SIZE = re.compile(r"\d*xlarge|nano|micro|small|medium|large|metal")
+
+
 class UnknownInstanceType(LookupError):
-    """Not in the table; the message names close ones."""
+    """Not in the table; the message names the one that is meant, where that is clear."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +98,37 @@ def instance_type(name: str) -> InstanceType:
     """The facts of one type. Raises `UnknownInstanceType`."""
     found = _catalog().get(name)
     if found is None:
-        close = get_close_matches(name, instance_type_names(), n=3)
-        near = f"; close ones: {', '.join(close)}" if close else ""
-        raise UnknownInstanceType(f"no facts about instance type {name!r}{near}")
+        near = nearest_type(name)
+        raise UnknownInstanceType(f"no facts about instance type {name!r}{f'; did you mean {near}?' if near else ''}")
     return found
+
+
+@lru_cache(maxsize=1000)
+def nearest_type(name: str) -> str:
+    """The known type that a wrong name means; "" where there is none.
+
+    It has the class, the processor and the size of the name: by letters alone `m5.4xlarge` is nearest to a node with
+    GPUs. An older generation means the newest known one. Remembered: a list may repeat one name thousands of times.
+    """
+    wrong = name.lower()
+    parts = _TYPE.fullmatch(wrong)
+    known_parts = {known: it for known in instance_type_names() if (it := _TYPE.fullmatch(known))}
+    alike = {known: it for known, it in known_parts.items() if parts and _alike(it, parts)}
+    if parts is None or not alike:
+        return next((known for known in known_parts if _letters(known) == _letters(wrong)), "")
+    if _SIZE.fullmatch(parts["size"]) is None:
+        return next(iter(get_close_matches(wrong, alike, n=1, cutoff=0.85)), "")
+    sized = [known for known, it in alike.items() if it["size"] == parts["size"]]
+    return max(sized, key=lambda known: (int(alike[known]["generation"]), -len(known)), default="")
+
+
+def _alike(one: "re.Match[str]", other: "re.Match[str]") -> bool:
+    """The same class; a `g` after the generation means a processor of ARM."""
+    return one["class"] == other["class"] and ("g" in one["more"]) is ("g" in other["more"])
+
+
+def _letters(name: str) -> list[str]:
+    return sorted(letter for letter in name if letter.isalnum())
 
 
 def instance_type_names() -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Which stacks a change concerns, from the names of the files that it touches.
 
-A changed `stacks/Pulumi.X.yaml` concerns X. What no stack is made from (documents, tests, workflows) concerns none, and
-every other file concerns all: a file that nobody thought of here is previewed once too often, and never missed.
+A changed `stacks/Pulumi.X.yaml` concerns X. A file beside it that stack files name, now or at the other point, concerns
+these stacks. Files that no stack is made from (documents, tests, workflows) concern none, and every other file concerns
+all: a file that nobody thought of here is previewed once too often, and never missed.
 
 Compared is what is in the working tree with the point where it left the other branch, so that what others merged there
 meanwhile is no change of ours; `main` and `main...`, as a preview takes it, are the same here. Git fetches nothing, and
@@ -11,11 +12,14 @@ asks nobody for a password.
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from ebbtide.settings.load import STACKS, name_of, stack_names
+from ebbtide.files import read_file
+from ebbtide.settings.file.document import read_document
+from ebbtide.settings.load import MOST_BYTES, STACKS, name_of, stack_names, stack_path
+from ebbtide.settings.reading import files_named
 
 NOTHING = "0" * 40
 """What GitHub gives as the commit before the first push of a branch."""
@@ -49,18 +53,26 @@ class ChangedStacks:
     misnamed: tuple[str, ...]  # files whose stack Pulumi would not take
 
 
-def concerned(paths: Iterable[str], existing: Sequence[str]) -> ChangedStacks:
-    """From the changed files, relative to the repository, and the stacks that have a file now."""
+def concerned(
+    paths: Iterable[str], existing: Sequence[str], readers: Mapping[str, Collection[str]] | None = None
+) -> ChangedStacks:
+    """The stacks concerned by changed files, relative to the repository, and the stacks that have a file now.
+
+    `readers` has the stacks that read a file, by its path.
+    """
     named: set[str] = set()
+    reading: set[str] = set()
     cause = ""
     for path in sorted(paths):
         if _STACK_FILE.fullmatch(path):
             named.add(name_of(Path(path)))
+        elif readers and path in readers:
+            reading |= set(readers[path])
         elif not cause and not _is_harmless(path):
             cause = path
     sound = {name for name in existing if _NAME.fullmatch(name)}
-    wanted = sound if cause else named & sound
-    misnamed = tuple(sorted(set(existing) - sound if cause else (named & set(existing)) - sound))
+    meant = set(existing) if cause else (named | reading) & set(existing)
+    wanted, misnamed = meant & sound, tuple(sorted(meant - sound))
     return ChangedStacks(tuple(sorted(wanted)), cause, tuple(sorted(named - set(existing))), misnamed)
 
 
@@ -69,7 +81,9 @@ def changed_stacks(against: str | None, root: Path) -> ChangedStacks:
     existing = stack_names(root)
     if against is None or against == NOTHING:
         return concerned(["nothing to compare with"], existing)
-    return concerned(_changed_files(against, root), existing)
+    base = _fork_point(against, root)
+    paths = _changed_files(base, root)
+    return concerned(paths, existing, _readers(paths, base, existing, root))
 
 
 def _is_harmless(path: str) -> bool:
@@ -77,8 +91,52 @@ def _is_harmless(path: str) -> bool:
     return alone or path.startswith(_HARMLESS) or path in _HARMLESS_FILES
 
 
-def _changed_files(against: str, root: Path) -> list[str]:
-    base = _fork_point(against, root)
+def _readers(paths: Sequence[str], base: str, existing: Sequence[str], root: Path) -> dict[str, set[str]]:
+    """The stacks that read each changed file beside the stack files; a stack file that is not sound may read any."""
+    beside = [path for path in paths if path.startswith(f"{STACKS}/") and not _STACK_FILE.fullmatch(path)]
+    if not beside:
+        return {}
+    readers: dict[str, set[str]] = {}
+    unsure: set[str] = set()
+    for stack, text in _stack_files(paths, base, existing, root):
+        files = _files_of(text, root)
+        if files is None:
+            unsure.add(stack)
+        for file in files or ():
+            readers.setdefault(file, set()).add(stack)
+    return {path: readers[path] | unsure for path in beside if path in readers}
+
+
+def _stack_files(
+    paths: Sequence[str], base: str, existing: Sequence[str], root: Path
+) -> Iterator[tuple[str, str | None]]:
+    """The text of each stack file as it is, and of each changed one as it was; None where it cannot be read."""
+    for stack in existing:
+        try:
+            yield stack, read_file(stack_path(stack, root), MOST_BYTES).decode()
+        except (OSError, UnicodeDecodeError):
+            yield stack, None
+    for path in filter(_STACK_FILE.fullmatch, paths):
+        if _git(root, "ls-tree", "--name-only", base, "--", path):
+            yield name_of(Path(path)), _git(root, "show", f"{base}:./{path}")
+
+
+def _files_of(text: str | None, root: Path) -> set[str] | None:
+    """The paths, from the repository on, of the files that a stack file names, and of those that links lead to."""
+    document = read_document(text, "") if text is not None else None
+    if document is None or document.problems:
+        return None
+    home = (root / STACKS).resolve()
+    files: set[str] = set()
+    for path in files_named(document.config):
+        real = (home / path).resolve()
+        files.add(f"{STACKS}/{PurePosixPath(path)}")
+        if real.is_relative_to(home):
+            files.add(f"{STACKS}/{real.relative_to(home).as_posix()}")
+    return files
+
+
+def _changed_files(base: str, root: Path) -> list[str]:
     # Without renames: a file that moved is one that went and one that came.
     changed = _git(root, "diff", "--name-only", "--no-renames", "--relative", "-z", base, "--")
     untracked = _git(root, "ls-files", "--others", "--exclude-standard", "-z")

@@ -15,6 +15,7 @@ from ebbtide.settings import Problem, StackInvalid, parse_stack
 from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.scalars import differs, read_1_2
+from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 
 WORKERS = 4  # of the first pool, at most: enough to see it grow, and little enough to pay for by mistake
 _CPU, _MEMORY = "4", "16Gi"  # of one worker: a share of the default flexible node, and of the default GPU node
@@ -68,6 +69,8 @@ config:
     timezone: {_plain(answers.timezone)}
     week:
 {_week(answers.hours)}
+  # EKS goes up by one minor version at a time, and never back.
+  ebbtide:cluster: {{ version: "{KUBERNETES_VERSIONS[-1]}" }}
   # min and max are totals over all zones. max is the most that a full queue can cost.
   ebbtide:nodeGroups:
 {_groups(gpu=answers.gpu)}

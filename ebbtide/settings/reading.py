@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ebbtide.settings.checks.crosschecks import cross_findings
+from ebbtide.settings.checks.crosschecks import autoscaler_of_a_newer_version, cross_findings
 from ebbtide.settings.checks.draft import (
     CLUSTER,
     COSTS,
@@ -146,6 +146,8 @@ class Sections:
         self.findings = told_once(self.findings, self._config)
         self._refuse_misplaced_keys()
         self.findings += cross_findings(draft_of(self._config, filled))
+        if cluster and images:
+            self.findings += autoscaler_of_a_newer_version(cluster, images)
         self.findings = as_written(self.findings, self._written)
         if self.findings or not (
             hours
@@ -325,6 +327,18 @@ class Sections:
         except ValidationError as error:
             self.findings += findings_of(error, model, raw, at)
             return None
+
+
+def files_named(config: Mapping[str, object]) -> list[str]:
+    """The paths of the files beside the stack file that its config names, as they are written there."""
+    paths: list[str] = []
+
+    def note(path: str) -> bytes:
+        paths.append(path)
+        return b""
+
+    Sections(config, note)
+    return paths
 
 
 def without_secrets(value: object) -> Any:

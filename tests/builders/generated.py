@@ -125,7 +125,7 @@ class _Draft:
             "aws:region": self.one_of(REGIONS),
             "ebbtide:customer": self.one_of(("acme", "on", "c" * 24, "e1", "a-1")),
             "ebbtide:businessHours": self._hours(workers),
-            "ebbtide:cluster": {"zones": zones, **self.maybe(version=self.one_of(("1.33", "1.34", "1.35")))},
+            "ebbtide:cluster": {"zones": zones, **self.maybe(version=self.one_of(("1.33", "1.34", "1.35", "1.36")))},
             "ebbtide:nodeGroups": self.groups,
             **({"ebbtide:workers": workers} if workers else {}),
             **({"ebbtide:workloads": workloads} if workloads else {}),

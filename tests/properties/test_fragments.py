@@ -73,7 +73,7 @@ def terms(pod: Mapping[str, Any]) -> Sequence[Any]:
 def test_whatever_fragment_is_accepted_the_promises_hold(data: st.DataObject, category: Category, gpu: int) -> None:
     main = CALLED[category]
     fragment = data.draw(fragments(main))
-    facts = PodFacts(main=main, category=category, minor="1.35")
+    facts = PodFacts(main=main, category=category, minor="1.36")
     assume(not any(fragment_findings(fragment, (), facts)))
 
     own, whole = plain(category, gpu), deployment(category, fragment, gpu)

@@ -11,7 +11,7 @@ from control_plane.plane.binaries import PACKAGES, MissingBinaries
 from tests.builders.components import ROOT
 
 VERSIONS = {"etcd": "etcd Version: 3.6.9", "kwok": "kwok version v0.7.1 go1.26.8 (linux/amd64)"}
-KUBERNETES = "Kubernetes v1.35.9"
+KUBERNETES = "Kubernetes v1.36.9"
 
 # go version, or: go build … -o FILE PACKAGE
 STAND_IN = """#!/bin/sh
@@ -38,7 +38,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("BUILT", str(tmp_path / "built"))
     monkeypatch.setenv("GO_SAYS", "go1.26.8")
-    monkeypatch.setenv("KUBE_SAYS", "Kubernetes v1.35.4")
+    monkeypatch.setenv("KUBE_SAYS", "Kubernetes v1.36.3")
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     return tmp_path / "built"
 
@@ -94,7 +94,7 @@ def test_a_program_of_another_version_is_named_and_passed_over(
         binaries.binaries()
     told = build()
 
-    assert f"{name} v1.35.4; {old} (from PATH) is {is_version}" in str(error.value)
+    assert f"{name} v1.36.3; {old} (from PATH) is {is_version}" in str(error.value)
     assert f"passed over: {old} (from PATH) is {is_version}" in told
     assert binaries.find(name) == binaries.cache_directory() / name
 
@@ -147,7 +147,7 @@ def test_a_build_that_fails_shows_its_first_error_and_leaves_nothing(
 def test_a_build_that_makes_something_else_is_not_taken(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBE_SAYS", "Kubernetes v0.0.0-master")
 
-    with pytest.raises(MissingBinaries, match=r"does not fit: .*kube-apiserver v1.35.4; .* is v0.0.0"):
+    with pytest.raises(MissingBinaries, match=r"does not fit: .*kube-apiserver v1.36.3; .* is v0.0.0"):
         build()
 
 

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ class Ran:
     status: int
     outputs: dict[str, str]  # what the step set
     asked: list[str]  # what `ebbtide` was asked
+    printed: str = field(default="", compare=False)
 
 
 def steps_of(workflow: str, job: str) -> list[str]:
@@ -53,7 +54,8 @@ def run(text: str, environment: Mapping[str, str]) -> Ran:
     done = subprocess.run(bash, env=surroundings, check=False, capture_output=True)
     lines = Path("output").read_text().splitlines() if Path("output").exists() else []
     asked = Path("asked").read_text().splitlines() if Path("asked").exists() else []
-    return Ran(done.returncode, dict(line.split("=", 1) for line in lines), asked)
+    printed = (done.stdout + done.stderr).decode()
+    return Ran(done.returncode, dict(line.split("=", 1) for line in lines), asked, printed)
 
 
 @pytest.fixture(autouse=True)
@@ -174,21 +176,55 @@ def test_a_push_updates_what_it_changes_and_a_person_what_they_name(
 ) -> None:
     Path("changed.out").write_text('["acme", "demo"]')
 
-    ran = run(script("up", "changed", "changed"), {"BEFORE": before, "STACK": stack})
+    ran = run(script("up", "changed", "changed"), {"BEFORE": before, "STACK": stack, "UP": '["demo", "acme"]'})
 
     assert (ran.status, ran.asked) == (0, [asked])
     assert json.loads(ran.outputs["stacks"]) == json.loads(stacks)
 
 
-@pytest.mark.parametrize("stack", ["dem", "$(touch hacked)", '" or true', "acme demo"])
-def test_a_stack_that_does_not_exist_updates_nothing(stack: str) -> None:
+@pytest.mark.parametrize(
+    ("up", "stacks", "left"),
+    [('["acme"]', ["acme"], "demo, example"), ('["gone"]', [], "acme, demo, example"), ("", [], "acme, demo, example")],
+)
+def test_an_update_concerns_no_stack_that_the_repository_does_not_name(up: str, stacks: list[str], left: str) -> None:
+    """Before the matrix: a job that names an environment creates it, and nobody reviews it."""
+    Path("changed.out").write_text('["acme", "demo", "example"]')
+
+    ran = run(script("up", "changed", "changed"), {"BEFORE": "c0ffee", "STACK": "", "UP": up})
+
+    assert (ran.status, json.loads(ran.outputs["stacks"])) == (0, stacks)
+    assert f"not brought up, since EBBTIDE_UP does not name them: {left}" in ran.printed
+
+
+@pytest.mark.parametrize("up", ["acme", '{"acme": {}', '"acme"', "null"])
+def test_a_variable_that_is_no_list_of_stacks_updates_nothing(up: str) -> None:
     Path("changed.out").write_text('["acme", "demo"]')
 
-    ran = run(script("up", "changed", "changed"), {"BEFORE": "", "STACK": stack})
+    ran = run(script("up", "changed", "changed"), {"BEFORE": "c0ffee", "STACK": "", "UP": up})
+
+    assert (ran.status != 0, ran.outputs) == (True, {})
+    assert 'EBBTIDE_UP: wanted a JSON list of stacks (for example ["acme"])' in ran.printed
+
+
+@pytest.mark.parametrize("stack", ["dem", "$(touch hacked)", '" or true', "acme demo"])
+def test_a_stack_that_does_not_exist_or_is_not_named_updates_nothing(stack: str) -> None:
+    Path("changed.out").write_text('["acme", "demo"]')
+
+    ran = run(script("up", "changed", "changed"), {"BEFORE": "", "STACK": stack, "UP": '["acme", "demo"]'})
 
     assert ran.status != 0
     assert ran.outputs == {}
     assert not Path("hacked").exists()
+
+
+def test_a_person_cannot_bring_up_a_stack_that_the_repository_does_not_name() -> None:
+    Path("changed.out").write_text('["acme", "demo"]')
+
+    ran = run(script("up", "changed", "changed"), {"BEFORE": "", "STACK": "demo", "UP": '["acme"]'})
+
+    assert (ran.status != 0, ran.outputs) == (True, {})
+    assert "demo" in ran.printed
+    assert "EBBTIDE_UP" in ran.printed
 
 
 def test_the_nightly_check_looks_at_the_stacks_that_it_may_read() -> None:

@@ -178,7 +178,7 @@ def test_an_update_is_never_cut_short_and_goes_one_stack_at_a_time() -> None:
 
     assert "concurrency" not in named("up")  # it would let a waiting push of other stacks fall out
     assert up["concurrency"] == {"group": "up-${{ matrix.stack }}", "cancel-in-progress": False}
-    assert (up["strategy"]["max-parallel"], up["strategy"]["fail-fast"]) == (1, True)
+    assert (up["strategy"]["max-parallel"], up["strategy"]["fail-fast"]) == (1, False)
     assert up["environment"] == "${{ matrix.stack }}"
 
 

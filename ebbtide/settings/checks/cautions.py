@@ -7,7 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 
 from ebbtide.labels import NodeKind
 from ebbtide.prices import priced_regions
+from ebbtide.settings.checks.foreseen import foreseen
 from ebbtide.settings.every_pod import every_pod, rolling_pods
+from ebbtide.settings.file.problems import path_text
+from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import copies, node_of, pod_size, room_on_disk, takes
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -48,6 +51,7 @@ class Caution:
     code: str
     path: str
     text: str
+    blocks: bool = False  # whether the preview refuses the stack for it
 
     def __str__(self) -> str:
         return f"{self.path}: {self.text}" if self.path else self.text
@@ -76,8 +80,16 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_old_names(settings),
         *_about_pools(settings),
         *spot_cautions(settings),
+        *_about_policies(settings, day),
         *_about_exceptions(settings, day),
     )
+
+
+def _about_policies(settings: StackSettings, day: date) -> Iterator[Caution]:
+    for it in foreseen(settings):
+        given = (each for each in settings.exceptions if each.policy == it.policy and each.resource in it.resources)
+        if all(ended(each, day) for each in given):
+            yield Caution(it.code, it.path, f"policy {it.policy}: {it.text}", blocks=it.blocks)
 
 
 def _about_hours(hours: BusinessHours, day: date) -> Iterator[Caution]:
@@ -110,17 +122,30 @@ def _about_region(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
-    cluster = settings.cluster
-    if cluster.kind is not ClusterKind.EKS or STANDARD_SUPPORT_UNTIL[cluster.version] - day > SUPPORT_ENDS_SOON:
+    cluster, path = settings.cluster, "cluster.version"
+    if cluster.kind is not ClusterKind.EKS:
         return
-    until = STANDARD_SUPPORT_UNTIL[cluster.version]
-    what = f"EKS supports {cluster.version} at the usual price until {until}"
-    if cluster.support_type is SupportType.EXTENDED:
-        text = f"{what}; from then on the control plane costs six times as much"
-        yield Caution("kubernetes-version.dear-soon", "cluster.version", text)
-    else:
-        text = f"{what} and upgrades it after that, on a day that EKS chooses; upgrade before that"
-        yield Caution("kubernetes-version.upgraded-soon", "cluster.version", text)
+    if "version" not in cluster.model_fields_set:
+        text = (
+            f'not set, so the cluster stays on {cluster.version}, whatever is newer; write version: "{cluster.version}"'
+        )
+        yield Caution("kubernetes-version.unset", path, text)
+    until = STANDARD_SUPPORT_UNTIL.get(cluster.version)
+    if until is None:
+        text = (
+            f"this release knows no autoscaler, no add-ons and no end of support for {cluster.version}: those of the "
+            "stack file are used, and Ebbtide's tests have not met them"
+        )
+        yield Caution("kubernetes-version.newer", path, text)
+    elif until - day <= SUPPORT_ENDS_SOON:
+        ended = until < day
+        what = f"EKS {'ended' if ended else 'ends'} standard support of {cluster.version} on {until}"
+        if cluster.support_type is SupportType.EXTENDED:
+            text = f"{what}; {'since then' if ended else 'from then on'} the control plane costs six times as much"
+            yield Caution("kubernetes-version.dear-soon", path, text)
+        else:
+            text = f"{what} and upgrades the cluster after that, on a day that EKS chooses; upgrade before that"
+            yield Caution("kubernetes-version.upgraded-soon", path, text)
 
 
 def _about_cluster(settings: StackSettings) -> Iterator[Caution]:
@@ -143,6 +168,10 @@ def _about_controller(settings: StackSettings) -> Iterator[Caution]:
 def _about_images(settings: StackSettings) -> Iterator[Caution]:
     named = {entry.path: entry.pod.image for entry in every_pod(settings) if not entry.path.startswith("ray.")}
     named |= {f"ray.{name}": cluster.image for name, cluster in settings.ray.items()}
+    for entry in every_pod(settings):
+        for at, container in containers(entry.pod.pod):
+            if isinstance(image := container.get("image"), str):
+                named[path_text((entry.path, "pod", *at))] = image
     for path, image in named.items():
         last = image.rpartition("/")[2]
         if DIGEST not in image and (":" not in last or last.endswith(":latest")):

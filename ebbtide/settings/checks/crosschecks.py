@@ -42,8 +42,16 @@ from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.settings.fragment.values import is_mapping
 from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import fits, gpu_memory, home_kind, room_on_disk, room_text, smallest_node
-from ebbtide.settings.sections.cluster import RayOperatorSource
+from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings, RayOperatorSource
+from ebbtide.settings.sections.eks_versions import (
+    KNOWN_VERSION,
+    UNKNOWN_VERSION,
+    VERSION_EXAMPLE,
+    is_newer,
+    to_use_a_newer,
+)
 from ebbtide.settings.sections.existing import unknown_nodes
+from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
 from ebbtide.settings.sections.types import ZONE_LETTERS
@@ -64,6 +72,19 @@ Rule: TypeAlias = Callable[[Draft], Iterator[Finding]]
 def cross_findings(draft: Draft) -> list[Finding]:
     rules = [rule for rule in RULES if not (draft.existing and rule in _OF_NODE_GROUPS)]
     return [finding for rule in rules for finding in rule(draft)]
+
+
+def autoscaler_of_a_newer_version(cluster: ClusterSettings, images: ImageSettings) -> Iterator[Finding]:
+    """No table names it, so the file does."""
+    if cluster.kind is ClusterKind.EKS and is_newer(cluster.version) and images.autoscaler is None:
+        yield Finding(
+            code=UNKNOWN_VERSION,
+            at=(CLUSTER, "version"),
+            wanted=KNOWN_VERSION,
+            found=repr(cluster.version),
+            example=VERSION_EXAMPLE,
+            hint=to_use_a_newer(cluster.version),
+        )
 
 
 def _one_shape_per_group(draft: Draft) -> Iterator[Finding]:

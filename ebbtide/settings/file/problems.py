@@ -13,6 +13,9 @@ from typing import TypeAlias, cast
 Location: TypeAlias = tuple[str | int, ...]
 """Keys and list positions below `config:`, for example `("ebbtide:workers", "train", "max")`."""
 
+NEAR = 0.75
+"""The share of letters in common from which on a word is a slip for another; `charts` and `secrets` share 0.62."""
+
 _LONGEST_QUOTE = 60
 _LONGEST_LOOK = 1000  # a login is looked for in no longer text, since that takes the square of the time
 _CREDENTIALS = re.compile(r"(?<=://)\S*@|[^\s/@]+:\S*@(?!sha256:)")  # a login; and no image's tag before its digest
@@ -129,10 +132,15 @@ def value_at(root: object, at: Location) -> object:
     return root
 
 
+def _plain(word: str) -> str:
+    """Neither case nor hyphens count, nor the namespace that all keys of a file share."""
+    return re.sub(r"[-_]", "", word.removeprefix("ebbtide:")).lower()
+
+
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """A hint with the nearest known word, or with all of them where none is near; case and hyphens do not count."""
-    plain = {re.sub(r"[-_]", "", name).lower(): name for name in known}
-    near = get_close_matches(re.sub(r"[-_]", "", word).lower(), plain, n=1, cutoff=0.6)
+    """A hint with the nearest known word, or with all of them where none is near."""
+    plain = {_plain(name): name for name in known}
+    near = get_close_matches(_plain(word), plain, n=1, cutoff=NEAR)
     if near:
         return f"did you mean {plain[near[0]]}?"
     return f"known here: {', '.join(known)}" if known else ""

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from functools import cache
+from typing import cast
 
 import holidays
+from holidays.registry import COUNTRIES
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.vocabulary.windows import zone_names
@@ -30,13 +32,54 @@ def parse_timezone(value: object) -> str:
 
 
 def _meant(text: str) -> list[str]:
-    """Cities first: an operator forgets the continent more often than the city."""
+    """Cities first: an operator forgets the continent more often than the city. A slip is looked for in the city alone,
+    since the continent that two names share says nothing: `Asia/Bangalore` is not `Asia/Singapore`.
+    """
     asked = text.replace(" ", "_").casefold()
-    by_city = [zone for zone in sorted(zone_names()) if "/" in zone and zone.rpartition("/")[2].casefold() == asked]
+    continent, _, city = asked.rpartition("/")
+    folded = {zone.casefold(): zone for zone in sorted(zone_names())}
+    if meant := _ELSEWHERE.get(city) or folded.get(asked):
+        return [meant]
+    by_city = [zone for known, zone in folded.items() if "/" in known and known.rpartition("/")[2] == city]
     if by_city:
         return by_city[:2]
-    folded = {zone.casefold(): zone for zone in sorted(zone_names())}
-    return [folded[near] for near in get_close_matches(asked, folded, n=1, cutoff=0.7)]
+    there = {known.rpartition("/")[2]: zone for known, zone in folded.items() if known.startswith(f"{continent}/")}
+    anywhere = {known.rpartition("/")[2]: zone for known, zone in folded.items()}
+    return [(there or anywhere)[near] for near in get_close_matches(city, there or anywhere, n=1, cutoff=0.8)]
+
+
+_ELSEWHERE = {
+    "abu_dhabi": "Asia/Dubai",
+    "bangalore": "Asia/Kolkata",
+    "barcelona": "Europe/Madrid",
+    "beijing": "Asia/Shanghai",
+    "bengaluru": "Asia/Kolkata",
+    "boston": "America/New_York",
+    "cest": "Europe/Berlin",
+    "chennai": "Asia/Kolkata",
+    "cologne": "Europe/Berlin",
+    "dallas": "America/Chicago",
+    "delhi": "Asia/Kolkata",
+    "edt": "America/New_York",
+    "frankfurt": "Europe/Berlin",
+    "geneva": "Europe/Zurich",
+    "hamburg": "Europe/Berlin",
+    "hyderabad": "Asia/Kolkata",
+    "milan": "Europe/Rome",
+    "mumbai": "Asia/Kolkata",
+    "munich": "Europe/Berlin",
+    "new_delhi": "Asia/Kolkata",
+    "osaka": "Asia/Tokyo",
+    "pdt": "America/Los_Angeles",
+    "pst": "America/Los_Angeles",
+    "pune": "Asia/Kolkata",
+    "rio_de_janeiro": "America/Sao_Paulo",
+    "san_francisco": "America/Los_Angeles",
+    "seattle": "America/Los_Angeles",
+    "shenzhen": "Asia/Shanghai",
+    "washington": "America/New_York",
+}
+"""The zone of cities and abbreviations that the IANA database has no name for."""
 
 
 YEARS_AHEAD = 2  # stacks are brought up more often than this
@@ -67,11 +110,22 @@ def _countries() -> dict[str, list[str]]:
     return holidays.list_supported_countries(include_aliases=True)
 
 
+def _codes_by_name() -> dict[str, str]:
+    """The code of each country with a calendar, by its name: two codes that differ by a letter are no slip."""
+    return {name.casefold(): codes[0] for name, *codes in COUNTRIES.values()}
+
+
+def _subdivisions_by_name(country: str) -> dict[str, str]:
+    calendar = type(holidays.country_holidays(country))
+    aliases = cast("dict[str, list[str]]", calendar.get_subdivision_aliases())
+    return {name.casefold(): code for code, names in aliases.items() for name in names}
+
+
 def check_country(country: str) -> str:
     """The same country; raises the error of a validator when there is no calendar for it."""
     if country not in _countries():
-        near = get_close_matches(country.upper(), _countries(), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else ""
+        code = country.upper() if country.upper() in _countries() else _codes_by_name().get(country.casefold())
+        hint = f"did you mean {code}?" if code else ""
         raise wanted("holiday.country", "a country code of two letters", example="DE", hint=hint)
     return country
 
@@ -86,7 +140,8 @@ def check_subdivision(country: str | None, subdivision: str | None) -> None:
         )
     known = _countries()[country]
     if subdivision not in known:
-        near = get_close_matches(subdivision.upper(), known, n=1, cutoff=0.5)
+        names = {code.casefold(): code for code in known} | _subdivisions_by_name(country)
+        near = names.get(subdivision.casefold())
         what = f"a subdivision of {country}: {', '.join(known)}" if known else f"no subdivision: {country} has none"
-        hint = f"did you mean {near[0]}?" if near else ""
+        hint = f"did you mean {near}?" if near else ""
         raise wanted("holiday.subdivision", what, example=known[0] if known else "", hint=hint, at="subdivision")

@@ -10,10 +10,11 @@ from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.access import Principal, PrivateRange, PublicRange, at_most_forty, viewers_are_no_admins
 from ebbtide.settings.sections.checked import Check, Settings, each_once, whole_list
 from ebbtide.settings.sections.eks_versions import (
-    KUBERNETES_VERSIONS,
+    UNSET_VERSION,
     AddOnName,
     AddOnVersion,
     KubernetesVersion,
+    add_ons_of_a_newer_version,
     kube_proxy_follows,
 )
 from ebbtide.settings.sections.existing import ClusterId, ContextName, NodeLabels, context_is_named
@@ -57,6 +58,7 @@ class ClusterSettings(Settings):
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("admins", "viewers"), viewers_are_no_admins),
         Check(("version", "add_on_versions"), kube_proxy_follows),
+        Check(("version", "add_on_versions"), add_ons_of_a_newer_version),
         Check(("kind", "context"), context_is_named),
     )
 
@@ -87,9 +89,10 @@ class ClusterSettings(Settings):
         examples=["existing"],
     )
     version: KubernetesVersion = Field(
-        default=KUBERNETES_VERSIONS[-1],
-        description="Kubernetes version; text, since 1.30 as a number is 1.3",
-        examples=['"1.35"'],
+        default=UNSET_VERSION,
+        description="Kubernetes version; text, since 1.30 as a number is 1.3. A newer one than these needs "
+        "images.autoscaler and every add-on in addOnVersions",
+        examples=['"1.36"'],
     )
     zones: Annotated[tuple[Zone, ...], each_once("zone", "[a, b]"), whole_list(_two_to_four)] = Field(
         default=("a", "b"),

@@ -2,7 +2,8 @@
 
 The cluster autoscaler simulates the scheduler of one Kubernetes minor, so a version is supported once a release of the
 autoscaler for it is known: `components.cluster.autoscaler_settings` names one for each,
-`components.aws.add_on_versions` the add-ons, and tests hold the three together.
+`components.aws.add_on_versions` the add-ons, and tests hold the three together. A newer version is accepted where the
+stack file names all of these itself.
 
 EKS upgrades a control plane by one minor at a time, and never back. Past the end of standard support a cluster either
 costs six times as much per hour (extended support) or is upgraded by EKS on a day of its own choice.
@@ -26,26 +27,38 @@ STANDARD_SUPPORT_UNTIL: Mapping[str, date] = {
     "1.33": date(2026, 7, 29),
     "1.34": date(2026, 12, 2),
     "1.35": date(2027, 3, 27),
+    "1.36": date(2027, 8, 2),
 }
-"""Source: Amazon EKS user guide, Kubernetes release calendar (`kubernetes-versions.html`), read in April 2026."""
+"""Sources: Amazon EKS user guide, Kubernetes release calendar (`kubernetes-versions.html`), read in April 2026; for
+1.36 public outputs of `aws eks describe-cluster-versions` of September 2026."""
 
 KUBERNETES_VERSIONS = tuple(STANDARD_SUPPORT_UNTIL)
 """The oldest first."""
 
+UNSET_VERSION = "1.35"
+"""The version of a file without the key. It stays: another one would upgrade live clusters, which cannot be undone."""
+
 _MINOR = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?(-.*)?")
+_NEWER = r"^1\.(3[7-9]|[4-9]\d)$"
+"""The versions after the last of the table."""
+
+
+UNKNOWN_VERSION = "kubernetes-version.unknown"
+KNOWN_VERSION = f"one of {', '.join(KUBERNETES_VERSIONS)} as text, the versions with a known cluster autoscaler"
+VERSION_EXAMPLE = f'"{KUBERNETES_VERSIONS[-1]}"'
 
 
 def parse_kubernetes_version(value: object) -> str:
-    """A supported minor, as text."""
-    if isinstance(value, str) and value in KUBERNETES_VERSIONS:
+    """A minor, as text: of the table, or a newer one."""
+    if isinstance(value, str) and (value in KUBERNETES_VERSIONS or is_newer(value)):
         return value
     code, hint = _version_fault(value)
-    raise wanted(
-        code,
-        f"one of {', '.join(KUBERNETES_VERSIONS)} as text, the versions with a known cluster autoscaler",
-        example=f'"{KUBERNETES_VERSIONS[-1]}"',
-        hint=hint,
-    )
+    raise wanted(code, KNOWN_VERSION, example=VERSION_EXAMPLE, hint=hint)
+
+
+def is_newer(version: str) -> bool:
+    """True if the version comes after the last one whose autoscaler and add-ons this release knows."""
+    return re.fullmatch(_NEWER, version) is not None
 
 
 def _version_fault(value: object) -> tuple[str, str]:
@@ -55,18 +68,25 @@ def _version_fault(value: object) -> tuple[str, str]:
     match = _MINOR.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return "kubernetes-version.form", ""
-    if (minor := f"{match[1]}.{match[2]}") in KUBERNETES_VERSIONS:
+    if (minor := f"{match[1]}.{match[2]}") in KUBERNETES_VERSIONS or is_newer(minor):
         return "kubernetes-version.patch", f"did you mean {minor}? EKS chooses the patch release"
     oldest = tuple(map(int, KUBERNETES_VERSIONS[0].split(".")))
     if (int(match[1]), int(match[2])) < oldest:
         return "kubernetes-version.too-old", "EKS has it in extended support at best"
-    return "kubernetes-version.unknown", "not known to this release of Ebbtide; EKS may not have it either"
+    return UNKNOWN_VERSION, "not known to this release of Ebbtide; EKS may not have it either"
 
 
 KubernetesVersion: TypeAlias = Annotated[
     str,
     BeforeValidator(parse_kubernetes_version),
-    WithJsonSchema({"type": "string", "enum": list(KUBERNETES_VERSIONS)}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": list(KUBERNETES_VERSIONS)},
+                {"type": "string", "pattern": _NEWER, "description": "a newer one"},
+            ]
+        }
+    ),
 ]
 
 
@@ -115,6 +135,27 @@ def kube_proxy_follows(version: str, versions: Mapping[AddOn, str]) -> None:
             hint="leave it out, and it moves with the cluster",
             at="addOnVersions",
         )
+
+
+def add_ons_of_a_newer_version(version: str, versions: Mapping[AddOn, str]) -> None:
+    """No table names them, so the file does."""
+    missing = [add_on.value for add_on in AddOn if add_on not in versions]
+    if is_newer(version) and missing:
+        raise wanted(
+            UNKNOWN_VERSION,
+            KNOWN_VERSION,
+            found=repr(version),
+            example=VERSION_EXAMPLE,
+            hint=f"{to_use_a_newer(version)} (missing: {', '.join(missing)})",
+            at="version",
+        )
+
+
+def to_use_a_newer(version: str) -> str:
+    return (
+        f"this release knows no cluster autoscaler and no add-ons for {version}: to use it anyway, name an image in "
+        "images.autoscaler and each add-on in cluster.addOnVersions"
+    )
 
 
 AddOnName: TypeAlias = Annotated[

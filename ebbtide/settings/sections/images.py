@@ -74,7 +74,7 @@ class ImageSettings(Settings):
     autoscaler: Image | None = Field(
         default=None,
         description="the image of the cluster autoscaler, of the cluster's minor version; default: the release for it",
-        examples=["registry.example.com/autoscaling/cluster-autoscaler:v1.35.2"],
+        examples=["registry.example.com/autoscaling/cluster-autoscaler:v1.36.1"],
     )
     ray_operator: Image | None = Field(
         default=None,

@@ -3,14 +3,12 @@
 Instance types are those in the price tables: size and price of any other are not known.
 """
 
-from difflib import get_close_matches
-from functools import lru_cache
 from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from ebbtide.labels import NodeKind
-from ebbtide.prices import instance_type_names
+from ebbtide.prices import instance_type_names, nearest_type
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive
@@ -21,19 +19,13 @@ def parse_instance_type(value: object) -> str:
     names = instance_type_names()
     if isinstance(value, str) and value in names:
         return value
-    near = _nearest(value) if isinstance(value, str) else ""
+    near = nearest_type(value) if isinstance(value, str) else ""
     raise wanted(
         "instance-type.unknown",
         "an instance type that the price tables know",
         example="m7i.4xlarge",
         hint=f"did you mean {near}?" if near else "",
     )
-
-
-@lru_cache(maxsize=1000)
-def _nearest(name: str) -> str:
-    """Remembered: each look takes milliseconds, and a list may repeat one wrong name thousands of times."""
-    return next(iter(get_close_matches(name, instance_type_names(), n=1)), "")
 
 
 # An editor with an older schema must not refuse a type that was added since, so the schema does not list them.

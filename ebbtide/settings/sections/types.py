@@ -14,6 +14,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
 
+from ebbtide.settings.file.problems import NEAR
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.week import parse_week
 from ebbtide.units.durations import format_duration, latency_text, read_duration
@@ -215,7 +216,7 @@ def acted_on(*values: str, planned: Mapping[str, str]) -> tuple[BeforeValidator,
         if isinstance(value, str) and value in planned:
             raise wanted("choice.planned", " or ".join(values), example=values[0], hint=planned[value])
         if not isinstance(value, str) or value not in values:
-            near = get_close_matches(str(value), values, n=1)
+            near = get_close_matches(str(value), values, n=1, cutoff=NEAR)
             raise wanted(
                 "choice.unknown",
                 " or ".join(values),

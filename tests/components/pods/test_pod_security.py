@@ -1,6 +1,6 @@
 """Every pod in the customer's namespaces passes the restricted level that these enforce, with all options on.
 
-The rules are those of Kubernetes 1.35, "Pod Security Standards"; of fields that no pod of ours has, their absence.
+The rules are those of Kubernetes 1.36, "Pod Security Standards"; of fields that no pod of ours has, their absence.
 """
 
 from collections.abc import Iterator, Mapping

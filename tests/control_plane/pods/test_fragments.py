@@ -66,7 +66,7 @@ def test_the_api_server_takes_every_fragment_that_is_accepted(
 ) -> None:
     main = "worker" if category is Category.WORKER else "api"
     fragment = data.draw(fragments(main))
-    assume(not any(fragment_findings(fragment, (), PodFacts(main=main, category=category, minor="1.35"))))
+    assume(not any(fragment_findings(fragment, (), PodFacts(main=main, category=category, minor="1.36"))))
 
     taken(control_plane, namespace, deployment(category, fragment))
 

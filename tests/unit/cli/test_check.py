@@ -34,7 +34,7 @@ def in_august(stack: StackSettings) -> tuple[Caution, ...]:
 
 def test_a_sound_stack_is_summed_up(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.cli.check.warnings_of", in_august)
-    (stacks / "Pulumi.acme.yaml").write_text(shortest(), encoding="utf-8")
+    (stacks / "Pulumi.acme.yaml").write_text(shortest(more='ebbtide:cluster: { version: "1.35" }'), encoding="utf-8")
 
     result = ebbtide("check", "acme")
 

@@ -1,14 +1,17 @@
 """`ebbtide new`: the file it writes is sound, says why, and is never written over another one."""
 
+import re
 from pathlib import Path
 
 import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.core import TyperOption
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
+from ebbtide.cli.new import command
 from ebbtide.settings import load_stack
 from ebbtide.settings.first_file import Answers, file_text, pool_name, problems_of, week_of
 from ebbtide.settings.sections.types import parse_name
@@ -83,6 +86,34 @@ def test_the_file_says_what_was_answered_and_why_each_key_is_there(folder: Path)
     assert [lines[index] for index in sections if not lines[index - 1].startswith("#")] == []
 
 
+def test_defaults_that_nobody_was_asked_about_are_named() -> None:
+    result = new("acme", *ENOUGH, "--queue", "train", "--yes")
+
+    assert result.exit_code == 0
+    assert 'not given, so: --hours "mon-fri 08:00-18:00", --region eu-central-1 (near Europe/Berlin' in result.output
+    assert "it cannot be changed later" in result.output
+    assert "--queue" not in result.output.partition("written:")[0]
+    assert load_stack("acme").cluster.version == "1.36"
+
+
+def test_without_guesses_nothing_is_said_of_them() -> None:
+    result = new("acme", *ENOUGH, "--queue", "q", "--hours", HOURS[0], "--region", "us-east-1", "--yes")
+
+    assert result.exit_code == 0
+    assert "not given" not in result.output
+
+
+def test_the_help_of_yes_names_what_has_no_default() -> None:
+    (yes,) = [each for each in typer.main.get_command(command).params if each.name == "yes"]
+    refused = new("acme", "--yes")
+    lacking = re.findall(r"--[a-z-]+", refused.output.partition("have no default")[0])
+
+    assert refused.exit_code == 2
+    assert set(lacking) == {"--timezone", "--image", "--longest-job"}
+    assert isinstance(yes, TyperOption)
+    assert all(option in str(yes.help) for option in lacking)
+
+
 def test_a_file_that_exists_is_left_as_it_is(folder: Path) -> None:
     mine = folder / "stacks" / "Pulumi.acme.yaml"
     mine.parent.mkdir()
@@ -102,7 +133,7 @@ def test_without_a_terminal_all_that_is_missing_or_wrong_is_told_at_once(folder:
     assert result.exit_code == 2
     assert "did you mean Europe/Berlin?" in result.output
     assert 'if it ends on the next day write "18:00-08:00+1"' in result.output
-    assert "wanted --region, --image, --longest-job too" in result.output
+    assert "wanted --image, --longest-job too: they have no default" in result.output
     assert not (folder / "stacks").exists()
 
 

@@ -34,7 +34,7 @@ def test_the_pod_limit_is_the_smaller_of_what_the_interfaces_and_a_managed_group
 
 
 def test_an_unknown_type_names_close_ones() -> None:
-    with pytest.raises(UnknownInstanceType, match=r"'m7i.4xlrge'; close ones: m7i.4xlarge"):
+    with pytest.raises(UnknownInstanceType, match=r"'m7i.4xlrge'; did you mean m7i.4xlarge"):
         instance_type("m7i.4xlrge")
 
 

@@ -71,9 +71,9 @@ def git(*arguments: str) -> None:
     subprocess.run(["git", *arguments], check=True, capture_output=True)
 
 
-def write(*names: str, text: str = "1") -> None:
+def write(*names: str, text: str = "config: {}") -> None:
     for name in names:
-        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
 
 
@@ -117,6 +117,59 @@ def test_a_renamed_stack_is_one_that_came_and_one_that_went(repository: Path) ->
     assert json.loads(said.stdout) == ["acme-eu"]
     assert json.loads(changed("main", "--gone").stdout) == ["acme"]
     assert "stack acme: its file is gone; its resources stay until `pulumi destroy`" in said.stderr
+
+
+def reading(path: str) -> str:
+    """The text of a stack file with a workload that reads the file at this path."""
+    volumes = f"{{ conf: {{ files: {{ x: {{ file: {path} }} }} }} }}"
+    return f"config: {{ ebbtide:workloads: {{ web: {{ volumes: {volumes} }} }} }}"
+
+
+def test_a_file_that_stacks_read_concerns_these_alone(repository: Path) -> None:
+    write("stacks/Pulumi.acme.yaml", text=reading("conf/web.conf"))
+    write("stacks/Pulumi.beta.yaml", text=reading("./conf//web.conf"))
+    write("stacks/conf/web.conf", "stacks/conf/unread.conf")
+    commit()
+    write("stacks/conf/web.conf", text="2")
+
+    assert stacks() == ["acme", "beta"]
+
+    write("stacks/conf/unread.conf", text="2")
+
+    assert stacks() == ["acme", "beta", "demo"]
+
+
+def test_a_file_read_by_a_service_or_through_a_link_concerns_its_stack(repository: Path) -> None:
+    volumes = "volumes: { conf: { files: { x: { file: conf/llm.conf } } } }"
+    write("stacks/Pulumi.acme.yaml", text=f"config: {{ ebbtide:services: {{ chat: {{ {volumes} }} }} }}")
+    write("stacks/Pulumi.demo.yaml", text=reading("conf/link.conf"))
+    write("stacks/conf/llm.conf")
+    Path("stacks/conf/link.conf").symlink_to("llm.conf")
+    write("stacks/Pulumi.other.yaml")
+    commit()
+    write("stacks/conf/llm.conf", text="2")
+
+    assert stacks() == ["acme", "demo"]
+
+
+def test_a_file_that_a_stack_no_longer_reads_concerns_that_stack(repository: Path) -> None:
+    write("stacks/Pulumi.acme.yaml", text=reading("conf/web.conf"))
+    write("stacks/conf/web.conf")
+    commit()
+    write("stacks/Pulumi.acme.yaml")
+    Path("stacks/conf/web.conf").unlink()
+
+    assert stacks() == ["acme"]
+
+
+def test_a_stack_file_that_cannot_be_read_may_read_any_file(repository: Path) -> None:
+    write("stacks/Pulumi.acme.yaml", text=reading("conf/web.conf"))
+    write("stacks/Pulumi.broken.yaml", text="config: { a: [")
+    write("stacks/conf/web.conf")
+    commit()
+    write("stacks/conf/web.conf", text="2")
+
+    assert stacks() == ["acme", "broken"]
 
 
 def test_why_it_is_all_stacks_is_said_beside_the_array(repository: Path) -> None:

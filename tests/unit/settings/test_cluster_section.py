@@ -1,6 +1,6 @@
 """The cluster's own section: who may reach the API and as whom, versions, and what each wrong value is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from ebbtide.settings import warnings_of
 from ebbtide.settings.sections.access import parse_private_range, parse_public_range
-from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS, AddOn
+from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS, AddOn, is_newer
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
 
 PLATFORM = "arn:aws:iam::123456789012:role/platform"
@@ -133,13 +133,72 @@ def test_logs_are_kept_for_times_that_cloudwatch_takes(days: str, hint: tuple[st
 
 
 @pytest.mark.parametrize(
-    ("version", "hint"), [("1.99", ("kubernetes-version.unknown",)), ("1.28", ("kubernetes-version.too-old",))]
+    ("version", "hint"),
+    [
+        ("1.99", ("kubernetes-version.unknown",)),
+        ("2.0", ("kubernetes-version.unknown",)),
+        ("1.28", ("kubernetes-version.too-old",)),
+        ("1.37.2", ("kubernetes-version.patch", "did you mean 1.37?")),
+    ],
 )
 def test_a_version_that_eks_does_not_have_is_one_line(version: str, hint: tuple[str, ...], tmp_path: Path) -> None:
     problem = problem_of(cluster(f'version: "{version}"'), tmp_path)
 
     assert f"ebbtide:cluster.version: wanted one of {', '.join(KUBERNETES_VERSIONS)}" in problem
     assert problem.tells(*hint)
+
+
+def test_a_file_without_a_version_stays_where_its_cluster_is(tmp_path: Path) -> None:
+    unnamed = loaded(shortest(), tmp_path)
+    named = loaded(cluster('version: "1.35"'), tmp_path)
+    day = date(2026, 11, 26)
+
+    assert unnamed.cluster.version == "1.35"
+    assert [it.code for it in warnings_of(unnamed, day) if it.path == "cluster.version"] == ["kubernetes-version.unset"]
+    assert not any(it.path == "cluster.version" for it in warnings_of(named, day))
+
+
+ALL_ADD_ONS = {add_on.value: "v1.2.3-eksbuild.1" for add_on in AddOn} | {"kube-proxy": "v1.37.0-eksbuild.1"}
+AUTOSCALER = "registry.example.com/cluster-autoscaler:v1.37.0"
+
+
+def newer(*, add_ons: Mapping[str, str], autoscaler: str | None) -> str:
+    images = f"ebbtide:images: {{ autoscaler: {autoscaler} }}" if autoscaler else ""
+    versions = ", ".join(f"{name}: {version}" for name, version in add_ons.items())
+    return shortest(more=f'ebbtide:cluster: {{ version: "1.37", addOnVersions: {{ {versions} }} }}\n{images}')
+
+
+@pytest.mark.parametrize(
+    ("add_ons", "autoscaler"),
+    [
+        ({}, None),
+        (ALL_ADD_ONS, None),
+        ({}, AUTOSCALER),
+        ({name: version for name, version in ALL_ADD_ONS.items() if name != "coredns"}, AUTOSCALER),
+    ],
+)
+def test_a_newer_version_is_refused_until_the_file_names_what_belongs_to_it(
+    add_ons: Mapping[str, str], autoscaler: str | None, tmp_path: Path
+) -> None:
+    problem = problem_of(newer(add_ons=add_ons, autoscaler=autoscaler), tmp_path)
+
+    assert "ebbtide:cluster.version: wanted one of 1.33, 1.34, 1.35, 1.36" in problem
+    assert problem.tells("kubernetes-version.unknown", "found '1.37'", "images.autoscaler", "addOnVersions")
+    assert ("coredns" in problem) is ("coredns" not in add_ons)
+
+
+def test_a_newer_version_that_is_complete_has_one_warning(tmp_path: Path) -> None:
+    settings = loaded(newer(add_ons=ALL_ADD_ONS, autoscaler=AUTOSCALER), tmp_path)
+    about = [it.code for it in warnings_of(settings, date(2026, 11, 26)) if it.path == "cluster.version"]
+
+    assert settings.cluster.version == "1.37"
+    assert about == ["kubernetes-version.newer"]
+
+
+def test_the_first_version_that_counts_as_newer_follows_the_last_of_the_table() -> None:
+    last = int(KUBERNETES_VERSIONS[-1].removeprefix("1."))
+
+    assert [minor for minor in range(100) if is_newer(f"1.{minor}")] == list(range(last + 1, 100))
 
 
 def test_an_add_on_version_is_taken_as_eks_writes_it(tmp_path: Path) -> None:
@@ -181,14 +240,20 @@ def test_every_fault_of_the_section_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("support", "day", "code"),
+    ("support", "day", "code", "tense"),
     [
-        ("standard", date(2026, 11, 30), "kubernetes-version.upgraded-soon"),
-        ("extended", date(2027, 1, 10), "kubernetes-version.dear-soon"),
+        ("standard", date(2026, 11, 30), "kubernetes-version.upgraded-soon", "ends standard support of 1.34 on"),
+        ("standard", date(2026, 12, 3), "kubernetes-version.upgraded-soon", "ended standard support of 1.34 on"),
+        ("extended", date(2026, 11, 30), "kubernetes-version.dear-soon", "from then on"),
+        ("extended", date(2027, 1, 10), "kubernetes-version.dear-soon", "since then"),
     ],
 )
-def test_the_end_of_standard_support_is_announced(support: str, day: date, code: str, tmp_path: Path) -> None:
+def test_the_end_of_standard_support_is_announced(
+    support: str, day: date, code: str, tense: str, tmp_path: Path
+) -> None:
     settings = loaded(cluster(f'version: "1.34", supportType: {support}'), tmp_path)
 
-    assert [it.code for it in warnings_of(settings, day) if it.path == "cluster.version"] == [code]
+    (caution,) = [it for it in warnings_of(settings, day) if it.path == "cluster.version"]
+
+    assert (caution.code, tense in caution.text) == (code, True)
     assert not any(it.path == "cluster.version" for it in warnings_of(settings, date(2026, 5, 1)))

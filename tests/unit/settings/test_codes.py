@@ -10,6 +10,7 @@ LIKE_A_CODE = re.compile(r'"([a-z-]+\.[a-z][a-z0-9-]*)"')
 NO_CODES = {
     "cluster.version",
     "controller.image",
+    "images.autoscaler",
     "network.cidr",
     "network.nat",
     "ecr.api",

@@ -166,6 +166,7 @@ def test_a_pool_on_spot_nodes_is_told_that_nobody_tells_its_workers(tmp_path: Pa
 
 def test_a_stack_with_nothing_to_say_about_has_no_warnings(tmp_path: Path) -> None:
     digest = "a" * 64
-    more = f"ebbtide:controller: {{ image: example.com/controller@sha256:{digest} }}"
+    controller = f"ebbtide:controller: {{ image: example.com/controller@sha256:{digest} }}"
+    more = f'ebbtide:cluster: {{ version: "1.36" }}\n{controller}'
 
     assert warnings_of(loaded(shortest(more=more), tmp_path), date(2026, 8, 1)) == ()

@@ -112,7 +112,7 @@ def test_quantities_images_and_names_are_checked(was: str, broken: str, said: tu
     [
         (
             "ebbtide:cluster: { version: 1.35 }",
-            ("kubernetes-version.number", "found 1.35", '(for example "1.35")', "quote it", "1.30"),
+            ("kubernetes-version.number", "found 1.35", '(for example "1.36")', "quote it", "1.30"),
         ),
         ("ebbtide:cluster: { kind: existing }", ("context.missing", "found nothing")),
         ("ebbtide:cluster: { context: prod }", ("key.of-existing-cluster",)),
@@ -130,7 +130,7 @@ def test_quantities_images_and_names_are_checked(was: str, broken: str, said: tu
         ),
         (
             "ebbtide:cluster: { version: v1.34.4 }",
-            ("kubernetes-version.patch", "found 'v1.34.4'", '(for example "1.35")', "did you mean 1.34?"),
+            ("kubernetes-version.patch", "found 'v1.34.4'", '(for example "1.36")', "did you mean 1.34?"),
         ),
         ("ebbtide:redis: { kind: url }", ("redis-url.missing", "ebbtide:redis.url:", "found nothing")),
         ("ebbtide:redis: { url: 'redis://a:1/0' }", ("redis-url.other-kind",)),

@@ -16,8 +16,8 @@ from ebbtide.vocabulary.labels import CATEGORY, Category
 from tests.builders.fragments import EMPTY, SMALL, container, native_sidecar
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
 
-SERVICE = PodFacts(main="api", category=Category.FLEXIBLE, minor="1.35")
-WORKER = PodFacts(main="worker", category=Category.WORKER, minor="1.35")
+SERVICE = PodFacts(main="api", category=Category.FLEXIBLE, minor="1.36")
+WORKER = PodFacts(main="worker", category=Category.WORKER, minor="1.36")
 HOST = "kubernetes.io/hostname"
 
 
@@ -209,7 +209,7 @@ def test_a_service_was_promised_none_of_that(fragment: object) -> None:
 def test_a_hard_spread_of_fixed_pods_keeps_no_node_that_would_go() -> None:
     spread = [{"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}]
 
-    fixed = PodFacts(main="api", category=Category.FIXED, minor="1.35")
+    fixed = PodFacts(main="api", category=Category.FIXED, minor="1.36")
     assert codes({"topologySpreadConstraints": spread}, fixed) == {}
 
 

@@ -171,7 +171,7 @@ def _fits(program: str, version: Version) -> bool:
 
 
 def _wanted(program: str) -> str:
-    """Such as v1.35.4; the same minor version will do."""
+    """Such as v1.36.3; the same minor version will do."""
     module, _ = _ALL[program]
     if program in _BY_NAME:
         return program.rpartition("-")[2]

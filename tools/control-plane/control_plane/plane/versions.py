@@ -19,7 +19,7 @@ _PATIENCE = 60.0  # seconds; a busy machine reads 100 MB slowly
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Of a file. `minor` is "1.35", or empty where it tells none; `said` is then what it did instead."""
+    """Of a file. `minor` is "1.36", or empty where it tells none; `said` is then what it did instead."""
 
     minor: str
     said: str
@@ -60,7 +60,7 @@ def minor_of(version: str) -> str:
 
 
 def required(go_mod: Path, module: str) -> str:
-    """The version of a module, or of `go` itself, that a go.mod file pins: v1.35.4, 1.26."""
+    """The version of a module, or of `go` itself, that a go.mod file pins: v1.36.3, 1.26."""
     found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)}\s+(v?\d\S*)", go_mod.read_text(), re.MULTILINE)
     if found is None:
         raise ValueError(f"{go_mod}: wanted a line that requires {module}, found none")

@@ -1,0 +1,97 @@
+"""`check` says of a stack file what the policies say of the resources that follow from it."""
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ebbtide.cli.__main__ import app
+from ebbtide.policies import judge
+from ebbtide.policies.rule import Severity
+from ebbtide.recording.record import record
+from ebbtide.settings import StackSettings, warnings_of
+from tests.builders.settings import loaded, shortest
+
+DAY = date(2026, 8, 1)
+POLICY_OF = {
+    "ingress.internet-facing": "EB033",
+    "image.autoscaler-version": "EB025",
+    "workload.one-replica": "EB019",
+    "workload.one-zone": "EB018",
+    "workload.fixed-elsewhere": "EB041",
+    "image.no-version": "EB031",
+}
+API = {
+    "category": "flexible",
+    "image": "example.com/api:1",
+    "replicas": 2,
+    "cpu": 1,
+    "memory": "2Gi",
+    "ports": {"http": 80},
+}
+HELPER = {"name": "helper", "image": "example.com/helper", "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}}}
+PUBLIC = {"host": "a.example.com", "annotations": {"alb.ingress.kubernetes.io/scheme": "internet-facing"}}
+INTERNAL = {"host": "a.example.com", "annotations": {"alb.ingress.kubernetes.io/scheme": "internal"}}
+
+
+def stack(folder: Path, api: Mapping[str, object] | None = None, **sections: object) -> StackSettings:
+    given = {"cluster": {"version": "1.36"}, "workloads": {"api": {**API, **(api or {})}}, **sections}
+    more = "\n".join(f"ebbtide:{key}: {yaml.safe_dump(value, default_flow_style=True)}" for key, value in given.items())
+    return loaded(shortest(more=more), folder)
+
+
+CASES: dict[str, tuple[Mapping[str, object], Mapping[str, object], set[str]]] = {
+    "nothing": ({}, {}, set()),
+    "a public ingress": ({"ingress": PUBLIC}, {}, {"EB033"}),
+    "an internal ingress": ({"ingress": INTERNAL}, {}, set()),
+    "an older autoscaler": ({}, {"images": {"autoscaler": "example.com/ca:v1.35.2"}}, {"EB025"}),
+    "the right autoscaler": ({}, {"images": {"autoscaler": "example.com/ca:v1.36.9"}}, set()),
+    "one replica": ({"replicas": 1}, {}, {"EB019"}),
+    "one replica of an autoscaler": ({"replicas": 1, "replicasOwner": "hpa"}, {}, set()),
+    "one replica that stays": ({"replicas": 1, "category": "fixed"}, {}, set()),
+    "fixed on a GPU": ({"category": "fixed", "gpu": 1}, {}, {"EB041"}),
+    "flexible on a GPU": ({"gpu": 1}, {}, set()),
+    "a zone that the nodes do not say": (
+        {"pod": {"nodeSelector": {"topology.kubernetes.io/zone": "us-east-1a"}}},
+        {},
+        {"EB018"},
+    ),
+    "a helper without a version": ({"pod": {"containers": [HELPER]}}, {}, {"EB031"}),
+    "a helper that runs first": ({"pod": {"initContainers": [HELPER]}}, {}, {"EB031"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_check_and_the_policies_say_the_same_of_a_stack(case: str, tmp_path: Path) -> None:
+    api, sections, policies = CASES[case]
+    settings = stack(tmp_path, api, **sections)
+    judged = judge(settings, record(settings), DAY)
+    checked = [it for it in warnings_of(settings, DAY) if it.code in POLICY_OF]
+
+    assert {result.id for result in judged} == {POLICY_OF[it.code] for it in checked} == policies
+    blocking = {result.id for result in judged if result.severity is Severity.BLOCKING}
+    assert {POLICY_OF[it.code] for it in checked if it.blocks} == blocking
+
+
+@pytest.mark.parametrize("resource", ["api", "api-ingress", "ebbtide/api", "Ingress ebbtide/api"])
+@pytest.mark.parametrize(("until", "counts"), [("2026-12-31", False), ("2026-07-31", True)])
+def test_an_exception_holds_for_both_until_it_ends(resource: str, until: str, counts: bool, tmp_path: Path) -> None:
+    exception = {"policy": "EB033", "resource": resource, "reason": "a customer", "until": until}
+    settings = stack(tmp_path, {"ingress": PUBLIC}, exceptions=[exception])
+    judged = judge(settings, record(settings), DAY)
+
+    assert any(result.id == "EB033" and not result.excepted for result in judged) is counts
+    assert any(it.blocks for it in warnings_of(settings, DAY)) is counts
+
+
+def test_what_the_preview_blocks_fails_the_check_and_stays_a_valid_file(tmp_path: Path) -> None:
+    stack(tmp_path, {"ingress": PUBLIC})
+
+    checked = CliRunner().invoke(app, ["check", str(tmp_path / "Pulumi.acme.yaml")])
+
+    assert checked.exit_code == 1
+    assert "Pulumi.acme.yaml: blocked" in checked.output
+    assert "  blocking: workloads.api.ingress.annotations: policy EB033: " in checked.output.replace("\n    ", " ")

@@ -1,0 +1,132 @@
+"""A suggestion is of the same kind as what was written, or there is none."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.prices import instance_type, instance_type_names, nearest_type
+from tests.builders.settings import problems_of, shortest
+
+
+def hint(text: str, folder: Path) -> str:
+    (problem,) = problems_of(text, folder)
+    return problem.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("m5.4xlarge", "m7i.4xlarge"),
+        ("c5.2xlarge", "c7i.2xlarge"),
+        ("m6g.2xlarge", "m8g.2xlarge"),
+        ("g3.4xlarge", "g6.4xlarge"),
+        ("M7i.2xlarge", "m7i.2xlarge"),
+        ("m7i.4xlrge", "m7i.4xlarge"),
+        ("m7i.2xlage", "m7i.2xlarge"),
+        ("mi7.4xlarge", "m7i.4xlarge"),
+        ("m7i-2xlarge", "m7i.2xlarge"),
+        ("r5.24xlarge", ""),
+        ("p3.2xlarge", ""),
+        ("x5.4xlarge", ""),
+        ("trn1.2xlarge", ""),
+        ("large", ""),
+    ],
+)
+def test_a_type_that_is_suggested_is_of_the_same_class(name: str, meant: str, tmp_path: Path) -> None:
+    found = hint(shortest(more=f"ebbtide:nodeGroups: {{ gpu: {{ instanceTypes: [{name}] }} }}"), tmp_path)
+
+    assert found == (f"did you mean {meant}?" if meant else "")
+
+
+@given(
+    st.sampled_from(["m", "c", "r", "t", "g", "p"]),
+    st.integers(1, 9),
+    st.sampled_from(["", "i", "a", "g", "dn", "gd"]),
+    st.sampled_from(["large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"]),
+)
+def test_a_known_name_never_leads_to_gpus_another_processor_or_another_size(
+    kind: str, generation: int, more: str, size: str
+) -> None:
+    near = nearest_type(f"{kind}{generation}{more}.{size}")
+
+    if near:
+        facts = instance_type(near)
+        assert near in instance_type_names()
+        assert near.endswith(f".{size}")
+        assert (facts.gpu > 0) is (kind in "gp")
+        assert (facts.arch == "arm64") is ("g" in more)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("ebbtide:charts", ""),
+        ("ebbtide:workload", "ebbtide:workloads"),
+        ("ebbtide:redsi", "ebbtide:redis"),
+        ("ebbtide:pools", ""),
+        ("ebbtide:storage", ""),
+        ("workers", "ebbtide:workers"),
+        ("worker", "ebbtide:workers"),
+        ("ebbtide:node_groups", "ebbtide:nodeGroups"),
+    ],
+)
+def test_a_key_that_is_suggested_is_close(key: str, meant: str, tmp_path: Path) -> None:
+    found = hint(shortest(more=f"{key}: {{}}"), tmp_path)
+
+    assert found == f"did you mean {meant}?" if meant else found.startswith("known here: ebbtide:")
+
+
+@pytest.mark.parametrize(
+    ("zone", "meant"),
+    [
+        ("Asia/Bangalore", "Asia/Kolkata"),
+        ("Mumbai", "Asia/Kolkata"),
+        ("Asia/Beijing", "Asia/Shanghai"),
+        ("America/San_Francisco", "America/Los_Angeles"),
+        ("San Francisco", "America/Los_Angeles"),
+        ("Europe/Munich", "Europe/Berlin"),
+        ("PST", "America/Los_Angeles"),
+        ("Berlin", "Europe/Berlin"),
+        ("europe/berlin", "Europe/Berlin"),
+        ("Europe/Berln", "Europe/Berlin"),
+        ("Eurpe/Berlin", "Europe/Berlin"),
+        ("America/Nwe_York", "America/New_York"),
+        ("Asia/Nowhere", ""),
+        ("Europe/Springfield", ""),
+    ],
+)
+def test_a_zone_that_is_suggested_is_the_citys_own(zone: str, meant: str, tmp_path: Path) -> None:
+    text = shortest().replace("Europe/Berlin", zone)
+
+    assert hint(text, tmp_path) == (f"did you mean {meant}?" if meant else "")
+
+
+@pytest.mark.parametrize(
+    ("holidays", "meant"),
+    [
+        ("{ country: us }", "US"),
+        ("{ country: Germany }", "DE"),
+        ("{ country: EN }", ""),
+        ("{ country: GER }", ""),
+        ("{ country: DE, subdivision: Bayern }", "BY"),
+        ("{ country: DE, subdivision: by }", "BY"),
+        ("{ country: DE, subdivision: BZ }", ""),
+    ],
+)
+def test_a_country_that_is_suggested_is_the_one_that_was_named(holidays: str, meant: str, tmp_path: Path) -> None:
+    found = hint(shortest(hours=f"holidays: {holidays}"), tmp_path)
+
+    assert found == (f"did you mean {meant}?" if meant else "")
+
+
+@pytest.mark.parametrize(
+    ("train", "meant"),
+    [("pod: { dnsPolice: Default }", "dnsPolicy"), ("cpus: 4", "cpu"), ("exposed: true", ""), ("storageSize: 4", "")],
+)
+def test_a_word_of_a_list_is_suggested_where_it_is_close(train: str, meant: str, tmp_path: Path) -> None:
+    found = hint(shortest(train=train), tmp_path)
+
+    assert ("did you mean" in found) is bool(meant)
+    assert meant in found
