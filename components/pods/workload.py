@@ -28,7 +28,16 @@ from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
 from components.pods.one_service import over_variants
 from components.pods.redis_access import PUBLIC, RedisAuthority
-from components.pods.rules import PodIdentity, affinity, home, pod_security, priority, spread, tolerations
+from components.pods.rules import (
+    OLD_POD_FIRST,
+    PodIdentity,
+    affinity,
+    home,
+    pod_security,
+    priority,
+    spread,
+    tolerations,
+)
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.settings.sections.serving.services import ServedWorkload
@@ -66,6 +75,7 @@ class WorkloadArgs:
     balancing: Balancing = PLAIN
     redis_authority: RedisAuthority = PUBLIC
     on_ebs: bool = False  # the cluster has the driver of EBS volumes, as ours on EKS do
+    room_for_next: bool = True  # its nodes have room for one pod more while it is released
 
     @property
     def identity(self) -> PodIdentity:
@@ -114,7 +124,7 @@ class Workload(pulumi.ComponentResource):
             spec={
                 "replicas": args.settings.replicas,
                 "selector": {"match_labels": args.identity.selector},
-                "strategy": _strategy(args.settings.category),
+                "strategy": _strategy(args),
                 "revision_history_limit": 3,
                 "template": _template(args),
             },
@@ -184,14 +194,18 @@ def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
     return {**metadata, "annotations": annotations} if annotations else metadata
 
 
-def _strategy(category: Category) -> "DeploymentStrategyArgsDict":
-    """Flexible nodes can be bought for one pod more; fixed nodes are few and full, so there the old pod goes first.
+def _strategy(args: WorkloadArgs) -> "DeploymentStrategyArgsDict":
+    """The next pod comes first where a node can be bought for it. Fixed nodes are few and full: there the old one goes
+    first, as where the group of a flexible workload is full.
 
-    Where there is room for both, the new one runs beside the old one for as long as that takes to stop: Deployments do
-    not count pods that end. An orchestrator that must never run twice is a StatefulSet.
+    A Deployment does not count pods that end, so even then both run for as long as the old one takes to stop. Where
+    that would be two writers of one state, or a claim that no second node can mount, all of the old one ends first.
     """
-    surge, unavailable = (0, 1) if category is Category.FIXED else (1, 0)
-    return {"type": "RollingUpdate", "rolling_update": {"max_surge": surge, "max_unavailable": unavailable}}
+    if args.settings.one_at_a_time:
+        return {"type": "Recreate"}
+    if args.settings.category is Category.FIXED or not args.room_for_next:
+        return OLD_POD_FIRST
+    return {"type": "RollingUpdate", "rolling_update": {"max_surge": 1, "max_unavailable": 0}}
 
 
 def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":

@@ -9,11 +9,13 @@ from components.pods.workload import Workload, WorkloadArgs
 from ebbtide.labels import NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.pods.pod import Gpu
+from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.vocabulary.labels import Category
 from tests.builders.components import of_kind, pod_of, recorded, the, workload_settings
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
+RECREATE = {"type": "Recreate"}
 
 
 def workload(
@@ -119,12 +121,39 @@ def test_up_waits_for_a_workload_only_where_pods_can_come_at_once() -> None:
     assert annotations() == {}
 
 
-def test_a_rollout_never_needs_room_on_fixed_nodes_nor_takes_a_flexible_replica_away() -> None:
-    def rollout(category: Category) -> dict[str, int]:
-        return the(workload(category), "Deployment").inputs["spec"]["strategy"]["rollingUpdate"]
+def strategy(category: Category = Category.FLEXIBLE, **settings: Any) -> dict[str, Any]:
+    return the(workload(category, **settings), "Deployment").inputs["spec"]["strategy"]
 
-    assert rollout(Category.FIXED) == {"maxSurge": 0, "maxUnavailable": 1}
-    assert rollout(Category.FLEXIBLE) == {"maxSurge": 1, "maxUnavailable": 0}
+
+def test_a_rollout_never_needs_room_on_fixed_nodes_nor_takes_a_flexible_replica_away() -> None:
+    assert strategy(Category.FIXED)["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert strategy()["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_a_fixed_pod_that_is_alone_never_runs_beside_the_next_one() -> None:
+    assert strategy(Category.FIXED, replicas=1) == RECREATE
+    assert strategy(Category.FIXED, replicas=2)["type"] == "RollingUpdate"
+    assert strategy(replicas=1)["type"] == "RollingUpdate"
+
+
+def claim(**said: Any) -> dict[str, Any]:
+    return {"volumes": {"data": Volume(at="/data", claim="data", **said)}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "ends_first"),
+    [
+        ({**claim(), "replicas": 1}, True),
+        ({**claim(shared=True), "replicas": 1}, False),
+        ({**claim(), "replicas": 2}, False),  # of which each node has one: they could not run on a claim of one node
+        ({**claim(shared=False), "replicas": 2}, True),
+        ({**claim(), "replicas": 1, "replicas_owner": ReplicasOwner.HPA}, False),
+        ({"volumes": {"cache": Volume.model_validate({"at": "/cache", "scratch": "1Gi"})}, "replicas": 1}, False),
+        ({"pod": {"volumes": [{"name": "x", "persistentVolumeClaim": {"claimName": "x"}}]}, "replicas": 1}, True),
+    ],
+)
+def test_two_pods_of_a_release_never_wait_for_one_claim(settings: dict[str, Any], ends_first: bool) -> None:
+    assert (strategy(**settings) == RECREATE) is ends_first
 
 
 def test_pods_go_to_their_kind_of_node_with_the_restricted_profile() -> None:

@@ -115,7 +115,7 @@ def test_quantities_images_and_names_are_checked(was: str, broken: str, said: tu
         (
             """
             ebbtide:workloads:
-              api: { category: flexible, image: "api:1", cpu: 1, memory: 2Gi, ports: { http: 80 }, expose: { sources: [] } }
+              api: { category: flexible, image: a, cpu: 1, memory: 2Gi, ports: { http: 80 }, expose: { sources: [] } }
             """,
             "workloads.api.expose.sources",
         ),
