@@ -40,6 +40,7 @@ from components.pods.rules import (
 )
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
+from ebbtide.settings.named_objects import needs_of_others
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
@@ -105,7 +106,7 @@ class Workload(pulumi.ComponentResource):
     def _deployment(self, name: str, args: WorkloadArgs, before: list[pulumi.Resource]) -> list[pulumi.Resource]:
         made: list[pulumi.Resource] = []
         if args.settings.ports:
-            waits = {SKIP_AWAIT: "true"} if _starts_later(args.settings) else None
+            waits = {SKIP_AWAIT: "true"} if _starts_later(args) else None
             former = [over_variants(args.name)] if isinstance(args.settings, ServedWorkload) else []
             made.append(
                 service(
@@ -164,9 +165,15 @@ def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulu
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=before)) if before else opts
 
 
-def _starts_later(settings: WorkloadSettings) -> bool:
-    """Its node has yet to be bought, or it has no pods to wait for."""
-    return bool(settings.gpu.count) or settings.replicas == 0 or settings.on_spot
+def _starts_later(args: WorkloadArgs) -> bool:
+    """Its node has yet to be bought, it has no pods to wait for, or these wait for what somebody else makes.
+
+    That can be made in a namespace of the stack only once the first `up` has made the namespace, which must therefore
+    not wait for it.
+    """
+    settings = args.settings
+    bought = bool(settings.gpu.count) or settings.on_spot
+    return bought or settings.replicas == 0 or needs_of_others(settings, args.secrets.keys)
 
 
 def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -186,7 +193,7 @@ def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource)
 
 def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
     annotations: dict[str, str] = {}
-    if _starts_later(args.settings):
+    if _starts_later(args):
         annotations[SKIP_AWAIT] = "true"
     if args.settings.replicas_owner is not ReplicasOwner.PULUMI:
         annotations[REPLICAS_OWNER] = args.settings.replicas_owner.value

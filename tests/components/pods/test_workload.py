@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from components.ownership import OwnershipTable
+from components.pods.secrets import NO_SECRETS, SecretsSource
 from components.pods.workload import Workload, WorkloadArgs
 from ebbtide.labels import NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
+from ebbtide.settings.sections.entrance import Ingress
+from ebbtide.settings.sections.pods.env import EnvSource, EnvVariable
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workloads import WorkloadKind
@@ -22,6 +25,7 @@ def workload(
     category: Category = Category.FLEXIBLE,
     node_kind: NodeKind = NodeKind.FLEXIBLE,
     table: OwnershipTable | None = None,
+    own: SecretsSource = NO_SECRETS,
     **settings: Any,
 ) -> tuple[Resource, ...]:
     args = WorkloadArgs(
@@ -31,6 +35,7 @@ def workload(
         customer="acme",
         node_kind=node_kind,
         ownership=table,
+        secrets=own,
     )
     return recorded(lambda: Workload("api", args))
 
@@ -119,6 +124,45 @@ def test_up_waits_for_a_workload_only_where_pods_can_come_at_once() -> None:
     assert annotations(gpu=Gpu(count=1), node_kind=NodeKind.GPU) == {SKIP_AWAIT: "true"}
     assert annotations(replicas=0) == {SKIP_AWAIT: "true"}
     assert annotations() == {}
+
+
+OF_OTHERS: dict[str, dict[str, Any]] = {
+    "a variable of a Secret": {"env": {"KEY": EnvVariable(secret="db", key="key")}},
+    "all of a Secret": {"env_from": (EnvSource(secret="db"),)},
+    "a file of a Secret": {"volumes": {"v": Volume(at="/v", secret="db")}},
+    "a variable of a ConfigMap": {"env": {"FLAG": EnvVariable(config_map="flags", key="flag")}},
+    "all of a ConfigMap": {"env_from": (EnvSource(config_map="flags"),)},
+    "files of a ConfigMap": {"volumes": {"v": Volume(at="/v", config_map="flags")}},
+    "a claim": {"volumes": {"v": Volume(at="/v", claim="data")}},
+    "an account": {"service_account": "reports"},
+    "a Secret in a fragment": {"pod": {"volumes": [{"name": "v", "secret": {"secretName": "db"}}]}},
+    "a claim in a fragment": {"pod": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}},
+}
+
+
+@pytest.mark.parametrize("kind", [WorkloadKind.DEPLOYMENT, WorkloadKind.STATEFUL_SET])
+@pytest.mark.parametrize("named", OF_OTHERS)
+def test_up_does_not_wait_for_what_somebody_else_makes(named: str, kind: WorkloadKind) -> None:
+    """Somebody can make it in the stack's namespaces only once the first `up` has made those."""
+    resources = workload(kind=kind, ports={"http": 80}, **OF_OTHERS[named])
+    waited = ["Deployment", "Service"] if kind is WorkloadKind.DEPLOYMENT else ["StatefulSet"]
+
+    assert {the(resources, each).inputs["metadata"]["annotations"].get(SKIP_AWAIT) for each in waited} == {"true"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"env": {"KEY": EnvVariable(secret="db", key="key")}},
+        {"env": {"KEY": EnvVariable(secret="ebbtide-redis", key="url")}},
+        {"volumes": {"v": Volume(at="/v", files={"a": "b"})}},
+        {"ingress": Ingress(host="api.example.com", tls="api-tls"), "ports": {"http": 80}},
+    ],
+)
+def test_up_waits_for_pods_that_have_all_they_name(settings: dict[str, Any]) -> None:
+    resources = workload(own=SecretsSource(keys={"db": ("key",)}), **settings)
+
+    assert SKIP_AWAIT not in the(resources, "Deployment").inputs["metadata"].get("annotations", {})
 
 
 def strategy(category: Category = Category.FLEXIBLE, **settings: Any) -> dict[str, Any]:
