@@ -28,6 +28,9 @@ def enforce(
     variables: "Sequence[VariableArgsDict] | None" = None,
     parent: pulumi.Resource,
 ) -> None:
+    """Nothing where nothing is denied: the API server refuses a policy without a rule."""
+    if not validations:
+        return
     spec: ValidatingAdmissionPolicySpecArgsDict = {
         "failure_policy": "Fail",
         "match_constraints": match,

@@ -81,6 +81,7 @@ from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.exporter_document import exporter_config
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_of, takes
+from ebbtide.settings.room import lasting_pods, room_for_next
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
@@ -468,6 +469,7 @@ class _Half:
     def _workloads(
         self, system: pulumi.Input[str], starters: Mapping[str, OwnNamespace], options: pulumi.ResourceOptions
     ) -> list[pulumi.Resource]:
+        lasting = lasting_pods(self.settings)
         return [
             Workload(
                 name,
@@ -485,6 +487,7 @@ class _Half:
                     on_ebs=self.on.aws is not None,
                     nodes=self._nodes_of(workload),
                     redis_authority=self._redis_authority(workload),
+                    room_for_next=room_for_next(workload, self.settings, lasting),
                 ),
                 self._with_role("workload", name, workload, namespace_of(name, workload), options),
             )

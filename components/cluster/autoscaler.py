@@ -21,7 +21,7 @@ from components.aws.iam import Document, PodAccount, associate, granted_role, po
 from components.cluster.autoscaler_settings import CONFIG_MAP, KEY, autoscaler_flags, autoscaler_image, priorities
 from components.images import UPSTREAM, ImageSource, image_source
 from components.pods.egress import OPEN, Egress, ca_bundle
-from components.pods.rules import CLUSTER_CRITICAL
+from components.pods.rules import CLUSTER_CRITICAL, OLD_POD_FIRST
 from ebbtide.labels import CUSTOMER, SAFE_TO_EVICT
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import WORKLOAD
@@ -229,6 +229,7 @@ class Autoscaler(pulumi.ComponentResource):
             metadata=self._meta(),
             spec={
                 "replicas": 1,
+                "strategy": OLD_POD_FIRST,
                 "revision_history_limit": 3,
                 "selector": {"match_labels": {WORKLOAD: NAME}},
                 "template": {

@@ -28,6 +28,7 @@ from components.pods.budget import closed_budget
 from components.pods.egress import OPEN, Egress
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret
 from components.pods.rules import (
+    OLD_POD_FIRST,
     PodIdentity,
     affinity,
     container_security,
@@ -107,7 +108,7 @@ class Controller(pulumi.ComponentResource):
             spec={
                 "replicas": args.replicas,
                 "selector": {"match_labels": identity.selector},
-                "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
+                "strategy": OLD_POD_FIRST,
                 "revision_history_limit": 3,
                 "template": _template(args, identity),
             },

@@ -22,6 +22,7 @@ from components.granting import grant
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.rules import (
+    OLD_POD_FIRST,
     PodIdentity,
     affinity,
     container_security,
@@ -100,7 +101,7 @@ class WorkloadController(pulumi.ComponentResource):
             spec={
                 "replicas": 1,
                 "selector": {"match_labels": identity.selector},
-                "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
+                "strategy": OLD_POD_FIRST,
                 "revision_history_limit": 3,
                 "template": {"metadata": {"labels": identity.labels}, "spec": args.images.pulled(_pod(args, identity))},
             },

@@ -16,6 +16,7 @@ from components.granting import grant, grant_everywhere
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.rules import (
+    OLD_POD_FIRST,
     PodIdentity,
     affinity,
     container_security,
@@ -69,7 +70,7 @@ class Exporter(pulumi.ComponentResource):
                 "replicas": 1,
                 "selector": {"match_labels": identity.selector},
                 # Two at once would tell everything twice.
-                "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
+                "strategy": OLD_POD_FIRST,
                 "revision_history_limit": 3,
                 "template": {"metadata": {"labels": identity.labels}, "spec": args.images.pulled(_pod(args, identity))},
             },

@@ -36,6 +36,7 @@ from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
 
 if TYPE_CHECKING:
+    from pulumi_kubernetes.apps.v1 import DeploymentStrategyArgsDict
     from pulumi_kubernetes.core.v1 import (
         AffinityArgsDict,
         PodSecurityContextArgsDict,
@@ -51,6 +52,12 @@ ZONE = "topology.kubernetes.io/zone"
 
 CLUSTER_CRITICAL = "system-cluster-critical"
 """The class of DNS and of the autoscaler, which every cluster has: see docs/adr/0014."""
+
+OLD_POD_FIRST: "DeploymentStrategyArgsDict" = {
+    "type": "RollingUpdate",
+    "rolling_update": {"max_surge": 0, "max_unavailable": 1},
+}
+"""Of a Deployment on fixed nodes, which are few and full: a rollout that needs room for one pod more may never end."""
 
 CLOSED_BUDGET = 0
 """Every budget but one kind is born closed. Fixed ones and those of workers stay so; the controller opens flexible ones

@@ -28,9 +28,19 @@ from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
 from components.pods.one_service import over_variants
 from components.pods.redis_access import PUBLIC, RedisAuthority
-from components.pods.rules import PodIdentity, affinity, home, pod_security, priority, spread, tolerations
+from components.pods.rules import (
+    OLD_POD_FIRST,
+    PodIdentity,
+    affinity,
+    home,
+    pod_security,
+    priority,
+    spread,
+    tolerations,
+)
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
+from ebbtide.settings.named_objects import needs_of_others
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
@@ -66,6 +76,7 @@ class WorkloadArgs:
     balancing: Balancing = PLAIN
     redis_authority: RedisAuthority = PUBLIC
     on_ebs: bool = False  # the cluster has the driver of EBS volumes, as ours on EKS do
+    room_for_next: bool = True  # its nodes have room for one pod more while it is released
 
     @property
     def identity(self) -> PodIdentity:
@@ -95,7 +106,7 @@ class Workload(pulumi.ComponentResource):
     def _deployment(self, name: str, args: WorkloadArgs, before: list[pulumi.Resource]) -> list[pulumi.Resource]:
         made: list[pulumi.Resource] = []
         if args.settings.ports:
-            waits = {SKIP_AWAIT: "true"} if _starts_later(args.settings) else None
+            waits = {SKIP_AWAIT: "true"} if _starts_later(args) else None
             former = [over_variants(args.name)] if isinstance(args.settings, ServedWorkload) else []
             made.append(
                 service(
@@ -114,7 +125,7 @@ class Workload(pulumi.ComponentResource):
             spec={
                 "replicas": args.settings.replicas,
                 "selector": {"match_labels": args.identity.selector},
-                "strategy": _strategy(args.settings.category),
+                "strategy": _strategy(args),
                 "revision_history_limit": 3,
                 "template": _template(args),
             },
@@ -154,9 +165,15 @@ def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulu
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=before)) if before else opts
 
 
-def _starts_later(settings: WorkloadSettings) -> bool:
-    """Its node has yet to be bought, or it has no pods to wait for."""
-    return bool(settings.gpu.count) or settings.replicas == 0 or settings.on_spot
+def _starts_later(args: WorkloadArgs) -> bool:
+    """Its node has yet to be bought, it has no pods to wait for, or these wait for what somebody else makes.
+
+    That can be made in a namespace of the stack only once the first `up` has made the namespace, which must therefore
+    not wait for it.
+    """
+    settings = args.settings
+    bought = bool(settings.gpu.count) or settings.on_spot
+    return bought or settings.replicas == 0 or needs_of_others(settings, args.secrets.keys)
 
 
 def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -176,7 +193,7 @@ def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource)
 
 def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
     annotations: dict[str, str] = {}
-    if _starts_later(args.settings):
+    if _starts_later(args):
         annotations[SKIP_AWAIT] = "true"
     if args.settings.replicas_owner is not ReplicasOwner.PULUMI:
         annotations[REPLICAS_OWNER] = args.settings.replicas_owner.value
@@ -184,14 +201,18 @@ def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
     return {**metadata, "annotations": annotations} if annotations else metadata
 
 
-def _strategy(category: Category) -> "DeploymentStrategyArgsDict":
-    """Flexible nodes can be bought for one pod more; fixed nodes are few and full, so there the old pod goes first.
+def _strategy(args: WorkloadArgs) -> "DeploymentStrategyArgsDict":
+    """The next pod comes first where a node can be bought for it. Fixed nodes are few and full: there the old one goes
+    first, as where the group of a flexible workload is full.
 
-    Where there is room for both, the new one runs beside the old one for as long as that takes to stop: Deployments do
-    not count pods that end. An orchestrator that must never run twice is a StatefulSet.
+    A Deployment does not count pods that end, so even then both run for as long as the old one takes to stop. Where
+    that would be two writers of one state, or a claim that no second node can mount, all of the old one ends first.
     """
-    surge, unavailable = (0, 1) if category is Category.FIXED else (1, 0)
-    return {"type": "RollingUpdate", "rolling_update": {"max_surge": surge, "max_unavailable": unavailable}}
+    if args.settings.one_at_a_time:
+        return {"type": "Recreate"}
+    if args.settings.category is Category.FIXED or not args.room_for_next:
+        return OLD_POD_FIRST
+    return {"type": "RollingUpdate", "rolling_update": {"max_surge": 1, "max_unavailable": 0}}
 
 
 def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":

@@ -65,7 +65,9 @@ class Gateway(pulumi.ComponentResource):
             )
         if args.balancing is not None:
             listens = HTTP_PORT if settings.tls is None else TLS_PORT
-            given = Expose(public=settings.public, certificate=settings.certificate, sources=settings.sources)
+            given = Expose.model_construct(
+                public=settings.public, certificate=settings.certificate, sources=settings.sources
+            )
             load_balancer(
                 settings.balancer,
                 place,

@@ -17,7 +17,16 @@ from pulumi_kubernetes.rbac.v1 import ClusterRoleBinding, RoleBinding
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.egress import OPEN, Egress
-from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
+from components.pods.rules import (
+    OLD_POD_FIRST,
+    PodIdentity,
+    affinity,
+    container_security,
+    home,
+    pod_security,
+    resources,
+    spread,
+)
 from components.pods.workload import SKIP_AWAIT
 from ebbtide.labels import NodeKind
 from ebbtide.vocabulary.labels import Category
@@ -74,7 +83,6 @@ class Program:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     grace: int = 30
-    strategy: str = "RollingUpdate"
 
 
 OWN_NAMESPACE: "EnvVarArgsDict" = {
@@ -109,7 +117,7 @@ def run(
         spec={
             "replicas": args.replicas,
             "revision_history_limit": 3,
-            "strategy": {"type": program.strategy},
+            "strategy": OLD_POD_FIRST,
             "selector": {"match_labels": who.selector},
             "template": {
                 "metadata": {"labels": {**who.labels, **program.labels}, "annotations": program.annotations},

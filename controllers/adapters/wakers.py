@@ -29,7 +29,7 @@ class TrackingListener:
     def __init__(self, connect: Callable[[], Redis], prefixes: Iterable[str], notify: Callable[[], None]) -> None:
         self._client, self._notify = connect(), notify
         self._options = [word for prefix in _covering(prefixes) for word in ("PREFIX", prefix)]
-        self._mode = "down"
+        self._mode = "down" if self._options else "nothing to watch"
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="redis-tracking", daemon=True)
 
@@ -41,11 +41,11 @@ class TrackingListener:
         self._thread.join(timeout=1.0)
 
     def mode(self) -> str:
-        """`tracking`, `polling` or `down`."""
+        """`tracking`, `polling`, `down`, or `nothing to watch`."""
         return self._mode
 
     def _run(self) -> None:
-        while not self._closing.is_set():
+        while self._options and not self._closing.is_set():
             try:
                 with self._client.client() as alone:  # one connection, its own
                     self._listen(cast("AbstractConnection", alone.connection))
@@ -79,9 +79,9 @@ class TrackingListener:
 
 
 def _covering(prefixes: Iterable[str]) -> list[str]:
-    """Without the ones that another covers, which the server refuses; none at all means every key."""
+    """Without the ones that another covers, which the server refuses. Of too many, the one of every key."""
     chosen: list[str] = []
     for prefix in sorted(prefixes):
         if not chosen or not prefix.startswith(chosen[-1]):
             chosen.append(prefix)
-    return chosen if len(chosen) <= MOST_PREFIXES else []
+    return chosen if len(chosen) <= MOST_PREFIXES else [""]

@@ -66,6 +66,7 @@ class DangerCode(StrEnum):
     WORKLOAD_MOVED = "workload-moved"
     WORKLOAD_RESTARTED = "workload-restarted"
     PODS_ROLLED = "pods-rolled"
+    SERVICE_AWAY = "service-away"
     DISKS_OUT_OF_REACH = "disks-out-of-reach"
     PROTECTION_REMOVED = "protection-removed"
     LONGEST_JOB_LOWERED = "longest-job-lowered"

@@ -1,10 +1,11 @@
-"""The ConfigMaps and claims of others that a pod names, by its short keys or in its fragment."""
+"""What a pod names that others make: ConfigMaps and claims, by its short keys or in its fragment, and Secrets."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from ebbtide.settings.fragment.values import inside, mapping
-from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings
+from ebbtide.settings.sections.redis import REDIS_SECRET
 
 CONFIG_MAP, CLAIM = "ConfigMap", "PersistentVolumeClaim"
 
@@ -20,6 +21,15 @@ class Named(NamedTuple):
 def objects_named(pod: PodSettings) -> tuple[Named, ...]:
     """Each once, however often the pod names it."""
     return tuple(dict.fromkeys((*_of_short_keys(pod), *_of_fragment(pod.pod))))
+
+
+def needs_of_others(pod: PodSettings, secrets: Collection[str]) -> bool:
+    """Whether it cannot start before others have made something. `secrets` are the stack's own.
+
+    The certificate of an Ingress keeps no pod waiting.
+    """
+    named = {name for at, name, _ in pod.secret_references() if at[0] != INGRESS}
+    return bool(named - {*secrets, REDIS_SECRET} or objects_named(pod)) or pod.service_account is not None
 
 
 def _of_short_keys(pod: PodSettings) -> Iterator[Named]:

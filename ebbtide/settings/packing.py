@@ -5,7 +5,7 @@ in the same state are counted and not listed: a million replicas take no longer 
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ebbtide.prices import Capacity
@@ -22,35 +22,51 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Nodes with the same room left."""
+    """Nodes of one group with the same room left."""
 
+    group: str
     room: Capacity
     count: int
 
 
 @dataclass
-class _Packing:
+class Packing:
     groups: Mapping[str, Nodes]
-    opened: dict[str, int]
+    opened: dict[str, int] = field(init=False)
     used: list[_Alike] = field(default_factory=list[_Alike])
 
-    def place(self, size: PodSize, replicas: int) -> None:
+    def __post_init__(self) -> None:
+        self.opened = dict.fromkeys(self.groups, 0)
+
+    def place(self, size: PodSize, replicas: int, within: Collection[str]) -> None:
         """Onto nodes in use, then onto empty ones, and past the most of the first group that suits if need be."""
         used, self.used = self.used, []
         left = replicas
         for alike in used:
-            left = self._fill(alike, size, left)
-        suitable = [name for name, nodes in self.groups.items() if fits(size, nodes.each)]
+            if alike.group in within:
+                left = self._fill(alike, size, left)
+            else:
+                self.used.append(alike)
+        suitable = self._suitable(size, within)
         for name in suitable:
             left = self._open(name, size, left, most=max(0, self.groups[name].most - self.opened[name]))
         if left and suitable:
             self._open(suitable[0], size, left, most=left)
 
+    def has_room(self, size: PodSize, within: Collection[str]) -> bool:
+        """Whether one pod more finds a node."""
+        suitable = [name for name in self._suitable(size, within) if self.opened[name] <= self.groups[name].most]
+        empty = any(self.opened[name] < self.groups[name].most for name in suitable)
+        return empty or any(copies(size, alike.room) for alike in self.used if alike.group in suitable)
+
+    def _suitable(self, size: PodSize, within: Collection[str]) -> list[str]:
+        return [name for name, nodes in self.groups.items() if name in within and fits(size, nodes.each)]
+
     def _open(self, name: str, size: PodSize, left: int, *, most: int) -> int:
         empty = self.groups[name].each
         count = min(most, -(-left // copies(size, empty)))
         self.opened[name] += count
-        return self._fill(_Alike(empty, count), size, left)
+        return self._fill(_Alike(name, empty, count), size, left)
 
     def _fill(self, alike: _Alike, size: PodSize, left: int) -> int:
         """Put up to `left` pods on these nodes, one node after the other; what is left over."""
@@ -58,7 +74,7 @@ class _Packing:
         full = min(alike.count, left // each) if each else 0
         rest = min(left - full * each, each) if full < alike.count else 0
         split = ((full, each), (1 if rest else 0, rest), (alike.count - full - (1 if rest else 0), 0))
-        self.used += [_Alike(_less(alike.room, size, pods), count) for count, pods in split if count]
+        self.used += [_Alike(alike.group, _less(alike.room, size, pods), count) for count, pods in split if count]
         return left - full * each - rest
 
 
@@ -68,15 +84,20 @@ def alike_nodes_needed(each: Capacity, pods: Iterable[tuple[PodSize, int]]) -> i
 
 
 def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes]) -> dict[str, int]:
-    """The nodes of each group that the pods take, given as (size, how many).
+    """The nodes of each group that the pods take, given as (size, how many), each of which may come to any group.
 
     Groups are filled in their order. Pods that no group has room for count on the first that suits, which then needs
     more nodes than its `most`. A pod that fits no empty node is left out.
     """
-    packing = _Packing(groups, dict.fromkeys(groups, 0))
-    for size, replicas in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
-        packing.place(size, replicas)
-    return packing.opened
+    return packed([(size, replicas, groups) for size, replicas in pods], groups).opened
+
+
+def packed(pods: Iterable[tuple[PodSize, int, Collection[str]]], groups: Mapping[str, Nodes]) -> Packing:
+    """The same for pods that may come to some groups alone."""
+    packing = Packing(groups)
+    for size, replicas, within in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
+        packing.place(size, replicas, within)
+    return packing
 
 
 def _less(room: Capacity, size: PodSize, pods: int) -> Capacity:

@@ -41,7 +41,7 @@ def gateway_entrance(settings: StackSettings) -> Expose | None:
     if settings.cluster.context is not None or not serving_needs(settings).gateway:
         return None
     given = settings.serving
-    return Expose(
+    return Expose.model_construct(
         public=given.public,
         certificate=given.certificate,
         sources=given.sources,

@@ -66,7 +66,11 @@ def stack_text(seed: int) -> str:
         Random(seed), more=Random(f"{seed} pods"), ray=Random(f"{seed} ray"), serving=Random(f"{seed} services")
     )
     config = draft.config()
-    flow: bool | None = draft.one_of((None, False))
+    return text_of(config, flow=draft.one_of((None, False)))
+
+
+def text_of(config: Mapping[str, Any], *, flow: bool | None = False) -> str:
+    """A stack file with that config."""
     dumped = yaml.dump(
         {"config": config}, Dumper=_Operator, sort_keys=False, allow_unicode=True, width=4096, default_flow_style=flow
     )

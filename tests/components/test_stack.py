@@ -13,10 +13,12 @@ import pytest
 import infra
 from ebbtide.labels import NodeKind
 from ebbtide.recording.record import SECRET, Recording, record, record_directory
+from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.vocabulary.controller_config import load
 from tests.builders.components import pod_of
 from tests.builders.stack import COST_TAGS, Recorded, group_settings, stack_settings
+from tests.builders.stack_files.listed import shapes
 
 PROGRAM = Path(infra.__file__).parent
 
@@ -238,3 +240,20 @@ def test_a_secret_in_the_wrong_place_is_refused_without_being_shown(changes: dic
 
 def test_settings_of_other_providers_are_passed_by() -> None:
     assert run_program({"aws:profile": "prod", "pulumi:tags": "{}"}).resources == run_program().resources
+
+
+def test_no_rollout_waits_for_room_on_fixed_nodes() -> None:
+    """They are few and full. `25%`, which is what a Deployment has that says nothing, asks for one pod more."""
+    stack = Recorded(record(stack_of_text(shapes()["everything-on-eks"], stack="all", file="Pulumi.all.yaml")))
+    strategies = {
+        each.name: each.inputs["spec"].get("strategy", {})
+        for each in stack.of("Deployment")
+        if pod_of(each)["nodeSelector"] == {"ebbtide.dev/node-kind": "fixed"}
+    }
+
+    assert {"hub-deployment", "keda-operator-deployment", "autoscaler-deployment"} < strategies.keys()
+    assert {name for name, it in strategies.items() if not never_brings_one_more(it)} == set()
+
+
+def never_brings_one_more(strategy: Mapping[str, Any]) -> bool:
+    return strategy.get("type") == "Recreate" or strategy.get("rollingUpdate", {}).get("maxSurge") == 0

@@ -20,6 +20,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, load
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.builders.components import ROOT
 from tests.builders.generated import stack_text
+from tests.builders.stack_files.listed import removals, shapes
 from tests.control_plane.support.applying import (
     NEW_KIND,
     Applying,
@@ -37,6 +38,8 @@ pytestmark = pytest.mark.control_plane
 
 QUICK = range(20)
 LONG = range(len(QUICK), len(QUICK) + count(200, 40))
+LISTED = shapes()
+LESS = removals()
 KINDS = {
     "APIService",
     "BackendTrafficPolicy",
@@ -107,9 +110,14 @@ def rendered(stack: str, folder: Path) -> Rendered:
 
 @lru_cache(maxsize=len(QUICK))
 def generated(seed: int) -> Rendered:
+    return rendered_text(stack_text(seed))
+
+
+@lru_cache(maxsize=len(LISTED) + len(LESS))
+def rendered_text(text: str) -> Rendered:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "Pulumi.generated.yaml"
-        file.write_text(stack_text(seed), encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         return rendered(str(file), Path(folder) / "out")
 
 
@@ -152,6 +160,27 @@ def test_a_generated_stack_is_accepted_and_stays_as_it_is(seed: int, plane: Cont
     stack = generated(seed)
 
     stays_as_it_is(plane, stack, lambda: applying.apply(stack.objects))
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_stack_of_one_thing_alone_is_accepted_and_stays_as_it_is(
+    name: str, plane: ControlPlane, applying: Applying
+) -> None:
+    stack = rendered_text(LISTED[name])
+
+    stays_as_it_is(plane, stack, lambda: applying.apply(stack.objects), ALL_WRITES[:1])
+
+
+@pytest.mark.parametrize("name", LESS)
+def test_a_stack_is_accepted_without_the_last_of_a_kind_that_it_had(
+    name: str, plane: ControlPlane, applying: Applying
+) -> None:
+    applying.apply(rendered_text(LISTED[f"everything-on-{name.rpartition('-')[2]}"]).objects)
+
+    less = rendered_text(LESS[name]).objects
+    before = applying.apply(less)
+
+    assert applying.apply(less) == before
 
 
 @pytest.mark.long

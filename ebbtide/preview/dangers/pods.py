@@ -12,6 +12,7 @@ from ebbtide.preview.dangers.ray import ray_dangers
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
 from ebbtide.recording.pods import Pods
+from ebbtide.recording.values import value_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
@@ -26,8 +27,10 @@ _EVERYBODY = IPv4Network("0.0.0.0/0")
 _GATEWAY = "the gateway"
 
 WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
+WHILE_AWAY = "choose a time when nobody calls; ebbtide check says what would let the next pod come first"
 WHILE_ROLLING: Mapping[Category, str] = {
-    Category.FLEXIBLE: "none needed: a Deployment brings the next pod first, a StatefulSet replaces one after another",
+    Category.FLEXIBLE: "none needed: a Deployment brings the next pod first, a StatefulSet and what fills its nodes "
+    "replace one after another",
     Category.WORKER: "none needed: each worker ends its job first, a quarter of the pool at a time",
 }
 """What a rollout looks like. A budget is not asked: it holds off evictions, and these pods are deleted."""
@@ -90,15 +93,39 @@ def _rolled(compared: Compared) -> Iterator[Danger]:
     """Flexible pods and workers whose template changes, which is an everyday thing."""
     for category, fix in WHILE_ROLLING.items():
         for paths, pods in _with_new_template(compared, category):
-            names = tuple(each.name for each in pods)
-            yield Danger(
-                code=DangerCode.PODS_ROLLED,
-                severity=Severity.NOTE,
-                subjects=names,
-                what=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
-                impact=compared.impact(pods),
-                fix=fix + _unsafe_text(compared, names),
-            )
+            away = [each for each in pods if category is Category.FLEXIBLE and _ends_first(compared, each)]
+            yield from _away(compared, away, paths)
+            names = tuple(each.name for each in pods if each not in away)
+            if names:
+                yield Danger(
+                    code=DangerCode.PODS_ROLLED,
+                    severity=Severity.NOTE,
+                    subjects=names,
+                    what=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
+                    impact=compared.impact([each for each in pods if each not in away]),
+                    fix=fix + _unsafe_text(compared, names),
+                )
+
+
+def _away(compared: Compared, pods: Sequence[Pods], paths: Sequence[str]) -> Iterator[Danger]:
+    if pods:
+        names = tuple(each.name for each in pods)
+        yield Danger(
+            code=DangerCode.SERVICE_AWAY,
+            severity=Severity.WARNING,
+            subjects=names,
+            what=f"stops {listed(names)} until the next pod is ready: the only one ends first; {_paths_text(paths)}",
+            impact=compared.impact(pods),
+            fix=WHILE_AWAY,
+        )
+
+
+def _ends_first(compared: Compared, old: Pods) -> bool:
+    """Whether its only pod ends before the next one comes, by the strategy that it will have."""
+    new = next(pods for before, pods in compared.pairs if before is old)
+    strategy = value_at(new.resource.inputs, "spec.strategy")
+    surge = value_at(strategy, "rollingUpdate.maxSurge") if value_at(strategy, "type") == "RollingUpdate" else 0
+    return new.kind == "Deployment" and new.replicas == 1 and surge == 0
 
 
 def _unsafe_text(compared: Compared, names: Sequence[str]) -> str:

@@ -12,7 +12,9 @@ from ebbtide.settings.every_pod import every_pod, rolling_pods
 from ebbtide.settings.file.problems import path_text
 from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import copies, node_of, pod_size, room_on_disk, takes
+from ebbtide.settings.packing import Packing
+from ebbtide.settings.placement import room_on_disk, takes
+from ebbtide.settings.room import asked, groups_of, lasting_pods, nodes_at_most, room_for_next
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.cluster import ClusterKind, SupportType
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
@@ -27,7 +29,7 @@ from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.serving.services import ALONE
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
-from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
@@ -73,12 +75,14 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_egress(settings),
         *_about_readiness(settings),
         *_about_lone_pods(settings),
+        *_about_releases(settings),
         *_about_events(settings, day),
         *_about_entrances(settings),
         *_about_plain_secrets(settings),
         *_about_disks(settings),
         *_about_old_names(settings),
         *_about_pools(settings),
+        *_about_room(settings),
         *spot_cautions(settings),
         *_about_policies(settings, day),
         *_about_exceptions(settings, day),
@@ -382,7 +386,6 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
         if not pool.safe_stop:
             text = "without a safe stop the pool shrinks only where no job can be lost"
             yield Caution("safe-stop.none", f"workers.{name}.safeStop", text)
-    yield from _about_room(settings)
 
 
 def _may_write(pool: WorkerSettings, saves: CheckpointSettings) -> bool:
@@ -412,17 +415,38 @@ def _about_exceptions(settings: StackSettings, day: date) -> Iterator[Caution]:
 
 
 def _about_room(settings: StackSettings) -> Iterator[Caution]:
-    """Each group against all its pools at their max, whole nodes per pool: a bound, exact for pools that fill nodes."""
-    nodes: dict[str, int] = {}
-    for pool in settings.workers.values() if settings.node_groups else ():
-        node = node_of(settings.node_groups[pool.node_group])
-        each = max(1, copies(pod_size(pool), node))
-        nodes[pool.node_group] = nodes.get(pool.node_group, 0) + -(-pool.max // each)
-    for name, needed in nodes.items():
+    """Each group against all that may run there, packed as tightly as it goes."""
+    pods = [*asked(settings)]
+    for name, needed in nodes_at_most(settings).items():
         most = settings.node_groups[name].max
         if needed > most:
+            there = ", ".join(it.name for it in pods if name in it.groups)
             text = (
-                f"{most} nodes, while its worker pools at their max need {needed}; "
-                "jobs will wait although their pool may still grow"
+                f"{most} nodes, while all that may run there needs {needed} at its most ({there}); "
+                "jobs and requests will wait although what serves them may still grow"
             )
             yield Caution("node-group.too-small", f"nodeGroups.{name}.max", text)
+
+
+def _about_releases(settings: StackSettings) -> Iterator[Caution]:
+    """Services that are there twice while they are released, as a rule, and here not once."""
+    lasting = lasting_pods(settings)
+    for _, entry, category in rolling_pods(settings):
+        pod = entry.pod
+        if category is not Category.FLEXIBLE or not isinstance(pod, WorkloadSettings):
+            continue
+        if pod.kind is WorkloadKind.DEPLOYMENT and pod.replicas == 1 and (why := _why_last(pod, settings, lasting)):
+            text = f"a release ends its only pod before the next one comes, and nobody serves meanwhile: {why}"
+            yield Caution("release.only-pod", entry.path, text)
+
+
+def _why_last(pod: WorkloadSettings, settings: StackSettings, lasting: Packing) -> str:
+    """Empty where the next pod comes first, or where the file says that it cannot."""
+    if pod.mounts_alone:
+        said = any(volume.shared is False for volume in pod.volumes.values())
+        how = "say shared: true of it if several nodes may mount it (ReadWriteMany), else false"
+        return "" if said else f"its claim is taken for one that a node mounts at a time; {how}"
+    if room_for_next(pod, settings, lasting):
+        return ""
+    groups = " and ".join(f"nodeGroups.{name}" for name in groups_of(pod, settings))
+    return f"its nodes have no room for one pod more; raise max of {groups}"

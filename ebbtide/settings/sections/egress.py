@@ -163,7 +163,7 @@ class EgressSettings(Settings):
         "too",
         examples=["|\n  -----BEGIN CERTIFICATE-----\n  …"],
     )
-    allow: Annotated[tuple[_Range, ...], each_once("range", "[10.1.0.0/16]")] = Field(
+    allow: Annotated[tuple[_Range, ...], Field(min_length=1), each_once("range", "[10.1.0.0/16]")] = Field(
         default=(),
         description="ranges that workloads and workers may reach outside the cluster; default: everything but the "
         "instance metadata",

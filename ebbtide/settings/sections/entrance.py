@@ -113,7 +113,7 @@ class Expose(Settings):
         description="the load balancer's port; default: 443 with a certificate, else the port's own number",
         examples=["443"],
     )
-    sources: tuple[Source, ...] = Field(
+    sources: Annotated[tuple[Source, ...], Field(min_length=1)] = Field(
         default=(),
         description="who may call, by address; default: everybody where it is public, else private addresses",
         examples=['["203.0.113.0/24"]'],

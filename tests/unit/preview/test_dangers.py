@@ -130,6 +130,21 @@ def test_of_changes_of_every_day_those_that_interrupt_somebody_are_told() -> Non
     assert hours.what.startswith("4 hours a week")
 
 
+def test_a_service_that_loses_its_only_pod_during_a_release_is_named_before_those_that_only_roll() -> None:
+    claim = {"data": {"claim": "data", "at": "/data"}}
+    alone = put("workloads", "api", replicas=1, volumes=claim)
+    images = [put("workloads", name, image="registry.example.com/ml/new:1") for name in ("api", "dashboards")]
+
+    away, rolled = dangers(demo(alone), demo(alone, *images))
+
+    assert coded([away, rolled]) == [
+        (WARNING, DangerCode.SERVICE_AWAY, ("api",)),
+        (NOTE, DangerCode.PODS_ROLLED, ("dashboards",)),
+    ]
+    assert "spec.containers[0].image" in away.what
+    assert away.impact == "1 service (1 pod at most); 1 budget that opens at night"
+
+
 def test_longer_jobs_and_longer_hours_are_no_danger_and_a_service_becomes_fixed_by_day() -> None:
     moved, restarted, *rolled = dangers(everyday(), demo_now())
 

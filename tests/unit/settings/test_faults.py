@@ -108,6 +108,34 @@ def test_quantities_images_and_names_are_checked(was: str, broken: str, said: tu
 
 
 @pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        ("ebbtide:egress: { allow: [] }", "egress.allow"),
+        ("ebbtide:serving: { public: true, sources: [] }", "serving.sources"),
+        (
+            """
+            ebbtide:workloads:
+              api: { category: flexible, image: a, cpu: 1, memory: 2Gi, ports: { http: 80 }, expose: { sources: [] } }
+            """,
+            "workloads.api.expose.sources",
+        ),
+    ],
+)
+def test_a_list_of_who_may_is_not_written_empty_where_none_at_all_means_everybody(
+    section: str, key: str, tmp_path: Path
+) -> None:
+    assert problem_of(shortest(more=section), tmp_path).tells("list.empty", f"ebbtide:{key}:", "at least one entry")
+
+
+def test_a_stack_with_nothing_but_a_customer_is_told_what_it_may_run(tmp_path: Path) -> None:
+    text = "".join(
+        line for line in shortest().splitlines(keepends=True) if "train" not in line and "workers" not in line
+    )
+
+    assert problem_of(text, tmp_path).tells("workers.none", "something to run")
+
+
+@pytest.mark.parametrize(
     ("section", "said"),
     [
         (

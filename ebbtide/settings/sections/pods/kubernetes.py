@@ -156,7 +156,7 @@ class RightsRule(Settings):
     verbs: Annotated[tuple[Verb, ...], Field(min_length=1)] = Field(
         description="what may be done with them", examples=["[get, list, watch, create, delete]"]
     )
-    names: tuple[ObjectName, ...] = Field(
+    names: Annotated[tuple[ObjectName, ...], Field(min_length=1)] = Field(
         default=(), description="the objects, by name; default: all of the namespace", examples=["[hub-state]"]
     )
 

@@ -116,6 +116,13 @@ def _class_of_per_pod(per_pod: object, storage_class: object) -> None:
         raise wanted("volume.stray-key", "class with perPod alone", example=example, at="class")
 
 
+def _shared_of_claim(claim: object, shared: object) -> None:
+    if shared is not None and claim is None:
+        raise wanted(
+            "volume.stray-key", "shared with claim alone", example="{ claim: models-efs, at: /models }", at="shared"
+        )
+
+
 def _snapshots_of_per_pod(per_pod: object, storage_class: object, snapshots: object) -> None:
     if snapshots is None:
         return
@@ -175,6 +182,7 @@ class Volume(Settings):
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("scratch", "per_pod", "claim", "files", "secret", "config_map"), _one_kind),
         Check(("per_pod", "class_"), _class_of_per_pod),
+        Check(("claim", "shared"), _shared_of_claim),
         Check(("per_pod", "class_", "snapshots"), _snapshots_of_per_pod),
         Check(("read_only", "scratch", "per_pod"), _writable_kind),
         Check(("files",), _files_fit),
@@ -205,6 +213,12 @@ class Volume(Settings):
     )
     claim: ObjectName | None = Field(
         default=None, description="a PersistentVolumeClaim that is there", examples=["models-efs"]
+    )
+    shared: Annotated[bool, Strict()] | None = Field(
+        default=None,
+        description="whether pods on several nodes may mount the claim at once (ReadWriteMany, ReadOnlyMany); false: a "
+        "release ends the old pod before the next one comes. Default: false where there is one pod alone, else true",
+        examples=["true"],
     )
     files: dict[DataKey, FileText] | None = Field(
         default=None,

@@ -64,7 +64,7 @@ class ServingSettings(Settings):
         description="on EKS: whether the internet reaches the gateway; false: private addresses alone",
         examples=["true"],
     )
-    sources: tuple[Source, ...] = Field(
+    sources: Annotated[tuple[Source, ...], Field(min_length=1)] = Field(
         default=(),
         description="on EKS: who may call, by address; default: everybody where it is public, else private addresses",
         examples=['["203.0.113.0/24"]'],

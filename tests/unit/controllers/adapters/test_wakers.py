@@ -112,7 +112,11 @@ def test_prefixes_cover_all_that_was_asked_for_and_never_overlap(asked: list[str
 
 
 def test_too_many_prefixes_become_every_key() -> None:
-    assert _covering(f"queue-{number:04}" for number in range(1000)) == []
+    assert _covering(f"queue-{number:04}" for number in range(1000)) == [""]
+
+
+def test_no_prefixes_stay_none() -> None:
+    assert _covering(()) == []
 
 
 # --- a real Redis -----------------------------------------------------------------------------------------------------
@@ -154,6 +158,22 @@ def test_a_push_is_news_and_other_keys_are_not(told: Told, client: Redis) -> Non
     time.sleep(0.1)
 
     assert told.count == before + 1
+
+
+@pytest.mark.redis
+def test_without_pools_no_write_of_anybody_is_news(server: EmbeddedRedis, client: Redis) -> None:
+    nobody = Told(endpoint(server))
+    everybody = Told(endpoint(server), *(f"queue-{number:04}" for number in range(wakers.MOST_PREFIXES + 1)))
+    everybody.wait_for("tracking")
+    everybody.wait_for_more_than(0)
+
+    for number in range(200):
+        client.set(f"session:{number}", "x")
+    everybody.wait_for_more_than(100)  # so that nobody would have been told, too
+
+    assert (nobody.count, nobody.listener.mode()) == (0, "nothing to watch")
+    nobody.listener.close()
+    everybody.listener.close()
 
 
 @pytest.mark.redis

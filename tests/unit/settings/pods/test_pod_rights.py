@@ -170,6 +170,7 @@ def test_what_a_program_needs_to_start_pods_is_taken(rule: str, tmp_path: Path) 
         ("groups: [apps], resources: [deployments], verbs: [get, create]", ("verb.on-lasting", "found create")),
         ("groups: [apps], resources: [statefulsets/status], verbs: [patch]", ("verb.on-lasting",)),
         ('groups: [""], resources: [], verbs: [get]', ("list.empty",)),
+        ('groups: [""], resources: [pods], verbs: [get], names: []', ("list.empty", "names:")),
     ],
 )
 def test_a_right_that_would_undo_a_promise_is_refused_at_its_key(

@@ -1,0 +1,66 @@
+"""Whether the nodes that there may be hold all pods at their most, and one more while a release replaces another.
+
+Of an existing cluster the file knows no nodes, so nothing is said about it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from ebbtide.labels import NodeKind
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.packing import Nodes, Packing, packed
+from ebbtide.settings.placement import PodSize, head_size, node_of, pod_size, takes
+from ebbtide.settings.sections.workloads import WorkloadSettings
+
+
+class Asked(NamedTuple):
+    """Pods of one size: how many stay, how many there may be, and the groups that they may come to."""
+
+    name: str  # as a sentence has it: pool train
+    size: PodSize
+    least: int
+    most: int
+    groups: Collection[str]
+
+
+def asked(settings: StackSettings) -> Iterator[Asked]:
+    for name, workload in settings.workloads.items():
+        number = workload.replicas
+        yield Asked(f"workload {name}", pod_size(workload), number, number, groups_of(workload, settings))
+    for name, service in settings.services.items():
+        for variant, it in service.variants.items():
+            home = groups_of(it.workload(name, service), settings)
+            yield Asked(f"service {variant or name}", pod_size(it), it.scale.max, it.scale.max, home)
+    for name, pool in settings.workers.items():
+        yield Asked(f"pool {name}", pod_size(pool), pool.min, pool.max, (pool.node_group,))
+    for name, job in (*settings.jobs.items(), *settings.cron_jobs.items()):
+        yield Asked(f"job {name}", pod_size(job), 0, min(job.parallelism, job.completions), (job.node_group,))
+    fixed = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED]
+    for name, cluster in settings.ray.items():
+        yield Asked(f"head of ray {name}", head_size(cluster.head), 1, 1, fixed)
+        for key, group in cluster.groups.items():
+            yield Asked(f"ray {name}.{key}", pod_size(group), group.min, group.max, (group.node_group,))
+
+
+def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection[str]:
+    return [name for name, group in settings.node_groups.items() if takes(group, workload)]
+
+
+def nodes_at_most(settings: StackSettings) -> Mapping[str, int]:
+    """What each group needs when all that may run there does."""
+    pods = [(it.size, it.most, it.groups) for it in asked(settings)]
+    return packed(pods, _nodes(settings)).opened
+
+
+def lasting_pods(settings: StackSettings) -> Packing:
+    """The nodes with what does not go by itself: services at their most, and the least of what scales to zero."""
+    return packed([(it.size, it.least, it.groups) for it in asked(settings)], _nodes(settings))
+
+
+def room_for_next(workload: WorkloadSettings, settings: StackSettings, lasting: Packing) -> bool:
+    """Whether a release may bring the next pod before an old one goes: a node has room for it, or can be bought."""
+    return not settings.node_groups or lasting.has_room(pod_size(workload), groups_of(workload, settings))
+
+
+def _nodes(settings: StackSettings) -> Mapping[str, Nodes]:
+    return {name: Nodes(each=node_of(group), most=group.max) for name, group in settings.node_groups.items()}
