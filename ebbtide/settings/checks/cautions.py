@@ -27,6 +27,7 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.aws import BucketAccess
 from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.serving.scale import ScaleSettings
 from ebbtide.settings.sections.serving.services import ALONE
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
@@ -76,6 +77,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_readiness(settings),
         *_about_lone_pods(settings),
         *_about_releases(settings),
+        *_about_queries(settings),
         *_about_events(settings, day),
         *_about_entrances(settings),
         *_about_plain_secrets(settings),
@@ -236,18 +238,36 @@ def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
                 yield Caution("scale.lone-pod", f"{path}.scale.min", text)
 
 
+def _about_queries(settings: StackSettings) -> Iterator[Caution]:
+    for path, scale in _scales(settings):
+        if scale.metrics.query is not None:
+            from ebbtide.settings.sections.serving.queries import has_one_series  # see `sections.serving.scale`
+
+            if not has_one_series(scale.metrics.query.promql):
+                text = (
+                    "may have several series, of which KEDA makes an error: the number of pods then stays as it is; "
+                    "aggregate it to one, with sum(…) or max(…) around it and no labels kept"
+                )
+                yield Caution("scale.query-several", f"{path}.scale.metrics.query.promql", text)
+
+
 def _about_events(settings: StackSettings, day: date) -> Iterator[Caution]:
+    for path, scale in _scales(settings):
+        for index, event in enumerate(scale.events):
+            if event.until.date() < day:
+                text = f"over since {event.until:%Y-%m-%d %H:%M}, so it does nothing any more"
+                yield Caution("floor.event-past", f"{path}.scale.events[{index}]", text)
+
+
+def _scales(settings: StackSettings) -> Iterator[tuple[str, ScaleSettings]]:
+    """Where each scale stands: one that all variants have in common is the service's."""
     for name, service in settings.services.items():
         scales = {variant: it.scale for variant, it in service.variants.items()}
         first, *others = scales.values()
-        if all(scale == first for scale in others):  # as the service itself has it: told once
+        if all(scale == first for scale in others):
             scales = {ALONE: first}
         for variant, scale in scales.items():
-            path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
-            for index, event in enumerate(scale.events):
-                if event.until.date() < day:
-                    text = f"over since {event.until:%Y-%m-%d %H:%M}, so it does nothing any more"
-                    yield Caution("floor.event-past", f"{path}.scale.events[{index}]", text)
+            yield f"services.{name}.variants.{variant}" if variant else f"services.{name}", scale
 
 
 def _says_when_ready(workload: WorkloadSettings) -> bool:

@@ -2,7 +2,8 @@
 
 Such a workload has a namespace of its own, and its rights end there. Even so some are refused, each since it would undo
 what the stack promises: budgets, scales, accounts and roles, the walls of the network, and Secrets that nobody named.
-What lasts and scales belongs into the stack file, where it gets its category and its budget.
+What lasts and scales belongs into the stack file, where it gets its category and its budget: the kinds of Kubernetes
+itself that last are known, and of what others define only kinds that are known to end may be written.
 
 Whoever may create a pod may give it any account of the namespace and mount any Secret there. That is why the namespace
 holds nothing of others.
@@ -45,9 +46,37 @@ _RESOURCES_REFUSED: Mapping[str, str] = {
     "serviceaccounts/token": "who makes tokens is anybody",
     "networkpolicies": "the walls of the namespace are Ebbtide's",
     "poddisruptionbudgets": "budgets are Ebbtide's: who opens one may evict what holds somebody's work",
+    **dict.fromkeys(("bindings", "pods/binding"), "the node of a pod is the scheduler's choice"),
     **dict.fromkeys(("roles", "rolebindings"), "who writes roles has every right"),
 }
-_LASTING = frozenset({"deployments", "statefulsets", "replicasets", "daemonsets"})
+_LASTING: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        (
+            *("authorization.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "metrics.k8s.io"),
+            *("networking.k8s.io", "resource.k8s.io", "storage.k8s.io"),
+        ),
+        frozenset[str](),
+    ),
+    "": frozenset({"replicationcontrollers"}),
+    "apps": frozenset({"deployments", "statefulsets", "replicasets", "daemonsets"}),
+    "batch": frozenset({"cronjobs"}),
+}
+"""Of Kubernetes' own groups, which are known, the kinds that make pods again and again."""
+
+_ENDING: Mapping[str, frozenset[str]] = {
+    "argoproj.io": frozenset({"workflows"}),
+    "batch.volcano.sh": frozenset({"jobs"}),
+    "gateway.networking.k8s.io": frozenset({"grpcroutes", "httproutes"}),
+    "jobset.x-k8s.io": frozenset({"jobsets"}),
+    "kubeflow.org": frozenset({"jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs"}),
+    "kubernetes.dask.org": frozenset({"daskjobs"}),
+    "scheduling.volcano.sh": frozenset({"podgroups"}),
+    "snapshot.storage.k8s.io": frozenset({"volumesnapshots"}),
+    "sparkoperator.k8s.io": frozenset({"sparkapplications"}),
+    "tekton.dev": frozenset({"pipelineruns", "taskruns"}),
+    "trainer.kubeflow.org": frozenset({"trainjobs"}),
+}
+"""Of the groups of others, the kinds that end or run nothing. What an operator makes of any other kind is not known."""
 
 
 def parse_verb(value: object) -> str:
@@ -115,12 +144,22 @@ def _names_can_be_compared(verbs: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _lasting_is_in_the_file(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> None:
-    lasting = [resource for resource in resources if resource.partition("/")[0] in _LASTING]
+    """A rule grants each of its resources in each of its groups, so every pair is looked at."""
     writing = [verb for verb in verbs if verb not in _READING]
-    if "apps" in groups and lasting and writing:
-        what = f"reading alone for {lasting[0]}: get, list, watch"
+    pairs = [(group, resource) for group in groups for resource in resources if _may_last(group, resource)]
+    if writing and pairs:
+        group, resource = pairs[0]
         hint = "what lasts belongs under ebbtide:workloads, where it has a category and a budget"
+        if group not in _LASTING:
+            known = ", ".join(sorted(_ENDING.get(group, ())))
+            hint = f"of {group} this is known to end: {known or 'nothing'}; {hint}. Give another a Role of your own"
+        what = f"reading alone for {resource}{f' of {group}' if group else ''}: get, list, watch"
         raise wanted("verb.on-lasting", what, found=writing[0], example="get", hint=hint, at="verbs")
+
+
+def _may_last(group: str, resource: str) -> bool:
+    kind = resource.partition("/")[0]
+    return kind in _LASTING[group] if group in _LASTING else kind not in _ENDING.get(group, ())
 
 
 Verb: TypeAlias = Annotated[str, BeforeValidator(parse_verb), WithJsonSchema({"type": "string", "enum": list(_VERBS)})]

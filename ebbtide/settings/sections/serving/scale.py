@@ -43,8 +43,14 @@ def _metric(value: object) -> str:
 
 
 def _promql(value: object) -> str:
+    what, example = "a PromQL query with one result", "sum(my_backlog)"
     if not isinstance(value, str) or not value.strip():
-        raise wanted("scale.promql", "a PromQL query with one result", example="sum(my_backlog)")
+        raise wanted("scale.promql", what, example=example)
+    from ebbtide.settings.sections.serving.queries import query_fault  # the parser is loaded where there is a query
+
+    if fault := query_fault(value.strip()):
+        hint = "what another store adds to PromQL belongs into a recording rule there"
+        raise wanted("scale.promql", what, found=f"{value.strip()!r}: {fault}", example=example, hint=hint)
     return value.strip()
 
 

@@ -137,7 +137,12 @@ def test_no_rights_hang_on_the_account_of_all_pods(tmp_path: Path) -> None:
         'groups: [""], resources: [secrets], verbs: [get, update], names: [hub-state]',
         "groups: [batch], resources: [jobs], verbs: [create, delete, deletecollection]",
         "groups: [apps], resources: [deployments], verbs: [get, list, watch]",
-        "groups: [ray.io], resources: [rayclusters], verbs: [create, patch]",
+        "groups: [ray.io], resources: [rayclusters], verbs: [get, list, watch]",
+        'groups: ["", batch], resources: [pods, pods/exec, jobs, services, configmaps], verbs: [create, patch, delete]',
+        "groups: [sparkoperator.k8s.io], resources: [sparkapplications, sparkapplications/status], verbs: [create]",
+        "groups: [argoproj.io], resources: [workflows], verbs: [create, patch, delete]",
+        "groups: [coordination.k8s.io], resources: [leases], verbs: [create, update]",
+        "groups: [networking.k8s.io], resources: [ingresses], verbs: [create, delete]",
     ],
 )
 def test_what_a_program_needs_to_start_pods_is_taken(rule: str, tmp_path: Path) -> None:
@@ -161,7 +166,7 @@ def test_what_a_program_needs_to_start_pods_is_taken(rule: str, tmp_path: Path) 
             (f'groups: [""], resources: ["{resource}"], verbs: [get]', ("api-resource.refused", "resources[0]:"))
             for resource in (
                 *("*", "pods/*", "pods/eviction", "deployments/scale", "serviceaccounts", "serviceaccounts/token"),
-                *("poddisruptionbudgets", "roles", "rolebindings", "networkpolicies"),
+                *("poddisruptionbudgets", "roles", "rolebindings", "networkpolicies", "bindings", "pods/binding"),
             )
         ),
         ('groups: [""], resources: [Pods], verbs: [get]', ("api-resource.form",)),
@@ -169,6 +174,36 @@ def test_what_a_program_needs_to_start_pods_is_taken(rule: str, tmp_path: Path) 
         ('groups: [""], resources: [secrets], verbs: [create], names: [a]', ("verb.without-name", "found create")),
         ("groups: [apps], resources: [deployments], verbs: [get, create]", ("verb.on-lasting", "found create")),
         ("groups: [apps], resources: [statefulsets/status], verbs: [patch]", ("verb.on-lasting",)),
+        *(
+            (
+                f'groups: ["{group}"], resources: [{kind}], verbs: [get, {verb}]',
+                ("verb.on-lasting", f"found {verb}", kind),
+            )
+            for group, kind, verb in (
+                ("", "replicationcontrollers", "create"),
+                ("apps", "replicasets", "patch"),
+                ("batch", "cronjobs", "create"),
+                ("argoproj.io", "rollouts", "create"),
+                ("argoproj.io", "cronworkflows", "update"),
+                ("ray.io", "rayclusters", "create"),
+                ("ray.io", "rayjobs", "create"),
+                ("ray.io", "rayservices", "patch"),
+                ("keda.sh", "scaledobjects", "create"),
+                ("keda.sh", "scaledjobs", "create"),
+                ("serving.knative.dev", "services", "create"),
+                ("kubeflow.org", "notebooks", "delete"),
+                ("apps.openshift.io", "deploymentconfigs", "create"),
+                ("ray.io", "rayclusters/status", "update"),
+            )
+        ),
+        (
+            'groups: ["", apps], resources: [pods, daemonsets], verbs: [create]',
+            ("verb.on-lasting", "daemonsets of apps", "ebbtide:workloads"),
+        ),
+        (
+            "groups: [argoproj.io], resources: [rollouts], verbs: [create]",
+            ("verb.on-lasting", "known to end: workflows", "Role"),
+        ),
         ('groups: [""], resources: [], verbs: [get]', ("list.empty",)),
         ('groups: [""], resources: [pods], verbs: [get], names: []', ("list.empty", "names:")),
     ],

@@ -1,0 +1,137 @@
+"""What a PromQL query comes to, as far as its text alone tells: KEDA takes one value, as a vector with one series.
+
+Of anything else it makes an error, and the number of pods stays where it is for ever. A scalar and a text are no
+vector, so a query of that kind never works. A vector without an aggregation works for as long as one series is all
+there is. Source: `pkg/scalers/prometheus_scaler.go` of KEDA, ExecutePromQuery.
+
+Trap: the parser is recursive and ends the process on a query of some ten thousand brackets, hence the longest length.
+"""
+
+from typing import NamedTuple
+
+from promql_parser import (
+    AggModifierType,
+    AggregateExpr,
+    BinaryExpr,
+    Call,
+    Expr,
+    MatrixSelector,
+    NumberLiteral,
+    ParenExpr,
+    StringLiteral,
+    SubqueryExpr,
+    UnaryExpr,
+    ValueType,
+    VectorMatchCardinality,
+    parse,
+)
+
+LONGEST = 4_000
+"""Characters."""
+
+_PICKS = ("topk", "bottomk", "limitk")
+_NAMES_VALUES = ("count_values", "limit_ratio")
+_ABSENT = ("absent", "absent_over_time")
+_LABELS = ("label_replace", "label_join", "info")
+_NEVER = (
+    (ValueType.Scalar, "a scalar, which is no vector: vector() makes one of it"),
+    (ValueType.Matrix, "a range of time, which is many values"),
+    (ValueType.String, "a text"),
+)
+
+
+class _Outcome(NamedTuple):
+    kind: ValueType
+    one: bool  # it has at most one series, whatever is measured
+    bare: bool  # its series have no labels
+
+
+_SERIES = _Outcome(ValueType.Vector, one=False, bare=False)
+
+
+def query_fault(query: str) -> str:
+    """Why a query can never work; "" for one that may."""
+    if len(query) > LONGEST:
+        return f"{len(query)} characters, and at most {LONGEST} are read"
+    try:
+        kind = _outcome(parse(query)).kind
+    except ValueError as error:
+        return f"no PromQL: {' '.join(str(error).split())}"
+    except RecursionError:
+        return "brackets or signs within each other, hundreds of times"
+    return next((fault for never, fault in _NEVER if kind == never), "")
+
+
+def has_one_series(query: str) -> bool:
+    """Of a query without a fault: whether it has at most one series, whatever is measured."""
+    return _outcome(parse(query)).one
+
+
+def _outcome(node: Expr) -> _Outcome:
+    match node:
+        case ParenExpr() | UnaryExpr():
+            return _outcome(node.expr)
+        case NumberLiteral():
+            return _Outcome(ValueType.Scalar, one=True, bare=True)
+        case StringLiteral():
+            return _Outcome(ValueType.String, one=True, bare=True)
+        case SubqueryExpr():
+            return _outcome(node.expr)._replace(kind=ValueType.Matrix)
+        case MatrixSelector():
+            return _SERIES._replace(kind=ValueType.Matrix)
+        case Call():
+            return _of_call(node)
+        case AggregateExpr():
+            return _of_aggregation(node)
+        case BinaryExpr():
+            return _of_two(node)
+        case _:
+            return _SERIES
+
+
+def _of_call(node: Call) -> _Outcome:
+    name, given = node.func.name, [_outcome(it) for it in node.args]
+    if name in _ABSENT:
+        return _Outcome(ValueType.Vector, one=True, bare=False)
+    one = all(it.one for it in given) or (name == "histogram_quantile" and _labels_kept(node.args[1]) == ["le"])
+    return _Outcome(node.func.return_type, one=one, bare=name not in _LABELS and all(it.bare for it in given))
+
+
+def _labels_kept(node: Expr) -> list[str] | None:
+    """By an aggregation; None where that is not told."""
+    if not isinstance(node, AggregateExpr) or str(node.op) in (*_PICKS, *_NAMES_VALUES):
+        return None
+    if node.modifier is None:
+        return []
+    return node.modifier.labels if node.modifier.type == AggModifierType.By else None
+
+
+def _of_aggregation(node: AggregateExpr) -> _Outcome:
+    kept, one = _labels_kept(node), _outcome(node.expr).one
+    if str(node.op) in _PICKS and node.modifier is None:
+        one = one or (isinstance(node.param, NumberLiteral) and node.param.val < 2)
+    return _Outcome(ValueType.Vector, one=one or kept == [], bare=kept == [])
+
+
+def _of_two(node: BinaryExpr) -> _Outcome:
+    """Of two vectors every series has one partner at most, but for `or` and with `group_left` or `group_right`."""
+    left, right = _outcome(node.lhs), _outcome(node.rhs)
+    bare = left.bare and right.bare
+    if left.kind == ValueType.Scalar or right.kind == ValueType.Scalar:
+        kind = left.kind if right.kind == ValueType.Scalar else right.kind
+        return _Outcome(kind, one=left.one and right.one, bare=bare)
+    card = None if node.modifier is None else node.modifier.card
+    match str(node.op):
+        case "or":  # two series without labels are one, and the left one is taken
+            one = left.one and right.one and bare
+        case "and" | "unless":
+            one = left.one
+        case _ if card == VectorMatchCardinality.ManyToOne:
+            one = left.one
+        case _ if card == VectorMatchCardinality.OneToMany:
+            one = right.one
+        case _ if node.modifier is not None and node.modifier.matching is not None:  # a second partner is an error
+            one = left.one and right.one
+        case _:
+            one = left.one or right.one
+    return _Outcome(ValueType.Vector, one=one, bare=bare)
