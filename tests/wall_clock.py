@@ -7,10 +7,10 @@ the start and will still show the end.
 
 import os
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from importlib.resources import files
 from itertools import pairwise
 
@@ -29,7 +29,13 @@ class WallClock:
     def shows(self, instant: int) -> datetime:
         return datetime(*time.localtime(instant)[:6])  # noqa: DTZ001 - a wall time has no zone
 
-    def is_open(self, week: Sequence[WeeklyInterval], instant: int) -> bool:
+    def is_open(
+        self,
+        week: Sequence[WeeklyInterval],
+        instant: int,
+        dates: Mapping[date, Sequence[tuple[int, int]]] | None = None,
+    ) -> bool:
+        """`dates` are those that differ from their weekday: closed where they have no minutes."""
         now = self.shows(instant)
         already = [now, *(self.shows(change - 1) for change in self.changes if instant - NEAR < change <= instant)]
         later = [
@@ -38,10 +44,10 @@ class WallClock:
         ]
         midnight = now.replace(hour=0, minute=0, second=0)
         for day in (midnight + timedelta(days=offset) for offset in (-2, -1, 0, 1)):
-            for interval in week:
-                start = day + timedelta(minutes=interval.start)
-                end = day + timedelta(minutes=interval.end)
-                if day.weekday() == interval.weekday and max(already) >= start and (now < end or min(later) <= end):
+            usual = [(it.start, it.end) for it in week if it.weekday == day.weekday()]
+            for begin, stop in (dates or {}).get(day.date(), usual):
+                start, end = day + timedelta(minutes=begin), day + timedelta(minutes=stop)
+                if max(already) >= start and (now < end or min(later) <= end):
                     return True
         return False
 

@@ -61,11 +61,13 @@ _EVERY_DAY = ClosingTime(0, tuple(range(_DAYS_OF_WEEK)))
 def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, ...]:
     """One entry per time of day at which some opening, less the guard, falls; seconds are cut off, so never late.
 
-    Holidays do not count: they change, and a firing on one does nothing. Hours that never open have one entry a day
-    nevertheless, for what a maintenance may have left open.
+    Closed dates do not count: they change, and a firing on one does nothing. An open date has its closing on each such
+    weekday, for the same reason. Hours that never open have one entry a day nevertheless, for what a maintenance may
+    have left open.
     """
     ordinary = replace(hours, closed_dates=frozenset())
-    start, end = datetime(_YEARS[0], 1, 1, tzinfo=UTC), datetime(_YEARS[-1] + 1, 1, 1, tzinfo=UTC)
+    last_year = max([_YEARS[-1], *(it.day.year for it in hours.open_dates)])
+    start, end = datetime(_YEARS[0], 1, 1, tzinfo=UTC), datetime(last_year + 1, 1, 2, tzinfo=UTC)
     days_at: dict[int, set[int]] = defaultdict(set)
     for span in ordinary.open_spans(start, end):
         if span.start > start:  # before it nothing was looked at: it may be the middle of a longer one

@@ -1,10 +1,10 @@
 """PromQL that is 1 on a day without business hours, by the weekday or as a holiday, and else 0. Pure.
 
 Prometheus knows neither zones nor holidays, so both are written out: the zone's distance from UTC with its changes, and
-the holidays as far as they are listed. A change counts from noon on, which no date notices.
+the holidays and working weekends as far as they are listed. A change counts from noon on, which no date notices.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ _CHANGES_FOR = timedelta(days=3 * 366)
 
 def is_closed(hours: BusinessHours, day: date) -> bool:
     """Whether none of its hours start on this local date."""
-    return day in hours.closed_dates or all(it.weekday != day.weekday() for it in hours.week)
+    return not hours.intervals_on(day)
 
 
 def closed_day(hours: BusinessHours, since: date) -> str:
@@ -26,9 +26,13 @@ def closed_day(hours: BusinessHours, since: date) -> str:
     local = f"vector({' + '.join(_local_seconds(hours.timezone, since))})"
     free = sorted({(day + 1) % 7 for day in range(7)} - {(it.weekday + 1) % 7 for it in hours.week})
     weekdays = [f"(day_of_week({local}) == bool {day})" for day in free]
-    listed = [*_stretches(hours, since)]
+    listed = [*_stretches(hours.timezone, (day for day in hours.closed_dates if day >= since))]
     holidays = [f"vector({' + '.join(listed)})"] if listed else []
-    return f"max by ({CUSTOMER}) (clamp_max({' + '.join(['vector(0)', *weekdays, *holidays])}, 1))"
+    closed = f"clamp_max({' + '.join(['vector(0)', *weekdays, *holidays])}, 1)"
+    worked = {it.day for it in hours.open_dates if it.day >= since and not is_closed(hours, it.day)}
+    opened = [*_stretches(hours.timezone, worked)]
+    unless = f" * vector({' - '.join(['1', *opened])})" if opened else ""
+    return f"max by ({CUSTOMER}) ({closed}{unless})"
 
 
 def _local_seconds(zone: str, since: date) -> Iterator[str]:
@@ -43,17 +47,17 @@ def _local_seconds(zone: str, since: date) -> Iterator[str]:
             yield f"{_seconds(after - before)} * (time() >= bool {int(noon.timestamp())})"
 
 
-def _stretches(hours: BusinessHours, since: date) -> Iterator[str]:
-    """1 within each run of closed dates."""
+def _stretches(zone: str, days: Iterable[date]) -> Iterator[str]:
+    """1 within each run of dates."""
     begin = last = None
-    for day in sorted(day for day in hours.closed_dates if day >= since):
+    for day in sorted(days):
         if begin is None or last is None or day > last + _DAY:
             if begin is not None and last is not None:
-                yield _within(hours.timezone, begin, last)
+                yield _within(zone, begin, last)
             begin = day
         last = day
     if begin is not None and last is not None:
-        yield _within(hours.timezone, begin, last)
+        yield _within(zone, begin, last)
 
 
 def _within(zone: str, first: date, last: date) -> str:

@@ -101,7 +101,9 @@ def _gpus(gpu: Gpu) -> str:
 def _calendar(settings: StackSettings) -> str:
     calendar = settings.business_hours.holidays
     where = "-".join(part for part in (calendar.country, calendar.subdivision) if part)
-    return f", closed on holidays of {where}" if where else ""
+    worked = settings.business_hours.hours().open_dates
+    opened = f", open on {', '.join(str(day) for day in sorted({it.day for it in worked}))}" if worked else ""
+    return (f", closed on holidays of {where}" if where else "") + opened
 
 
 def _floor(scale: ScaleSettings) -> str:

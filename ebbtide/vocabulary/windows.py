@@ -3,7 +3,7 @@
 Rules, in the order they are applied:
 
 1. An interval belongs to the local date on which it starts; a closed date drops the intervals that start on it, and
-   an open date keeps its weekday's intervals although the calendar lists it as a holiday.
+   a date with intervals of its own has these in place of its weekday's.
 2. A wall time that a clock change skips stands for the moment of the change. A wall time that happens twice stands
    for its first occurrence where an interval starts and for its last where it ends. So an interval never has a hole,
    and doubt widens the protected time.
@@ -66,6 +66,22 @@ class WeeklyInterval:
             raise ValueError(f"minutes {self.start} to {self.end}: wanted a start in the day and up to 24 hours")
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class DatedInterval:
+    """Minutes of local wall time from midnight of `day`, a working Saturday for example.
+
+    It may be longer than 24 hours: from the earliest opening of a week to the end of its latest night.
+    """
+
+    day: date
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.start < MINUTES_PER_DAY and self.start < self.end <= 2 * MINUTES_PER_DAY):
+            raise ValueError(f"minutes {self.start} to {self.end}: wanted a start in the day and an end by the next")
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A stretch of open time: `start` inclusive, `end` exclusive, both UTC."""
@@ -76,11 +92,12 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class BusinessHours:
-    """The customer's working time. `closed_dates` wins over the week; see the module's rules."""
+    """The customer's working time. `closed_dates` wins over `open_dates`, and both over the week."""
 
     timezone: str
     week: tuple[WeeklyInterval, ...]
     closed_dates: frozenset[date] = frozenset()
+    open_dates: frozenset[DatedInterval] = frozenset()
     holidays_known_until: date | None = None
     _zone: ZoneInfo = field(init=False, repr=False, compare=False)
 
@@ -128,6 +145,13 @@ class BusinessHours:
         if current is not None and current.end > begin:
             yield current
 
+    def intervals_on(self, day: date) -> list[tuple[int, int]]:
+        """Starts and ends, in minutes from local midnight of `day`, of the intervals that start on it."""
+        if day in self.closed_dates:
+            return []
+        dated = sorted((it.start, it.end) for it in self.open_dates if it.day == day)
+        return dated or sorted((it.start, it.end) for it in self.week if it.weekday == day.weekday())
+
     def knows_holidays_at(self, instant: datetime) -> bool:
         """False past the end of the resolved holiday list; the controller then warns."""
         return self.holidays_known_until is None or self.local(instant).date() <= self.holidays_known_until
@@ -170,15 +194,12 @@ class DisruptionWindow:
 
 @lru_cache(maxsize=4096)
 def _spans_of_day(hours: BusinessHours, day: date) -> tuple[Span, ...]:
-    if day in hours.closed_dates:
-        return ()
     spans: list[Span] = []
-    for interval in sorted(hours.week):
-        if interval.weekday == day.weekday():
-            start = wall_to_instant(hours.timezone, day, interval.start, last=False)
-            end = wall_to_instant(hours.timezone, day, interval.end, last=True)
-            if start < end:  # a change can skip an interval altogether
-                spans.append(Span(start, end))
+    for first, last in hours.intervals_on(day):
+        start = wall_to_instant(hours.timezone, day, first, last=False)
+        end = wall_to_instant(hours.timezone, day, last, last=True)
+        if start < end:  # a change can skip an interval altogether
+            spans.append(Span(start, end))
     return tuple(spans)
 
 

@@ -32,13 +32,23 @@ def interval(day: int, start: int, length: int) -> WeeklyInterval:
 
 intervals = st.builds(interval, st.integers(0, 6), st.integers(0, 1439), st.integers(1, 1440))
 weeks = st.lists(intervals, max_size=6).map(tuple)
+own_hours = st.dictionaries(
+    st.dates(date(2026, 1, 1), date(2028, 12, 31)).map(lambda day: f"{day:%Y-%m-%d}"),
+    st.sampled_from(["09:00-14:00", "00:00-24:00", "22:00-06:00+1", "06:00-07:00, 20:00-21:00"]),
+    max_size=6,
+)
 closed = st.lists(st.dates(date(2026, 1, 1), date(2028, 12, 31)), max_size=6)
 
 
 @st.composite
 def stacks(draw: st.DrawFn, zones: list[str] = ZONES) -> StackSettings:
     days = {f"{day:%Y-%m-%d}" for day in draw(closed)}
-    holidays = {"country": draw(st.sampled_from([None, "US", "DE", "JP"])), "closed": sorted(days)}
+    opened = {f"{day:%Y-%m-%d}": None for day in draw(closed)} | draw(own_hours)
+    holidays = {
+        "country": draw(st.sampled_from([None, "US", "HU", "CN", "JP"])),
+        "closed": sorted(days - set(opened)),
+        "open": [day if own is None else {"date": day, "hours": own} for day, own in sorted(opened.items())],
+    }
     return stack_with(
         week=draw(weeks),
         timezone=draw(st.sampled_from(zones)),

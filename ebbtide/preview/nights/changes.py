@@ -7,7 +7,15 @@ that lie further ahead; then planned work and mornings. Whatever changes a windo
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 
-from ebbtide.preview.nights.windows import HOLIDAY, holiday_name, lasting, nights_between, short_date, window_of
+from ebbtide.preview.nights.windows import (
+    HOLIDAY,
+    dated_hours,
+    holiday_name,
+    lasting,
+    nights_between,
+    short_date,
+    window_of,
+)
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.settings.sections.week import MINUTES_PER_WEEK, format_interval
@@ -142,22 +150,35 @@ def _dates(before: StackSettings, after: StackSettings, now: datetime, days: int
     old, new = window_of(before, now).hours, window_of(after, now).hours
     first = new.local(now).date() - timedelta(days=1)  # a night shift of yesterday ends today
     last = new.local(now + timedelta(days=days)).date()
-    closed = sorted(day for day in new.closed_dates - old.closed_dates if day >= first and _works(new, day))
-    opened = sorted(day for day in old.closed_dates - new.closed_dates if day >= first and _works(new, day))
-    for day in sorted({*closed, *opened}):
+    changed = [day for day in _dates_of(old, new) if day >= first and old.intervals_on(day) != new.intervals_on(day)]
+    for day in changed:
         if day <= last:
-            side, how = (after, "closed now") if day in closed else (before, "a working day now")
-            name = holiday_name(side, day)
-            yield f"{short_date(day)} is {how}{'' if name == HOLIDAY else f' ({name})'}"
-    later = [day for day in (*closed, *opened) if day > last]
+            yield _date_change(before, after, old, new, day)
+    later = [day for day in changed if day > last]
     if later:
-        more = sum(day > last for day in closed)
-        what = f"{more} more dates are closed and {len(later) - more} are working days again"
-        yield f"after the coming {days} days {what}, from {short_date(min(later))} {min(later).year} on"
+        closed = sum(not new.intervals_on(day) for day in later)
+        opened = sum(not old.intervals_on(day) for day in later)
+        others = len(later) - closed - opened
+        what = f"{closed} more dates are closed and {opened} are working days"
+        what += f", {others} have other hours" if others else ""
+        yield f"after the coming {days} days {what}, from {short_date(later[0])} {later[0].year} on"
 
 
-def _works(hours: BusinessHours, day: date) -> bool:
-    return any(interval.weekday == day.weekday() for interval in hours.week)
+def _dates_of(old: BusinessHours, new: BusinessHours) -> Sequence[date]:
+    """Those of which one of the two says something that the other does not."""
+    listed = (old.closed_dates ^ new.closed_dates) | {it.day for it in old.open_dates ^ new.open_dates}
+    return sorted(listed)
+
+
+def _date_change(before: StackSettings, after: StackSettings, old: BusinessHours, new: BusinessHours, day: date) -> str:
+    if old.intervals_on(day) and new.intervals_on(day):
+        return f"{short_date(day)} is protected {dated_hours(new, day)} instead of {dated_hours(old, day)}"
+    name = holiday_name(before if new.intervals_on(day) else after, day)
+    named = "" if name == HOLIDAY else f" ({name})"
+    if not new.intervals_on(day):
+        return f"{short_date(day)} is closed now{named}"
+    own = any(it.day == day for it in new.open_dates)
+    return f"{short_date(day)} is a working day now{named}{f', open {dated_hours(new, day)}' if own else ''}"
 
 
 def _planned(before: StackSettings, after: StackSettings) -> Iterator[str]:

@@ -21,6 +21,7 @@ from ebbtide.preview.nights.windows import (
     lasting,
     local_text,
     nights_between,
+    open_date_note,
     short_date,
     window_of,
 )
@@ -75,6 +76,7 @@ def _row(settings: StackSettings, hours: BusinessHours, night: Night) -> WindowR
     notes = [
         clock_note(hours, night),
         *holiday_notes(settings, hours, night),
+        open_date_note(hours, night),
         *held_notes(hours, held_during(settings, hours, night)),
         "" if night.reopens else "no opening follows: the window stays open",
     ]

@@ -14,6 +14,7 @@ from functools import cache
 import holidays
 
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.week import format_minutes
 from ebbtide.units.durations import ONE_DAY as _ONE_DAY
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, Span, wall_to_instant
 
@@ -89,6 +90,18 @@ def holiday_notes(settings: StackSettings, hours: BusinessHours, night: Night) -
         if day in hours.closed_dates and day.weekday() in working and _would_open(hours, day, night):
             yield f"{short_date(day)} {holiday_name(settings, day)}"
         day += _ONE_DAY
+
+
+def open_date_note(hours: BusinessHours, night: Night) -> str:
+    """The date on which this window ends, where it has hours of its own: a working Saturday; "" without one."""
+    day = None if night.reopens is None else hours.local(night.reopens).date()
+    if day is None or all(it.day != day for it in hours.open_dates):
+        return ""
+    return f"{short_date(day)} is open {dated_hours(hours, day)}"
+
+
+def dated_hours(hours: BusinessHours, day: date) -> str:
+    return ", ".join(format_minutes(start, end) for start, end in hours.intervals_on(day))
 
 
 def _would_open(hours: BusinessHours, day: date, night: Night) -> bool:

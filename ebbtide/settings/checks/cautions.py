@@ -15,6 +15,8 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import Packing
 from ebbtide.settings.placement import room_on_disk, takes
 from ebbtide.settings.room import asked, groups_of, lasting_pods, nodes_at_most, room_for_next
+from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.settings.sections.calendars import working_weekends_until
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.cluster import ClusterKind, SupportType
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
@@ -66,6 +68,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
     return (
         *_about_hours(settings.business_hours.hours(tuple(range(day.year, day.year + 3))), day),
         *_about_holidays(settings, day),
+        *_about_working_weekends(settings.business_hours, day),
         *_about_region(settings),
         *_about_cluster(settings),
         *_about_version(settings, day),
@@ -114,11 +117,24 @@ def _about_holidays(settings: StackSettings, day: date) -> Iterator[Caution]:
     if not calendar.open:
         return
     bare = settings.business_hours.model_copy(update={"holidays": calendar.model_copy(update={"open": ()})})
-    closed = bare.hours(tuple(range(day.year, day.year + 3))).closed_dates
-    for open_day in calendar.open:
-        if open_day >= day and open_day not in closed:
-            text = f"{open_day} is not a holiday, so this changes nothing"
+    years = tuple(range(day.year, day.year + 3))
+    hours, ordinary = settings.business_hours.hours(years), bare.hours(years)
+    for it in calendar.open:
+        if it.date >= day and hours.intervals_on(it.date) == ordinary.intervals_on(it.date):
+            text = f"{it.date} is a working day without this, so this changes nothing"
             yield Caution("holidays.open-without-effect", "businessHours.holidays.open", text)
+
+
+def _about_working_weekends(hours: BusinessHoursSettings, day: date) -> Iterator[Caution]:
+    """Around the end of their list, unless the file names one of the time after it."""
+    calendar = hours.holidays
+    until = calendar.country and working_weekends_until(calendar.country, calendar.subdivision, day)
+    if until and abs(until - day) < HOLIDAYS_END_SOON and all(it.date <= until for it in calendar.open):
+        text = (
+            f"the working weekends of {calendar.country} are listed until {until}; name later ones, on which budgets "
+            "stay closed by day, in holidays.open"
+        )
+        yield Caution("holidays.working-weekends-end", "businessHours.holidays", text)
 
 
 def _about_region(settings: StackSettings) -> Iterator[Caution]:

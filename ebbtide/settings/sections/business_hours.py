@@ -1,13 +1,15 @@
 """When the customer's people work, and what is planned for the night."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic_core import CoreSchema
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.calendars import (
+    NO_CALENDAR,
     check_country,
     check_subdivision,
     coming_years,
@@ -15,14 +17,46 @@ from ebbtide.settings.sections.calendars import (
     parse_timezone,
 )
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.types import ClockText, DateText, Positive, PositiveDuration, WeekText
-from ebbtide.vocabulary.windows import BusinessHours
+from ebbtide.settings.sections.types import ClockText, DateText, IntervalsText, Positive, PositiveDuration, WeekText
+from ebbtide.vocabulary.windows import BusinessHours, DatedInterval
 
 
-def _each_date_once(closed: Sequence[date], opened: Sequence[date]) -> None:
-    both = sorted(set(closed) & set(opened))
+class OpenDate(Settings):
+    """A date on which people work."""
+
+    date: DateText = Field(description="short for this: the date alone", examples=['"2026-12-12"'])
+    hours: IntervalsText | None = Field(
+        default=None,
+        description="hours of this date; default: its weekday's, and on a closed weekday from the week's earliest "
+        "opening to its latest closing",
+        examples=['"08:00-14:00"'],
+    )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [_DATE.json_schema(), handler(schema)]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _date_alone(cls, given: Any) -> Any:
+        """Read here, so that a fault of a date alone is about the entry and not about a key that the file has not."""
+        whole = isinstance(given, Mapping | OpenDate)
+        return cast("object", given) if whole else {"date": _DATE.validate_python(given)}
+
+
+_DATE: TypeAdapter[date] = TypeAdapter(DateText)
+
+
+def _each_date_once(closed: Sequence[date], opened: Sequence[OpenDate]) -> None:
+    both = sorted(set(closed) & {it.date for it in opened})
     if both:
         raise wanted("holiday.open-and-closed", "each date as closed or as open", found=f"{both[0]} in both", at="open")
+    dates = [it.date for it in dict.fromkeys(opened)]
+    twice = next((day for day in dates if dates.count(day) > 1), None)
+    if twice is not None:
+        what = f"{twice} with different hours"
+        example = '{ date: "2026-12-12", hours: "08:00-12:00, 13:00-17:00" }'
+        raise wanted("holiday.open-twice", "each date once", found=what, example=example, at="open")
 
 
 class Holidays(Settings):
@@ -34,7 +68,9 @@ class Holidays(Settings):
     )
 
     country: Annotated[str, AfterValidator(check_country)] | None = Field(
-        default=None, description="ISO 3166 code; its public holidays are closed", examples=["US"]
+        default=None,
+        description="ISO 3166 code; its public holidays are closed, its working weekends open",
+        examples=["US"],
     )
     subdivision: str | None = Field(
         default=None, description="state or province, for its own holidays too", examples=["NY"]
@@ -42,8 +78,10 @@ class Holidays(Settings):
     closed: tuple[DateText, ...] = Field(
         default=(), description="closed besides the public holidays", examples=['["2026-12-24"]']
     )
-    open: tuple[DateText, ...] = Field(
-        default=(), description="public holidays on which people work", examples=['["2026-10-12"]']
+    open: tuple[OpenDate, ...] = Field(
+        default=(),
+        description="public holidays and closed weekdays on which people work: dates, or dates with hours",
+        examples=['["2026-10-12", { date: "2026-12-12", hours: "08:00-14:00" }]'],
     )
 
 
@@ -87,12 +125,23 @@ class BusinessHoursSettings(Settings):
         """The hours with holidays resolved for `years`; by default this year and the next two."""
         calendar = self.holidays
         closed = frozenset(calendar.closed)
-        if calendar.country is None:
-            return BusinessHours(timezone=self.timezone, week=self.week, closed_dates=closed - set(calendar.open))
-        listed = holiday_list(calendar.country, calendar.subdivision, tuple(years or coming_years()))
+        listed = NO_CALENDAR
+        if calendar.country is not None:
+            listed = holiday_list(calendar.country, calendar.subdivision, tuple(years or coming_years()))
+        opened = dict.fromkeys(listed.working_weekends - closed) | {it.date: it.hours for it in calendar.open}
         return BusinessHours(
             timezone=self.timezone,
             week=self.week,
-            closed_dates=(listed.dates | closed) - set(calendar.open),
+            closed_dates=(listed.dates | closed) - set(opened),
+            open_dates=frozenset(self._dated(opened)),
             holidays_known_until=listed.known_until,
         )
+
+    def _dated(self, opened: Mapping[date, Sequence[tuple[int, int]] | None]) -> Iterator[DatedInterval]:
+        """Of dates that have hours of their own, or whose weekday has none."""
+        works = {it.weekday for it in self.week}
+        for day, own in opened.items():
+            if own is None and works and day.weekday() not in works:
+                yield DatedInterval(day, min(it.start for it in self.week), max(it.end for it in self.week))
+            for start, end in own or ():
+                yield DatedInterval(day, start, end)

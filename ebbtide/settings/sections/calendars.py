@@ -88,7 +88,11 @@ YEARS_AHEAD = 2  # stacks are brought up more often than this
 @dataclass(frozen=True, slots=True)
 class HolidayList:
     dates: frozenset[date]
-    known_until: date
+    known_until: date | None
+    working_weekends: frozenset[date] = frozenset()
+
+
+NO_CALENDAR = HolidayList(frozenset(), None)
 
 
 def coming_years() -> tuple[int, ...]:
@@ -99,10 +103,20 @@ def coming_years() -> tuple[int, ...]:
 
 @cache
 def holiday_list(country: str, subdivision: str | None, years: Sequence[int]) -> HolidayList:
-    """All public holidays of the years, substitute days included."""
+    """All public holidays of the years, substitute days included, and the days of weekends that are worked for them."""
     calendar = holidays.country_holidays(country, subdiv=subdivision, years=years)
     last_year = min(max(years), calendar.end_year)
-    return HolidayList(frozenset(calendar), date(last_year, 12, 31))
+    working = frozenset(day for day in calendar.weekend_workdays if day.year in years)
+    return HolidayList(frozenset(calendar) - working, date(last_year, 12, 31), working)
+
+
+def working_weekends_until(country: str, subdivision: str | None, day: date) -> date | None:
+    """The end of the last year of which working weekends are listed; None if the country has none around `day`.
+
+    Governments name them a year or less ahead, so this list ends sooner than that of the holidays.
+    """
+    listed = holiday_list(country, subdivision, tuple(range(day.year - 1, day.year + YEARS_AHEAD + 1)))
+    return max((date(it.year, 12, 31) for it in listed.working_weekends), default=None)
 
 
 @cache

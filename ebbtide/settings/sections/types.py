@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSc
 
 from ebbtide.settings.file.problems import NEAR
 from ebbtide.settings.file.wanted import wanted
-from ebbtide.settings.sections.week import parse_week
+from ebbtide.settings.sections.week import parse_intervals, parse_week
 from ebbtide.units.durations import format_duration, latency_text, read_duration
 from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, read_quantity
 from ebbtide.vocabulary.windows import WeeklyInterval
@@ -265,6 +265,11 @@ Mebibytes: TypeAlias = Annotated[
     int,
     BeforeValidator(parse_memory),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(k|M|G|T|Ki|Mi|Gi|Ti)?$"}),
+]
+IntervalsText: TypeAlias = Annotated[
+    tuple[tuple[int, int], ...],
+    BeforeValidator(parse_intervals),
+    WithJsonSchema({"anyOf": [_INTERVALS, {"type": "array", "minItems": 1, "items": _INTERVALS}]}),
 ]
 WeekText: TypeAlias = Annotated[tuple[WeeklyInterval, ...], BeforeValidator(parse_week), WithJsonSchema(_WEEK_SCHEMA)]
 ClockText: TypeAlias = Annotated[

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import TypeVar, cast
 
 from pydantic_core import PydanticCustomError
@@ -48,6 +49,21 @@ def parse_week(value: object) -> tuple[WeeklyInterval, ...]:
     return tuple(sorted(reader.week))
 
 
+def parse_intervals(value: object) -> tuple[tuple[int, int], ...]:
+    """Starts and ends, in minutes from midnight, of the intervals of one date, in order."""
+    if isinstance(value, tuple):
+        return cast("tuple[tuple[int, int], ...]", value)
+    reader = _WeekReader()
+    found = sorted(reader.intervals("", value))
+    faults = [
+        *reader.faults,
+        *(_overlap(format_minutes(*one), format_minutes(*two)) for one, two in pairwise(found) if two[0] < one[1]),
+    ]
+    if faults:
+        raise all_of(faults)
+    return tuple(found)
+
+
 @dataclass
 class _WeekReader:
     """Reads a day's key and its intervals apart, so that a fault of one does not hide a fault of the other."""
@@ -59,6 +75,10 @@ class _WeekReader:
     def read(self, key: str, text: object) -> None:
         days = [day for named in self._each(key.split(","), lambda part: _days(key, part.strip())) for day in named]
         own = self._not_named_before(key, days)
+        for start, end in self.intervals(key, text):
+            self.week += [WeeklyInterval(day, start, end) for day in own]
+
+    def intervals(self, key: str, text: object) -> list[tuple[int, int]]:
         items = cast("Sequence[object]", text) if isinstance(text, list | tuple) else [text]
         texts = [item for item in items if isinstance(item, str)]
         if len(texts) < len(items) or not items:
@@ -67,8 +87,7 @@ class _WeekReader:
                 wanted("week.intervals-type", "intervals as text", example='"08:00-19:00"', hint=hint, at=key)
             )
         parts = [part.strip() for item in texts for part in item.split(",")]
-        for start, end in self._each(parts, lambda part: _interval(key, part)):
-            self.week += [WeeklyInterval(day, start, end) for day in own]
+        return self._each(parts, lambda part: _interval(key, part))
 
     def _each(self, parts: Sequence[str], read: Callable[[str], _T]) -> list[_T]:
         """What `read` makes of the parts; the ones that it refuses become faults."""
@@ -108,9 +127,7 @@ class _WeekReader:
                     pair = tuple((self._key_of[i.weekday], i.start, i.end) for i in (furthest[1], interval))
                     if pair not in told:
                         told.add(pair)
-                        found = f"{_named(furthest[1])} and {_named(interval)}"
-                        example = '"08:00-12:00, 13:00-19:00"'
-                        yield wanted("week.overlap", "intervals that do not overlap", found=found, example=example)
+                        yield _overlap(_named(furthest[1]), _named(interval))
                 furthest = max(furthest or (0, interval), (midnight + interval.end, interval))
 
 
@@ -128,9 +145,13 @@ def format_week(week: Sequence[WeeklyInterval]) -> str:
 
 def format_interval(interval: WeeklyInterval) -> str:
     """The text that was read; midnight at the end of a day is `24:00`."""
-    end, next_day = interval.end, interval.end > MINUTES_PER_DAY
-    end -= MINUTES_PER_DAY if next_day else 0
-    return f"{_clock(interval.start)}-{_clock(end)}{'+1' if next_day else ''}"
+    return format_minutes(interval.start, interval.end)
+
+
+def format_minutes(start: int, end: int) -> str:
+    """The same, for minutes from midnight."""
+    next_day = end > MINUTES_PER_DAY
+    return f"{_clock(start)}-{_clock(end - MINUTES_PER_DAY if next_day else end)}{'+1' if next_day else ''}"
 
 
 def _range_name(first: int, last: int) -> str:
@@ -183,6 +204,11 @@ def _interval(key: str, text: str) -> tuple[int, int]:
 def _minutes(hours: str, minutes: str) -> int | None:
     total = int(hours) * 60 + int(minutes)
     return total if int(minutes) <= 59 and total <= MINUTES_PER_DAY else None
+
+
+def _overlap(first: str, second: str) -> PydanticCustomError:
+    example = '"08:00-12:00, 13:00-19:00"'
+    return wanted("week.overlap", "intervals that do not overlap", found=f"{first} and {second}", example=example)
 
 
 def _named(interval: WeeklyInterval) -> str:

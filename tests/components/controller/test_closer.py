@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from components.controller.closer import Closer, CloserArgs, ClosingTime, closing_times
 from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
-from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
+from ebbtide.vocabulary.windows import BusinessHours, DatedInterval, WeeklyInterval
 from tests.builders.components import WORKING_DAYS, controller_config, of_kind, recorded, the
 
 QUARTER = timedelta(minutes=15)
 MONDAY, SUNDAY = 0, 6
+SATURDAY = date(2026, 12, 12)
 
 
 def closer(config: ControllerConfig | None = None) -> tuple[Resource, ...]:
@@ -126,6 +127,23 @@ def test_holidays_do_not_move_the_times() -> None:
     closed = replace(hours, closed_dates=frozenset({date(2026, 12, 25), date(2027, 1, 1)}))
 
     assert closing_times(closed, QUARTER) == closing_times(hours, QUARTER)
+
+
+@pytest.mark.parametrize(
+    ("opened", "wanted"),
+    [
+        (DatedInterval(SATURDAY, 8 * 60, 18 * 60), ["45 7 * * 1,2,3,4,5,6"]),
+        (DatedInterval(SATURDAY, 10 * 60, 14 * 60), ["45 7 * * 1,2,3,4,5", "45 9 * * 6"]),
+        (DatedInterval(SATURDAY, 0, 60), ["45 7 * * 1,2,3,4,5", "45 23 * * 5"]),  # closes on Friday night
+        (DatedInterval(date(2040, 12, 29), 10 * 60, 14 * 60), ["45 7 * * 1,2,3,4,5", "45 9 * * 6"]),
+    ],
+)
+def test_it_runs_before_a_date_opens_that_is_no_ordinary_working_day(
+    opened: DatedInterval, wanted: Sequence[str]
+) -> None:
+    hours = BusinessHours(timezone="Europe/Budapest", week=WORKING_DAYS, open_dates=frozenset({opened}))
+
+    assert [it.cron for it in closing_times(hours, QUARTER)] == wanted
 
 
 @settings(max_examples=25, deadline=None)

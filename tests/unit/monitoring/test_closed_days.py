@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.monitoring.closed_days import closed_day, is_closed
-from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
+from ebbtide.vocabulary.windows import BusinessHours, DatedInterval, WeeklyInterval
 
 PROMTOOL = shutil.which("promtool")
 pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
@@ -18,9 +18,13 @@ SINCE = date(1970, 1, 1)
 FEASTS = frozenset({date(1970, 5, 1), date(1970, 12, 25), date(1970, 12, 26), date(1971, 1, 1)})  # three stretches
 
 
+WORKED = (date(1970, 5, 2), date(1970, 12, 12), date(1970, 12, 25), date(1971, 1, 2))  # Saturdays, and a closed date
+
+
 def hours(zone: str, days: range, closed: frozenset[date] = FEASTS) -> BusinessHours:
     week = tuple(WeeklyInterval(day, 9 * 60, 17 * 60) for day in days)
-    return BusinessHours(timezone=zone, week=week, closed_dates=closed)
+    worked = frozenset(DatedInterval(day, 9 * 60, 12 * 60) for day in WORKED if closed)
+    return BusinessHours(timezone=zone, week=week, closed_dates=closed, open_dates=worked)
 
 
 def by_prometheus(folder: Path, expr: str, minutes: list[int]) -> list[bool]:
@@ -53,6 +57,8 @@ def test_a_day_is_closed_where_the_calendar_says_so_from_midnight_to_midnight(
 
     assert told == [is_closed(of, of.local(datetime.fromtimestamp(60 * minute, UTC)).date()) for minute in minutes]
     assert 0 < sum(told) < len(told)
+    saturday = datetime(1970, 12, 12, 12, tzinfo=UTC) - (of.local(instants[0]).utcoffset() or timedelta())
+    assert by_prometheus(tmp_path, closed_day(of, SINCE), [round(saturday.timestamp() / 60)]) == [False]
 
 
 def test_without_any_closed_day_it_is_always_0(tmp_path: Path) -> None:
@@ -65,4 +71,5 @@ def test_holidays_that_are_over_are_not_asked_for_again() -> None:
     def stretches(since: date) -> int:
         return closed_day(hours("UTC", range(7)), since).count("time() <")
 
-    assert [stretches(date(1970, 1, 1)), stretches(date(1970, 6, 1)), stretches(date(1971, 1, 2))] == [3, 2, 0]
+    assert [stretches(date(1970, 1, 1)), stretches(date(1970, 6, 1)), stretches(date(1971, 1, 2))] == [6, 4, 1]
+    assert stretches(date(1971, 1, 3)) == 0

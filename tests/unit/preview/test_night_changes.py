@@ -85,8 +85,24 @@ def test_dates_that_close_and_open_are_named_and_later_ones_counted() -> None:
         "Fri 27 Nov is closed now",  # the 28th is a Saturday, closed anyway
     ]
     assert said[3].startswith("after the coming 14 days ")
-    assert said[3].endswith(" are closed and 1 are working days again, from Fri 25 Dec 2026 on")
+    assert said[3].endswith(" are closed and 1 are working days, from Fri 25 Dec 2026 on")
     assert said[4:] == ["11 h 15 min less protection in the coming 14 days"]  # a guard goes with each opening
+
+
+def test_a_date_with_other_hours_is_named_with_them() -> None:
+    before = stack_with(holidays={"open": ["2026-11-21", "2026-11-28", "2026-12-12"]})
+    own = [{"date": day, "hours": "09:00-14:00"} for day in ("2026-11-20", "2026-11-21", "2026-11-22", "2026-12-12")]
+    after = stack_with(holidays={"open": own})
+
+    later = "0 more dates are closed and 0 are working days, 1 have other hours"
+    assert changes(before, after) == [
+        "Fri 20 Nov is protected 09:00-14:00 instead of 08:00-17:00",
+        "Sat 21 Nov is protected 09:00-14:00 instead of 08:00-19:00",
+        "Sun 22 Nov is a working day now, open 09:00-14:00",
+        "Sat 28 Nov is closed now",
+        f"after the coming 14 days {later}, from Sat 12 Dec 2026 on",
+        "16 h less protection in the coming 14 days",
+    ]
 
 
 def test_a_night_shift_of_yesterday_ends_today() -> None:

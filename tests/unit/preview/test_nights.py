@@ -60,6 +60,18 @@ def test_holidays_that_lengthen_a_window_are_named_and_others_are_not() -> None:
     assert nights(christmas, "2026-12-24T12:00", days=1).rows[0].note == ""  # a Friday and a Saturday, closed anyway
 
 
+def test_a_working_saturday_ends_a_window_and_says_so() -> None:
+    hungary = stack_with(timezone="Europe/Budapest", week={"mon-fri": "08:00-18:00"}, holidays={"country": "HU"})
+
+    friday, saturday = nights(hungary, "2026-12-11T20:00", days=1).rows[:2]
+
+    assert (friday.local, friday.note) == (
+        "Fri 11 Dec 18:00 → Sat 12 Dec 07:45 (Europe/Budapest)",
+        "Sat 12 Dec is open 08:00-18:00",
+    )
+    assert (saturday.local, saturday.note) == ("Sat 12 Dec 18:00 → Mon 14 Dec 07:45 (Europe/Budapest)", "")
+
+
 def test_planned_work_is_shown_from_when_its_nodes_are_asked_for() -> None:
     planned = stack_with(overnight=[{"pool": "train", "at": "02:00", "for": timedelta(hours=2), "workers": 6}])
 

@@ -1,12 +1,14 @@
 """Holidays become dates, exceptions apply on top, and the end of the list is known."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import holidays
 import pytest
 
 from ebbtide.settings import warnings_of
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.vocabulary.windows import BusinessHours, zone_of
 from tests.builders.settings import loaded, problem_of, shortest
 
 YEARS = (2026, 2027)
@@ -48,6 +50,106 @@ def test_without_a_calendar_there_is_no_list_to_end() -> None:
     assert hours.holidays_known_until is None
 
 
+SATURDAY = date(2026, 12, 12)  # on which Hungary works, for 24 December
+
+
+def budapest(week: dict[str, str] | None = None, **calendar: object) -> BusinessHours:
+    section = {"timezone": "Europe/Budapest", "week": week or {"mon-fri": "08:00-18:00"}, "holidays": calendar}
+    return BusinessHoursSettings.model_validate(section).hours(YEARS)
+
+
+def opened(hours: BusinessHours, day: date = SATURDAY) -> list[str]:
+    """The spans that touch a day, in local time."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone_of(hours.timezone))
+    spans = hours.open_spans(midnight, midnight + timedelta(days=1))
+    return [f"{hours.local(it.start):%a %H:%M}-{hours.local(it.end):%a %H:%M}" for it in spans]
+
+
+def test_a_working_saturday_of_the_country_is_open() -> None:
+    assert opened(budapest(country="HU")) == ["Sat 08:00-Sat 18:00"]
+    assert opened(budapest(country="HU"), SATURDAY - timedelta(days=7)) == []
+    assert opened(budapest(country="HU", closed=["2026-12-12"])) == []
+    assert opened(budapest()) == []
+
+
+@pytest.mark.parametrize(
+    ("week", "entry", "spans"),
+    [
+        ({"mon-fri": "08:00-18:00"}, "2026-12-12", ["Sat 08:00-Sat 18:00"]),
+        ({"mon-thu": "09:00-17:00", "fri": "07:30-12:00, 13:00-19:00"}, "2026-12-12", ["Sat 07:30-Sat 19:00"]),
+        ({"mon-fri": "06:00-14:00, 22:00-06:00+1"}, "2026-12-12", ["Fri 22:00-Sun 06:00"]),  # Friday's night meets it
+        ({"mon": "06:00-14:00", "tue": "22:00-08:00+1"}, "2026-12-12", ["Sat 06:00-Sun 08:00"]),  # 26 hours
+        ({"mon-fri": "08:00-18:00", "sat": "10:00-12:00"}, "2026-12-12", ["Sat 10:00-Sat 12:00"]),
+        ({"mon-fri": "08:00-18:00"}, {"date": "2026-12-12", "hours": "09:00-14:00"}, ["Sat 09:00-Sat 14:00"]),
+        (
+            {"mon-sat": "08:00-18:00"},
+            {"date": "2026-12-12", "hours": ["12:00-13:00", "09:00-11:00"]},
+            ["Sat 09:00-Sat 11:00", "Sat 12:00-Sat 13:00"],
+        ),
+    ],
+)
+def test_an_open_date_may_be_a_closed_weekday_with_hours_of_its_own(
+    week: dict[str, str], entry: object, spans: list[str]
+) -> None:
+    assert opened(budapest(week, open=[entry])) == spans
+
+
+def test_the_files_hours_of_a_working_saturday_come_before_the_usual_ones() -> None:
+    hours = budapest(country="HU", open=[{"date": "2026-12-12", "hours": "10:00-11:00"}])
+
+    assert opened(hours) == ["Sat 10:00-Sat 11:00"]
+
+
+# One of each country, as its government named it; some name none any more.
+WORKING_WEEKENDS = {
+    "AM": "2021-09-25",
+    "AZ": "2025-06-21",
+    "BG": "2016-09-17",
+    "BY": "2026-04-25",
+    "CN": "2026-01-04",
+    "HU": "2026-12-12",
+    "KG": "2025-01-11",
+    "KZ": "2025-01-05",
+    "LV": "2026-06-27",
+    "MM": "2026-01-03",
+    "RU": "2025-11-01",
+    "TW": "2025-02-08",
+    "UA": "2021-08-28",
+    "UZ": "2026-12-12",
+    "VN": "2026-08-22",
+}
+SEEN = tuple(range(2010, 2030))
+
+
+@pytest.mark.parametrize("country", WORKING_WEEKENDS)
+def test_each_working_weekend_of_a_country_is_open_and_no_other_weekend_is(country: str) -> None:
+    section = {"timezone": "UTC", "week": {"mon-fri": "09:00-17:00"}, "holidays": {"country": country}}
+    hours = BusinessHoursSettings.model_validate(section).hours(SEEN)
+    spans = hours.open_spans(datetime(SEEN[0], 1, 1, tzinfo=UTC), datetime(SEEN[-1] + 1, 1, 1, tzinfo=UTC))
+    weekends = {it.start.date() for it in spans if it.start.weekday() >= 5}
+
+    listed = holidays.country_holidays(country, years=SEEN).weekend_workdays
+    assert weekends == {day for day in listed if day.year in SEEN}
+    assert date.fromisoformat(WORKING_WEEKENDS[country]) in weekends
+
+
+def test_no_other_country_has_working_weekends() -> None:
+    every = holidays.list_supported_countries(include_aliases=False)
+
+    assert {it for it in every if holidays.country_holidays(it, years=SEEN).weekend_workdays} == set(WORKING_WEEKENDS)
+
+
+def test_the_end_of_the_list_of_working_weekends_is_told_until_a_later_one_is_named(tmp_path: Path) -> None:
+    def told(calendar: str, day: date) -> list[str]:
+        settings = loaded(shortest(hours=f"holidays: {{ {calendar} }}"), tmp_path)
+        return [str(it) for it in warnings_of(settings, day) if it.code == "holidays.working-weekends-end"]
+
+    assert "2026-12-31" in told("country: HU", date(2026, 12, 1))[0]
+    assert told("country: HU", date(2027, 1, 10))
+    assert told('country: HU, open: ["2027-03-13"]', date(2027, 1, 10)) == []
+    assert told("country: HU", date(2026, 8, 1)) + told("country: DE", date(2026, 12, 1)) == []
+
+
 def test_by_default_the_list_reaches_to_the_end_of_the_year_after_next() -> None:
     this_year = datetime.now(UTC).year
 
@@ -69,6 +171,19 @@ def test_by_default_the_list_reaches_to_the_end_of_the_year_after_next() -> None
         (
             'closed: ["2026-12-24"], open: ["2026-12-24"]',
             ("holiday.open-and-closed", "found 2026-12-24 in both"),
+        ),
+        ('open: [{ date: "2026-12-12", hours: "14:00-08:00" }]', ("interval.end", "open[0].hours:", "14:00-08:00")),
+        ('open: [{ date: "2026-12-12", hours: "8-14" }]', ("interval.form", "open[0].hours:", "found '8-14'")),
+        ('open: [{ date: "2026-12-12", hours: 8 }]', ("week.intervals-type", "open[0].hours:", "found 8")),
+        (
+            'open: [{ date: "2026-12-12", hours: "08:00-12:00, 11:00-14:00" }]',
+            ("week.overlap", "found 08:00-12:00 and 11:00-14:00"),
+        ),
+        ('open: [{ hours: "08:00-14:00" }]', ("key.missing", "open[0].date:")),
+        ('open: ["2026-02-30"]', ("date.form", "open[0]:", "found '2026-02-30'")),
+        (
+            'open: ["2026-12-12", { date: "2026-12-12", hours: "08:00-14:00" }]',
+            ("holiday.open-twice", "found 2026-12-12 with different hours"),
         ),
     ],
 )
@@ -93,8 +208,9 @@ def test_planned_work_must_be_possible(plan: str, said: tuple[str, ...], tmp_pat
     assert problem_of(shortest(hours=f"overnight: [{{ {plan} }}]"), tmp_path).tells(*said)
 
 
-def test_an_open_date_that_is_no_holiday_is_worth_a_word(tmp_path: Path) -> None:
-    settings = loaded(shortest(hours='holidays: { country: DE, open: ["2026-12-25", "2026-12-23"] }'), tmp_path)
+def test_an_open_date_that_is_open_anyway_is_worth_a_word(tmp_path: Path) -> None:
+    dates = '"2026-12-25", "2026-12-23", "2026-12-12", { date: "2026-12-22", hours: "10:00-12:00" }'
+    settings = loaded(shortest(hours=f"holidays: {{ country: DE, open: [{dates}] }}"), tmp_path)
 
     warnings = warnings_of(settings, date(2026, 8, 1))
 

@@ -13,6 +13,7 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.closer import close, main
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, dump
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, CLOSER, MAINTENANCE_UNTIL
+from ebbtide.vocabulary.windows import DatedInterval
 from tests.builders.components import controller_config
 
 API = BudgetPolicy(name="api", namespace="ebbtide")
@@ -48,7 +49,11 @@ class Budgets:
 
 
 def config() -> ControllerConfig:
-    hours = replace(controller_config().hours, closed_dates=frozenset({date(2026, 11, 26)}))
+    hours = replace(
+        controller_config().hours,
+        closed_dates=frozenset({date(2026, 11, 26)}),
+        open_dates=frozenset({DatedInterval(date(2026, 11, 28), 8 * 60, 19 * 60)}),
+    )
     return replace(controller_config(), hours=hours, budgets=(API,), never_opened=(RAY,))
 
 
@@ -60,7 +65,17 @@ def closes(budget: BudgetPolicy, *clocks: datetime, budgets: Budgets | None = No
     return bool(found.applied)
 
 
-@pytest.mark.parametrize(("at", "closed"), [(NOON, True), (CLOSING_TIME, True), (NIGHT, False), (THANKSGIVING, False)])
+@pytest.mark.parametrize(
+    ("at", "closed"),
+    [
+        (NOON, True),
+        (CLOSING_TIME, True),
+        (NIGHT, False),
+        (THANKSGIVING, False),
+        (datetime(2026, 11, 28, 12, 45, tzinfo=UTC), True),  # a working Saturday
+        (datetime(2026, 11, 21, 12, 45, tzinfo=UTC), False),
+    ],
+)
 def test_a_flexible_budget_is_closed_by_day_and_left_open_by_night_and_on_holidays(at: datetime, closed: bool) -> None:
     assert closes(API, at) is closed
 

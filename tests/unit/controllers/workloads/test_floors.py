@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.workloads.floors.calendar import FloorNow, floor_at
+from ebbtide.vocabulary.windows import DatedInterval
 from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
 from tests.builders.controllers import OFFICE
 
@@ -38,6 +39,13 @@ def test_a_holiday_is_closed() -> None:
     hours = replace(OFFICE, closed_dates=frozenset({date(2026, 1, 6)}))
 
     assert floor_at(at(12, day=6), POLICY, hours) == FloorNow(2, "at-min", at(7, 53, day=7))
+
+
+def test_a_working_saturday_is_open() -> None:
+    hours = replace(OFFICE, open_dates=frozenset({DatedInterval(date(2026, 1, 10), 9 * 60, 14 * 60)}))
+
+    assert floor_at(at(20, day=9), POLICY, hours) == FloorNow(2, "at-min", at(8, 53, day=10))
+    assert floor_at(at(9, day=10), POLICY, hours) == FloorNow(4, "business-hours", at(14, day=10))
 
 
 def test_an_event_stands_above_business_hours_from_its_lead_to_its_end() -> None:
