@@ -75,6 +75,7 @@ class DangerCode(StrEnum):
     BUDGET_LEFT_OPEN = "budget-left-open"
     POOL_ON_SPOT = "pool-on-spot"
     RAY_CHANGE_WAITS = "ray-change-waits"
+    RAY_HEAD_STRANDED = "ray-head-stranded"
     POOL_MINIMUM_RAISED = "pool-minimum-raised"
     BUSINESS_HOURS_CHANGED = "business-hours-changed"
     ENTRANCE_OPENED = "entrance-opened"

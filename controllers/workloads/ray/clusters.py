@@ -40,17 +40,23 @@ POLL = timedelta(seconds=10)  # between two looks at a cluster of which no news 
 _LOOK = timedelta(seconds=5)  # how long what a head said is taken for what it says, unless it is to be suspended
 _RETRY = timedelta(seconds=1)
 _UNSEEN, _REFUSED, _SUSPEND = "write-not-seen-yet", "the wanted spec was refused", "spec.suspend"
+_OUTLIVES_HEAD = timedelta(minutes=30)
+"""What ran under a lost head has ended by then. The kubelet restarts an unhealthy head after ten minutes, and Ray's
+workers give up a head that they cannot reach after ten more (KubeRay's defaults)."""
 _LAG = timedelta(seconds=30)  # a write that no watch shows by then was overwritten by somebody else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What is kept of a RayCluster. `gone`: KubeRay says that it is suspended and no pod is left."""
+    """What is kept of a RayCluster. `gone`: KubeRay says that it is suspended and no pod is left. `headless_from`: the
+    instant from which nothing can run there, because no head is ready; None if a head is ready or nothing is known.
+    """
 
     annotations: dict[str, str]
     spec: Json
     gone: bool
     version: str
+    headless_from: datetime | None = None
 
     @property
     def suspended(self) -> bool:
@@ -78,14 +84,30 @@ class Observed:
 
 def observed(item: dict[str, Any]) -> Observed:
     conditions: Sequence[Json] = item.get("status", {}).get("conditions") or ()
-    gone = any((it.get("type"), it.get("status")) == ("RayClusterSuspended", "True") for it in conditions)
+    by_type = {it.get("type"): it for it in conditions}
+    suspended = by_type.get("RayClusterSuspended", {})
     annotations: dict[str, str] = item["metadata"].get("annotations") or {}
     return Observed(
         annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
         spec=item.get("spec") or {},
-        gone=gone,
+        gone=suspended.get("status") == "True",
         version=item["metadata"]["resourceVersion"],
+        headless_from=_headless_from(by_type.get("HeadPodReady", {}), suspended),
     )
+
+
+def _headless_from(head: Json, suspended: Json) -> datetime | None:
+    """A head that has not been ready since the cluster was created or resumed never ran anything under its spec.
+
+    KubeRay then writes both conditions at once, or the condition of the head is the older one.
+    """
+    if (head.get("status"), suspended.get("status")) != ("False", "False"):
+        return None
+    try:
+        lost, awake = (datetime.fromisoformat(it["lastTransitionTime"]) for it in (head, suspended))
+    except (KeyError, ValueError):
+        return None
+    return lost if lost <= awake else lost + _OUTLIVES_HEAD
 
 
 def _replicas(item: dict[str, Any]) -> int:
@@ -230,6 +252,7 @@ class RayCluster:
             paused=hold is not None and hold.pause,
             kept=hold is not None and not hold.pause and hold.holds_at(now),
             spare=spare(seen.spec),
+            headless=seen.headless_from is not None and seen.headless_from <= now,
             doubt=doubt,
         )
 
@@ -258,13 +281,18 @@ class RayCluster:
             return decide_sleep(known, sleep)
         if self._looked is None or not timedelta() <= self._now - self._looked < _LOOK:
             self._look()
-        decision = decide_sleep(replace(known, idle_for=self._idle_for), sleep)
+        decision = decide_sleep(self._with_activity(known), sleep)
         if decision.suspend and self._looked != self._now:  # on the head's word of this very moment
             self._look()
         if decision.suspend:
             known = replace(known, drivers=self._drivers_now())
-            decision = decide_sleep(replace(known, idle_for=self._idle_for), sleep)
+            decision = decide_sleep(self._with_activity(known), sleep)
         return decision
+
+    def _with_activity(self, known: Seen) -> Seen:
+        """A head that answers is alive, whatever KubeRay says of it."""
+        headless = known.headless and isinstance(self._activity, Unreadable)
+        return replace(known, idle_for=self._idle_for, headless=headless)
 
     def _look(self) -> None:
         activity = self._head.look()

@@ -24,6 +24,7 @@ class Seen:
     drivers: bool | None = False  # a pool of drivers asks for workers; None: unknown
     wake_asked: bool = False
     pending: bool = False  # a wanted spec that only a sleeping cluster can take over
+    headless: bool = False  # no head was ever ready under this spec, or none for so long that nothing can run
     spare: bool = False  # a group has more workers than its minimum
     may_interrupt: bool = False  # an operator lets the pending spec interrupt what runs
     paused: bool = False
@@ -70,6 +71,8 @@ def _awake(seen: Seen, sleep: Sleep) -> SleepDecision:
         return _up("kept-awake")
     if seen.pending and seen.may_interrupt:
         return _down("spec-pending-in-maintenance", Purpose.SPEC)
+    if seen.pending and seen.headless:  # drivers that are wanted wait for the new head
+        return _down("spec-pending-without-a-head", Purpose.SPEC)
     stays_up = _needed(seen, sleep)
     if stays_up and not seen.pending:
         return _up(stays_up)

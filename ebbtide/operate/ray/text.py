@@ -36,6 +36,8 @@ def ray_lines(view: RayView, timezone: str) -> list[str]:
     )
     lines += [f"held     {text}" for text in held(view, timezone)]
     lines += [f"pending  {text}" for text in pending_lines(view)]
+    if view.pending:
+        lines.append(f"sooner   ebbtide maintenance --ray {view.name}: the new spec may interrupt what runs")
     lines += [f"later    {text}" for text in view.later]
     return lines
 

@@ -26,6 +26,7 @@ REASONS = {
     "spec-pending": "it was suspended to get a new spec",
     "spec-pending-and-idle": "it is idle, and suspended to get a new spec",
     "spec-pending-in-maintenance": "an operator lets the new spec interrupt it",
+    "spec-pending-without-a-head": "no head is there that could run anything, and it was suspended to get a new spec",
     "spec-whole": "the new spec is written while it sleeps",
     "wake-asked": "an operator woke it",
     "write-not-seen-yet": "a change was just written",

@@ -3,16 +3,18 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import Json
+from controllers.workloads.ray.clusters import observed
 from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.operate.objects import rfc3339
 from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import SLEEP, SPEC, WORKLOADS, Sleep, Wake, When, dump, dump_sleep, load
+from ebbtide.vocabulary.workloads import APPLY_UNTIL, SLEEP, SPEC, WORKLOADS, Sleep, Wake, When, dump, dump_sleep, load
 from tests.builders.control_plane import eventually
 from tests.builders.workloads.process import TOKEN, RayProcess, RecordedHead
 from tests.control_plane.ray.conftest import CLUSTER, PODS, RayStack
@@ -66,7 +68,7 @@ def images(stack: RayStack, group: str) -> list[str]:
     return [it["spec"]["containers"][0]["image"] for it in stack.pods(group) if it["status"].get("phase") == "Running"]
 
 
-def annotate(stack: RayStack, **annotations: str) -> None:
+def annotate(stack: RayStack, **annotations: str | None) -> None:
     stack.api.patch(CLUSTER, {"metadata": {"annotations": annotations}}, fieldManager="kubectl")
 
 
@@ -108,3 +110,39 @@ def test_a_new_image_waits_for_sleep_and_drivers_wake_the_cluster_with_it(
     done = [line["reason"] for line in told if line["event"] == "acted" and line["outcome"] == "done"]
     assert done[:4] == ["spec-first", "idle-for-long", "spec-whole", "drivers-wanted"]
     assert {line["outcome"] for line in told if line["event"] == "acted"} <= {"done", "stale"}
+
+
+def test_a_head_that_never_started_gets_the_mended_spec_at_once(
+    ray_stack: RayStack, process: RayProcess, head: RecordedHead
+) -> None:
+    stack, head.state = ray_stack, "another token"
+    good = json.dumps(stack.wanted)
+    fits_no_node = json.loads(good)
+    resources = fits_no_node["headGroupSpec"]["template"]["spec"]["containers"][0]["resources"]
+    resources["requests"]["memory"] = resources["limits"]["memory"] = "4000Gi"
+    annotate(stack, **{SPEC: json.dumps(fits_no_node), APPLY_UNTIL: rfc3339(datetime.now(UTC) + timedelta(hours=1))})
+    stack.api.patch(POOL, {"spec": {"replicas": 1}})  # so that the cluster is to be awake
+    eventually(lambda: stack.pods("headgroup") and not images(stack, "headgroup"), what="a head that fits no node")
+    eventually(lambda: process.workload().get("spec") == "applied", what="the broken spec to be the wanted one")
+    annotate(stack, **{APPLY_UNTIL: None})
+    stuck = {it["metadata"]["uid"] for it in stack.pods("headgroup")}
+
+    annotate(stack, **{SPEC: good})
+    eventually(lambda: len(images(stack, "headgroup")) == 1, what="a head that runs")
+
+    assert stuck.isdisjoint(it["metadata"]["uid"] for it in stack.pods("headgroup"))
+    told = [json.loads(line) for line in process.log.read_text().splitlines()]
+    assert "spec-pending-without-a-head" in [line["reason"] for line in told if line["event"] == "acted"]
+
+
+def test_kuberay_tells_a_head_that_was_lost_from_one_that_never_was(ray_stack: RayStack) -> None:
+    stack = ray_stack
+    eventually(lambda: images(stack, "headgroup"), what="the head")
+    eventually(lambda: observed(stack.api.get(CLUSTER)).headless_from is None, what="KubeRay to see it")
+    (pod,) = stack.pods("headgroup")
+    lost = {"type": "Ready", "status": "False", "lastTransitionTime": rfc3339(datetime.now(UTC))}
+    stack.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": {"conditions": [lost]}})
+
+    nothing_runs_from = eventually(lambda: observed(stack.api.get(CLUSTER)).headless_from, what="KubeRay to miss it")
+
+    assert nothing_runs_from > datetime.now(UTC) + timedelta(minutes=25)

@@ -108,6 +108,13 @@ def test_a_pending_spec_is_told_field_by_field_and_the_image_first() -> None:
     assert line(view(), "pending") == ""
 
 
+def test_status_names_the_command_that_does_not_wait_for_a_cluster_to_be_idle() -> None:
+    waits = report(pending=["headGroupSpec"], reading="unreadable", activity="no answer")
+
+    assert line(view(report=waits), "sooner").startswith("ebbtide maintenance --ray flow")
+    assert line(view(), "sooner") == ""
+
+
 @pytest.mark.parametrize(
     ("annotations", "said"),
     [

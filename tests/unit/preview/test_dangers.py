@@ -431,3 +431,25 @@ def test_a_maximum_and_a_further_group_of_ray_wait_for_nothing() -> None:
     assert of_ray(with_ray(), with_ray("2.60.0", "30m", 25)) == []
     assert of_ray(with_ray(), with_ray("2.60.0", "30m", 20, 15, "gpu")) == []
     assert of_ray(demo_now(), with_ray()) == []
+
+
+def stranded(before: Side, after: Side) -> list[Danger]:
+    return [danger for danger in dangers(before, after) if danger.code is DangerCode.RAY_HEAD_STRANDED]
+
+
+def test_redis_that_moves_under_a_head_which_keeps_its_state_there_is_told() -> None:
+    flow: dict[str, object] = {
+        "version": "2.60.0",
+        "image": "registry.example.com/ml/ray:2.60.0",
+        "head": {"cpu": 2, "memory": "6Gi", "faultTolerance": "redis"},
+        "groups": {"cpu": GROUPS["cpu"]},
+        "longestTask": "30m",
+    }
+    elsewhere = whole("redis", kind="url", url="redis://cache.example.com:6379/0")
+    stays, moves = demo(whole("ray", flow=flow)), demo(whole("ray", flow=flow), elsewhere)
+
+    (told,) = stranded(stays, moves)
+    assert coded([told]) == [(WARNING, DangerCode.RAY_HEAD_STRANDED, ("flow",))]
+    assert "ebbtide maintenance --ray flow" in told.fix
+    assert stranded(stays, stays) == []
+    assert stranded(with_ray(), demo(whole("ray", flow={**flow, "head": {"cpu": 2, "memory": "6Gi"}}), elsewhere)) == []

@@ -33,6 +33,8 @@ from tests.builders.workloads.process import TOKEN, RecordedHead
 from tests.builders.workloads.specs import group, spec
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+AWAKE_SINCE = "2026-11-23T11:50:00Z"
+NEVER_READY = {"status": "False", "lastTransitionTime": AWAKE_SINCE}
 SOON = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE, Wake.MANUAL})))
 
 
@@ -89,13 +91,20 @@ class Scene:
         self.is_now(spec(group("a", replicas=0)))
 
     def is_now(
-        self, live: Json, wanted: Json | None = None, *, gone: bool = False, marks: Mapping[str, str] | None = None
+        self,
+        live: Json,
+        wanted: Json | None = None,
+        *,
+        gone: bool = False,
+        marks: Mapping[str, str] | None = None,
+        head: Mapping[str, str] | None = None,
     ) -> None:
         self.version += 1
         text = json.dumps(wanted or spec(group("a")))
         annotations = {SPEC: text, SLEEP: SOON, "other": "x", **(marks or {})}
         metadata = {"name": "flow", "resourceVersion": str(self.version), "annotations": annotations}
-        conditions = [{"type": "RayClusterSuspended", "status": str(gone)}]
+        conditions = [{"type": "RayClusterSuspended", "status": str(gone), "lastTransitionTime": AWAKE_SINCE}]
+        conditions += [{"type": "HeadPodReady", **head}] if head is not None else []
         item = {"metadata": metadata, "spec": live, "status": {"conditions": conditions}}
         self.cache.kept = {"flow": observed(item)}
 
@@ -193,6 +202,45 @@ def test_a_pending_spec_waits_for_a_minute_of_idleness(scene: Scene) -> None:
 
     assert [scene.why() for _ in range(6)] == ["never-sleeps"] * 6
     assert scene.wrote().body["metadata"]["annotations"] == {ASLEEP_FOR: "spec"}
+
+
+def test_a_spec_under_which_no_head_was_ever_ready_is_replaced_at_once(scene: Scene) -> None:
+    scene.api.whole, scene.pools.kept = spec(group("a", replicas=0), image="ray:2"), {"preprocess": 3}
+    scene.head.state = "another token"
+    scene.is_now(spec(group("a", replicas=2)), head=NEVER_READY)
+
+    write = scene.wrote()
+    assert (write.reason, write.body["spec"]) == ("spec-pending-without-a-head", {"suspend": True})
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (NEVER_READY, "a driver"),
+        ({**NEVER_READY, "status": "True"}, "another token"),
+        ({**NEVER_READY, "lastTransitionTime": "2026-11-23T11:50:01Z"}, "another token"),
+        ({**NEVER_READY, "lastTransitionTime": "soon"}, "another token"),
+        (None, "another token"),
+    ],
+    ids=["it answers", "it is ready", "it was ready", "not understood", "not told"],
+)
+def test_a_head_that_answers_or_was_ready_not_long_ago_keeps_its_spec(
+    scene: Scene, head: Mapping[str, str] | None, says: str
+) -> None:
+    scene.api.whole, scene.head.state = spec(group("a", replicas=0), image="ray:2"), says
+    scene.is_now(spec(group("a", replicas=2)), head=head)
+
+    assert scene.why() == "not-known-idle"
+
+
+def test_what_a_lost_head_ran_has_ended_by_itself_after_half_an_hour(scene: Scene) -> None:
+    scene.api.whole, scene.head.state = spec(group("a", replicas=0), image="ray:2"), "another token"
+    scene.is_now(spec(group("a", replicas=2)), head={"status": "False", "lastTransitionTime": "2026-11-23T11:55:00Z"})
+    assert scene.why() == "not-known-idle"
+
+    scene.now = NOON + timedelta(minutes=24, seconds=40)
+    assert scene.why() == "not-known-idle"
+    assert scene.wrote().reason == "spec-pending-without-a-head"
 
 
 def test_while_pods_go_nothing_of_the_spec_is_written(scene: Scene) -> None:

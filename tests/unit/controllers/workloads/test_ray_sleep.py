@@ -108,6 +108,17 @@ def test_under_maintenance_a_pending_spec_interrupts_what_runs_but_not_against_a
         assert not decide_sleep(seen(pending=True, **busy, **against), NEVER).suspend
 
 
+@pytest.mark.parametrize("sleep", [NEVER, IDLE, AT_NIGHT])
+def test_a_pending_spec_is_applied_at_once_where_no_head_lives_to_run_anything(sleep: Sleep) -> None:
+    headless = {"pending": True, "headless": True, "idle_for": None, "drivers": True, "hours_open": True}
+    applied = SleepDecision(suspend=True, reason="spec-pending-without-a-head", purpose=Purpose.SPEC)
+
+    assert decide_sleep(seen(**headless), sleep) == applied
+    assert not decide_sleep(seen(**{**headless, "pending": False}), sleep).suspend
+    for against in ({"doubt": "clock skew"}, {"kept": True}, {"paused": True}):
+        assert not decide_sleep(seen(**headless, **against), sleep).suspend
+
+
 def test_the_head_is_asked_only_where_its_word_matters() -> None:
     assert reads_head(seen(), IDLE)
     assert reads_head(seen(pending=True), NEVER)
