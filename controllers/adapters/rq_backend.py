@@ -60,8 +60,11 @@ local function queue(name, place)
   end
   local popped, lost = in_between(transit)
   local running, overdue = ask('ZCOUNT', wip, now, '+inf'), ask('ZCOUNT', wip, '-inf', '(' .. now)
-  local due_soon = ask('ZCOUNT', scheduled, '-inf', now + 60)  -- only a worker can move them to the list
-  return {waiting, popped, running, overdue + lost, due_soon, 0, 0, oldest, hosts(ask('SMEMBERS', workers))}
+  -- Only a worker's scheduler moves due jobs to the list, within a second or two: what is long past had none. A worker
+  -- takes that office when it is free, and not during a job.
+  local unmoved = ask('ZCOUNT', scheduled, '-inf', '(' .. now - 30)
+  local due_soon = ask('ZCOUNT', scheduled, now - 30, now + 60)
+  return {waiting, popped, running, overdue + lost + unmoved, due_soon, 0, 0, oldest, hosts(ask('SMEMBERS', workers))}
 end
 """
 
