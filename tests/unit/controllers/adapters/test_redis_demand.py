@@ -92,6 +92,15 @@ def test_a_scheduled_job_long_past_its_time_is_a_janitors_work(client: Redis, re
     assert (seen.stale, seen.due_soon, seen.in_flight) == (1, 2, 0)
 
 
+def test_a_job_left_between_its_dependencies_and_the_list_is_a_janitors_work(client: Redis, reader: Redis) -> None:
+    now = int(client.time()[0])
+    client.zadd("rq:ready:mail", {"left": now - 40, "on its way": now - 1})
+
+    seen = known(RedisDemand(reader, RQ, {"mail": ["mail"]}))
+
+    assert (seen.stale, seen.in_flight) == (1, 0)
+
+
 def counts(source: RedisDemand) -> tuple[int, int, int, int]:
     seen = known(source)
     return seen.waiting, seen.in_transit, seen.running, seen.stale
