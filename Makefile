@@ -131,9 +131,10 @@ lock: ## pin the dependencies anew, with hashes and without addresses; LOCK=--up
 		--custom-compile-command "make lock" --constraint tools/locks/dev.txt \
 		$(foreach package,aiohttp aiohttp-retry aiohappyeyeballs aiosignal frozenlist multidict propcache yarl attrs,--no-emit-package $(package)) \
 		tools/locks/controller.in --output-file tools/locks/controller.txt
-	for backend in rq celery list; do \
+	for backend in rq rq2 celery list; do \
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
-			--custom-compile-command "make lock" $$([ "$$backend" = list ] || echo "--extra $$backend") ebbtide/jobs/pyproject.toml \
+			--custom-compile-command "make lock" $$([ "$$backend" = list ] || echo "--extra $${backend%2}") ebbtide/jobs/pyproject.toml \
+			$$([ "$$backend" != rq2 ] || echo "--constraint tools/locks/backend-rq2.in") \
 			--output-file "tools/locks/backend-$$backend.txt"; done
 	for set in docs uv aws ray; do \
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \

@@ -28,8 +28,8 @@ class Known:
     waiting: int
     in_transit: int  # popped, not yet registered as running
     running: int
-    stale: int = 0  # dead workers' entries that only another worker can clear: a janitor's work, not running
-    due_soon: int = 0  # scheduled jobs due by the look-ahead
+    stale: int = 0  # dead workers' entries and overdue jobs: only a worker without a job clears or moves them
+    due_soon: int = 0  # scheduled jobs due by the look-ahead, and not overdue
     oldest_wait: timedelta | None = None
     idle: frozenset[PodName] = frozenset()  # pods whose workers all say idle; every other pod counts as busy
     names_idle: bool = True  # False: this source cannot tell pod from pod, only that nothing at all is in flight

@@ -22,7 +22,7 @@ from controllers.adapters.celery_backend import CELERY
 from controllers.adapters.list_backend import LIST
 from controllers.adapters.redis_connection import explain
 from controllers.adapters.rq_backend import RQ
-from controllers.adapters.trust import Trust, idle_hosts
+from controllers.adapters.trust import Trust
 from controllers.ports import Known, PoolName, Reading, Unknown, Untrusted
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
@@ -140,7 +140,7 @@ class RedisDemand:
             held.setdefault(owners[place - 1], []).append(row)
         for pool, own in ({pool: [_NOTHING] for pool in doubtful} | held).items():
             row = own[0] if len(own) == 1 else _sum(own)
-            hosts: Sequence[tuple[str, bool]] = [*{*zip(row[8][::2], row[8][1::2], strict=True)}] if row[8] else ()
+            hosts: Sequence[tuple[str, bool]] = [*zip(row[8][::2], row[8][1::2], strict=True)] if row[8] else ()
             known = self._known(pool, row, hosts, now)
             doubt = self.trust.doubts(pool, hosts, at) if hosts or pool in doubtful else None
             readings[pool] = known if doubt is None else Untrusted(doubt, known)
@@ -156,7 +156,7 @@ class RedisDemand:
             stale=stale,
             due_soon=due_soon,
             oldest_wait=_age(oldest, now),
-            idle=idle_hosts(hosts) if hosts else frozenset(),
+            idle=self.trust.idle_hosts(pool, hosts) if hosts else frozenset(),
             names_idle=not blind,
             seen_before=never_used < len(self.queues_of[pool]),
         )

@@ -50,7 +50,8 @@ end
 local function queue(name, place)
   local list, transit = 'rq:queue:' .. name, 'rq:queue:' .. name .. ':intermediate'
   local wip, scheduled, workers = 'rq:wip:' .. name, 'rq:scheduled:' .. name, 'rq:workers:' .. name
-  local keys = ask('EXISTS', list, transit, wip, scheduled, workers)
+  local ready = 'rq:ready:' .. name
+  local keys = ask('EXISTS', list, transit, wip, scheduled, workers, ready)
   if keys == 0 then return not ever_used(place) and {0, 0, 0, 0, 0, 1, 0, '', {}} or nil end
   local waiting, oldest = ask('LLEN', list), ''
   if waiting > 0 then
@@ -60,8 +61,12 @@ local function queue(name, place)
   end
   local popped, lost = in_between(transit)
   local running, overdue = ask('ZCOUNT', wip, now, '+inf'), ask('ZCOUNT', wip, '-inf', '(' .. now)
-  local due_soon = ask('ZCOUNT', scheduled, '-inf', now + 60)  -- only a worker can move them to the list
-  return {waiting, popped, running, overdue + lost, due_soon, 0, 0, oldest, hosts(ask('SMEMBERS', workers))}
+  -- Only a worker's scheduler moves due jobs to the list, within a second or two: what is long past had none. A worker
+  -- takes that office when it is free, and not during a job.
+  local late = '(' .. now - 30
+  local unmoved = ask('ZCOUNT', scheduled, '-inf', late) + ask('ZCOUNT', ready, '-inf', late)
+  local due_soon = ask('ZCOUNT', scheduled, now - 30, now + 60)
+  return {waiting, popped, running, overdue + lost + unmoved, due_soon, 0, 0, oldest, hosts(ask('SMEMBERS', workers))}
 end
 """
 

@@ -2,10 +2,13 @@
 
 After a restart, a failover or a flush the queues read empty while jobs still run. Then only the pods know better: the
 readings stay untrusted until every host seen before has reported idle again, or until a limit has passed, for hosts
-that are gone never report. What no host reports stays busy in the controller's eyes whatever happens here.
+that are gone never report. What no host reports stays busy in the controller's eyes whatever happens here. A host of
+several workers reports with all of them: after a flush the idle ones register at once, a busy one may not before its
+job ends.
 """
 
-from collections.abc import Sequence, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from datetime import timedelta
 
 from controllers.ports import PoolName
@@ -19,7 +22,8 @@ class Trust:
     def __init__(self, limit: timedelta = DISTRUST) -> None:
         self._limit = limit.total_seconds()
         self._identity, self._queues_known = "", 0
-        self._hosts: dict[PoolName, frozenset[str]] = {}
+        self._hosts: dict[PoolName, Mapping[str, int]] = {}  # each pool's, and how many workers were registered
+        self._crews: dict[PoolName, dict[str, int]] = {}  # the same before the last change, until they are back
         self._suspects: dict[PoolName, set[str]] = {}
         self._why, self._revealed, self._until = "", -1.0, -1.0  # when a change was seen, and how long it costs trust
 
@@ -33,6 +37,8 @@ class Trust:
             self._why, self._revealed, self._until = why, at, at + self._limit
             for pool, hosts in self._hosts.items():
                 self._suspects[pool] = {*hosts, *self._suspects.get(pool, ())}
+                crew = {host: workers for host, workers in hosts.items() if workers > 1}
+                self._crews[pool] = crew | self._crews.get(pool, {})
         self._identity, self._queues_known = identity, queues_known
 
     def concerned(self, pools: Set[PoolName], at: float) -> Set[PoolName]:
@@ -42,20 +48,23 @@ class Trust:
     def doubts(self, pool: PoolName, workers: Sequence[tuple[str, bool]], at: float) -> str | None:
         """Why this pool's reading is not trusted now, given its hosts and whether they are idle."""
         suspects = self._suspects.get(pool, set())
-        suspects -= idle_hosts(workers)
+        suspects -= self.idle_hosts(pool, workers)
         # The reading that reveals the change is untrusted in any case: it ends the run of trusted ones.
         if at == self._revealed or (suspects and at < self._until):
             return f"{self._why} ({len(suspects)} hosts to go)"
         self._suspects.pop(pool, None)
         self._hosts.pop(pool, None)
         if workers:
-            self._hosts[pool] = frozenset(host for host, _ in workers)
+            self._hosts[pool] = Counter(host for host, _ in workers)
         return None
 
-
-def idle_hosts(workers: Sequence[tuple[str, bool]]) -> frozenset[str]:
-    """A host is idle only if every worker on it says so."""
-    verdict: dict[str, bool] = {}
-    for host, idle in workers:
-        verdict[host] = verdict.get(host, True) and idle
-    return frozenset(host for host, idle in verdict.items() if idle)
+    def idle_hosts(self, pool: PoolName, workers: Sequence[tuple[str, bool]]) -> frozenset[str]:
+        """A host is idle only if every worker on it says so, and as many have registered as before a change."""
+        verdict: dict[str, bool] = {}
+        for host, idle in workers:
+            verdict[host] = verdict.get(host, True) and idle
+        crews = self._crews.get(pool)
+        if crews:
+            back = Counter(host for host, _ in workers)
+            self._crews[pool] = crews = {host: crew for host, crew in crews.items() if back[host] < crew}
+        return frozenset(host for host, idle in verdict.items() if idle and not (crews and host in crews))

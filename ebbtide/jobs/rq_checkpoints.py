@@ -96,7 +96,7 @@ class _Running:
 
     def __init__(self, worker: "CheckpointWorker", job: Job, stop: StopFlag) -> None:
         self._connection = worker.connection
-        execution = worker.execution
+        execution = worker.begun
         member = execution.composite_key if execution else ""
         self._hold = Hold(job.started_job_registry.key, member)
         self._stop = stop
@@ -153,6 +153,7 @@ class CheckpointWorker(Worker):
         self._ended_by_us = False
         self._late: str | None = None
         self._begun_at = 0.0
+        self.begun: Any = None  # the execution of the job at hand: RQ 3 may ask Redis for its own
         self._swept_at = float("-inf")
         super().__init__(*args, **kwargs)
 
@@ -168,7 +169,7 @@ class CheckpointWorker(Worker):
 
     # --- in the job's process -------------------------------------------------------------------------------------
 
-    def perform_job(self, job: Job, queue: Queue) -> bool:
+    def perform_job(self, job: Job, queue: Queue, *execution: Any) -> bool:
         self._here = _Running(self, job, self._stop_flag)
         perform = job.perform
 
@@ -181,33 +182,33 @@ class CheckpointWorker(Worker):
         cast("Any", job).perform = pausing
         running.begin(self._here)
         try:
-            return super().perform_job(job, queue)
+            return super().perform_job(job, queue, *execution)
         finally:
             running.end()
 
     def handle_job_retry(self, job: Job, queue: Queue, retry: Retry, *args: Any, **kwargs: Any) -> None:
         if not isinstance(retry, _LeftByJob):
             return super().handle_job_retry(job, queue, retry, *args, **kwargs)
-        if isinstance(retry.why, Paused) and self.execution:
-            where = self._put_back(job.id, queue, self.execution.id, "paused")
+        if isinstance(retry.why, Paused) and self.begun:
+            where = self._put_back(job.id, queue, self.begun.id, "paused")
             _log.info("Worker %s: %s; %s", self.name, retry.why, _SAID[where])
         else:
             _log.warning("Worker %s: job %s is left to its newer attempt: %s", self.name, job.id, retry.why)
-        self.set_current_job_id(None)
+        self._forget_begun()
         return None
 
-    def cleanup_execution(self, job: Job, pipeline: Any) -> None:
+    def cleanup_execution(self, job: Job, pipeline: Any, **execution: Any) -> None:
         """RQ calls it in each transaction that publishes an end: here it fails if another attempt is newer."""
         if self.is_horse and self._here is not None and self._here.token is not None:
             key = attempt_key(job.id)
             pipeline.immediate_execute_command("WATCH", key)
             newest = pipeline.immediate_execute_command("HGET", key, "token")
             raise_if_superseded(job.id, self._here.token, newest)
-        super().cleanup_execution(job, pipeline)
+        super().cleanup_execution(job, pipeline, **execution)
 
-    def handle_job_success(self, job: Job, queue: Queue, started_job_registry: Any) -> None:
+    def handle_job_success(self, job: Job, queue: Queue, started_job_registry: Any, **execution: Any) -> None:
         try:
-            super().handle_job_success(job, queue, started_job_registry)
+            super().handle_job_success(job, queue, started_job_registry, **execution)
         except Superseded as why:
             _log.warning("Worker %s: the result of job %s is dropped: %s", self.name, job.id, why)
         else:
@@ -223,6 +224,10 @@ class CheckpointWorker(Worker):
 
     # --- in the worker's process ----------------------------------------------------------------------------------
 
+    def prepare_execution(self, job: Job) -> Any:
+        self.begun = super().prepare_execution(job)
+        return self.begun
+
     def fork_work_horse(self, job: Job, queue: Queue) -> None:
         self._stop_flag.next_job()
         self._died, self._late, self._ended_by_us, self._begun_at = None, None, False, time.monotonic()
@@ -237,8 +242,8 @@ class CheckpointWorker(Worker):
         if not self._ended_by_us:
             self._died = job.id
 
-    def maintain_heartbeats(self, job: Job) -> None:
-        super().maintain_heartbeats(job)
+    def maintain_heartbeats(self, job: Job, *execution: Any) -> None:
+        super().maintain_heartbeats(job, *execution)
         within = open_within(self._pool)
         if within is not None and not self._stop_flag.has_opened and time.monotonic() - self._begun_at > within:
             self._late = too_late(job.id, within)
@@ -246,23 +251,34 @@ class CheckpointWorker(Worker):
             self.kill_horse()
 
     def handle_job_failure(
-        self, job: Job, queue: Queue, started_job_registry: Any = None, exc_string: str = ""
+        self, job: Job, queue: Queue, started_job_registry: Any = None, exc_string: str = "", **execution: Any
     ) -> None:
         if self.is_horse:
-            return self._fail_in_horse(job, queue, started_job_registry, exc_string)
-        if self._died == job.id and self.execution and self._returns(job.id):
+            return self._fail_in_horse(job, queue, started_job_registry, exc_string, **execution)
+        if self._died == job.id and self.begun and self._returns(job.id):
             self._died = None
-            if self._put_back(job.id, queue, self.execution.id, "died") != "hopeless":
-                self.set_current_job_id(None)
-                self.execution = None
+            if self._put_back(job.id, queue, self.begun.id, "died") != "hopeless":
+                self._forget_begun()
                 return None
             exc_string = hopeless(job.id)
-        return super().handle_job_failure(job, queue, started_job_registry, self._late or exc_string)
+        return super().handle_job_failure(job, queue, started_job_registry, self._late or exc_string, **execution)
 
-    def _fail_in_horse(self, job: Job, queue: Queue, started_job_registry: Any, exc_string: str) -> None:
+    def _forget_begun(self) -> None:
+        """Leave an execution whose other keys are gone: what RQ's own cleanup does with the worker's part of it."""
+        execution, self.begun, rq = self.begun, None, cast("Any", self)
+        if hasattr(Worker, "set_current_job_id"):  # before RQ 3, which keeps a set of executions instead
+            rq.set_current_job_id(None)
+            rq.execution = None
+        elif execution:
+            rq.connection.srem(rq.executions_key, execution.composite_key)
+            rq.executions.pop(execution.id, None)
+
+    def _fail_in_horse(
+        self, job: Job, queue: Queue, started_job_registry: Any, exc_string: str, **execution: Any
+    ) -> None:
         final = not job.should_retry
         try:
-            super().handle_job_failure(job, queue, started_job_registry, exc_string)
+            super().handle_job_failure(job, queue, started_job_registry, exc_string, **execution)
         except (Superseded, WatchError) as why:
             _log.warning("Worker %s: the failure of job %s is dropped: %s", self.name, job.id, why)
         else:

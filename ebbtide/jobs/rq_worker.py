@@ -21,17 +21,26 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from types import FrameType
 from typing import Any, NoReturn, cast
 
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from ebbtide.jobs.rq_versions import refusal
+
 try:
+    from rq.version import VERSION
+
+    _why = refusal(VERSION, os.environ)
+    if _why:
+        sys.exit(_why)  # before the first pop, and before RQ's own modules are asked for what they may not have
     from rq import Queue, suspension, worker_registration
     from rq.exceptions import DequeueTimeout, StopRequested
     from rq.job import Job
     from rq.registry import StartedJobRegistry
+    from rq.timeouts import HorseMonitorTimeoutException
     from rq.utils import current_timestamp, now
 except ModuleNotFoundError as missing:
     if missing.name != "rq":
@@ -97,6 +106,7 @@ class SafeWorker(CheckpointWorker):
         self._clock = JobClock()
         self._overdue: dict[tuple[str, bytes, float], float] = {}  # starts past their deadline, and when first seen
         self._given_up = False
+        self._monitored: Job | None = None
         super().__init__(*args, **kwargs)
 
     def _set_ip_address(self, connection: Redis) -> None:
@@ -176,7 +186,7 @@ class SafeWorker(CheckpointWorker):
         if waited < self.result_patience and not self._given_up:
             return
         if not self._given_up:
-            job = self.execution.job_id if self.execution else "?"
+            job = self.begun.job_id if self.begun else "?"
             _log.error(
                 "Redis could not be used for %d s: giving up on job %s, which RQ will retry or fail", waited, job
             )
@@ -205,20 +215,16 @@ class SafeWorker(CheckpointWorker):
         self._clock.stop()
         super().handle_execution_ended(job, queue, heartbeat_ttl)
 
-    def cleanup_execution(self, job: Job, pipeline: Any) -> None:
-        """RQ forgets the execution before the transaction is confirmed, and may have to repeat the transaction."""
-        execution = self.execution
-        super().cleanup_execution(job, pipeline)
-        if self.is_horse:
-            self.execution = execution
+    def cleanup_execution(self, job: Job, pipeline: Any, **execution: Any) -> None:
+        """RQ 2 forgets the execution before the transaction is confirmed, and may have to repeat the transaction."""
+        super().cleanup_execution(job, pipeline, **execution)
+        if self.is_horse and not execution:
+            self.execution = self.begun
 
-    def set_current_job_working_time(self, current_job_working_time: float, pipeline: Any = None) -> None:
-        """RQ kills a job by its working time, in which waiting for Redis, before or after the job, must not count."""
-        super().set_current_job_working_time(min(current_job_working_time, self._clock.seconds), pipeline)
-
-    def monitor_work_horse(self, job: Job, queue: Queue) -> None:
+    def monitor_work_horse(self, job: Job, queue: Queue, *execution: Any) -> None:
+        self._monitored = job
         try:
-            super().monitor_work_horse(job, queue)
+            super().monitor_work_horse(job, queue, *execution)
         except (StopRequested, SystemExit):
             raise
         except Exception:  # it ends the worker, and in a pod the whole container: let the job end first
@@ -228,9 +234,19 @@ class SafeWorker(CheckpointWorker):
             raise
 
     def wait_for_horse(self) -> Any:
-        ended = super().wait_for_horse()
+        try:
+            ended = super().wait_for_horse()
+        except HorseMonitorTimeoutException:
+            self._count_the_job_alone()
+            raise
         self._gate.empty_handed = True
         return ended
+
+    def _count_the_job_alone(self) -> None:
+        """RQ kills a job by the time since its start: waiting for Redis, before or after it, must not count."""
+        job = self._monitored
+        if job is not None and job.started_at is not None:
+            job.started_at = max(job.started_at, now() - timedelta(seconds=self._clock.seconds))
 
     # --- registration ---------------------------------------------------------------------------------------------
 
@@ -240,9 +256,12 @@ class SafeWorker(CheckpointWorker):
             raise StopRequested
         super().heartbeat(timeout, pipeline)
         if pipeline is None and self._gate.empty_handed:  # a popped job must begin first
-            if not self._is_known():
-                self._register_anew()
-            self._listen_again()
+            self._stay_known()
+
+    def _stay_known(self) -> None:
+        if not self._is_known():
+            self._register_anew()
+        self._listen_again()
 
     def _is_known(self) -> bool:
         with self.connection.pipeline() as pipeline:
@@ -252,16 +271,17 @@ class SafeWorker(CheckpointWorker):
         return bool(listed) and None not in fields
 
     def _register_anew(self) -> None:
-        """Without it, after data loss or a long outage, the pod would count as busy for ever."""
+        """Without it, after data loss or a long outage, the pod would count as busy for ever; or, beside an idle worker
+        in the same pod, a busy one as idle."""
         with self.connection.pipeline() as pipeline:
             fields = cast("dict[Any, Any]", self.serialize()) | {"state": self.get_state()}
             pipeline.hset(self.key, mapping=fields)
             worker_registration.register(self, pipeline)
             pipeline.execute()
 
-    def maintain_heartbeats(self, job: Job) -> None:
-        super().maintain_heartbeats(job)
-        self._listen_again()
+    def maintain_heartbeats(self, job: Job, *execution: Any) -> None:
+        super().maintain_heartbeats(job, *execution)
+        self._stay_known()
 
     def _listen_again(self) -> None:
         """Commands arrive on a connection that only listens: a dead one may look healthy for ever."""

@@ -10,7 +10,7 @@ REASONS = {
     "demand-above-capacity": "more jobs than its workers take",
     "below-the-planned-floor": "its planned floor is higher (planned work, or the start of business hours)",
     "below-the-minimum": "its minimum is higher",
-    "one-worker-for-stale-or-due-jobs": "stale or soon-due jobs need one worker to move them",
+    "one-worker-for-stale-or-due-jobs": "stale or due jobs need a free worker to move them",
     "a-worker-is-out-of-reach": "a worker's node does not answer: the worker is replaced, and nothing is lowered",
     "workers-fail-to-start": "its workers crash repeatedly or cannot get their image; more would not help",
     "at-target": "it has what it needs",

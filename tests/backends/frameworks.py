@@ -6,7 +6,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -19,7 +19,7 @@ from controllers.adapters.list_backend import LIST
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import RedisDemand
 from controllers.adapters.rq_backend import RQ
-from controllers.ports import Known
+from controllers.ports import Known, Reading
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from tests.backends.environments import environment
 from tests.builders.redis import endpoint, wait_until
@@ -45,8 +45,8 @@ class Framework:
     safe_stop: bool = True
 
 
-def _rq(name: str, worker: str, *, safe_stop: bool) -> Framework:
-    options = ("worker", "-q", "-w", worker, "--worker-ttl", "60", "-u", "{url}", QUEUE)
+def _rq(name: str, worker: str, *more: str, safe_stop: bool) -> Framework:
+    options = ("worker", "-q", "-w", worker, "--worker-ttl", "60", "-u", "{url}", *more, QUEUE)
     return Framework(name=name, backend=RQ, environment="rq", command=("rq", *options), safe_stop=safe_stop)
 
 
@@ -65,6 +65,16 @@ def _celery(name: str, pool: str, *, hooks: bool) -> Framework:
 
 RQ_STOCK = _rq("rq, stock worker", "rq.Worker", safe_stop=False)
 RQ_SAFE = _rq("rq, SafeWorker", "ebbtide.jobs.rq_worker.SafeWorker", safe_stop=True)
+# Quick to notice what was done to Redis meanwhile.
+RQ_SCHEDULING = _rq(
+    "rq, SafeWorker with a scheduler",
+    "ebbtide.jobs.rq_worker.SafeWorker",
+    *("--with-scheduler", "--worker-ttl", "18", "--maintenance-interval", "2", "--job-monitoring-interval", "15"),
+    safe_stop=True,
+)
+RQ2_SCHEDULING = replace(RQ_SCHEDULING, name="rq 2, SafeWorker with a scheduler", environment="rq2")
+RQ2_STOCK = replace(RQ_STOCK, name="rq 2, stock worker", environment="rq2")
+RQ2_SAFE = replace(RQ_SAFE, name="rq 2, SafeWorker", environment="rq2")
 CELERY_PREFORK = _celery("celery, prefork", "prefork", hooks=True)
 CELERY_SOLO = _celery("celery, solo", "solo", hooks=True)
 CELERY_BARE = _celery("celery without our hooks", "prefork", hooks=False)
@@ -74,7 +84,7 @@ LIST_WORKER = Framework(
     environment="list",
     command=("python", str(BACKENDS / "list_app.py")),
 )
-FRAMEWORKS = (RQ_STOCK, RQ_SAFE, CELERY_PREFORK, CELERY_SOLO, CELERY_BARE, LIST_WORKER)
+FRAMEWORKS = (RQ_STOCK, RQ_SAFE, RQ2_STOCK, RQ2_SAFE, CELERY_PREFORK, CELERY_SOLO, CELERY_BARE, LIST_WORKER)
 
 
 class Scene:
@@ -97,8 +107,11 @@ class Scene:
     def close(self) -> None:
         self._undo.close()
 
+    def read_any(self, queue: str = QUEUE) -> Reading:
+        return self._source.read([queue])[queue]
+
     def read(self, queue: str = QUEUE) -> Known:
-        seen = self._source.read([queue])[queue]
+        seen = self.read_any(queue)
         assert isinstance(seen, Known), seen
         return seen
 

@@ -2,14 +2,20 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import cast
 
 import pytest
 from rq import Queue
 
+from controllers.ports import Known, ObservedPod, ObservedPool, PodPhase, Unknown
+from controllers.scaler.workers.decision import Reason
+from controllers.scaler.workers.reconcile import PoolReconciler
+from controllers.scaler.writes import Expectations
 from tests.backends.frameworks import (
     CELERY_BARE,
     CELERY_PREFORK,
@@ -17,10 +23,14 @@ from tests.backends.frameworks import (
     LIST_WORKER,
     POD,
     QUEUE,
+    RQ2_SAFE,
+    RQ2_SCHEDULING,
     RQ_SAFE,
+    RQ_SCHEDULING,
     RQ_STOCK,
     Scene,
 )
+from tests.builders.controllers import NOON, config, pool_policy
 from tests.builders.redis import wait_until
 
 pytestmark = pytest.mark.backends
@@ -58,6 +68,78 @@ def test_rq_job_that_is_due_soon_is_seen(scene: Scene) -> None:
     queue.enqueue_in(timedelta(hours=5), "rq_app.job", "b", 0)
 
     assert (scene.read().due_soon, scene.read().in_flight) == (1, 0)
+
+
+@on(RQ_SCHEDULING, RQ2_SCHEDULING)
+def test_rq_job_that_is_overdue_beside_a_busy_worker_brings_a_free_one_that_moves_it(scene: Scene) -> None:
+    scene.client.set("rq:scheduler-lock:train", "of a worker that is gone", ex=5)
+    scene.worker()
+    scene.enqueue(("a", 60))
+    wait_until(lambda: scene.begun("a"), "the job to begin")
+    queue = Queue(QUEUE, connection=scene.client)
+    queue.enqueue_at(datetime.now(UTC) - timedelta(seconds=40), "rq_app.job", "b", 0)
+    wait_until(lambda: not scene.client.exists("rq:scheduler-lock:train"), "the lock to be free")
+    time.sleep(3)
+
+    seen = scene.read()
+    pod = ObservedPod(name=POD, phase=PodPhase.RUNNING)
+    pool = PoolReconciler(pool_policy(), config(), Expectations())
+    report = pool.reconcile(NOON, ObservedPool(replicas=1, existing=1, pods=(pod,)), seen).report
+
+    assert (seen.running, seen.stale, scene.begun("b")) == (1, 1, False)
+    assert (report.wanted, report.reason) == (2, Reason.CHORES)
+    scene.start()
+    wait_until(lambda: scene.ended("b"), "the second worker to move the job and to do it", limit=30)
+    assert not scene.ended("a")
+
+
+@on(RQ_SCHEDULING, RQ2_SCHEDULING)
+def test_rq_pod_of_two_workers_stays_busy_after_a_flush_while_one_has_a_job(scene: Scene) -> None:
+    scene.worker()
+    scene.enqueue(("a", 25))
+    wait_until(lambda: scene.begun("a"), "the job to begin")
+    scene.start()
+    wait_until(lambda: len(worker_states(scene)) == 2, "the second worker")
+    assert scene.read().idle == frozenset()
+    scene.client.flushdb()
+
+    seen: list[frozenset[str]] = []
+    states: list[list[bytes]] = []
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        reading = scene.read_any()
+        assert not isinstance(reading, Unknown)
+        seen.append(reading.idle if isinstance(reading, Known) else reading.seen.idle)
+        states.append(worker_states(scene))
+        time.sleep(0.2)
+
+    assert [b"idle"] in states  # the other registers first
+    assert states[-1] == [b"busy", b"idle"]
+    assert set(seen) == {frozenset()}
+
+
+@on(RQ_SAFE, RQ2_SAFE)
+@pytest.mark.parametrize("fault", ["another version", "another prefix"])
+def test_rq_that_was_not_tried_is_refused_before_the_first_pop_in_one_line(scene: Scene, fault: str) -> None:
+    scene.enqueue(("a", 0))
+    python, (program, *options) = str(Path(scene.command()[0]).with_name("python")), scene.command()
+    other = "import rq.version; rq.version.VERSION = '4.0.0'; " if fault == "another version" else ""
+    prefix = {"RQ_KEY_PREFIX": "acme"} if fault == "another prefix" else {}
+    code = f"{other}import sys; from rq.cli import main; sys.argv = {[program, *options]!r}; main()"
+    done = subprocess.run(
+        [python, "-c", code], env=scene.variables(**prefix), capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert ("got 4.0.0" if other else "got acme") in done.stderr
+    assert scene.read().waiting == 1
+
+
+def worker_states(scene: Scene) -> list[bytes]:
+    keys = cast("set[bytes]", scene.client.smembers("rq:workers:train"))
+    states = [cast("bytes | None", scene.client.hget(key, "state")) for key in keys]
+    return sorted(state for state in states if state)
 
 
 @on(RQ_STOCK)

@@ -24,8 +24,8 @@ class QuickSafeWorker(SafeWorker):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs | {"job_monitoring_interval": 1, "maintenance_interval": 1, "worker_ttl": 18})
 
-    def get_heartbeat_ttl(self, job: Any) -> int:
-        del job
+    def get_heartbeat_ttl(self, job: Any, **working_time: float) -> int:
+        del job, working_time
         return 3
 
     @property

@@ -34,7 +34,7 @@ def readings(draw: st.DrawFn) -> PoolReading:
     return PoolReading(
         trusted=draw(st.booleans()),
         jobs=now,
-        chores=draw(st.booleans()),
+        chores=draw(COUNTS),
         peak_jobs=now + draw(COUNTS),
         watched_for=draw(SPELLS),
         busy=draw(st.integers(0, workers)),
@@ -73,7 +73,7 @@ def test_growth_stays_within_the_maximum(seen: PoolReading, policy: PoolPolicy) 
 def test_zero_means_that_nothing_was_seen_for_the_calm_window(seen: PoolReading, policy: PoolPolicy) -> None:
     if seen.workers > 0 and decide_workers(seen, policy).workers == 0:
         assert seen.trusted
-        assert (seen.jobs, seen.peak_jobs, seen.chores, seen.busy, seen.floor) == (0, 0, False, 0, 0)
+        assert (seen.jobs, seen.peak_jobs, seen.chores, seen.busy, seen.floor) == (0, 0, 0, 0, 0)
         assert seen.watched_for >= policy.stabilization_window
 
 

@@ -39,7 +39,8 @@ class Stage:
 
     redis: KeptRedis
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rq: Path = RQ) -> None:
+        self._rq = rq
         self.said = folder / "said"
         self._ledger = folder / "ledger"
         self._undo = ExitStack()
@@ -63,7 +64,7 @@ class Stage:
         settings = (*self.where, "-w", kind, "--job-monitoring-interval", "1", *options)
         with self.said.open("ab") as said:
             process = subprocess.Popen(
-                [*wrapper, str(RQ), "worker", *settings, QUEUE],
+                [*wrapper, str(self._rq), "worker", *settings, QUEUE],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=said,
                 stderr=said,

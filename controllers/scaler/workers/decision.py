@@ -44,8 +44,8 @@ class Reason(StrEnum):
 class PoolReading:
     trusted: bool = True  # False: it may raise and not lower
     jobs: int  # waiting, in transit and running
-    chores: bool = False  # stale entries or soon-due jobs, which only a living worker can move
-    peak_jobs: int  # the most jobs at one moment of the stabilization window; a chore counts as one
+    chores: int = 0  # jobs that stale entries and soon-due jobs count for, which only a worker can move
+    peak_jobs: int  # the most jobs, or chores, at one moment of the stabilization window
     watched_for: timedelta  # the unbroken run of trusted readings up to now
     busy: int  # workers with a job, or not proven idle
     workers: int  # replicas asked for, ready or not
@@ -67,7 +67,7 @@ class WorkerDecision:
 
 def decide_workers(seen: PoolReading, policy: PoolPolicy) -> WorkerDecision:
     """Grow at once; shrink only after the stabilization window, and never below the workers that may be busy."""
-    target = _clamped(max(seen.jobs, int(seen.chores)), seen.floor, policy)
+    target = _clamped(max(seen.jobs, seen.chores), seen.floor, policy)
     if target:
         target = min(target + seen.unreachable, policy.max_workers)
     plain = seen.settled and seen.held is None and seen.trusted

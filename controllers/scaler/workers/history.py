@@ -33,10 +33,10 @@ class DemandHistory:
         self._workers: int | None = None
         self._grown: deque[tuple[datetime, int]] = deque()  # (seen at, workers more) of the last minute
 
-    def observe(self, now: datetime, known: Known, *, staffed: bool, weight: int = 1) -> None:
+    def observe(self, now: datetime, known: Known, *, staffed: bool, weight: int = 1, janitor: int = 1) -> None:
         """Take in a trusted reading; `staffed` says that a worker runs which could clear stale entries.
 
-        `weight` is how many jobs each job counts for.
+        `weight` is how many jobs each job counts for; `janitor` as in `chores`.
         """
         if self._last is not None and not timedelta() <= now - self._last <= self._longest_gap:
             self.forget()  # whatever happened in such a gap was not watched
@@ -46,7 +46,7 @@ class DemandHistory:
         if known.stale and staffed and self._janitor_since is None:
             self._janitor_since = now
         self._stale = known.stale
-        demand = max(known.in_flight * weight, int(self.has_chores(now, known)))
+        demand = max(known.in_flight * weight, self.chores(now, known, janitor))
         if self._watched_since is None:
             self._watched_since = now
         elif demand < self._demand:
@@ -74,12 +74,18 @@ class DemandHistory:
         self._peaks.clear()
         self._idle_since = {}
 
-    def has_chores(self, now: datetime, known: Known) -> bool:
-        """Whether one worker must live for what only a worker can clear or move."""
-        return known.due_soon > 0 or (known.stale > 0 and not self.is_out_of_patience(now))
+    def chores(self, now: datetime, known: Known, janitor: int = 1) -> int:
+        """Return the jobs that count for what only a worker clears or moves.
+
+        A busy worker clears nothing before its job ends, so stale entries count for `janitor` jobs: as many as call
+        for one worker more than the busy ones. Jobs that are due soon need any one worker.
+        """
+        if known.stale and not self.is_out_of_patience(now):
+            return janitor
+        return int(known.due_soon > 0)
 
     def is_out_of_patience(self, now: datetime) -> bool:
-        """Whether a worker had its time to clear the stale entries and they are still there."""
+        """Whether a free worker had its time to clear the stale entries and they are still there."""
         return self._janitor_since is not None and now - self._janitor_since >= JANITOR_PATIENCE
 
     @property

@@ -44,6 +44,12 @@ def with_idle_pods(known: Known, pods: Sequence[ObservedPod]) -> Known:
     return replace(known, idle=frozenset(pod.name for pod in quiet if pod.phase is PodPhase.RUNNING))
 
 
+def count_busy(seen: ObservedPool, known: Known) -> int:
+    """Return how many running pods have a job: those not known idle, but no more than jobs that some worker holds."""
+    held = known.in_transit + known.running
+    return min(held, sum(pod.phase is RUNNING and pod.name not in known.idle for pod in seen.pods)) if held else 0
+
+
 def _hides_busy_pods(known: Known) -> bool:
     """Whether work is in flight that any of the pods, the pending ones included, may hold."""
     return not known.names_idle and (known.in_flight > 0 or known.stale > 0)

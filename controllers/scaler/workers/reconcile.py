@@ -10,7 +10,7 @@ from controllers.ports import Action, Known, Mark, ObservedPool, Outcome, PoolRe
 from controllers.scaler.workers.decision import PoolReading, Reason, WorkerDecision, decide_workers
 from controllers.scaler.workers.floors import LOOK_AHEAD, FloorNow, floor_at
 from controllers.scaler.workers.history import DemandHistory
-from controllers.scaler.workers.pods import PodSummary, summarize_pods, with_idle_pods
+from controllers.scaler.workers.pods import PodSummary, count_busy, summarize_pods, with_idle_pods
 from controllers.scaler.workers.refusals import Refusals
 from controllers.scaler.workers.victims import plan_victims
 from controllers.scaler.writes import Expectation, Expectations, Result
@@ -19,6 +19,9 @@ from ebbtide.vocabulary.holds import Hold
 
 _REPORTED = {Reason.NO_SAFE_STOP, Reason.UNSETTLED}  # holds that an operator should hear about
 _LOWERS = {Reason.SHRINK, Reason.ZERO}
+_LEFT_OVER = {
+    "rq": "stale entries or overdue jobs are left that no worker has cleared: do its workers run --with-scheduler?"
+}
 _LEFT_ALONE = {Reason.CONFLICT, Reason.PAUSED}
 _WAITS = {Reason.STABILIZING, Reason.BUSY, Reason.GROWTH, *_LOWERS}  # what time alone may move on
 
@@ -33,6 +36,7 @@ class _View:
     doubt: str
     known: Known  # the reading's counts, trusted or not
     weight: int  # for how many jobs each counts
+    janitor: int  # the jobs that call for one worker more than the busy ones
     hold: Hold | None  # that holds now
     written: Expectation | None  # a number of replicas of ours that is not seen yet
     pods: PodSummary
@@ -99,8 +103,10 @@ class PoolReconciler:
         written = self._expectations.outstanding("scale", self._pool.name, asked, now)
         known = with_idle_pods(reading if isinstance(reading, Known) else reading.seen, observed.pods)
         weight = self._weight(observed, known, observed.replicas if written is None else written.value)
+        busy = count_busy(observed, known) if known.stale else 0
+        janitor = (busy + 1) * self._pool.jobs_per_worker
         if isinstance(reading, Known) and not doubt:
-            self._history.observe(now, known, staffed=observed.running > 0, weight=weight)
+            self._history.observe(now, known, staffed=observed.running > busy, weight=weight, janitor=janitor)
         else:
             self._history.forget()
         return _View(
@@ -110,6 +116,7 @@ class PoolReconciler:
             doubt=doubt,
             known=known,
             weight=weight,
+            janitor=janitor,
             hold=observed.hold if observed.hold is not None and observed.hold.holds_at(now) else None,
             written=written,
             pods=summarize_pods(now, observed, known, self._history, (self._expectations, self._marks)),
@@ -123,7 +130,7 @@ class PoolReconciler:
         return PoolReading(
             trusted=isinstance(view.reading, Known),
             jobs=view.known.in_flight * view.weight,
-            chores=self._history.has_chores(now, view.known),
+            chores=self._history.chores(now, view.known, view.janitor),
             peak_jobs=self._history.peak_jobs,
             watched_for=self._history.watched_for(now),
             busy=pods.count - pods.spare.total,
@@ -175,9 +182,11 @@ class PoolReconciler:
             return ()
         excess = replicas - decision.workers if reason in _LOWERS else 0
         plan = plan_victims(pods.pods, excess, pods.spare)
-        # Until the ReplicaSet has chosen for a lowering, marks stay: without one a pod with an older job would go.
-        chosen = view.observed.settled and view.workers == replicas and pods.count <= replicas
-        unmark = plan.unmark if chosen else ()
+        # As many marks stay as pods are to go by a lowering under way, one at least until the ReplicaSet has chosen:
+        # without it a pod with an older job would go.
+        open_choice = not view.observed.settled or view.workers != replicas
+        to_go = max(view.observed.existing, pods.count) - min(view.workers, replicas)
+        unmark = plan.unmark[: max(0, sum(pod.marked for pod in pods.pods) - max(to_go, int(open_choice)))]
         actions: list[Action] = [Mark(pool=name, pod=pod, idle=False, reason="no-longer-idle") for pod in unmark]
         if decision.workers > view.workers or (reason is Reason.REFUSED and decision.workers < view.workers):
             change = Scale(pool=name, replicas=decision.workers, version=view.observed.version, reason=reason)
@@ -215,7 +224,9 @@ class PoolReconciler:
         if self._late:
             return "the head of the queue has waited longer than the drain target: one worker per job"
         if reading.stale and self._history.is_out_of_patience(view.now):
-            return "stale entries are left that no worker has cleared"
+            return _LEFT_OVER.get(self._pool.source, "stale entries are left that no worker has cleared")
+        if reading.stale and view.janitor > self._pool.max_workers * self._pool.jobs_per_worker:
+            return f"stale entries wait for a free worker: as many are busy as max allows, {self._pool.max_workers}"
         return "" if reading.seen_before else "queue never seen: is its name right?"
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 
 from ebbtide.labels import NodeKind
 from ebbtide.prices import priced_regions
@@ -419,9 +420,26 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
                 f"{pool.checkpoints.bucket}: read-write-delete }} }}, unless they hold keys of their own"
             )
             yield Caution("checkpoints.no-rights", f"workers.{name}.checkpoints.store", text)
+        if pool.source.kind is SourceKind.RQ and _lacks_a_scheduler((*pool.command, *pool.args)):
+            text = (
+                "this rq worker moves no scheduled job to its queue, nor one that is retried after an interval, and no "
+                "other process does: add --with-scheduler"
+            )
+            yield Caution("rq.no-scheduler", f"workers.{name}.command", text)
         if not pool.safe_stop:
             text = "without a safe stop the pool shrinks only where no job can be lost"
             yield Caution("safe-stop.none", f"workers.{name}.safeStop", text)
+
+
+def _lacks_a_scheduler(command: Sequence[str]) -> bool:
+    """True if this is RQ's worker command, or that of django-rq, without the option; a shell's one line counts too."""
+    words = " ".join(command).split()
+    runs = "rqworker" in words or any(pair == ("rq", "worker") for pair in pairwise(_base_names(words)))
+    return runs and not {"--with-scheduler", "-s"} & set(words)
+
+
+def _base_names(words: Sequence[str]) -> list[str]:
+    return [word.rpartition("/")[2] for word in words]
 
 
 def _may_write(pool: WorkerSettings, saves: CheckpointSettings) -> bool:

@@ -10,6 +10,7 @@ looks at the token only once the network and the cluster are made.
 
 import re
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
@@ -66,8 +67,27 @@ MOST_REPLICAS = 5  # AWS takes no more
 _PASSWORD_ELSEWHERE = "the password is a secret of its own: pulumi config set --secret ebbtide:redisPassword"
 
 _REDIS_EXAMPLE = "rediss://redis.example.com:6379/0"
+_PRIMARY_EXAMPLE = "rediss://master.jobs.abc123.use1.cache.amazonaws.com:6379/0"
+_CLUSTER_MODE = re.compile(r"(.+\.)?(clustercfg|serverless)\..+\.amazonaws\.com(\.cn)?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NODE_TYPE = r"^cache\.[a-z]+\d[a-z]*\.(micro|small|medium|(\d*x)?large)$"
+
+
+def _check_host(host: str) -> None:
+    """Refuses hosts that are Redis for nobody, or that no job framework can use: each would fail once pods run."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        local = host == "localhost" or host.endswith(".localhost")
+    else:
+        local = address.is_loopback or address.is_unspecified
+    if local:
+        hint = "in a pod this is the pod itself"
+        raise wanted("redis-url.local", "the address of Redis as pods reach it", example=_REDIS_EXAMPLE, hint=hint)
+    if _CLUSTER_MODE.fullmatch(host) is not None:
+        what = "a cache without cluster mode, by its primary endpoint"
+        hint = "job frameworks move a job between keys of several slots, which a cluster refuses with CROSSSLOT"
+        raise wanted("redis-url.cluster-mode", what, example=_PRIMARY_EXAMPLE, hint=hint)
 
 
 def _check_redis_url(url: str) -> str:
@@ -80,6 +100,7 @@ def _check_redis_url(url: str) -> str:
         raise wanted(
             "redis-url.password", "an address without a password", example=_REDIS_EXAMPLE, hint=_PASSWORD_ELSEWHERE
         )
+    _check_host(parts.hostname or "")
     sound = parts.scheme in ("redis", "rediss") and parts.hostname and (port is None or port > 0)
     database = parts.path.strip("/")
     if not sound or (database and not database.isdecimal()) or parts.query or parts.fragment:

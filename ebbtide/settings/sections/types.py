@@ -29,6 +29,8 @@ NAME = r"^(?!ebbtide-)[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 SHORT_NAME = r"^[a-z]([a-z0-9-]{0,22}[a-z0-9])?$"
 IMAGE = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]+)?(/[A-Za-z0-9_.-]+)*(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$"
 
+QUEUE = r"(?!-)\S{1,200}"
+
 _ZONE = f"[{ZONE_LETTERS}]"
 _ONE_UNIT = re.compile(r"[0-9]{1,9}[smh]")  # `\d` would take the digits of every script
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
@@ -196,9 +198,13 @@ def parse_image(value: object) -> str:
 
 
 def parse_queue(value: object) -> str:
-    """A queue's name. White space in one is a slip, and worker command lines would split it; so is what nobody sees."""
-    if not isinstance(value, str) or re.fullmatch(r"\S{1,200}", value) is None or not value.isprintable():
-        raise wanted("queue.form", "the name of a queue, without white space and invisible characters", example="train")
+    """A queue's name. White space in one is a slip, and worker command lines would split it; so is what nobody sees.
+
+    One that begins with a hyphen would be an option of the worker: `--burst` serves another queue and ends.
+    """
+    if not isinstance(value, str) or re.fullmatch(QUEUE, value) is None or not value.isprintable():
+        what = "the name of a queue, without white space, invisible characters and a hyphen at its start"
+        raise wanted("queue.form", what, example="train")
     return value
 
 
@@ -286,7 +292,7 @@ WallTimeText: TypeAlias = Annotated[
 ]
 Image: TypeAlias = Annotated[str, BeforeValidator(parse_image), WithJsonSchema({"type": "string", "pattern": IMAGE})]
 Queue: TypeAlias = Annotated[
-    str, BeforeValidator(parse_queue), WithJsonSchema({"type": "string", "pattern": r"^\S{1,200}$"})
+    str, BeforeValidator(parse_queue), WithJsonSchema({"type": "string", "pattern": f"^{QUEUE}$"})
 ]
 Word: TypeAlias = Annotated[str, BeforeValidator(parse_word), WithJsonSchema({"type": "string", "minLength": 1})]
 Zone: TypeAlias = Annotated[

@@ -92,7 +92,7 @@ def test_its_core_needs_redis_alone_and_each_framework_is_an_extra(wheels: dict[
     wheel = wheels["ebbtide-jobs"]
 
     assert requirements(wheel, "") == {"redis>=6.1"}
-    assert requirements(wheel, "rq") == {"rq<3,>=2.12"}
+    assert requirements(wheel, "rq") == {"rq<4,>=2.12"}
     assert requirements(wheel, "celery") == {"celery[redis]<6,>=5.6"}
     assert requirements(wheel, "checkpoint") == {"obstore<1,>=0.12"}
     assert metadata(wheel).get_all("Provides-Extra") == ["celery", "checkpoint", "rq"]

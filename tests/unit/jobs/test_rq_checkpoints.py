@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +32,6 @@ from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis
 
-RQ = Path(sys.executable).with_name("rq")
 QUICK = "tests.checkpoints.training.QuickSafeWorker"
 
 WorkerProcess = subprocess.Popen[bytes]
@@ -41,7 +39,7 @@ StartWorker = Callable[..., WorkerProcess]
 
 
 @pytest.fixture
-def start_worker(server: EmbeddedRedis, tmp_path: Path) -> Iterator[StartWorker]:
+def start_worker(server: EmbeddedRedis, tmp_path: Path, rq_program: Path) -> Iterator[StartWorker]:
     started: list[WorkerProcess] = []
 
     def start(**pool: Any) -> WorkerProcess:
@@ -50,7 +48,7 @@ def start_worker(server: EmbeddedRedis, tmp_path: Path) -> Iterator[StartWorker]
         if pool:
             section = {"store": str(tmp_path), "every": 0, "saveWithin": 5, "required": False, "openWithin": 600}
             environment["EBBTIDE_CHECKPOINTS"] = json.dumps(section | pool)
-        command = [str(RQ), "worker", "-w", QUICK, "-u", url, "train"]
+        command = [str(rq_program), "worker", "-w", QUICK, "-u", url, "train"]
         with (tmp_path / f"worker-{len(started)}.log").open("wb") as log:
             process = subprocess.Popen(command, env=environment, stderr=log, stdout=log)
         started.append(process)

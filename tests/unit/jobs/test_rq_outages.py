@@ -14,8 +14,8 @@ pytestmark = pytest.mark.redis
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with Stage(tmp_path) as built:
+def stage(tmp_path: Path, rq_program: Path) -> Iterator[Stage]:
+    with Stage(tmp_path, rq_program) as built:
         yield built
 
 

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis
 
-RQ = Path(sys.executable).with_name("rq")
 SAFE = "ebbtide.jobs.rq_worker.SafeWorker"
 SLOW_SAFE = "tests.builders.jobs.SlowPopSafeWorker"
 SLOW_STOCK = "tests.builders.jobs.SlowPopStockWorker"
@@ -33,14 +31,14 @@ StartWorker = Callable[..., WorkerProcess]
 
 
 @contextmanager
-def started_workers(server: EmbeddedRedis, client: Redis) -> Generator[StartWorker]:
+def started_workers(server: EmbeddedRedis, client: Redis, rq_program: Path) -> Generator[StartWorker]:
     started: list[WorkerProcess] = []
 
     def start(
         worker_class: str, queues: tuple[str, ...], *, wrapper: tuple[str, ...] = (), options: tuple[str, ...] = ()
     ) -> WorkerProcess:
         url = f"redis://{server.host}:{server.port}"
-        command = [*wrapper, str(RQ), "worker", "-q", "-w", worker_class, "-u", url, *options, *queues]
+        command = [*wrapper, str(rq_program), "worker", "-q", "-w", worker_class, "-u", url, *options, *queues]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         started.append(process)
@@ -57,8 +55,8 @@ def started_workers(server: EmbeddedRedis, client: Redis) -> Generator[StartWork
 
 
 @pytest.fixture
-def start_worker(server: EmbeddedRedis, client: Redis) -> Iterator[StartWorker]:
-    with started_workers(server, client) as start:
+def start_worker(server: EmbeddedRedis, client: Redis, rq_program: Path) -> Iterator[StartWorker]:
+    with started_workers(server, client, rq_program) as start:
         yield start
 
 
@@ -155,9 +153,9 @@ def test_an_idle_worker_leaves_once_a_frozen_redis_answers_again(
     assert exit_code(worker) == 0
 
 
-def test_an_idle_worker_leaves_even_when_redis_is_gone() -> None:
-    with EmbeddedRedis() as server, server.client() as client, started_workers(server, client) as start_worker:
-        worker = start_worker(SAFE, ONE_QUEUE)
+def test_an_idle_worker_leaves_even_when_redis_is_gone(rq_program: Path) -> None:
+    with EmbeddedRedis() as server, server.client() as client, started_workers(server, client, rq_program) as start:
+        worker = start(SAFE, ONE_QUEUE)
         server.stop()
         worker.send_signal(signal.SIGTERM)
 

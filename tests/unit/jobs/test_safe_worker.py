@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +18,8 @@ from rq import Queue, Worker
 from rq.exceptions import DequeueTimeout, StopRequested
 from rq.executions import Execution
 from rq.job import Job
+from rq.timeouts import HorseMonitorTimeoutException
+from rq.utils import now
 
 from ebbtide.jobs import rq_worker
 from ebbtide.jobs.patience import Patience
@@ -125,7 +128,7 @@ def test_the_process_of_a_job_gives_up_after_its_patience_says_so_once_and_then_
 ) -> None:
     worker._is_horse = True
     worker._gate.closed, worker._gate.client_id = True, 7  # as they were when it was forked
-    worker.execution = Execution("1", "the-job", worker.connection)
+    worker.begun = Execution("1", "the-job", worker.connection)
     worker._on_outage(AWAY, worker.result_patience - 1)
 
     with caplog.at_level(logging.ERROR, "rq.worker"):
@@ -174,22 +177,33 @@ def test_the_gate_learns_of_what_a_pop_brings(client: Redis, timeout: int | None
 # --- a job ------------------------------------------------------------------------------------------------------------
 
 
-def test_only_the_time_of_the_job_itself_counts_against_its_limit(worker: SafeWorker, client: Redis) -> None:
+def test_only_the_time_of_the_job_itself_counts_against_its_limit(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = enqueued(client)
     worker.prepare_execution(running)
-    worker.set_current_job_working_time(1000.0)
-    before = worker.current_job_working_time
+    worker._monitored = running
+
+    def look(_: Worker) -> None:
+        raise HorseMonitorTimeoutException  # as RQ's own alarm does every now and then
+
+    monkeypatch.setattr(Worker, "wait_for_horse", look)
+
+    def counted(seconds: float) -> float:
+        running.started_at = now() - timedelta(seconds=seconds)
+        with pytest.raises(HorseMonitorTimeoutException):
+            worker.wait_for_horse()
+        return (now() - running.started_at).total_seconds()
+
+    before = counted(1000)
     worker.prepare_job_execution(running)
     time.sleep(0.1)
-    worker.set_current_job_working_time(1000.0)
-    during = worker.current_job_working_time
-    worker.set_current_job_working_time(0.01)
-    reported = worker.current_job_working_time
+    during, young = counted(1000), counted(0.01)
     worker.handle_execution_ended(running, Queue("train", connection=client), 60)
-    worker.set_current_job_working_time(1000.0)
 
-    assert (before, reported, worker.current_job_working_time) == (0.0, 0.01, 0.0)
+    assert (round(before), round(counted(1000))) == (0, 0)
     assert 0.1 <= during < 60
+    assert 0.01 <= young < 0.1
 
 
 def test_the_clock_of_the_job_before_does_not_run_on(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,6 +288,19 @@ def test_a_worker_that_was_forgotten_in_part_registers_anew_at_its_next_beat(
 
     assert client.hmget(worker.key, "state", "hostname") == [b"idle", str(worker.hostname).encode()]
     assert client.smembers("rq:workers") == client.smembers("rq:workers:train") == {worker.key.encode()}
+
+
+def test_a_worker_that_was_forgotten_in_its_job_says_again_that_it_is_busy(worker: SafeWorker, client: Redis) -> None:
+    running = enqueued(client)
+    worker.prepare_execution(running)
+    worker._gate.empty_handed = False
+    client.flushall()
+
+    worker.maintain_heartbeats(running)
+
+    assert client.hmget(worker.key, "state", "hostname") == [b"busy", str(worker.hostname).encode()]
+    assert client.smembers("rq:workers") == client.smembers("rq:workers:train") == {worker.key.encode()}
+    assert 0 < client.ttl(worker.key) <= 90
 
 
 def test_a_worker_that_is_known_writes_only_its_beat(

@@ -277,6 +277,21 @@ def test_an_image_is_named_in_plain_letters(tmp_path: Path) -> None:
     assert problem_of(text, tmp_path).tells("image.form")
 
 
+@pytest.mark.parametrize("queue", ["--burst", "-"])
+def test_a_queue_that_a_worker_would_take_for_an_option_is_refused(queue: str, tmp_path: Path) -> None:
+    text = shortest().replace("queues: [train]", f"queues: ['{queue}']")
+
+    problem = problem_of(text, tmp_path)
+
+    assert problem.tells("queue.form", f"found '{queue}'", "a hyphen at its start", "(for example train)")
+
+
+def test_a_queue_with_a_hyphen_elsewhere_is_taken(tmp_path: Path) -> None:
+    settings = loaded(shortest().replace("queues: [train]", "queues: [train-, a--b]"), tmp_path)
+
+    assert settings.workers["train"].source.queues == ("train-", "a--b")
+
+
 def test_a_queue_that_nobody_could_read_is_refused(tmp_path: Path) -> None:
     text = shortest().replace("queues: [train]", 'queues: ["tr\\u200bain"]')
 

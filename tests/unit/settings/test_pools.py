@@ -113,3 +113,36 @@ def test_the_old_name_of_a_key_is_checked_and_never_given_beside_the_new_one(
     calm: str, code: str, tmp_path: Path
 ) -> None:
     assert problem_of(shortest(train=f"calm: {calm}"), tmp_path).tells(code, "workers.train.calm:")
+
+
+@pytest.mark.parametrize(
+    ("command", "warned"),
+    [
+        ("[rq, worker, train]", True),
+        ("[/opt/venv/bin/rq, worker, -w, app.Worker, train]", True),
+        ("[python, -m, rq, worker, train]", True),
+        ("[python, manage.py, rqworker, train]", True),
+        ('[sh, -c, "exec rq worker train"]', True),
+        ("[rq, worker, --with-scheduler, train]", False),
+        ("[python, manage.py, rqworker, train, --with-scheduler]", False),
+        ('[sh, -c, "exec rq worker -s train"]', False),
+        ("[python, worker.py]", False),
+        ("[rq, worker-pool, train]", False),
+    ],
+)
+def test_a_worker_command_of_rq_without_a_scheduler_is_warned_of(command: str, warned: bool, tmp_path: Path) -> None:
+    settings = loaded(shortest(train=f"command: {command}, safeStop: true"), tmp_path)
+
+    paths = [it.path for it in warnings_of(settings) if it.code == "rq.no-scheduler"]
+
+    assert paths == ["workers.train.command"] * warned
+
+
+def test_the_command_of_ebbtide_has_a_scheduler(tmp_path: Path) -> None:
+    assert "rq.no-scheduler" not in {it.code for it in warnings_of(loaded(shortest(), tmp_path))}
+
+
+def test_the_warning_about_rq_is_for_rq_alone(tmp_path: Path) -> None:
+    text = source("kind: list, queues: [train]").replace("max: 4", "command: [rq, worker, train], max: 4")
+
+    assert "rq.no-scheduler" not in {it.code for it in warnings_of(loaded(text, tmp_path))}

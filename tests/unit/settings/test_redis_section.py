@@ -68,6 +68,20 @@ def test_a_key_that_would_do_nothing_is_refused(section: str, said: tuple[str, .
         ("{ tls: redis-tls }", ("type.mapping", "found 'redis-tls'")),
         ('{ kind: url, url: "redis://cache.example", tls: { secret: ca } }', ("redis-url.tls",)),
         ("{ storageClass: gp3, keepOnDestroy: true }", ("keys.not-both",)),
+        *(
+            (f'{{ kind: url, url: "redis://{host}:6379/0" }}', ("redis-url.local", "in a pod this is the pod itself"))
+            for host in ("localhost", "LOCALHOST", "redis.localhost", "127.0.0.1", "127.8.9.1", "0.0.0.0", "[::1]")
+        ),
+        *(
+            (f'{{ kind: url, url: "rediss://{host}" }}', ("redis-url.cluster-mode", "CROSSSLOT", "rediss://master."))
+            for host in (
+                "clustercfg.jobs.abc123.use1.cache.amazonaws.com:6379",
+                "jobs.abc123.clustercfg.use1.cache.amazonaws.com:6379",
+                "jobs-abc123.serverless.use1.cache.amazonaws.com",
+                "clustercfg.jobs.abc123.memorydb.us-east-1.amazonaws.com",
+                "clustercfg.jobs.abc123.cnn1.cache.amazonaws.com.cn",
+            )
+        ),
     ],
 )
 def test_a_wrong_value_is_told_with_what_is_wanted(section: str, said: tuple[str, ...], tmp_path: Path) -> None:

@@ -82,6 +82,25 @@ def test_an_entry_stuck_between_pop_and_start_is_a_janitors_work(client: Redis, 
     assert (seen.in_transit, seen.stale) == (1, 1)
 
 
+def test_a_scheduled_job_long_past_its_time_is_a_janitors_work(client: Redis, reader: Redis) -> None:
+    now = int(client.time()[0])
+    due = {"past": now - 40, "just now": now - 20, "soon": now + 30, "tomorrow": now + 86_400}
+    client.zadd("rq:scheduled:mail", due)
+
+    seen = known(RedisDemand(reader, RQ, {"mail": ["mail"]}))
+
+    assert (seen.stale, seen.due_soon, seen.in_flight) == (1, 2, 0)
+
+
+def test_a_job_left_between_its_dependencies_and_the_list_is_a_janitors_work(client: Redis, reader: Redis) -> None:
+    now = int(client.time()[0])
+    client.zadd("rq:ready:mail", {"left": now - 40, "on its way": now - 1})
+
+    seen = known(RedisDemand(reader, RQ, {"mail": ["mail"]}))
+
+    assert (seen.stale, seen.in_flight) == (1, 0)
+
+
 def counts(source: RedisDemand) -> tuple[int, int, int, int]:
     seen = known(source)
     return seen.waiting, seen.in_transit, seen.running, seen.stale

@@ -53,3 +53,35 @@ def test_a_register_that_shrank_is_a_flush() -> None:
 
     assert why is not None
     assert "flushed" in why
+
+
+def test_a_host_of_two_workers_is_idle_again_only_when_both_have_registered() -> None:
+    one, both = [("a", True)], [("a", True), ("a", True)]
+    trust = seen_once([("a", True), ("a", False)])
+    assert trust.idle_hosts("train", one) == {"a"}  # the other has left: nothing was flushed
+    trust.observe_server("first", 0, 1.0)
+
+    assert trust.idle_hosts("train", one) == frozenset()
+    assert trust.doubts("train", one, 2.0)
+    assert trust.doubts("train", one, LIMIT + 1.0) is None
+    assert trust.idle_hosts("train", one) == frozenset()  # however long the job of the other takes
+    assert trust.idle_hosts("train", both) == {"a"}
+    assert trust.idle_hosts("train", one) == {"a"}
+
+
+def test_a_worker_that_is_back_busy_counts_as_back() -> None:
+    trust = seen_once([("a", True), ("a", False)])
+    trust.observe_server("first", 0, 1.0)
+
+    assert trust.idle_hosts("train", [("a", True), ("a", False)]) == frozenset()
+    assert trust.idle_hosts("train", [("a", True)]) == {"a"}
+
+
+def test_two_flushes_forget_no_worker_that_is_not_back() -> None:
+    trust = seen_once([("a", True), ("a", False)])
+    for at in (1.0, 2.0):
+        trust.observe_server("first", 1, at)
+        trust.observe_server("first", 0, at)
+        assert trust.doubts("train", [("a", True)], at)
+
+    assert trust.idle_hosts("train", [("a", True)]) == frozenset()

@@ -167,7 +167,26 @@ def test_stale_entries_call_for_one_janitor_and_not_for_ever() -> None:
     bench.pass_time(timedelta(minutes=14), step=seconds(4))
 
     assert bench.cluster.replicas("train") == 0
-    assert bench.journal.notes[-1][2] == "stale entries are left that no worker has cleared"
+    assert bench.journal.notes[-1][2].startswith("stale entries or overdue jobs are left that no worker has cleared")
+
+
+def test_a_job_that_dies_among_busy_workers_brings_a_free_one_which_leaves_when_it_is_over() -> None:
+    bench = Bench(config(pool_policy()))
+    first, second = bench.staff("train", 2, busy=2)
+    bench.queues["train"].stale = 1  # of a third, which was killed
+
+    bench.reconcile()
+
+    [janitor] = bench.cluster.start_all("train")
+    bench.queues["train"].join(janitor)
+    bench.queues["train"].stale = 0
+    bench.take_job("train", janitor)
+    bench.pass_time(seconds(30))
+    assert bench.cluster.replicas("train") == 3
+    bench.queues["train"].finish(janitor)
+    bench.pass_time(3 * CALM)
+    assert (bench.cluster.replicas("train"), bench.cluster.removed) == (2, [janitor])
+    assert bench.queues["train"].running == {first, second}
 
 
 def test_a_floor_is_up_before_its_work_and_gone_after() -> None:

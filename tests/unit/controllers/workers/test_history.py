@@ -71,8 +71,8 @@ def test_stale_entries_keep_a_janitor_until_it_had_its_time() -> None:
 
     see_each(watched, [(at, left) for at in range(0, patience, 20)], staffed=True)
 
-    assert watched.has_chores(NOON + seconds(patience - 1), left)
-    assert not watched.has_chores(NOON + seconds(patience), left)
+    assert watched.chores(NOON + seconds(patience - 1), left) == 1
+    assert watched.chores(NOON + seconds(patience), left) == 0
 
 
 def test_patience_does_not_run_while_no_worker_is_there_to_clean() -> None:
@@ -81,7 +81,16 @@ def test_patience_does_not_run_while_no_worker_is_there_to_clean() -> None:
 
     see_each(watched, [(0, left), (20, left)], staffed=False)
 
-    assert watched.has_chores(NOON + timedelta(days=1), left)
+    assert watched.chores(NOON + timedelta(days=1), left) == 1
+
+
+def test_a_janitor_beside_busy_workers_is_part_of_the_peak() -> None:
+    watched = watch()
+
+    watched.observe(NOON, known(stale=1), staffed=False, janitor=3)
+    watched.observe(NOON + seconds(10), known(), staffed=True)
+
+    assert watched.peak_jobs == 3
 
 
 def test_the_next_change_is_the_first_instant_that_may_allow_a_lowering() -> None:
@@ -179,4 +188,4 @@ def test_entries_that_were_cleared_leave_no_patience_behind() -> None:
 def test_jobs_that_are_due_soon_need_a_worker_to_move_them() -> None:
     due = Known(waiting=0, in_transit=0, running=0, due_soon=1)
 
-    assert watch().has_chores(NOON, due)
+    assert watch().chores(NOON, due, janitor=4) == 1

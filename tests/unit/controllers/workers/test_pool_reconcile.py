@@ -100,14 +100,48 @@ def test_one_pod_that_fails_where_none_runs_is_enough_to_stop_growth() -> None:
 
 def test_the_end_of_the_janitors_patience_is_looked_at_when_it_comes() -> None:
     pool_reconciler = reconciler()
-    result = calm(pool_reconciler, seen("a"), known(stale=1, running=1))
+    result = calm(pool_reconciler, seen("a"), known("a", stale=1))
 
     assert result.report.reason is Reason.STEADY
     assert result.due == NOON + JANITOR_PATIENCE
 
 
+def test_a_stale_entry_calls_for_one_worker_more_than_the_busy_ones() -> None:
+    pool, entries = seen("a", "b"), known(running=2, stale=1)
+    result = reconciler().reconcile(NOON, pool, entries)
+    with_a_free_one = reconciler().reconcile(NOON, pool, known("b", running=1, stale=1))
+    without = reconciler().reconcile(NOON, pool, known(running=2))
+
+    assert (result.report.wanted, result.report.reason) == (3, Reason.CHORES)
+    assert (with_a_free_one.report.wanted, without.report.wanted) == (2, 2)
+
+
+def test_a_stale_entry_of_a_pool_with_several_jobs_per_worker_calls_for_one_worker_more() -> None:
+    pool_reconciler = reconciler(jobs_per_worker=4)
+
+    assert pool_reconciler.reconcile(NOON, seen("a"), known(running=4, stale=1)).report.wanted == 2
+
+
+def test_stale_entries_call_for_no_worker_beyond_max_and_the_note_says_so() -> None:
+    report = reconciler(max_workers=2).reconcile(NOON, seen("a", "b"), known(running=2, stale=1)).report
+
+    assert (report.wanted, report.reason) == (2, Reason.STEADY)
+    assert report.note == "stale entries wait for a free worker: as many are busy as max allows, 2"
+
+
+def test_the_janitors_patience_does_not_run_while_every_worker_is_busy() -> None:
+    pool_reconciler = reconciler(max_workers=1)
+    patience = int(JANITOR_PATIENCE.total_seconds())
+    for at in range(0, patience + 60, 10):
+        pool_reconciler.reconcile(NOON + seconds(at), seen("a"), known(running=1, stale=1))
+
+    free = pool_reconciler.reconcile(NOON + seconds(patience + 60), seen("a"), known("a", stale=1)).report
+
+    assert (free.wanted, free.reason, free.note) == (1, Reason.STEADY, "")
+
+
 def test_one_stale_entry_with_a_worker_to_clear_it_is_told_after_the_patience() -> None:
-    pool_reconciler = reconciler()
+    pool_reconciler = reconciler(source="list")
     patience = JANITOR_PATIENCE.total_seconds()
 
     notes = [
@@ -159,10 +193,12 @@ def test_a_long_wait_is_nothing_to_a_pool_without_a_drain_target() -> None:
         ({}, None, True),
         ({"settled": False}, None, False),
         ({}, scale(5), False),
+        ({}, scale(1), False),
         ({"replicas": 1}, None, False),
+        ({"existing": 3}, None, False),
     ],
 )
-def test_a_mark_is_taken_back_only_when_no_lowering_is_under_way(
+def test_the_only_mark_is_taken_back_when_no_pod_is_to_go(
     more: dict[str, Any], written: Scale | None, unmarked: bool
 ) -> None:
     pool_reconciler = reconciler()
@@ -171,6 +207,19 @@ def test_a_mark_is_taken_back_only_when_no_lowering_is_under_way(
     result = calm(pool_reconciler, pool, known(running=2), written)
 
     assert marks(result.actions) == ({"a": False} if unmarked else {})
+
+
+@pytest.mark.parametrize(("replicas", "written", "unmarked"), [(1, 1, ["a"]), (0, 1, []), (0, 0, [])])
+def test_a_mark_beyond_what_is_to_go_is_taken_back_before_the_replicaset_has_chosen(
+    replicas: int, written: int, unmarked: list[str]
+) -> None:
+    pool_reconciler = reconciler()
+    pool_reconciler.record_outcome(scale(written), Outcome.DONE, NOON)
+    pool = seen("a", "b", "c", marked=("a", "b", "c"), replicas=replicas, settled=False)
+
+    result = pool_reconciler.reconcile(NOON, pool, known("b", "c", running=1))
+
+    assert [pod for pod, idle in marks(result.actions).items() if not idle] == unmarked
 
 
 def test_the_floor_is_looked_up_anew_when_its_time_is_over_or_the_clock_goes_back() -> None:
@@ -213,7 +262,8 @@ def test_the_janitors_patience_begins_with_an_entry_that_a_worker_could_clear() 
 
     assert report.note == ""
     told = pool_reconciler.reconcile(NOON + seconds(patience + 60), seen("a"), known("a", stale=1)).report
-    assert told.note == "stale entries are left that no worker has cleared"
+    assert told.note.startswith("stale entries or overdue jobs are left that no worker has cleared")
+    assert "--with-scheduler" in told.note
 
 
 def test_demand_that_is_not_trusted_is_the_reason_why_nothing_goes() -> None:

@@ -18,7 +18,13 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], WorkerDecision]] = [
     ("the minimum holds", {"jobs": 0}, {"min_workers": 2}, WorkerDecision(2, Reason.MINIMUM)),
     ("planned work raises", {"jobs": 1, "floor": 6, "workers": 1}, {}, WorkerDecision(6, Reason.FLOOR)),
     ("a floor never exceeds the maximum", {"floor": 60}, {}, WorkerDecision(10, Reason.FLOOR)),
-    ("a chore needs one worker, not a fleet", {"chores": True}, {}, WorkerDecision(1, Reason.CHORES)),
+    ("a chore needs one worker, not a fleet", {"chores": 1}, {}, WorkerDecision(1, Reason.CHORES)),
+    (
+        "a chore beside busy workers needs one more",
+        {"jobs": 2, "chores": 3, "busy": 2, "workers": 2},
+        {},
+        WorkerDecision(3, Reason.CHORES),
+    ),
     (
         "a recent peak holds the fleet",
         {"jobs": 1, "peak_jobs": 8, "workers": 8},
