@@ -49,6 +49,18 @@ GPU_TAINT_KEY = "nvidia.com/gpu"
 GPU_TAINT_VALUE = "true"
 
 
+ARCH = "kubernetes.io/arch"
+"""Label of every node: the processor that it has."""
+
+
+class Architecture(StrEnum):
+    """What processor an image is built for."""
+
+    AMD64 = "amd64"
+    ARM64 = "arm64"
+    ANY = "any"
+
+
 class NodeKind(StrEnum):
     """What a node group is for."""
 

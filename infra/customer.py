@@ -68,7 +68,7 @@ from components.pods.entrance import Balancing
 from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
 from components.pods.ray_driver import DrivenCluster
 from components.pods.redis_access import PUBLIC, RedisAuthority, redis_authority
-from components.pods.rules import nodes_of_kind
+from components.pods.rules import nodes_of_architecture, nodes_of_kind
 from components.pods.secrets import SecretsSource, StackSecrets
 from components.ray.head_state import HeadState
 from components.ray.operator import IMAGE as RAY_OPERATOR_IMAGE
@@ -80,7 +80,7 @@ from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.exporter_document import exporter_config
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import home_of, takes
+from ebbtide.settings.placement import architecture, home_of, takes
 from ebbtide.settings.room import lasting_pods, room_for_next
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
@@ -245,9 +245,16 @@ class _Half:
         """What a started pod selects by. On a cluster whose owner names no flexible nodes, it may go anywhere."""
         kinds = (NodeKind.FLEXIBLE, NodeKind.GPU)
         if self.on.aws is not None:
-            return [nodes_of_kind(kind) for kind in kinds]
+            return [labels for kind in kinds for labels in self._nodes_of_kind(kind)]
         sets = self.settings.cluster.node_selectors
         return [sets[kind.value] for kind in kinds if kind.value in sets] if NodeKind.FLEXIBLE.value in sets else []
+
+    def _nodes_of_kind(self, kind: NodeKind) -> Sequence[Mapping[str, str]]:
+        """Where its groups differ in their processor, a pod that nobody here wrote has to say which one it is for."""
+        found = sorted({architecture(it) for it in self.settings.node_groups.values() if it.kind is kind})
+        if len(found) < 2:
+            return [nodes_of_kind(kind)]
+        return [nodes_of_kind(kind) | nodes_of_architecture(arch) for arch in found]
 
     def _with_role(
         self, kind: str, name: str, pod: PodSettings, namespace: str, options: pulumi.ResourceOptions

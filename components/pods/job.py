@@ -118,7 +118,7 @@ def _template(args: "JobArgs[JobSettings]") -> "PodTemplateSpecArgsDict":
         "restart_policy": "Never",
         "affinity": affinity(identity.category),
         "topology_spread_constraints": spread(identity, revision_label=""),
-        "node_selector": nodes_of_group(settings.node_group),
+        "node_selector": nodes_of_group(settings.node_group, settings.arch),
         **priority(settings.priority),
         "tolerations": tolerations(settings.gpu),
         **account_fields(args.name, settings),

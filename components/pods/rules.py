@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from ebbtide.labels import (
+    ARCH,
     CUSTOMER,
     GPU_RESOURCE,
     GPU_TAINT_KEY,
@@ -29,6 +30,7 @@ from ebbtide.labels import (
     NODE_KIND,
     NVIDIA,
     POOL,
+    Architecture,
     NodeKind,
 )
 from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
@@ -164,9 +166,12 @@ class Home(TypedDict):
     priority_class_name: NotRequired[str]
 
 
-def home(kind: NodeKind) -> Home:
-    """The nodes of a kind, and on fixed ones the right to stay there."""
-    nodes: Home = {"node_selector": nodes_of_kind(kind)}
+def home(kind: NodeKind, arch: Architecture | None = None) -> Home:
+    """The nodes of a kind and a processor, and on fixed ones the right to stay there.
+
+    Pods of Ebbtide itself name no processor: their images are for both.
+    """
+    nodes: Home = {"node_selector": nodes_of_kind(kind) | nodes_of_architecture(arch)}
     return {**nodes, "priority_class_name": CLUSTER_CRITICAL} if kind is NodeKind.FIXED else nodes
 
 
@@ -185,8 +190,13 @@ def priority_class(value: int) -> str:
     return f"ebbtide-priority-{value}"
 
 
-def nodes_of_group(group: str) -> dict[str, str]:
-    return {NODE_GROUP: group}
+def nodes_of_group(group: str, arch: Architecture | None = None) -> dict[str, str]:
+    return {NODE_GROUP: group} | nodes_of_architecture(arch)
+
+
+def nodes_of_architecture(arch: Architecture | None) -> dict[str, str]:
+    """None where all nodes that the pod may come to have one processor, so that nothing has to be said."""
+    return {} if arch in (None, Architecture.ANY) else {ARCH: arch.value}
 
 
 def tolerations(gpu: Gpu) -> "list[TolerationArgsDict]":

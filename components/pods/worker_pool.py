@@ -177,7 +177,7 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     pod: PodSpecArgsDict = {
         "affinity": affinity(Category.WORKER),
         "topology_spread_constraints": spread(identity, revision_label=""),
-        "node_selector": nodes_of_group(settings.node_group),
+        "node_selector": nodes_of_group(settings.node_group, settings.arch),
         **priority(settings.priority),
         "tolerations": tolerations(settings.gpu),
         "termination_grace_period_seconds": grace_seconds(settings),

@@ -221,7 +221,7 @@ def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
     pod: PodSpecArgsDict = {
         "affinity": affinity(settings.category),
         "topology_spread_constraints": spread(identity, revision_label=_REVISION_LABEL[settings.kind]),
-        **home(args.node_kind),
+        **home(args.node_kind, settings.arch),
         **priority(settings.priority),
         **grace(settings),
         "tolerations": tolerations(settings.gpu),

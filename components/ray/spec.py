@@ -128,7 +128,7 @@ def _head_template(name: str, settings: RaySettings, around: Surroundings) -> di
     identity = head_identity(name, around.customer)
     # The autoscaler beside the head calls the API server, with the account of the pod.
     account = account_fields(identity.name, settings.head, calls_api=True)
-    pod = {**home(NodeKind.FIXED), **account}
+    pod = {**home(NodeKind.FIXED, settings.head.arch), **account}
     if around.state is None:
         return _template(settings.head, identity, pod, [], around)
     return _template(settings.head, identity, pod, around.state.variables(), around, trusts=around.state.authority)
@@ -140,7 +140,7 @@ def _group_template(cluster: str, key: str, settings: RaySettings, around: Surro
     grace = int(settings.grace.total_seconds())
     tolerated = tolerations(group.gpu)
     pod = {
-        "node_selector": nodes_of_group(group.node_group),
+        "node_selector": nodes_of_group(group.node_group, group.arch),
         **({"tolerations": tolerated} if tolerated else {}),
         "termination_grace_period_seconds": grace,
         **account_fields(identity.name, group),

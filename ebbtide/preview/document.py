@@ -64,6 +64,7 @@ class DangerCode(StrEnum):
     KUBERNETES_REFUSED = "kubernetes-refused"
     NODES_REPLACED = "nodes-replaced"
     WORKLOAD_MOVED = "workload-moved"
+    GROUP_CHANGED = "group-changed"
     WORKLOAD_RESTARTED = "workload-restarted"
     PODS_ROLLED = "pods-rolled"
     SERVICE_AWAY = "service-away"

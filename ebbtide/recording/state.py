@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ebbtide.labels import NODE_GROUP, NODE_KIND, POOL, NodeKind
-from ebbtide.prices import Capacity, UnknownInstanceType
+from ebbtide.labels import ARCH, NODE_GROUP, NODE_KIND, POOL, NodeKind
+from ebbtide.prices import Capacity, UnknownInstanceType, instance_type
 from ebbtide.recording.drainable import AutoscalerRules, covers
 from ebbtide.recording.pods import Pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of
@@ -38,6 +38,7 @@ class GroupInZone:
     least: int
     most: int
     room: Capacity | None  # of its smallest node; None where a type is not known
+    arch: str = ""  # of its nodes' processors; "" where a type is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +206,9 @@ def _group(resource: Resource, reserved: Reserved) -> GroupInZone:
     types = words(resource.inputs.get("instanceTypes"))
     try:
         room = offered(smallest_node(types), reserved) if types else None
+        arch = instance_type(types[0]).arch if types else ""
     except UnknownInstanceType:
-        room = None
+        room, arch = None, ""
     return GroupInZone(
         resource=resource,
         name=node_group_name(resource),
@@ -216,10 +218,13 @@ def _group(resource: Resource, reserved: Reserved) -> GroupInZone:
         least=whole(value_at(resource.inputs, "scalingConfig.minSize")) or 0,
         most=whole(value_at(resource.inputs, "scalingConfig.maxSize")) or 0,
         room=room,
+        arch=arch,
     )
 
 
 def _selected(pods: Pods, group: GroupInZone) -> bool:
+    if group.arch and pods.node_selector.get(ARCH, group.arch) != group.arch:
+        return False
     wanted = {key: value for key, value in pods.node_selector.items() if not key.startswith(_WELL_KNOWN)}
     if not wanted.items() <= group.labels.items():
         return False

@@ -1,13 +1,20 @@
-"""Which node group a pod goes to: kinds first, then whether it fits, then the price per pod.
+"""Which node group a pod goes to: kinds first, then whether it fits, then the price of the nodes of all its pods.
 
 A pod that fits no node of its group stays pending for ever and nothing says why, so it is an error of the stack file.
+
+**Processors.** An image for one processor does not start on another, and what an image was built for no stack file
+says. While the groups that a pod may use have one architecture there is nothing to choose; where they differ a pod is
+bound to amd64, which most images are built for, unless the file says `arch`.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
-from ebbtide.labels import NodeKind
+from ebbtide.labels import ARCH, NODE_KIND, Architecture, NodeKind
 from ebbtide.prices import Capacity, instance_type, shipped_on_demand, usable
+from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize, whole_size
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -15,6 +22,8 @@ from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, Ray
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import cpu_text
 from ebbtide.vocabulary.labels import Category
+
+_Pod = TypeVar("_Pod", bound=PodSettings)
 
 
 def pod_size(settings: PodSettings) -> PodSize:
@@ -53,9 +62,42 @@ def gpus_suffice(group: NodeGroupSettings, pod: PodSettings) -> bool:
     return pod.gpu.memory is None or pod.gpu.memory <= gpu_memory(group.instance_types)
 
 
+def architecture(group: NodeGroupSettings) -> Architecture:
+    """The processor of its nodes: all types of a group have one shape, and that is part of it."""
+    return Architecture(instance_type(group.instance_types[0]).arch)
+
+
+def suits(group: NodeGroupSettings, pod: PodSettings) -> bool:
+    """Whether a node of the group is what the pod asks for besides its kind and its size: GPUs, processor, labels."""
+    same = pod.arch in (None, Architecture.ANY, architecture(group))
+    return same and gpus_suffice(group, pod) and not unmet(pod.pod, (labels_of_nodes(group),))
+
+
 def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
-    """Whether a workload's pods may come to nodes of the group: its kind decides, and the memory of its GPUs."""
-    return group.kind is home_of(workload) and gpus_suffice(group, workload)
+    """Whether a workload's pods may come to nodes of the group: its kind decides, and what they ask of a node."""
+    return group.kind is home_of(workload) and suits(group, workload)
+
+
+def on_one_architecture(pod: _Pod, groups: Iterable[NodeGroupSettings]) -> _Pod:
+    """The pod, bound to amd64 where these groups, all that it may use, differ and the file does not say `arch`."""
+    found = {architecture(group) for group in groups}
+    return pod.model_copy(update={"arch": Architecture.AMD64}) if pod.arch is None and len(found) > 1 else pod
+
+
+def labels_of_nodes(group: NodeGroupSettings) -> NodeLabels:
+    """What the labels of the group's nodes may say, as far as that is known before there is one."""
+    arch, types = frozenset((architecture(group).value,)), frozenset(group.instance_types)
+    capacity = "SPOT" if group.kind is NodeKind.SPOT else "ON_DEMAND"
+    return {
+        ARCH: arch,
+        "beta.kubernetes.io/arch": arch,
+        "kubernetes.io/os": frozenset(("linux",)),
+        "beta.kubernetes.io/os": frozenset(("linux",)),
+        "node.kubernetes.io/instance-type": types,
+        "beta.kubernetes.io/instance-type": types,
+        "eks.amazonaws.com/capacityType": frozenset((capacity,)),
+        NODE_KIND: frozenset((group.kind.value,)),
+    }
 
 
 def home_of(workload: WorkloadSettings) -> NodeKind:
@@ -99,10 +141,11 @@ def fits(size: PodSize, node: Capacity) -> bool:
     return size.cpu <= node.cpu and size.memory <= node.memory and size.gpu <= node.gpu
 
 
-def cheapest_group(size: PodSize, groups: Mapping[str, NodeGroupSettings], region: str) -> str | None:
-    """The group whose nodes cost least per pod of this size, by on-demand list price; None if none fits.
+def cheapest_group(size: PodSize, pods: int, groups: Mapping[str, NodeGroupSettings], region: str) -> str | None:
+    """The group on which so many pods of this size cost least, by on-demand list price; None if none fits.
 
-    Where a region has no price the node's CPU stands in for it. Ties go to the name that sorts first.
+    Whole nodes are counted, since a node is paid for whatever share of it is used. Where a region has no price the
+    node's CPU stands in for it. Ties go to the name that sorts first.
     """
     nodes = {name: node_of(group) for name, group in groups.items()}
     offers = {name: node for name, node in nodes.items() if fits(size, node)}
@@ -112,10 +155,11 @@ def cheapest_group(size: PodSize, groups: Mapping[str, NodeGroupSettings], regio
     if None in costs.values():
         costs = {name: float(node.cpu) for name, node in offers.items()}
 
-    def per_pod(name: str) -> tuple[float, str]:
-        return (costs[name] or 0.0) / copies(size, offers[name]), name
+    def together(name: str) -> tuple[float, str]:
+        whole_nodes = math.ceil(pods / copies(size, offers[name]))
+        return round((costs[name] or 0.0) * whole_nodes, 9), name
 
-    return min(offers, key=per_pod)
+    return min(offers, key=together)
 
 
 def _node_price(group: NodeGroupSettings, region: str) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ebbtide.labels import NodeKind
 from ebbtide.prices import NoPrice, on_demand, spot_typical
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import copies, home_of, node_of, pod_size
+from ebbtide.settings.placement import copies, node_of, pod_size, takes
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload
 
@@ -35,7 +35,7 @@ def pods_per_node(settings: StackSettings, workload: ServedWorkload) -> int:
 
 
 def _homes(settings: StackSettings, workload: ServedWorkload) -> Iterator[tuple[NodeGroupSettings, int]]:
-    size, kind = pod_size(workload), home_of(workload)
+    size = pod_size(workload)
     for group in settings.node_groups.values():
-        if group.kind is kind and (fitting := copies(size, node_of(group))):
+        if takes(group, workload) and (fitting := copies(size, node_of(group))):
             yield group, fitting

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from ebbtide.labels import NodeKind
 from ebbtide.settings.checks.crosschecks import autoscaler_of_a_newer_version, cross_findings
 from ebbtide.settings.checks.draft import (
     CLUSTER,
@@ -23,6 +24,7 @@ from ebbtide.settings.checks.draft import (
     entries,
     gpus_wanted,
 )
+from ebbtide.settings.checks.homes import home_findings, to_place
 from ebbtide.settings.checks.monitoring import MONITORING
 from ebbtide.settings.checks.secrets import told_once
 from ebbtide.settings.checks.services import SERVING
@@ -34,7 +36,18 @@ from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show, value_at
 from ebbtide.settings.file.service_entries import SERVICES, as_written, with_variants
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import cheapest_group, disk_holds, gpus_suffice, home_kind, pod_size
+from ebbtide.settings.placement import (
+    cheapest_group,
+    disk_holds,
+    fits,
+    head_size,
+    home_kind,
+    node_of,
+    on_one_architecture,
+    pod_size,
+    suits,
+    takes,
+)
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.controller import ControllerSettings
@@ -107,6 +120,7 @@ _OF_PARTITION_AWS = r"(?!cn-)[a-z]{2}-[a-z]+-[0-9]"  # all others but China's ha
 
 _Section = TypeVar("_Section", bound=BaseModel)
 _Placed = TypeVar("_Placed", WorkerSettings, JobSettings, CronJobSettings, RayGroup)
+_Workload = TypeVar("_Workload", bound=WorkloadSettings)
 
 
 class Sections:
@@ -148,6 +162,9 @@ class Sections:
         self.findings += cross_findings(draft_of(self._config, filled))
         if cluster and images:
             self.findings += autoscaler_of_a_newer_version(cluster, images)
+        if cluster and groups.keys() == filled.keys():
+            placed = to_place(workloads, {WORKERS: workers, JOBS: jobs, CRON_JOBS: cron_jobs}, ray, services)
+            self.findings += home_findings(placed, groups, region, cluster.zones)
         self.findings = as_written(self.findings, self._written)
         if self.findings or not (
             hours
@@ -176,12 +193,12 @@ class Sections:
             redis=redis,
             secrets=secrets_of(self._config),
             controller=controller,
-            workloads=workloads,
+            workloads={name: _of_kind(workload, groups) for name, workload in workloads.items()},
             workers={name: _placed(pool, groups, region) for name, pool in workers.items()},
             jobs={name: _placed(job, groups, region) for name, job in jobs.items()},
             cron_jobs={name: _in_zone(_placed(job, groups, region), hours.timezone) for name, job in cron_jobs.items()},
             ray={name: _ray_placed(cluster, groups, region) for name, cluster in ray.items()},
-            services=services,
+            services={name: _served(name, service, groups) for name, service in services.items()},
             serving=serving,
             monitoring=monitoring,
             costs=costs,
@@ -358,18 +375,47 @@ def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str)
     kind = home_kind(Category.WORKER, size.gpu)
     if not groups:  # an existing cluster, where a set of nodes has the name of the kind
         return pool.model_copy(update={"node_group": kind.value})
-    suitable = {
+    usable = {
         name: group
         for name, group in groups.items()
-        if group.kind is kind and disk_holds(group, pool.ephemeral_storage) and gpus_suffice(group, pool)
+        if group.kind is kind
+        and disk_holds(group, pool.ephemeral_storage)
+        and suits(group, pool)
+        and fits(size, node_of(group))
     }
-    return pool.model_copy(update={"node_group": cheapest_group(size, suitable, region) or ""})
+    settled = on_one_architecture(pool, usable.values())
+    chosen = {name: group for name, group in usable.items() if suits(group, settled)}
+    # A Job is stopped and runs again when its template changes: the group that it selects says the processor as well.
+    runs_once = isinstance(pool, JobSettings) and not isinstance(pool, CronJobSettings)
+    home = cheapest_group(size, _at_a_time(pool), chosen, region) or ""
+    return (pool if runs_once else settled).model_copy(update={"node_group": home})
+
+
+def _at_a_time(pool: WorkerSettings | JobSettings | RayGroup) -> int:
+    """Its pods at most."""
+    return pool.parallelism if isinstance(pool, JobSettings) else pool.max
+
+
+def _of_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Workload:
+    """A workload that any group of its kind takes, which it fits."""
+    size = pod_size(pod)
+    return on_one_architecture(pod, [it for it in groups.values() if takes(it, pod) and fits(size, node_of(it))])
+
+
+def _served(name: str, service: ServiceSettings, groups: Mapping[str, NodeGroupSettings]) -> ServiceSettings:
+    variants = {
+        variant: it.model_copy(update={"arch": _of_kind(it.workload(name, service), groups).arch})
+        for variant, it in service.variants.items()
+    }
+    return service.model_copy(update={"variants": variants})
 
 
 def _ray_placed(cluster: RaySettings, groups: Mapping[str, NodeGroupSettings], region: str) -> RaySettings:
     whole = with_image(cluster)
     placed = {name: _placed(group, groups, region) for name, group in whole.groups.items()}
-    return whole.model_copy(update={"groups": placed})
+    fixed = [it for it in groups.values() if it.kind is NodeKind.FIXED and suits(it, whole.head)]
+    fitting = [it for it in fixed if fits(head_size(whole.head), node_of(it))]
+    return whole.model_copy(update={"groups": placed, "head": on_one_architecture(whole.head, fitting)})
 
 
 def _in_zone(job: CronJobSettings, timezone: str) -> CronJobSettings:

@@ -21,7 +21,7 @@ from ebbtide.prices import Capacity, NoPrice
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.patch import Change
-from ebbtide.settings.placement import copies, fits, gpu_memory, node_of
+from ebbtide.settings.placement import copies, fits, gpu_memory, node_of, suits
 from ebbtide.units.money import HOURS_PER_MONTH
 
 Recommended: TypeAlias = Mapping[Place, Mapping[Resource, int]]
@@ -137,7 +137,7 @@ def _within(settings: StackSettings, it: _First) -> Verdicts:
     nodes = [
         node_of(group)
         for name, group in settings.node_groups.items()
-        if name == it.of.group or (not it.of.group and group.kind is it.of.kind)
+        if name == it.of.group or (not it.of.group and group.kind is it.of.kind and suits(group, it.of.pod))
     ]
     if not nodes or any(fits(_size(it.of, it.kept), node) for node in nodes):
         return it.kept

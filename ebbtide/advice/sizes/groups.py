@@ -17,7 +17,7 @@ from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.patch import Change
-from ebbtide.settings.placement import fits, node_of
+from ebbtide.settings.placement import fits, node_of, suits
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.units.money import HOURS_PER_MONTH, dollars
 
@@ -115,7 +115,8 @@ class _Trial:
     def _may_come(self) -> Iterator[Sized]:
         node = node_of(self.group)
         for it in self.sized:
-            anywhere = not it.of.group and it.of.kind is self.group.kind and fits(it.after, node)
+            of_kind = it.of.kind is self.group.kind and suits(self.group, it.of.pod)
+            anywhere = not it.of.group and of_kind and fits(it.after, node)
             if it.of.group == self.name or anywhere:
                 yield it
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import GPU_MEMORY, GPU_RESOURCE, GPU_TAINT_KEY, GPU_TAINT_VALUE, NVIDIA, NodeKind
+from ebbtide.labels import ARCH, GPU_MEMORY, GPU_RESOURCE, GPU_TAINT_KEY, GPU_TAINT_VALUE, NVIDIA, NodeKind
 from ebbtide.operate.node_use import quantity
 from ebbtide.operate.objects import words_at
 from ebbtide.operate.probe.facts import Denied, Facts, NodeLabels
@@ -41,6 +41,7 @@ class Room(NamedTuple):
     gpu_memory: int | None  # MiB of each GPU; None where no label says it
     taints: frozenset[Taint]
     cordoned: bool
+    arch: str = ""  # as its label says
 
     def gpus(self, pod: PodWant) -> Decimal:
         return self.devices.get(pod.gpu_resource, Decimal(0))
@@ -51,6 +52,9 @@ class Room(NamedTuple):
 
     def open_to(self, pod: PodWant) -> bool:
         return not self.cordoned and all(_tolerates(pod, taint) for taint in self.taints)
+
+    def built_for(self, pod: PodWant) -> bool:
+        return pod.arch in (None, self.arch)
 
     @property
     def closed_by(self) -> Iterator[str]:
@@ -78,7 +82,7 @@ class NodeSet:
 
     def finding(self, pods: Sequence[PodWant]) -> Finding:
         for pod in pods:
-            reachable = [room for room in self.rooms if room.open_to(pod)]
+            reachable = [room for room in self.rooms if room.open_to(pod) and room.built_for(pod)]
             if not any(room.takes(pod) for room in reachable):
                 said = self._lacking(pod, reachable)
                 state = State.NOTE if self.more else State.MISSING
@@ -87,6 +91,9 @@ class NodeSet:
         return ok(f"nodes {self.name}", f"{len(self.rooms)}{' or more' if self.more else ''} with {self.selected}")
 
     def _lacking(self, pod: PodWant, reachable: Sequence[Room]) -> str:
+        if not any(room.built_for(pod) for room in self.rooms):
+            found = ", ".join(sorted({room.arch for room in self.rooms} - {""})) or "no processor in their labels"
+            return f"{pod.name} is for {pod.arch}, and nodes with {self.selected} have {found}"
         if not reachable:
             closed = ", ".join(sorted({why for room in self.rooms for why in room.closed_by})[:3])
             bears = _GPU_TAINT if pod.gpu_resource == GPU_RESOURCE else f"taints with the key {pod.gpu_resource}"
@@ -164,6 +171,7 @@ def _room(node: Json) -> Room:
         gpu_memory=int(memory) if memory.isdecimal() else None,
         taints=frozenset(Taint(t["key"], t.get("value") or "", t["effect"]) for t in keeping_off),
         cordoned=bool(spec.get("unschedulable")),
+        arch=words_at(node, "metadata", "labels").get(ARCH, ""),
     )
 
 

@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from components.monitoring.targets import targets
-from ebbtide.labels import GPU_RESOURCE, WORKER_NAMESPACE, NodeKind, ReplicasOwner
+from ebbtide.labels import GPU_RESOURCE, WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right, ServingWant
 from ebbtide.operate.probe.ray_wants import ray_rights, ray_wants
 from ebbtide.operate.probe.serving_wants import serving_rights, serving_want
@@ -117,6 +117,7 @@ class PodWant(NamedTuple):
     gpu: int
     gpu_resource: str = GPU_RESOURCE
     gpu_memory: int | None = None  # MiB of each
+    arch: str | None = None  # that its image is for; None where any will do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,8 @@ class Wants:
 
 def _pod_want(name: str, pod: PodSettings) -> PodWant:
     size = pod_size(pod)
-    return PodWant(name, size.cpu, size.memory, size.gpu, pod.gpu.resource, pod.gpu.memory)
+    arch = None if pod.arch in (None, Architecture.ANY) else pod.arch.value
+    return PodWant(name, size.cpu, size.memory, size.gpu, pod.gpu.resource, pod.gpu.memory, arch)
 
 
 def _own_pods(settings: StackSettings) -> Iterator[PodWant]:

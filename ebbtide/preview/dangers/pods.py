@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from itertools import chain
 
+from ebbtide.labels import NODE_GROUP, NodeKind
 from ebbtide.preview.changes import identity
 from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, workers_of
 from ebbtide.preview.dangers.compared import Compared, listed
@@ -12,6 +13,7 @@ from ebbtide.preview.dangers.ray import ray_dangers
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
 from ebbtide.recording.pods import Pods
+from ebbtide.recording.resources import name_of
 from ebbtide.recording.values import value_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
@@ -23,6 +25,7 @@ from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 
 _MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY
 _TEMPLATE = "spec.template."
+_GROUP_SELECTED = f'nodeSelector["{NODE_GROUP}"]'
 _EVERYBODY = IPv4Network("0.0.0.0/0")
 _GATEWAY = "the gateway"
 
@@ -46,6 +49,7 @@ class _Entrance:
 
 def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from _moved(compared)
+    yield from _on_other_nodes(compared)
     yield from _restarted(compared)
     yield from _rolled(compared)
     yield from _unprotected(compared)
@@ -72,6 +76,30 @@ def _moved(compared: Compared) -> Iterator[Danger]:
             what=f"moves {new.name} from {old.category or 'any'} to {new.category or 'any'} nodes: {what}",
             impact=compared.impact([old]),
             fix="make sure that it tolerates a restart on another node every night" if to_flexible else day,
+        )
+
+
+def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
+    """Pools, jobs and Ray's workers that select another group. Only the engine knows what another release chose.
+
+    A move to spot nodes has words of its own.
+    """
+    spot = {name for name, group in compared.after.settings.node_groups.items() if group.kind is NodeKind.SPOT}
+    moved: dict[tuple[str, str], dict[str, None]] = {}
+    for change in compared.changes:
+        for field in change.fields:
+            if field.path.endswith(_GROUP_SELECTED) and field.before and field.after and field.after not in spot:
+                name = name_of(compared.former(change)) or change.name
+                moved.setdefault((field.before, field.after), {})[name] = None
+    for (before, after), names in moved.items():
+        yield Danger(
+            code=DangerCode.GROUP_CHANGED,
+            severity=Severity.NOTE,
+            subjects=tuple(names),
+            what=f"moves {listed([*names])} from nodes of group {before} to those of {after}",
+            impact=compared.impact(old for old, _ in compared.pairs if old.name in names),
+            fix=f"nodeGroup: {before} keeps it where it was; without that key Ebbtide takes the group where its pods "
+            "cost least together",
         )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ebbtide.labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, NodeKind
+from ebbtide.labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, Architecture, NodeKind
 from ebbtide.prices import (
     GroupRate,
     NoPrice,
@@ -26,7 +26,7 @@ from ebbtide.prices import (
     usable,
 )
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import head_size, home_of, offered, pod_size, takes
+from ebbtide.settings.placement import architecture, head_size, home_of, offered, pod_size, suits, takes
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -120,7 +120,7 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
         groups=tuple(groups),
         money=_money(settings, homes),
         workloads=tuple(
-            (_workload(name, spec, homes, _with_its_gpus(settings, spec), gathers=strategy.gathers), spec.replicas)
+            (_workload(name, spec, homes, _homes_of(settings, spec), gathers=strategy.gathers), spec.replicas)
             for name, spec in sorted(settings.all_workloads.items())
         ),
         workers={
@@ -142,8 +142,12 @@ class _Homes:
     merged: frozenset[str] = frozenset()
     merged_kinds: frozenset[NodeKind] = frozenset()
 
-    def of_kind(self, kind: NodeKind) -> dict[str, str]:
-        return {NODE_GROUP: MIXED} if kind in self.merged_kinds else {NODE_KIND: kind.value}
+    def of_kind(self, kind: NodeKind, names: frozenset[str]) -> dict[str, str]:
+        """`names`: the groups of the kind that the pod may go to."""
+        return {NODE_GROUP: MIXED} if self.mixes(kind, names) else {NODE_KIND: kind.value}
+
+    def mixes(self, kind: NodeKind, names: frozenset[str]) -> bool:
+        return kind in self.merged_kinds and not (names and names.isdisjoint(self.merged))
 
     def of_group(self, group: str) -> dict[str, str]:
         return {NODE_GROUP: MIXED if group in self.merged else group}
@@ -162,7 +166,13 @@ def _mixed_homes(settings: StackSettings) -> _Homes:
     flexible = [name for name, kind in kinds.items() if kind is NodeKind.FLEXIBLE]
     if not flexible:
         return separate
-    pattern = max(flexible, key=lambda name: (separate.groups[name].cpu_m, separate.groups[name].memory_mib, name))
+
+    def largest(name: str) -> tuple[bool, int, int, str]:
+        shape = separate.groups[name]
+        usual = architecture(settings.node_groups[name]) is Architecture.AMD64
+        return usual, shape.cpu_m, shape.memory_mib, name
+
+    pattern = max(flexible, key=largest)
     shape = separate.groups[pattern]
     merged = frozenset(name for name, kind in kinds.items() if _all_fit(settings, name, kind, shape))
     mixed = GroupModel(
@@ -173,7 +183,7 @@ def _mixed_homes(settings: StackSettings) -> _Homes:
         memory_mib=shape.memory_mib,
         max_pods=shape.max_pods,
         priority=shape.priority,
-        labels={NODE_GROUP: MIXED},
+        labels={NODE_GROUP: MIXED, ARCH: shape.labels[ARCH]},
         boot_s=NODE_BOOT_S,
         initial=sum(settings.node_groups[name].min for name in merged),
         scale_down_unneeded_s=shape.scale_down_unneeded_s,
@@ -190,9 +200,10 @@ def _mixed_homes(settings: StackSettings) -> _Homes:
 
 
 def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupModel) -> bool:
-    if kind is NodeKind.GPU:
+    its_own = settings.node_groups[group]
+    if kind is NodeKind.GPU or architecture(its_own) != shape.labels[ARCH]:
         return False
-    pods: list[PodSettings] = [spec for spec in settings.all_workloads.values() if home_of(spec) is kind]
+    pods: list[PodSettings] = [spec for spec in settings.all_workloads.values() if takes(its_own, spec)]
     pods += [spec for spec in settings.workers.values() if spec.node_group == group]
     pods += [spec for spec in every_job(settings).values() if spec.node_group == group]
     pods += [spec for ray in settings.ray.values() for spec in ray.groups.values() if spec.node_group == group]
@@ -213,7 +224,7 @@ def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> Group
         gpu=room.gpu,
         max_pods=room.pods,
         priority=group.growth_priority,
-        labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
+        labels={NODE_GROUP: name, NODE_KIND: group.kind.value, ARCH: architecture(group).value},
         taints=(_GPU_TAINT,) if room.gpu else (),
         boot_s=NODE_BOOT_S,
         initial=group.min,
@@ -280,15 +291,12 @@ def steady_usd(settings: StackSettings, group: str) -> float:
     return hourly(settings.region, kind, settings.costs.pricing_assumption)
 
 
-def _with_its_gpus(settings: StackSettings, spec: WorkloadSettings) -> frozenset[str] | None:
-    """GPU groups are never mixed with others, so the names are those of the file."""
-    if spec.gpu.memory is None:
-        return None
+def _homes_of(settings: StackSettings, spec: WorkloadSettings) -> frozenset[str]:
     return frozenset(name for name, group in settings.node_groups.items() if takes(group, spec))
 
 
 def _workload(
-    name: str, spec: WorkloadSettings, homes: _Homes, groups: frozenset[str] | None, *, gathers: bool
+    name: str, spec: WorkloadSettings, homes: _Homes, names: frozenset[str], *, gathers: bool
 ) -> WorkloadModel:
     """On spot nodes all of them may be evicted, as a node's two minutes ask for, and none by the autoscaler."""
     size = pod_size(spec)
@@ -299,8 +307,8 @@ def _workload(
         cpu_m=size.cpu,
         memory_mib=size.memory,
         gpu=size.gpu,
-        node_selector=homes.of_kind(kind),
-        groups=groups,
+        node_selector=homes.of_kind(kind, names),
+        groups=None if homes.mixes(kind, names) else names,
         tolerations=(_GPU_TAINT,) if size.gpu else (),
         pdb_max_unavailable=spec.replicas if spec.on_spot else 0,
         safe_to_evict=False if spec.on_spot else None,
@@ -326,7 +334,7 @@ def _ray(settings: StackSettings, name: str, spec: RaySettings, homes: _Homes, s
     grace_s = spec.grace.total_seconds()
     return RayPlan(
         name=name,
-        head=_ray_head(name, spec.head, homes, gathers=strategy.gathers),
+        head=_ray_head(name, spec.head, homes, _homes_of_head(settings, spec.head), gathers=strategy.gathers),
         groups=tuple(
             RayGroupPlan(
                 worker=_ray_worker(workload_of_group(name, key), group, homes, strategy, grace_s),
@@ -342,14 +350,20 @@ def _ray(settings: StackSettings, name: str, spec: RaySettings, homes: _Homes, s
     )
 
 
-def _ray_head(cluster: str, head: RayHead, homes: _Homes, *, gathers: bool) -> WorkloadModel:
+def _homes_of_head(settings: StackSettings, head: RayHead) -> frozenset[str]:
+    fixed = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED}
+    return frozenset(name for name, group in fixed.items() if suits(group, head))
+
+
+def _ray_head(cluster: str, head: RayHead, homes: _Homes, names: frozenset[str], *, gathers: bool) -> WorkloadModel:
     size = head_size(head)
     return WorkloadModel(
         name=workload_of_head(cluster),
         category=Category.FIXED.value,
         cpu_m=size.cpu,
         memory_mib=size.memory,
-        node_selector=homes.of_kind(NodeKind.FIXED),
+        node_selector=homes.of_kind(NodeKind.FIXED, names),
+        groups=None if homes.mixes(NodeKind.FIXED, names) else names,
         pdb_max_unavailable=0,
         startup_s=POD_START_S,
         gathers=gathers,

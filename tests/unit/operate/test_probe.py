@@ -250,6 +250,20 @@ def test_gpus_must_have_the_memory_that_a_pod_asks_for(nodes: list[dict[str, Any
     assert said(cluster, wants(tmp_path, GPU_NODES, train="gpu: { memory: 40Gi }"))["nodes gpu"].startswith(line)
 
 
+@pytest.mark.parametrize(
+    ("labels", "line"),
+    [
+        ({"kubernetes.io/arch": "arm64"}, "ok: 1 with pool=gpu"),
+        ({"kubernetes.io/arch": "amd64"}, "missing: train is for arm64, and nodes with pool=gpu have amd64"),
+        ({}, "missing: train is for arm64, and nodes with pool=gpu have no processor in their labels"),
+    ],
+)
+def test_nodes_must_have_the_processor_that_a_pod_is_for(labels: dict[str, str], line: str, tmp_path: Path) -> None:
+    cluster = CannedCluster({NODES: {"items": [node(pool="gpu", gpu=1, **labels)]}})
+
+    assert said(cluster, wants(tmp_path, GPU_NODES, train="gpu: 1, arch: arm64"))["nodes gpu"].startswith(line)
+
+
 MIG = "nvidia.com/mig-1g.10gb"
 
 

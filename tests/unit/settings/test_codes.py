@@ -22,6 +22,7 @@ NO_CODES = {
     "tls.crt",
     "tls.key",
     "pod-spec.json",
+    *("kubernetes.io", "amazonaws.com", "aws.com", "nvidia.com", "ebbtide.dev"),
 }
 
 

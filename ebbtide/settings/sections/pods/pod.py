@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, Strict, TypeAdapter, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema
 
-from ebbtide.labels import GPU_RESOURCE, SAFE_TO_EVICT
+from ebbtide.labels import GPU_RESOURCE, SAFE_TO_EVICT, Architecture
 from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
@@ -31,9 +31,23 @@ _PROMISED = {
     "controller.kubernetes.io/pod-deletion-cost": "the controller marks idle workers with it",
 }
 _MOST_USERS = 2**31 - 1
+_OTHER_NAMES = {
+    **dict.fromkeys(("x86_64", "x86-64", "x64", "x86", "intel", "amd"), Architecture.AMD64),
+    **dict.fromkeys(("aarch64", "arm", "graviton"), Architecture.ARM64),
+}
 
 INGRESS = "ingress"
 """The key of a workload under which a Secret is named that its ingress controller reads, and not its pods."""
+
+
+def _architecture(value: object) -> object:
+    """As Kubernetes calls it; makers and tools have names of their own."""
+    if value not in set(Architecture):
+        meant = _OTHER_NAMES.get(value.lower() if isinstance(value, str) else "")
+        hint = "" if meant is None else f"did you mean {meant}?"
+        example = meant or Architecture.ARM64
+        raise wanted("choice.unknown", " or ".join(Architecture), example=example, hint=hint)
+    return value
 
 
 def _label_key(value: object) -> str:
@@ -203,6 +217,19 @@ class PodSettings(Settings):
         default=NO_GPU,
         description="GPUs per pod: a count, or { count, resource, memory }",
         examples=["1", "{ count: 1, memory: 40Gi }"],
+    )
+    arch: (
+        Annotated[
+            Architecture,
+            BeforeValidator(_architecture),
+            WithJsonSchema({"type": "string", "enum": list(Architecture)}),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="the processor that the image is built for: amd64, arm64 or any; default: amd64 where the node "
+        "groups that the pod may use differ in it",
+        examples=["arm64"],
     )
     limits: Limits = Field(
         default=Limits(), description="what it may take at most, where that is not the default", examples=["{ cpu: 4 }"]

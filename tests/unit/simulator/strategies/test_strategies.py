@@ -7,7 +7,7 @@ import pytest
 from components.aws.node_shape import group_options
 from components.cluster.autoscaler_settings import autoscaler_flags
 from components.pods.rules import HOST, PodIdentity, affinity, spread
-from ebbtide.labels import NODE_GROUP, NODE_KIND, NodeKind
+from ebbtide.labels import NODE_GROUP, NODE_KIND, Architecture, NodeKind
 from ebbtide.prices import GroupRate, PricingAssumption, hourly, spot_typical
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.costs import CostSettings
@@ -63,6 +63,21 @@ def test_a_service_goes_to_the_gpu_groups_with_the_memory_that_it_asks_for() -> 
     assert takers == {"any": {"gpu", "gpu-large"}, "much": {"gpu-large"}}
     residents = {group.name: len(group.residents) for group in fleet_groups(stack, plan)}
     assert residents == {"fixed": 0, "flexible": 0, "gpu": 1, "gpu-large": 1}
+
+
+@pytest.mark.parametrize("strategy", [Strategy.FIXED_FLEXIBLE, Strategy.CLUSTER_AUTOSCALING])
+def test_a_pod_goes_to_nodes_of_its_processor_under_every_strategy(strategy: Strategy) -> None:
+    """The larger group is the ARM one, and the mixed group takes amd64 ones in all the same."""
+    arm = NodeGroupSettings(kind=NodeKind.FLEXIBLE, instance_types=("m7g.8xlarge",), max=4)
+    bound = {arch.value: a_workload(Category.FLEXIBLE).model_copy(update={"arch": arch}) for arch in Architecture}
+    stack = a_stack(workloads=bound)
+    stack = stack.model_copy(update={"node_groups": {**stack.node_groups, "graviton": arm}})
+
+    plan = cluster_plan(stack, strategy)
+
+    takers = {pod.name: {group.name for group in plan.groups if group_takes(group, pod)} for pod, _ in plan.workloads}
+    usual, either = ("flexible", {"flexible", "graviton"}) if strategy.separates else (MIXED, {MIXED})
+    assert takers == {"amd64": {usual}, "arm64": {"graviton"}, "any": either}
 
 
 def test_a_plan_covers_the_minimum_of_each_group_and_of_the_mixed_one() -> None:

@@ -1,0 +1,62 @@
+"""Which nodes a fragment asks for, by its node selector and by the affinity to nodes that it requires.
+
+Of a node that does not exist yet only some labels are known. What Kubernetes, AWS, NVIDIA or Ebbtide may add to it is
+given the doubt; a label of anybody else is on no node that is made here, and the autoscaler would bring none for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from ebbtide.settings.file.problems import Location, value_at
+from ebbtide.settings.fragment.values import entries_of, items, mapping
+
+NodeLabels: TypeAlias = Mapping[str, frozenset[str]]
+"""The labels of a group's nodes: of each key the values that a node may have."""
+
+_OTHERS = ("kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "aws.com", "nvidia.com", "ebbtide.dev")
+"""Domains of labels that a node gets and that no group declares."""
+
+_REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+
+
+def unmet(fragment: object, nodes: Sequence[NodeLabels]) -> Location | None:
+    """Where the fragment asks for what no node of these has; None where one may satisfy all of it."""
+    chosen = mapping(value_at(fragment, ("nodeSelector",)))
+    left = [labels for labels in nodes if all(_may_be(labels, key, (value,)) for key, value in chosen.items())]
+    if not left:
+        alone = (key for key, value in chosen.items() if not any(_may_be(each, key, (value,)) for each in nodes))
+        key = next(alone, None)
+        return ("nodeSelector",) if key is None else ("nodeSelector", key)
+    terms = [term for _, term in entries_of(fragment, *_REQUIRED)]
+    return None if not terms or any(_meets(labels, term) for labels in left for term in terms) else _REQUIRED
+
+
+def _meets(labels: NodeLabels, term: Mapping[str, object]) -> bool:
+    """A term that says nothing fits no node."""
+    expressions = [each for _, each in entries_of(term, "matchExpressions")]
+    says = bool(expressions) or bool(items(term.get("matchFields")))
+    return says and all(_holds(labels, each) for each in expressions)
+
+
+def _holds(labels: NodeLabels, expression: Mapping[str, object]) -> bool:
+    key, values = str(expression.get("key")), items(expression.get("values"))
+    match expression.get("operator"):
+        case "In":
+            return _may_be(labels, key, values)
+        case "NotIn":
+            return key not in labels or not labels[key] <= set(values)
+        case "Exists":
+            return key in labels or _unknown(key)
+        case "DoesNotExist":
+            return key not in labels
+        case _:  # more or less than a number, which none of the known labels is
+            return key not in labels and _unknown(key)
+
+
+def _may_be(labels: NodeLabels, key: str, values: Sequence[object]) -> bool:
+    return not labels[key].isdisjoint(values) if key in labels else _unknown(key)
+
+
+def _unknown(key: str) -> bool:
+    domain, slash, _ = key.partition("/")
+    return bool(slash) and any(domain == other or domain.endswith(f".{other}") for other in _OTHERS)
