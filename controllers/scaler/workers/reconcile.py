@@ -216,7 +216,7 @@ class PoolReconciler:
             return "the head of the queue has waited longer than the drain target: one worker per job"
         if reading.stale and self._history.is_out_of_patience(view.now):
             return "stale entries are left that no worker has cleared"
-        return "" if reading.seen_before else "queue never seen: is its name right?"
+        return reading.warning or ("" if reading.seen_before else "queue never seen: is its name right?")
 
 
 def _left_alone(view: _View) -> WorkerDecision | None:
