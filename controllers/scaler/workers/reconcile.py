@@ -210,13 +210,15 @@ class PoolReconciler:
             return f"workers that crash in a loop or cannot get their image: {pods.failing}; their pods say why"
         if isinstance(reading, Untrusted):
             return f"demand untrusted, not lowering: {reading.why}"
+        if reading.warning:
+            return reading.warning
         if view.written is None and decision.reason in _REPORTED:
             return decision.reason
         if self._late:
             return "the head of the queue has waited longer than the drain target: one worker per job"
         if reading.stale and self._history.is_out_of_patience(view.now):
             return "stale entries are left that no worker has cleared"
-        return reading.warning or ("" if reading.seen_before else "queue never seen: is its name right?")
+        return "" if reading.seen_before else "queue never seen: is its name right?"
 
 
 def _left_alone(view: _View) -> WorkerDecision | None:
