@@ -34,6 +34,7 @@ class Known:
     idle: frozenset[PodName] = frozenset()  # pods whose workers all say idle; every other pod counts as busy
     names_idle: bool = True  # False: this source cannot tell pod from pod, only that nothing at all is in flight
     seen_before: bool = True  # False: no worker and no job ever used these queues; is the name right?
+    warning: str = ""  # what workers report of their settings that an operator should change; the counts are right
     kind: Literal["known"] = "known"
 
     @property

@@ -102,6 +102,7 @@ class FakeQueue:
     head_waited: timedelta | None = None
     names_idle: bool = True  # False: only that nothing at all is in flight can be told
     seen_before: bool = True
+    warning: str = ""
 
     def enqueue(self, jobs: int = 1) -> None:
         self.waiting += jobs
@@ -149,6 +150,7 @@ class FakeQueue:
             idle=frozenset(self.workers - self.running) if self.names_idle else frozenset(),
             names_idle=self.names_idle,
             seen_before=self.seen_before,
+            warning=self.warning,
         )
 
 

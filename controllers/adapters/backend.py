@@ -8,12 +8,16 @@ in one string: the client's time goes into replies, not into asking.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ebbtide.vocabulary.controller_config import PoolPolicy
+
 # In scope for a backend: ask(command, …), which raises what Redis refuses; `now` in seconds.
 # It defines `local function queue(name, place)`, which returns nil for a known queue that holds nothing, else the row
 # {waiting, in_transit, running, stale, due_soon, never_used, blind, oldest, {host, 1 if idle else 0, …}}
 # where `never_used` and `blind` (cannot tell which pod is idle, only that nothing at all is in flight) are 1 or 0, and
-# `oldest` is "" (cannot be told), ISO 8601 text or epoch seconds. It may replace `house()`, asked once for all: why the
-# workers stand still ("": they do not), and the size of a register of queues that only a flush makes smaller.
+# `oldest` is "" (cannot be told), ISO 8601 text or epoch seconds. Two more may follow: why the counts are in doubt ("":
+# they are not), and texts in which workers report their application's settings. It may replace `house()`, asked once
+# for all: why the workers stand still ("": they do not), and the size of a register of queues that only a flush makes
+# smaller.
 _HEAD = """
 local time = redis.call('TIME')
 local now, ask = tonumber(time[1]), redis.call
@@ -45,7 +49,7 @@ for place, name in ipairs({unpack(ARGV, 2)}) do
     ask = telling
     good, result = pcall(queue, name, place)
     local why = type(result) == 'table' and result.err or result
-    failures[#failures + 1] = {place, 'queue ' .. name .. ' could not be read: ' .. why}
+    failures[#failures + 1] = {place, 'queue ' .. name:gsub(' ', ', ') .. ' could not be read: ' .. why}
   elseif result then
     places[#places + 1], held[#held + 1] = place, result
   end
@@ -54,13 +58,22 @@ return cjson.encode({now, tonumber(time[2]), server, places, held, failures})
 """
 
 
+def _nothing(_reports: Sequence[str], _pool: PoolPolicy) -> tuple[str, str]:
+    return "", ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """How one framework keeps its jobs. `wakes` gives the key prefixes whose changes are news for these queues."""
+    """How one framework keeps its jobs. `wakes` gives the key prefixes whose changes are news for these queues.
+
+    `contradicts` compares the reported settings with the pool: why its counts are in doubt, and what else to say.
+    """
 
     kind: str
     lua: str
     wakes: Callable[[Sequence[str]], tuple[str, ...]]
+    pool_at_once: bool = False  # `queue` gets all of a pool's queues, with blanks between them, and makes one row
+    contradicts: Callable[[Sequence[str], PoolPolicy], tuple[str, str]] = _nothing
 
     @property
     def script(self) -> str:

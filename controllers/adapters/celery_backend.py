@@ -2,62 +2,254 @@
 
 `unacked` holds what all queues handed out; an entry ends in the exchange and routing key that say whose it is. Only our
 report (`ebbtide.jobs.celery_worker`) tells pod from pod, and the visibility timeout; else nothing is called stale.
+
+A pool's queues are read together: a worker that serves several of them reports under each, and is one worker.
+
+A task that a worker holds and does not run (it is due later, or its turn comes later) can be taken by no other worker.
+It keeps the worker that holds it, which does not report idle, and is no reason for another one.
 """
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, cast
+
 from controllers.adapters.backend import Backend
+from ebbtide.vocabulary.controller_config import CeleryKeys, PoolPolicy
+
+# `ahead` seconds before it is due, a delayed task counts; of a list, and of `unacked`, `most` messages are looked at.
+_HEAD = """
+local prefix, separator, unacked, unacked_index = {prefix}, {separator}, {unacked}, {unacked_index}
+local steps, ahead, most = {{{steps}}}, {ahead}, 1000
+"""
 
 _LUA = r"""
-local most, given, bindings = 1000, nil, {}  -- what was given out is the same for all queues: read once per call
+local given, too_many, targets = nil, '', {}  -- what was given out is the same for all pools: read once per call
+
+local function due(message)  -- when a delayed task may begin; nil: at once, or it cannot be told
+  local text = message:match('"eta": ?([^,}]*)') or ''
+  local year, month, day, hour, minute, second, sign, hours, minutes =
+    text:gsub('Z"$', '+00:00"'):match('^"(%d+)-(%d+)-(%d+)[T ](%d+):(%d+):(%d+)[%d.]*([-+])(%d%d):?(%d%d)"$')
+  if not year then return nil end
+  local back = math.floor((14 - month) / 12)
+  local y, m = year + 4800 - back, month + 12 * back - 3
+  local days = day + math.floor((153 * m + 2) / 5) + 365 * y + math.floor(y / 4) - math.floor(y / 100)
+  local east = (hours * 60 + minutes) * 60 * (sign == '-' and -1 or 1)
+  return (days + math.floor(y / 400) - 2472633) * 86400 + (hour * 60 + minute) * 60 + second - east
+end
 
 local function handed_out()
-  local count = ask('HLEN', 'unacked')
-  if count > most then error({err = count .. ' messages are unacknowledged, more than ' .. most .. ' are not read'}) end
-  local entries, flat = {}, ask('HGETALL', 'unacked')
+  local count, entries = ask('HLEN', unacked), {}
+  if count > most then
+    too_many = count .. ' messages are unacknowledged in this database, and more than ' .. most .. ' are not looked at'
+    return entries
+  end
+  local flat = ask('HGETALL', unacked)
   for i = 1, #flat, 2 do
     local exchange, key = flat[i + 1]:sub(-512):match('"([^"\\]*)", "([^"\\]*)"%]$')
     if not exchange then exchange, key = unpack(cjson.decode(flat[i + 1]), 2, 3) end
-    entries[#entries + 1] = {flat[i], exchange, key}
+    entries[#entries + 1] = {flat[i], exchange, key, due(flat[i + 1])}
   end
   return entries
 end
 
-local function belongs(name, exchange, key)  -- in doubt it does
-  if key == name or type(exchange) ~= 'string' then return true elseif exchange == '' then return false end
-  bindings[exchange] = bindings[exchange] or ask('SMEMBERS', '_kombu.binding.' .. exchange)
-  for _, binding in ipairs(bindings[exchange]) do
-    local bound, pattern, target = binding:match('^(.-)\6\22(.-)\6\22(.*)$')
-    if target == name and (bound == key or pattern ~= '') then return true end
+local function matches(bound, pattern, key)  -- a topic, as kombu matches it: its regular expression says how wide * is
+  local star, words = pattern:find('.*?[^\\.]', 1, true) and '.-[^%.]' or '[^%.]+', {}
+  for word in (bound .. '.'):gmatch('(.-)%.') do
+    words[#words + 1] = word == '*' and star or word == '#' and '.-' or (word:gsub('%W', '%%%0'))
   end
-  return #bindings[exchange] == 0
+  return key:find('^' .. table.concat(words, '%.') .. '$') ~= nil
 end
 
-local function queue(name)
-  local waiting, running, stale, head, hosts, busy, patience = 0, 0, 0, '', {}, 0, 0
-  for _, step in ipairs({'', '\6\0223', '\6\0226', '\6\0229'}) do
-    local length = ask('LLEN', name .. step)
-    if head == '' and length > 0 then head = ask('LINDEX', name .. step, -1):match('"ebbtide_sent": ([%d.]+)') or '' end
-    waiting = waiting + length
-  end
-  for _, worker in ipairs(ask('SMEMBERS', 'ebbtide:workers:' .. name)) do
-    local said = ask('HMGET', 'ebbtide:worker:' .. name .. ':' .. worker, 'hostname', 'state', 'patience')
-    if said[1] then
-      local idle = said[2] == 'idle' and 1 or 0
-      hosts[#hosts + 1], hosts[#hosts + 2], busy = said[1], idle, busy + 1 - idle
-      patience = math.max(patience, tonumber(said[3] or '') or math.huge)
+local function queues_of(exchange, key)  -- nil in doubt
+  if type(exchange) ~= 'string' or type(key) ~= 'string' then return nil end
+  if exchange == '' then return {[key] = true} end
+  local place = exchange .. '\n' .. key
+  if targets[place] == nil then
+    targets[place] = false
+    for _, binding in ipairs(ask('SMEMBERS', prefix .. '_kombu.binding.' .. exchange)) do
+      local one, two = binding:find(separator, 1, true)
+      local three, four = binding:find(separator, (two or 0) + 1, true)
+      if not three then return nil end
+      local bound, pattern = binding:sub(1, one - 1), binding:sub(two + 1, three - 1)
+      if bound == key and pattern == '' or pattern ~= '' and matches(bound, pattern, key) then
+        targets[place] = targets[place] or {}
+        targets[place][binding:sub(four + 1)] = true
+      end
     end
+  end
+  return targets[place] or nil
+end
+
+local function belongs(mine, exchange, key)  -- in doubt it does
+  local found = queues_of(exchange, key)
+  for name in pairs(found or mine) do
+    if mine[name] then return true end
+  end
+  return false
+end
+
+-- What waits in a list without the delayed tasks that are found, and since when its head does. A hundred messages are
+-- read at a time, from the head on, while some of the last hundred are delayed.
+local function waits(list)
+  local length, later, since = ask('LLEN', list), 0, nil
+  for from = 0, math.min(length, most) - 1, 100 do
+    local messages, delayed = ask('LRANGE', list, -from - 100, -from - 1), 0
+    for i = #messages, 1, -1 do
+      local at = due(messages[i])
+      if at and at > now + ahead then
+        delayed = delayed + 1
+      elseif not since then
+        local sent = tonumber(messages[i]:match('"ebbtide_sent": ([%d.]+)') or '')
+        since = sent and math.max(sent, at or 0) or at or ''
+      end
+    end
+    later = later + delayed
+    if delayed == 0 then break end
+  end
+  return length - later, since
+end
+
+local function queue(names)
+  local mine, waiting, oldest, used = {}, 0, nil, 0
+  local seen, hosts, settings, remembered = {}, {}, {}, {}
+  local busy, in_memory, patience = 0, 0, 0
+  for name in names:gmatch('%S+') do
+    mine[name] = true
+    for _, step in ipairs(steps) do
+      local length, since = waits(prefix .. name .. (step == 0 and '' or separator .. step))
+      waiting, oldest = waiting + length, oldest or since
+    end
+    used = used + ask('EXISTS', prefix .. '_kombu.binding.' .. name) + ask('SISMEMBER', 'ebbtide:queues', name)
+    for _, worker in ipairs(ask('SMEMBERS', 'ebbtide:workers:' .. name)) do
+      local key = 'ebbtide:worker:' .. name .. ':' .. worker
+      local said = ask('HMGET', key, 'hostname', 'state', 'patience', 'held', 'active', 'settings')
+      if said[1] and not seen[worker] then
+        seen[worker] = true
+        local idle, held, active = said[2] == 'idle' and 1 or 0, tonumber(said[4] or ''), tonumber(said[5] or '')
+        hosts[#hosts + 1], hosts[#hosts + 2] = said[1], idle
+        if idle == 0 and (not active or active > 0) then busy = busy + 1 end
+        if held and active then in_memory = in_memory + math.max(0, held - active) end
+        patience = math.max(patience, tonumber(said[3] or '') or math.huge)
+        settings[#settings + 1] = said[6] or said[3] and '{"visibility_timeout": ' .. said[3] .. '}' or nil
+      end
+    end
+    remembered[#remembered + 1] = ask('GET', 'ebbtide:celery:' .. name) or nil
   end
   given = given or handed_out()
+  local running, later, stale = 0, 0, 0
   for _, entry in ipairs(given) do
-    if belongs(name, entry[2], entry[3]) then
-      local since = tonumber(ask('ZSCORE', 'unacked_index', entry[1]) or now)
-      if patience > 0 and since < now - patience then stale = stale + 1 else running = running + 1 end
+    if belongs(mine, entry[2], entry[3]) then
+      local since = tonumber(ask('ZSCORE', unacked_index, entry[1]) or now)
+      if patience > 0 and since < now - patience then stale = stale + 1
+      elseif entry[4] and entry[4] > now then later = later + 1
+      else running = running + 1 end
     end
   end
+  local nobodys = later > in_memory and 1 or 0  -- a delayed task that no report explains keeps one worker
+  running = math.max(running - math.max(0, in_memory - later), nobodys)
   running = math.max(running, busy)  -- a task that outlives the visibility timeout is given out again while it runs
-  local known = ask('EXISTS', '_kombu.binding.' .. name) + ask('SISMEMBER', 'ebbtide:queues', name)
-  local unused = known + waiting + running + stale + #hosts == 0 and 1 or 0
-  return {waiting, 0, running, stale, 0, unused, #hosts == 0 and 1 or 0, tonumber(head) or '', hosts}
+  local unused = used + waiting + running + later + stale + #hosts == 0 and 1 or 0
+  local told = #settings > 0 and settings or remembered
+  return {waiting, 0, running, stale, 0, unused, #hosts == 0 and 1 or 0, oldest or '', hosts, too_many, told}
 end
 """
 
-CELERY = Backend(kind="celery", lua=_LUA, wakes=lambda queues: (*queues, "unacked"))
+
+def celery(keys: CeleryKeys | None = None, node_startup: timedelta = timedelta(minutes=5)) -> Backend:
+    """Celery with these names of its keys. A delayed task counts from `node_startup` before it is due."""
+    keys = keys or CeleryKeys()
+    head = _HEAD.format(
+        prefix=_text(keys.prefix),
+        separator=_text(keys.separator),
+        unacked=_text(keys.prefix + keys.unacked),
+        unacked_index=_text(keys.prefix + keys.unacked_index),
+        steps=", ".join(map(str, keys.priorities)),
+        ahead=node_startup.total_seconds(),
+    )
+    return Backend(
+        kind="celery",
+        lua=head + _LUA,
+        wakes=lambda queues: tuple(keys.prefix + name for name in (*queues, keys.unacked)),
+        pool_at_once=True,
+        contradicts=contradictions,
+    )
+
+
+def _text(value: str) -> str:
+    """A literal of Lua, whatever is in it."""
+    return "'" + "".join(f"\\{byte:03d}" for byte in value.encode()) + "'"
+
+
+def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
+    """What the application's reported settings make wrong: why its counts are in doubt, and what else to say."""
+    doubts: dict[str, None] = {}
+    warnings: dict[str, None] = {}
+    for told in map(_settings, dict.fromkeys(reports)):
+        doubts |= dict.fromkeys(_other_keys(told, pool.celery or CeleryKeys()))
+        warnings |= dict.fromkeys(_unsafe_settings(told, pool))
+    return "; ".join(doubts), "; ".join(warnings)
+
+
+def _settings(text: str) -> Mapping[str, Any]:
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return {}
+    return cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}
+
+
+def _other_keys(told: Mapping[str, Any], keys: CeleryKeys) -> Iterator[str]:
+    own = {
+        "keyPrefix": ("global_keyprefix", keys.prefix),
+        "priorities": ("priority_steps", sorted(keys.priorities)),
+        "separator": ("sep", keys.separator),
+        "unackedKey": ("unacked_key", keys.unacked),
+        "unackedIndexKey": ("unacked_index_key", keys.unacked_index),
+    }
+    for key, (setting, here) in own.items():
+        if setting in told and told[setting] != here:
+            there = json.dumps(told[setting])
+            yield (
+                f"tasks may wait unseen: the application's {setting} is {there}, and the pool's source has "
+                f"{json.dumps(here)}; write {key}: {there} under source"
+            )
+
+
+def _unsafe_settings(told: Mapping[str, Any], pool: PoolPolicy) -> Iterator[str]:
+    timeout, longest = _number(told, "visibility_timeout"), pool.longest_job.total_seconds()
+    if 0 < timeout < longest:
+        yield (
+            f"the application's visibility_timeout is {_duration(timeout)}, and longestJob is {_duration(longest)}: "
+            f"Celery runs a task of more than {_duration(timeout)} a second time while it runs; raise "
+            "visibility_timeout in broker_transport_options above longestJob"
+        )
+    at_once = _number(told, "concurrency")
+    if at_once > pool.jobs_per_worker:
+        yield (
+            f"each worker runs {at_once:g} tasks at once, and the pool counts {pool.jobs_per_worker} per worker: start "
+            f"workers with --concurrency {pool.jobs_per_worker}, or write jobsPerWorker: {at_once:g}"
+        )
+    if told.get("acks_late") is False:
+        yield "the application's task_acks_late is off: a running task is lost with its worker; set it"
+    if told.get("prefetch", 1) != 1:
+        multiplier = json.dumps(told["prefetch"])
+        yield (
+            f"the application's worker_prefetch_multiplier is {multiplier}: waiting tasks hide in busy workers; "
+            "set it to 1"
+        )
+
+
+def _number(told: Mapping[str, Any], name: str) -> float:
+    value = told.get(name)
+    return value if isinstance(value, int | float) else 0
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"
+
+
+CELERY = celery()

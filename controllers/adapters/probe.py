@@ -11,7 +11,7 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
 from controllers.adapters.redis_connection import SOCKET_TIMEOUT, MissingPassword, connect, explain
-from controllers.adapters.redis_demand import RedisDemand, UnknownSource, backend_of
+from controllers.adapters.redis_demand import RedisDemand, UnknownSource, by_backend
 from controllers.ports import Known, Unknown
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 
@@ -51,9 +51,9 @@ def _server_faults(client: Redis) -> Iterator[str]:
 
 
 def _queue_faults(client: Redis, config: ControllerConfig) -> Iterator[str]:
-    for kind in dict.fromkeys(pool.source for pool in config.pools):
-        queues = {name: (name,) for pool in config.pools if pool.source == kind for name in pool.queues}
-        for name, reading in RedisDemand(client, backend_of(kind), queues).read(list(queues)).items():
+    for backend, pools in by_backend(config):
+        queues = {name: (name,) for pool in pools for name in pool.queues}
+        for name, reading in RedisDemand(client, backend, queues).read(list(queues)).items():
             if isinstance(reading, Unknown):
                 yield reading.why
             elif isinstance(reading, Known) and not reading.seen_before:

@@ -9,7 +9,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
@@ -18,13 +18,13 @@ from redis.connection import AbstractConnection
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from controllers.adapters.backend import Backend
-from controllers.adapters.celery_backend import CELERY
+from controllers.adapters.celery_backend import CELERY, celery
 from controllers.adapters.list_backend import LIST
 from controllers.adapters.redis_connection import explain
 from controllers.adapters.rq_backend import RQ
 from controllers.adapters.trust import Trust
 from controllers.ports import Known, PoolName, Reading, Unknown, Untrusted
-from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.controller_config import CeleryKeys, ControllerConfig, PoolPolicy
 
 BACKENDS: Mapping[str, Backend] = {backend.kind: backend for backend in (CELERY, LIST, RQ)}
 _REFUSED: Mapping[str, str] = {
@@ -55,6 +55,9 @@ class RedisDemand:
     connection: Redis
     backend: Backend
     queues_of: Mapping[PoolName, Sequence[str]]
+    policies: Mapping[PoolName, PoolPolicy] = field(
+        default_factory=dict[PoolName, PoolPolicy]
+    )  # to compare with reports
     trust: Trust = field(default_factory=Trust)
     monotonic: Callable[[], float] = time.monotonic
     on_time: OnTime = lambda _: None
@@ -112,11 +115,14 @@ class RedisDemand:
     def _chunks(self, pools: Sequence[PoolName], link: AbstractConnection) -> Iterator[_Chunk]:
         """The first one also asks for the server; a pool's queues are never split."""
         chunks: list[list[tuple[PoolName, str]]] = [[]]
+        count = 0
         for pool in pools:
-            asked = [(pool, queue) for queue in self.queues_of[pool]]
-            if chunks[-1] and len(chunks[-1]) + len(asked) > QUEUES_PER_CALL:
+            queues = self.queues_of[pool]
+            if chunks[-1] and count + len(queues) > QUEUES_PER_CALL:
                 chunks.append([])
-            chunks[-1] += asked
+                count = 0
+            chunks[-1] += [(pool, queue) for queue in ([" ".join(queues)] if self.backend.pool_at_once else queues)]
+            count += len(queues)
         for number, chunk in enumerate(chunks):
             arguments = (self._sha, 0, int(number == 0), *(queue for _, queue in chunk))
             yield tuple(owner for owner, _ in chunk), link.pack_command(self._command, *arguments)
@@ -143,12 +149,23 @@ class RedisDemand:
             hosts: Sequence[tuple[str, bool]] = [*zip(row[8][::2], row[8][1::2], strict=True)] if row[8] else ()
             known = self._known(pool, row, hosts, now)
             doubt = self.trust.doubts(pool, hosts, at) if hosts or pool in doubtful else None
-            readings[pool] = known if doubt is None else Untrusted(doubt, known)
+            if len(row) > len(_NOTHING):
+                own_doubt, known = self._compared(pool, row, known)
+                doubt = doubt or own_doubt
+            readings[pool] = Untrusted(doubt, known) if doubt else known
         failed = cast("Sequence[tuple[int, str]]", failures)
         return readings | {owners[place - 1]: Unknown(why) for place, why in failed}
 
+    def _compared(self, pool: PoolName, row: _Row, known: Known) -> tuple[str, Known]:
+        """Why the row is in doubt, by itself or beside its pool, and the reading with what else workers report."""
+        doubt, reports = row[len(_NOTHING) :]
+        if pool not in self.policies:
+            return doubt, known
+        contradiction, warning = self.backend.contradicts(reports or (), self.policies[pool])
+        return "; ".join(filter(None, (contradiction, doubt))), replace(known, warning=warning) if warning else known
+
     def _known(self, pool: PoolName, row: _Row, hosts: Sequence[tuple[str, bool]], now: datetime) -> Known:
-        waiting, in_transit, running, stale, due_soon, never_used, blind, oldest, _ = row
+        waiting, in_transit, running, stale, due_soon, never_used, blind, oldest = row[:8]
         return Known(
             waiting=waiting,
             in_transit=in_transit,
@@ -199,21 +216,36 @@ class Demand:
 def demand_sources(
     config: ControllerConfig, connect: Callable[[], Redis], *, on_time: OnTime = lambda _: None
 ) -> Demand:
-    """What reads all the config's pools, over one connection per kind. Raises `UnknownSource`."""
-    queues_of: dict[str, dict[PoolName, Sequence[str]]] = {}
+    """What reads all the config's pools, over one connection per kind and names of keys. Raises `UnknownSource`."""
+    return Demand(
+        [
+            RedisDemand(connect(), backend, {it.name: it.queues for it in pools}, policies_of(pools), on_time=on_time)
+            for backend, pools in by_backend(config)
+        ]
+    )
+
+
+def policies_of(pools: Sequence[PoolPolicy]) -> Mapping[PoolName, PoolPolicy]:
+    return {pool.name: pool for pool in pools}
+
+
+def by_backend(config: ControllerConfig) -> Sequence[tuple[Backend, Sequence[PoolPolicy]]]:
+    """The pools that one script reads. Raises `UnknownSource`."""
+    groups: dict[tuple[str, CeleryKeys | None], list[PoolPolicy]] = {}
     for pool in config.pools:
-        queues_of.setdefault(pool.source, {})[pool.name] = pool.queues
-    return Demand([RedisDemand(connect(), backend_of(kind), own, on_time=on_time) for kind, own in queues_of.items()])
+        groups.setdefault((pool.source, pool.celery), []).append(pool)
+    return [(backend_of(kind, keys, config.node_startup), pools) for (kind, keys), pools in groups.items()]
 
 
-def backend_of(kind: str) -> Backend:
+def backend_of(kind: str, keys: CeleryKeys | None = None, node_startup: timedelta = _NONE) -> Backend:
     """Raises `UnknownSource` with the reason."""
     if kind not in BACKENDS:
         why = _REFUSED.get(kind, f"this release reads {', '.join(sorted(BACKENDS))}")
         raise UnknownSource(f"demand source {kind}: {why}")
-    return BACKENDS[kind]
+    return celery(keys, node_startup) if kind == CELERY.kind else BACKENDS[kind]
 
 
 def prefixes_to_watch(config: ControllerConfig) -> tuple[str, ...]:
     """The key prefixes whose changes are news for some pool: what the listener wants."""
-    return tuple(sorted({prefix for pool in config.pools for prefix in backend_of(pool.source).wakes(pool.queues)}))
+    found = {prefix for backend, pools in by_backend(config) for pool in pools for prefix in backend.wakes(pool.queues)}
+    return tuple(sorted(found))

@@ -4,7 +4,8 @@ Keys: per queue and worker a hash `ebbtide:worker:<queue>:<worker>` (hostname, s
 that expires when the worker dies; per queue the set `ebbtide:workers:<queue>` of reporting workers. `ebbtide:queues`
 lists every queue ever served; it only shrinks when the database is flushed.
 
-Any framework's hooks can call this: `busy` is asked on each beat, from a thread, so it must be cheap and safe there.
+Any framework's hooks can call this: `busy` is asked on each beat, from a thread, so it must be cheap and safe there;
+so is `counts`, for numbers that change. `connect` gives a client that adds no prefix to keys.
 A worker without a report counts as busy: a missing report is never a reason to remove a pod.
 """
 
@@ -50,12 +51,14 @@ class BusyReport(threading.Thread):
         connect: Callable[[], Redis],
         busy: Callable[[], bool],
         on_stop: Callable[[], object] = lambda: None,
+        counts: Callable[[], Mapping[str, int]] = dict[str, int],
     ) -> None:
         super().__init__(name="ebbtide-busy-report", daemon=True)
         self._reporter = reporter
         self._connect = connect
         self._busy = busy
         self._on_stop = on_stop
+        self._counts = counts
         # Not an Event: setting one in a signal handler can deadlock with the code that the signal interrupted.
         self._news: SimpleQueue[None] = SimpleQueue()
         self._stopping = False
@@ -104,6 +107,7 @@ class BusyReport(threading.Thread):
             "state": state,
             "beat": time.time(),
             **self._reporter.facts,
+            **self._counts(),
         }
         with client.pipeline() as pipe:
             pipe.sadd(QUEUES, *self._reporter.queues)

@@ -1,7 +1,8 @@
 """For a Celery app whose workers are scaled: `ebbtide.jobs.celery_worker.install(app)`, one line where `app` is made.
 
-It does four things. Messages carry the time they were sent, so that their wait is known. Workers report whether they
-are idle (`busy_report`). On SIGTERM a worker stops taking messages at once. And a task is not run again because Redis
+It does five things. Messages carry the time they were sent, so that their wait is known. Workers report whether they
+are idle (`busy_report`). Workers and producers report the settings that the controller and the stack file must agree
+with. On SIGTERM a worker stops taking messages at once. And a task is not run again because Redis
 was unavailable or full when the task ended, or because the worker's connection broke while it ran.
 
 The stock worker handles SIGTERM only at the next iteration of its event loop, up to a second later, and may take one
@@ -15,20 +16,24 @@ last pop is returned at once, and the worker waits until a task that was sent to
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUntypedBaseClass=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
 
+import json
 import logging
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty
 from typing import Any
 
 from redis import Redis
+from redis.exceptions import RedisError
 
 try:
     from celery import Celery, bootsteps, signals
     from celery.worker import state
     from kombu.asynchronous import get_event_loop
     from kombu.common import ignore_errors
+    from kombu.exceptions import OperationalError
 except ModuleNotFoundError as missing:
     if missing.name != "celery":
         raise
@@ -42,6 +47,9 @@ from ebbtide.jobs.patience import Patience
 SENT = "ebbtide_sent"
 BEGIN_WITHIN = 2.0  # seconds; Celery itself returns the tasks that wait for a busy pool
 VISIBILITY = 3600.0  # seconds: Celery's own default
+LAYOUT = ("global_keyprefix", "sep", "unacked_key", "unacked_index_key")  # attributes of a channel: names of its keys
+REMEMBERED = 86_400  # seconds that a queue's settings are kept, for pools without workers
+REMIND = 3600.0  # seconds after which a producer writes them again
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +93,7 @@ def install(app: Celery) -> None:
     celery_checkpoints.install(app)
     hooks = _Hooks(app)
     signals.before_task_publish.connect(_stamp, weak=False)
+    signals.before_task_publish.connect(hooks.published, weak=False)
     signals.worker_ready.connect(hooks.ready, weak=False)
     signals.task_received.connect(hooks.changed, weak=False)
     signals.worker_shutting_down.connect(hooks.stopping, weak=False)
@@ -94,17 +103,53 @@ def install(app: Celery) -> None:
 class _Hooks:
     def __init__(self, app: Celery) -> None:
         self._app = app
+        self._consumer: Any = None
         self._report: BusyReport | None = None
+        self._published: dict[str, float] = {}
 
-    def ready(self, **_: Any) -> None:
+    def ready(self, sender: Any, **_: Any) -> None:
+        self._consumer = sender
         if self._report is not None:
             return  # ready again after the connection was lost
         for problem in unsafe_settings(self._app):
             _log.warning("%s", problem)
-        patience = self._app.conf.broker_transport_options.get("visibility_timeout", VISIBILITY)
-        reporter = Reporter(queues=tuple(self._app.amqp.queues.consume_from), facts={"patience": float(patience)})
-        self._report = BusyReport(reporter, self._connect, lambda: bool(state.requests), _wake_event_loop)
+        told = settings(self._app, sender.task_consumer.channel)
+        told["concurrency"] = sender.pool.num_processes
+        facts = {"patience": told.get("visibility_timeout", VISIBILITY), "settings": json.dumps(told)}
+        reporter = Reporter(queues=tuple(self._app.amqp.queues.consume_from), facts=facts)
+        self._report = BusyReport(reporter, self._connect, self._is_busy, _wake_event_loop, self._counts)
         self._report.start()
+
+    def published(self, declare: Sequence[Any] | None = None, **_: Any) -> None:
+        """The producer's settings decide in which list a task waits; a pool without workers has no other report."""
+        now = time.monotonic()
+        names = [it.name for it in declare or () if now - self._published.get(it.name, -math.inf) > REMIND]
+        if names:
+            self._published |= dict.fromkeys(names, now)
+            with suppress(RedisError, OSError, OperationalError), self._app.connection_for_write() as connection:
+                self._remember(connection.channel(), names)
+
+    def _remember(self, channel: Any, queues: Sequence[str]) -> None:
+        if not hasattr(channel, "pool"):  # a transport in memory
+            return
+        with Redis(connection_pool=channel.pool).pipeline() as pipe:
+            for queue in queues:
+                pipe.set(f"ebbtide:celery:{queue}", json.dumps(settings(self._app, channel)), ex=REMEMBERED)
+            pipe.execute()
+
+    def _is_busy(self) -> bool:
+        return bool(state.requests) or self._held() > 0
+
+    def _counts(self) -> dict[str, int]:
+        """`held`: the messages in this worker's hands; `active`: those that run, or are about to."""
+        return {"held": self._held(), "active": max(len(state.active_requests), int(bool(state.reserved_requests)))}
+
+    def _held(self) -> int:
+        """Also what waits for its `eta` or a rate limit: `state.requests` does not always have it."""
+        consumer = self._consumer.task_consumer
+        qos = getattr(getattr(consumer, "channel", None), "qos", None)  # none while it connects anew
+        delivered = 0 if qos is None else len(qos._delivered) - len(qos._dirty)  # noqa: SLF001 - kombu counts them so
+        return max(delivered, len(state.requests))
 
     def changed(self, **_: Any) -> None:
         if self._report is not None:
@@ -121,8 +166,22 @@ class _Hooks:
             self._report.finish()
 
     def _connect(self) -> Redis:
-        # The broker's own client: TLS, Sentinel and passwords are Celery's settings.
-        return self._app.connection_for_write().channel().client
+        # The broker's own connections: TLS, Sentinel and passwords are Celery's settings. Not its client, which adds
+        # a global_keyprefix to HSET and SADD, and none to EXPIRE and EXISTS.
+        channel = self._app.connection_for_write().channel()
+        self._remember(channel, tuple(self._app.amqp.queues.consume_from))
+        return Redis(connection_pool=channel.pool)
+
+
+def settings(app: Celery, channel: Any) -> dict[str, Any]:
+    """What the controller compares with the stack file."""
+    told: dict[str, Any] = {name: getattr(channel, name) for name in LAYOUT if hasattr(channel, name)}
+    if hasattr(channel, "priority_steps"):
+        told["priority_steps"] = sorted(channel.priority_steps)
+        told["visibility_timeout"] = float(channel.visibility_timeout)
+    told["acks_late"] = bool(app.conf.task_acks_late)
+    told["prefetch"] = 1 if app.conf.worker_disable_prefetch else app.conf.worker_prefetch_multiplier
+    return told
 
 
 def unsafe_settings(app: Celery) -> list[str]:

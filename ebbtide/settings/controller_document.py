@@ -93,4 +93,5 @@ def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolic
         morning=pool.morning and Morning(lasting=pool.morning.for_, workers=pool.morning.workers),
         growth_per_minute=pool.growth_per_minute,
         drain_within=pool.drain_within,
+        celery=pool.source.celery_keys,
     )

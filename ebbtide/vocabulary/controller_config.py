@@ -49,6 +49,17 @@ class Morning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CeleryKeys:
+    """What Celery calls its keys; the defaults are its own. Each queue has one list per priority step."""
+
+    prefix: str = ""  # global_keyprefix
+    priorities: tuple[int, ...] = (0, 3, 6, 9)  # priority_steps; 0 is the list with the queue's plain name
+    separator: str = "\x06\x16"  # sep
+    unacked: str = "unacked"  # unacked_key
+    unacked_index: str = "unacked_index"  # unacked_index_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPolicy:
     """How one worker pool (one Deployment) is sized."""
 
@@ -68,6 +79,7 @@ class PoolPolicy:
     morning: Morning | None = None
     growth_per_minute: int | None = None  # workers that may be added in any minute; None: no limit
     drain_within: timedelta | None = None  # jobs_per_worker was derived from it; a head that waits longer overrules
+    celery: CeleryKeys | None = None  # None: the defaults, or another kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

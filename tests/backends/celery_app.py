@@ -3,11 +3,13 @@
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportUntypedFunctionDecorator=false
 
+import json
 import os
 
 from celery import Celery
 from doing import do
 from keeping import keep
+from kombu import Exchange, Queue
 
 URL = os.environ["TEST_REDIS"]
 app = Celery("ebbtide-test", broker=URL)
@@ -21,8 +23,14 @@ app.conf.update(
         "visibility_timeout": float(os.environ.get("TEST_VISIBILITY", "3600")),
         "unacked_restore_interval": float(os.environ.get("TEST_RESTORE", "10")),
         "unacked_restore_throttle": 1,
+        **json.loads(os.environ.get("TEST_OPTIONS", "{}")),
     },
 )
+app.conf.update(json.loads(os.environ.get("TEST_CONF", "{}")))
+if "TEST_QUEUES" in os.environ:
+    topics = Exchange("ml", type="topic")
+    bindings = [name.split("=") for name in os.environ["TEST_QUEUES"].split()]
+    app.conf.task_queues = [Queue(name, *((topics, key[0]) if key else ())) for name, *key in bindings]
 app.conf.worker_concurrency = int(os.environ.get("TEST_CONCURRENCY", "1"))
 if os.environ.get("TEST_HOOKS") == "1":
     from ebbtide.jobs import celery_worker

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import IO
 
@@ -17,10 +18,11 @@ from controllers.adapters.backend import Backend
 from controllers.adapters.celery_backend import CELERY
 from controllers.adapters.list_backend import LIST
 from controllers.adapters.redis_connection import connect
-from controllers.adapters.redis_demand import RedisDemand
+from controllers.adapters.redis_demand import RedisDemand, backend_of
 from controllers.adapters.rq_backend import RQ
 from controllers.ports import Known, Reading
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.vocabulary.controller_config import PoolPolicy
 from tests.backends.environments import environment
 from tests.builders.redis import endpoint, wait_until
 from tests.paths import ROOT
@@ -100,8 +102,8 @@ class Scene:
         self._undo = ExitStack()
         # A killed worker's connection outlives it for a moment, and would pass for the next one's.
         wait_until(lambda: not self.somebody_pops(), "the workers of the test before to be gone")
-        reader = self._undo.enter_context(connect(endpoint(server), {}))
-        self._source = RedisDemand(reader, framework.backend, {name: [name] for name in (QUEUE, MISSPELT)})
+        self._reader = self._undo.enter_context(connect(endpoint(server), {}))
+        self._source = RedisDemand(self._reader, framework.backend, {name: [name] for name in (QUEUE, MISSPELT)})
         self._producer: subprocess.Popen[str] | None = None
 
     def close(self) -> None:
@@ -114,6 +116,12 @@ class Scene:
         seen = self.read_any(queue)
         assert isinstance(seen, Known), seen
         return seen
+
+    def read_pool(self, policy: PoolPolicy) -> Reading:
+        """As the controller reads a pool: with the names of its keys, and beside what its workers report."""
+        backend = backend_of(policy.source, policy.celery, timedelta(minutes=5))
+        source = RedisDemand(self._reader, backend, {policy.name: policy.queues}, {policy.name: policy})
+        return source.read([policy.name])[policy.name]
 
     def variables(self, **more: str) -> dict[str, str]:
         found = f"{ROOT}{os.pathsep}{BACKENDS}"

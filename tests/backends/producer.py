@@ -4,6 +4,7 @@ With TEST_STORE they are trainings of 12 steps that keep checkpoints there, and 
 they are jobs of `keeping`.
 """
 
+import json
 import os
 import sys
 
@@ -14,5 +15,6 @@ for line in sys.stdin:
     store = os.environ.get("TEST_STORE")
     short = keeping if "TEST_KEEP" in os.environ else job
     task, given = (train, (name, 12, float(seconds), store)) if store else (short, (name, float(seconds)))
-    task.apply_async(given, countdown=float(countdown) or None)  # pyright: ignore[reportFunctionMemberAccess] - Celery makes tasks of them
+    route = json.loads(os.environ.get("TEST_ROUTE", "{}"))
+    task.apply_async(given, countdown=float(countdown) or None, **route)  # pyright: ignore[reportFunctionMemberAccess] - Celery makes tasks of them
     print("sent", flush=True)

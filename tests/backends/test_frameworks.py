@@ -207,24 +207,26 @@ def test_celery_task_that_outlives_its_visibility_timeout_still_counts_as_runnin
 
 
 @on(CELERY_PREFORK)
-def test_celery_task_for_later_counts_from_the_moment_a_worker_holds_it(scene: Scene) -> None:
+def test_celery_task_for_later_keeps_the_worker_that_holds_it_and_does_not_count(scene: Scene) -> None:
     scene.worker()
     scene.enqueue(("a", 0), countdown=3600)
 
-    wait_until(lambda: (scene.read().waiting, scene.read().running) == (0, 1), "the task to be held")
+    wait_until(lambda: scene.client.hlen("unacked") == 1, "the task to be held")
     wait_until(lambda: POD not in scene.read().idle, "the pod to count as busy")
+    wait_until(lambda: (scene.read().waiting, scene.read().running) == (0, 0), "the report that the pod holds it")
 
 
 @on(CELERY_PREFORK)
 def test_celery_task_for_later_is_on_the_list_again_when_its_worker_leaves(scene: Scene) -> None:
     worker = scene.worker()
     scene.enqueue(("a", 0), countdown=3600)
-    wait_until(lambda: scene.read().running == 1, "the task to be held")
+    wait_until(lambda: scene.client.hlen("unacked") == 1, "the task to be held")
 
     worker.send_signal(signal.SIGTERM)
 
     assert worker.wait(20) == 0
-    assert (scene.read().waiting, scene.read().running) == (1, 0)
+    assert (scene.client.llen(QUEUE), scene.client.hlen("unacked")) == (1, 0)
+    assert scene.read().in_flight == 0  # it is due in an hour
 
 
 @on(CELERY_BARE)

@@ -4,6 +4,7 @@
 table, which stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -140,6 +141,8 @@ def _yaml(value: object) -> str:
         pairs = cast("Mapping[str, object]", value).items()
         return f"{{ {', '.join(f'{key}: {_yaml(inner)}' for key, inner in pairs)} }}"
     text = str(value).partition("\n")[0]
+    if not text.isprintable():
+        return json.dumps(text)
     return f'"{text}"' if ":" in text or not isinstance(yaml.safe_load(text), type(value)) else text
 
 

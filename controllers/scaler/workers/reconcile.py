@@ -219,6 +219,8 @@ class PoolReconciler:
             return f"workers that crash in a loop or cannot get their image: {pods.failing}; their pods say why"
         if isinstance(reading, Untrusted):
             return f"demand untrusted, not lowering: {reading.why}"
+        if reading.warning:
+            return reading.warning
         if view.written is None and decision.reason in _REPORTED:
             return decision.reason
         if self._late:

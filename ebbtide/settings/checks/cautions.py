@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from ebbtide.labels import NodeKind
 from ebbtide.prices import priced_regions
+from ebbtide.settings.celery_command import celery_options
 from ebbtide.settings.checks.foreseen import foreseen
 from ebbtide.settings.every_pod import every_pod, rolling_pods
 from ebbtide.settings.file.problems import path_text
@@ -407,12 +408,7 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
                 "or give each queue a pool of its own"
             )
             yield Caution("source.several-queues", f"workers.{name}.source.queues", text)
-        if pool.source.kind is SourceKind.CELERY:
-            text = (
-                "Redis does not show which Celery worker has a task; without the report hooks of ebbtide-jobs[celery] "
-                "in the image the pool shrinks only when no task runs at all"
-            )
-            yield Caution("source.celery", f"workers.{name}.source", text)
+        yield from _about_a_celery_command(name, pool)
         on_aws = settings.cluster.kind is ClusterKind.EKS
         if on_aws and pool.checkpoints is not None and not _may_write(pool, pool.checkpoints):
             text = (
@@ -440,6 +436,26 @@ def _lacks_a_scheduler(command: Sequence[str]) -> bool:
 
 def _base_names(words: Sequence[str]) -> list[str]:
     return [word.rpartition("/")[2] for word in words]
+
+
+def _about_a_celery_command(name: str, pool: WorkerSettings) -> Iterator[Caution]:
+    """What the command says itself; what the application's settings say, its workers report to the controller."""
+    options = celery_options(pool.command if pool.source.kind is SourceKind.CELERY else ())
+    served = [name.strip() for name in options.get("queues", "").split(",") if name.strip()]
+    ours = pool.source.queues
+    if served and {*served} != {*ours}:
+        text = (
+            f"its workers serve {', '.join(served)}, and the pool counts {', '.join(ours)}: tasks of a "
+            "queue that only one of them names wait without a worker, or run uncounted"
+        )
+        yield Caution("source.other-queues", f"workers.{name}.command", text)
+    at_once = options.get("autoscale", options.get("concurrency", "")).partition(",")[0]
+    if at_once.isdecimal() and int(at_once) > pool.jobs_per_worker:
+        text = (
+            f"each worker runs {at_once} tasks at once, and the pool counts {pool.jobs_per_worker} per worker: write "
+            f"--concurrency {pool.jobs_per_worker}, or jobsPerWorker: {at_once} if a pod has CPU and memory for as many"
+        )
+        yield Caution("source.tasks-at-once", f"workers.{name}.command", text)
 
 
 def _may_write(pool: WorkerSettings, saves: CheckpointSettings) -> bool:

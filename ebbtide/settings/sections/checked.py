@@ -173,11 +173,11 @@ def whole_list(rule: Callable[[Sequence[object]], None]) -> WrapValidator:
 
 
 def each_once(what: str, example: str) -> WrapValidator:
-    """Refuses a list of texts that holds one of them twice."""
+    """Refuses a list of texts or numbers that holds one of them twice."""
 
     def rule(items: Sequence[object]) -> None:
-        texts = [item for item in items if isinstance(item, str)]
-        twice = next((text for index, text in enumerate(texts) if text in texts[:index]), None)
+        plain = [item for item in items if isinstance(item, str | int)]
+        twice = next((item for index, item in enumerate(plain) if item in plain[:index]), None)
         if twice is not None:
             raise wanted("list.twice", f"each {what} once", found=f"{twice!r} twice", example=example)
 

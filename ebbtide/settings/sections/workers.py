@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import AfterValidator, AliasChoices, Field, Strict
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic.alias_generators import to_camel
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.business_hours import within_a_day
@@ -28,6 +29,7 @@ from ebbtide.settings.sections.types import (
     acted_on,
 )
 from ebbtide.units.durations import format_duration
+from ebbtide.vocabulary.controller_config import CeleryKeys
 
 STOP_MARGIN = timedelta(minutes=2)
 """Past the longest job, or past a save: to report its result, leave the queue's registries and exit."""
@@ -64,10 +66,44 @@ def _acks_suit_kind(kind: SourceKind, acks: Acks | None) -> None:
         raise wanted("acks.not-late", what, example="late", hint=_EARLY, at="acks")
 
 
+def _parse_key(value: object) -> str:
+    """Part of a key of Redis. White space is allowed: Celery's own separator is of control characters."""
+    if not isinstance(value, str) or not 1 <= len(value) <= 200:
+        raise wanted("key-part.form", "text of 1 to 200 characters, as the application has it", example='"ml:"')
+    return value
+
+
+def _parse_key_prefix(value: object) -> str:
+    return "" if value == "" else _parse_key(value)
+
+
+KeyPart: TypeAlias = Annotated[
+    str, BeforeValidator(_parse_key), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200})
+]
+KeyPrefix: TypeAlias = Annotated[
+    str, BeforeValidator(_parse_key_prefix), WithJsonSchema({"type": "string", "maxLength": 200})
+]
+Priority: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=255)]
+
+_CELERY = CeleryKeys()
+_CELERY_KEYS = ("key_prefix", "priorities", "separator", "unacked_key", "unacked_index_key")
+
+
+def _keys_suit_kind(kind: SourceKind, *keys: object) -> None:
+    defaults = (_CELERY.prefix, _CELERY.priorities, _CELERY.separator, _CELERY.unacked, _CELERY.unacked_index)
+    for name, key, default in zip(_CELERY_KEYS, keys, defaults, strict=True):
+        if kind is not SourceKind.CELERY and key != default:
+            at = to_camel(name)
+            raise wanted("source.other-kind", f"{at} with kind celery only", example="kind: celery", at=at)
+
+
 class Source(Settings):
     """Where a pool's jobs wait."""
 
-    checks: ClassVar[tuple[Check, ...]] = (Check(("kind", "acks"), _acks_suit_kind),)
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("kind", "acks"), _acks_suit_kind),
+        Check(("kind", *_CELERY_KEYS), _keys_suit_kind),
+    )
 
     kind: Annotated[SourceKind, *acted_on("rq", "celery", "list", planned=_SOURCES_REFUSED)] = Field(
         default=SourceKind.RQ,
@@ -83,6 +119,43 @@ class Source(Settings):
         description="when celery acknowledges a task: late, or running tasks cannot be seen",
         examples=["late"],
     )
+    key_prefix: KeyPrefix = Field(
+        default=_CELERY.prefix,
+        description="of celery: the application's global_keyprefix, in front of each of its keys",
+        examples=['"ml:"'],
+    )
+    priorities: Annotated[tuple[Priority, ...], Field(min_length=1), each_once("priority", "[0, 3, 6, 9]")] = Field(
+        default=_CELERY.priorities,
+        description="of celery: the application's priority_steps; each is a list of its own",
+        examples=["[0, 3, 6, 9]"],
+    )
+    separator: KeyPart = Field(
+        default=_CELERY.separator,
+        description="of celery: the application's sep, between a queue's name and a priority",
+        examples=['":"'],
+    )
+    unacked_key: KeyPart = Field(
+        default=_CELERY.unacked,
+        description="of celery: the application's unacked_key, where tasks stand that workers hold",
+        examples=["unacked"],
+    )
+    unacked_index_key: KeyPart = Field(
+        default=_CELERY.unacked_index,
+        description="of celery: the application's unacked_index_key",
+        examples=["unacked_index"],
+    )
+
+    @property
+    def celery_keys(self) -> CeleryKeys | None:
+        """None where they are the defaults."""
+        keys = CeleryKeys(
+            prefix=self.key_prefix,
+            priorities=self.priorities,
+            separator=self.separator,
+            unacked=self.unacked_key,
+            unacked_index=self.unacked_index_key,
+        )
+        return None if keys == _CELERY else keys
 
 
 class Morning(Settings):

@@ -77,6 +77,20 @@ def test_a_change_is_told_before_the_next_beat(client: Redis, report: Started, m
     wait_until(lambda: state(client) == b"stopping", "the stop")  # neither idle nor busy, whatever it does
 
 
+def test_numbers_that_change_are_told_with_each_beat(
+    client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_report, "BEAT", 60.0)
+    held = 1
+    thread = report(counts=lambda: {"held": held})
+    wait_until(lambda: client.hget(KEY, "held") == b"1", "the first beat")
+
+    held = 30
+    thread.changed()
+
+    wait_until(lambda: client.hget(KEY, "held") == b"30", "the change")
+
+
 class Breaking(Redis):
     broken = False
     refused = 0

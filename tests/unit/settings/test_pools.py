@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.settings import load_stack, warnings_of
+from ebbtide.settings import warnings_of
+from ebbtide.settings.controller_document import controller_config
+from ebbtide.vocabulary.controller_config import CeleryKeys, RedisEndpoint, dump
+from ebbtide.vocabulary.controller_config import load as read_document
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
-from tests.paths import ROOT
 
 
 def source(text: str) -> str:
@@ -74,11 +76,83 @@ def test_only_our_own_command_stops_safely_unasked(given: str, more: str, safe: 
     assert loaded(text, tmp_path).workers["train"].safe_stop is safe
 
 
-def test_celery_is_warned_about_what_redis_cannot_tell(tmp_path: Path) -> None:
-    settings = loaded(source("kind: celery, acks: late, queues: [train]"), tmp_path)
+CELERY = "kind: celery, acks: late, queues: [train]"
 
-    assert "source.celery" in {it.code for it in warnings_of(settings)}
-    assert "source.celery" not in {it.code for it in warnings_of(load_stack("demo", ROOT))}
+
+@pytest.mark.parametrize(
+    ("command", "jobs", "warned"),
+    [
+        (
+            "[celery, -A, app, worker, -Q, priority]",
+            1,
+            {"source.other-queues": "serve priority, and the pool counts train"},
+        ),
+        ('[celery, -A, app, worker, "--queues=train,priority"]', 1, {"source.other-queues": "serve train, priority"}),
+        ("[celery, -A, app, worker, -Qtrain, --concurrency, '8']", 1, {"source.tasks-at-once": "runs 8 tasks at once"}),
+        ("[celery, -A, app, worker, -c8]", 4, {"source.tasks-at-once": "counts 4 per worker"}),
+        ("[celery, -A, app, worker, '--autoscale=6,1']", 1, {"source.tasks-at-once": "runs 6 tasks at once"}),
+        (
+            '[sh, -c, "exec celery -A app worker -Q mail -c 2"]',
+            1,
+            {"source.other-queues": "", "source.tasks-at-once": ""},
+        ),
+        ('[sh, -c, "celery -A app worker -Q $QUEUES -c $(nproc)"]', 1, {}),
+        ("[celery, -A, app, worker, -Q, $(QUEUES)]", 1, {}),
+        ("[celery, -A, app, worker, -Q, train, -c, '8']", 8, {}),
+        ("[celery, -A, app, worker]", 1, {}),
+        ("[celery, -A, app, beat, -Q, mail]", 1, {}),
+        ("[./start, -Q, mail, -c, '8']", 1, {}),
+        ('[sh, -c, "celery -A \'app worker -Q mail"]', 1, {}),
+    ],
+)
+def test_a_celery_command_that_serves_other_queues_or_more_at_once_is_warned_about(
+    command: str, jobs: int, warned: dict[str, str], tmp_path: Path
+) -> None:
+    text = source(CELERY).replace("longestJob", f"jobsPerWorker: {jobs}, command: {command}, longestJob")
+
+    said = {it.code: it.text for it in warnings_of(loaded(text, tmp_path)) if it.code.startswith("source.")}
+
+    assert said.keys() == warned.keys()
+    assert all(warned[code] in said[code] for code in warned)
+
+
+def test_a_command_of_another_framework_is_no_command_of_celery(tmp_path: Path) -> None:
+    text = shortest(train="command: [celery, worker, -Q, mail]")
+
+    assert not [it for it in warnings_of(loaded(text, tmp_path)) if it.code.startswith("source.")]
+
+
+def test_names_of_celerys_keys_reach_the_controller(tmp_path: Path) -> None:
+    names = 'keyPrefix: "ml:", priorities: [0, 5], separator: "\\x06", unackedKey: taken, unackedIndexKey: index'
+
+    settings = loaded(source(f"{CELERY}, {names}"), tmp_path)
+
+    keys = CeleryKeys(prefix="ml:", priorities=(0, 5), separator="\x06", unacked="taken", unacked_index="index")
+    document = controller_config(settings, RedisEndpoint(host="redis"), (2026,))
+    assert read_document(dump(document)).pools[0].celery == document.pools[0].celery == keys
+
+
+def test_celerys_own_names_of_its_keys_need_no_word_in_the_document(tmp_path: Path) -> None:
+    named = 'keyPrefix: "", priorities: [0, 3, 6, 9], separator: "\\x06\\x16", unackedKey: unacked'
+
+    assert loaded(source(f"{CELERY}, {named}"), tmp_path).workers["train"].source.celery_keys is None
+    assert loaded(source(CELERY), tmp_path).workers["train"].source.celery_keys is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('queues: [train], keyPrefix: "ml:"', ("source.other-kind", "source.keyPrefix:", "keyPrefix with kind celery")),
+        ("kind: list, queues: [train], priorities: [0]", ("source.other-kind", "source.priorities:")),
+        (f"{CELERY}, priorities: []", ("list.empty", "at least one entry")),
+        (f"{CELERY}, priorities: [0, 256]", ("number.too-large", "255")),
+        (f"{CELERY}, priorities: [3, 0, 3]", ("list.twice", "each priority once", "3 twice")),
+        (f'{CELERY}, separator: ""', ("key-part.form", "1 to 200 characters")),
+        (f"{CELERY}, unackedKey: 5", ("key-part.form",)),
+    ],
+)
+def test_names_of_keys_that_no_celery_has_are_refused(given: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(source(given), tmp_path).tells(*said)
 
 
 def test_a_controller_has_one_standby_at_most(tmp_path: Path) -> None:

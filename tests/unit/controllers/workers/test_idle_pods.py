@@ -63,6 +63,17 @@ def test_a_queue_that_was_never_seen_is_told_and_has_no_other_effect() -> None:
     assert bench.cluster.replicas("train") == 1
 
 
+def test_what_workers_report_of_their_settings_is_told_and_has_no_other_effect() -> None:
+    bench = Bench(config(pool_policy()))
+    bench.queues["train"].warning = "visibility_timeout is 1 h, and longestJob is 2 h"
+    bench.queues["train"].enqueue()
+
+    bench.reconcile()
+
+    assert bench.pool_report().note == "visibility_timeout is 1 h, and longestJob is 2 h"
+    assert bench.cluster.replicas("train") == 1
+
+
 def test_a_pod_that_leaves_idle_explains_no_job() -> None:
     """One job runs, and every pod says idle: one of those that stay has it."""
     known = Known(waiting=0, in_transit=0, running=1, idle=frozenset({"stays", "stays-too", "leaves"}))

@@ -1,0 +1,42 @@
+"""The options of a `celery worker` command that a pool's counting depends on."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+_OPTIONS = {
+    **dict.fromkeys(("-Q", "--queues"), "queues"),
+    **dict.fromkeys(("-c", "--concurrency"), "concurrency"),
+    "--autoscale": "autoscale",
+}
+_UNKNOWN = re.compile(r"[$`*?;&|<>]")
+"""A shell or Kubernetes puts something else in its place."""
+
+
+def celery_options(command: Sequence[str]) -> Mapping[str, str]:
+    """By name, as far as the words tell: not what a variable or the application's settings say."""
+    words = [part for word in command for part in _parts(word)]
+    programs = [index for index, word in enumerate(words) if word.rpartition("/")[2] == "celery"]
+    if not programs or "worker" not in words[programs[0] :]:
+        return {}
+    found: dict[str, str] = {}
+    options = iter(words[words.index("worker", programs[0]) + 1 :])
+    for word in options:
+        long, equals, value = word.partition("=")
+        if word in _OPTIONS:
+            found[_OPTIONS[word]] = next(options, "")
+        elif long.startswith("--") and equals and long in _OPTIONS:
+            found[_OPTIONS[long]] = value
+        elif word[:2] in ("-Q", "-c"):
+            found[_OPTIONS[word[:2]]] = word[2:]
+    return {name: value for name, value in found.items() if not _UNKNOWN.search(value)}
+
+
+def _parts(word: str) -> Sequence[str]:
+    """A word with blanks is a line for a shell."""
+    if " " not in word:
+        return (word,)
+    with suppress(ValueError):
+        return shlex.split(word)
+    return ()
