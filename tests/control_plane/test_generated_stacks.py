@@ -32,6 +32,7 @@ from tests.control_plane.support.applying import (
     state_of,
     write_all,
 )
+from tests.control_plane.support.ownership import Provisioner
 from tests.counts import count
 
 pytestmark = pytest.mark.control_plane
@@ -181,6 +182,34 @@ def test_a_stack_is_accepted_without_the_last_of_a_kind_that_it_had(
     before = applying.apply(less)
 
     assert applying.apply(less) == before
+
+
+def as_released_before(each: Json) -> Json:
+    """A fixed Deployment as the release before this one wrote it, with a rolling update."""
+    if each["kind"] != "Deployment" or each["spec"]["strategy"] != {"type": "Recreate"}:
+        return each
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    return {**each, "spec": {**each["spec"], "strategy": rolling}}
+
+
+def test_a_deployment_that_rolled_so_far_ends_its_old_pod_first_from_now_on(
+    plane: ControlPlane, applying: Applying
+) -> None:
+    now = rendered_text(LISTED["only-fixed-workloads-on-existing"]).objects
+    before = [as_released_before(each) for each in now]
+    assert before != now
+    applying.apply(before)
+    hub = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/hub"
+    (body,) = [each for each in now if (each["kind"], each["metadata"]["name"]) == ("Deployment", "hub")]
+    program = Provisioner(plane.api, ignore=())
+
+    applying.apply(now)
+
+    assert plane.api.get(hub)["spec"]["strategy"] == {"type": "Recreate"}
+    plane.api.delete(hub)
+    program.create(hub, as_released_before(body))
+    program.update(hub, body)
+    assert plane.api.get(hub)["spec"]["strategy"] == {"type": "Recreate"}
 
 
 @pytest.mark.long
