@@ -9,14 +9,15 @@ from typing import NamedTuple
 from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import Nodes, Packing, packed
-from ebbtide.settings.placement import PodSize, head_size, node_of, pod_size, takes
+from ebbtide.settings.placement import PodSize, head_size, node_of, pod_size, suits, takes
+from ebbtide.settings.sections.ray import group_name, head_name
 from ebbtide.settings.sections.workloads import WorkloadSettings
 
 
 class Asked(NamedTuple):
     """Pods of one size: how many stay, how many there may be, and the groups that they may come to."""
 
-    name: str  # as a sentence has it: pool train
+    name: str
     size: PodSize
     least: int
     most: int
@@ -24,22 +25,18 @@ class Asked(NamedTuple):
 
 
 def asked(settings: StackSettings) -> Iterator[Asked]:
-    for name, workload in settings.workloads.items():
-        number = workload.replicas
-        yield Asked(f"workload {name}", pod_size(workload), number, number, groups_of(workload, settings))
-    for name, service in settings.services.items():
-        for variant, it in service.variants.items():
-            home = groups_of(it.workload(name, service), settings)
-            yield Asked(f"service {variant or name}", pod_size(it), it.scale.max, it.scale.max, home)
+    for name, workload in settings.all_workloads.items():
+        yield Asked(name, pod_size(workload), workload.most, workload.most, groups_of(workload, settings))
     for name, pool in settings.workers.items():
-        yield Asked(f"pool {name}", pod_size(pool), pool.min, pool.max, (pool.node_group,))
+        yield Asked(name, pod_size(pool), pool.min, pool.max, (pool.node_group,))
     for name, job in (*settings.jobs.items(), *settings.cron_jobs.items()):
-        yield Asked(f"job {name}", pod_size(job), 0, min(job.parallelism, job.completions), (job.node_group,))
-    fixed = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED]
+        yield Asked(name, pod_size(job), 0, min(job.parallelism, job.completions), (job.node_group,))
+    fixed = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED}
     for name, cluster in settings.ray.items():
-        yield Asked(f"head of ray {name}", head_size(cluster.head), 1, 1, fixed)
+        homes = [key for key, group in fixed.items() if suits(group, cluster.head)]
+        yield Asked(head_name(name), head_size(cluster.head), 1, 1, homes)
         for key, group in cluster.groups.items():
-            yield Asked(f"ray {name}.{key}", pod_size(group), group.min, group.max, (group.node_group,))
+            yield Asked(group_name(name, key), pod_size(group), group.min, group.max, (group.node_group,))
 
 
 def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection[str]:

@@ -32,6 +32,7 @@ from tests.control_plane.support.applying import (
     state_of,
     write_all,
 )
+from tests.control_plane.support.ownership import Provisioner
 from tests.counts import count
 
 pytestmark = pytest.mark.control_plane
@@ -162,25 +163,66 @@ def test_a_generated_stack_is_accepted_and_stays_as_it_is(seed: int, plane: Cont
     stays_as_it_is(plane, stack, lambda: applying.apply(stack.objects))
 
 
+def of_the_owner(name: str, objects: Sequence[Json]) -> list[Json]:
+    """On a cluster that was there: the namespaces of others in which the stack has something, and kinds of theirs."""
+    if not name.endswith("existing"):
+        return []
+    made = {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
+    used = {each["metadata"].get("namespace", "") for each in objects} - {*made, "", "kube-system"}
+    spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": it}} for it in sorted(used)]
+    kinds = [each for each in rendered_text(LISTED["only-routes-on-eks"]).objects if each["kind"] == NEW_KIND]
+    return [*spaces, *kinds]
+
+
 @pytest.mark.parametrize("name", LISTED)
 def test_a_stack_of_one_thing_alone_is_accepted_and_stays_as_it_is(
     name: str, plane: ControlPlane, applying: Applying
 ) -> None:
     stack = rendered_text(LISTED[name])
+    objects = [*of_the_owner(name, stack.objects), *stack.objects]
 
-    stays_as_it_is(plane, stack, lambda: applying.apply(stack.objects), ALL_WRITES[:1])
+    stays_as_it_is(plane, stack, lambda: applying.apply(objects), ALL_WRITES[:1])
 
 
 @pytest.mark.parametrize("name", LESS)
 def test_a_stack_is_accepted_without_the_last_of_a_kind_that_it_had(
     name: str, plane: ControlPlane, applying: Applying
 ) -> None:
-    applying.apply(rendered_text(LISTED[f"everything-on-{name.rpartition('-')[2]}"]).objects)
+    whole = rendered_text(LISTED[f"everything-on-{name.rpartition('-')[2]}"]).objects
+    applying.apply([*of_the_owner(name, whole), *whole])
 
     less = rendered_text(LESS[name]).objects
     before = applying.apply(less)
 
     assert applying.apply(less) == before
+
+
+def as_released_before(each: Json) -> Json:
+    """A fixed Deployment as the release before this one wrote it, with a rolling update."""
+    if each["kind"] != "Deployment" or each["spec"]["strategy"] != {"type": "Recreate"}:
+        return each
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    return {**each, "spec": {**each["spec"], "strategy": rolling}}
+
+
+def test_a_deployment_that_rolled_so_far_ends_its_old_pod_first_from_now_on(
+    plane: ControlPlane, applying: Applying
+) -> None:
+    now = rendered_text(LISTED["only-fixed-workloads-on-existing"]).objects
+    before = [as_released_before(each) for each in now]
+    assert before != now
+    applying.apply(before)
+    hub = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/hub"
+    (body,) = [each for each in now if (each["kind"], each["metadata"]["name"]) == ("Deployment", "hub")]
+    program = Provisioner(plane.api, ignore=())
+
+    applying.apply(now)
+
+    assert plane.api.get(hub)["spec"]["strategy"] == {"type": "Recreate"}
+    plane.api.delete(hub)
+    program.create(hub, as_released_before(body))
+    program.update(hub, body)
+    assert plane.api.get(hub)["spec"]["strategy"] == {"type": "Recreate"}
 
 
 @pytest.mark.long

@@ -18,8 +18,12 @@ from ebbtide.operate.objects import words_at
 from ebbtide.operate.probe.facts import Denied, Facts, NodeLabels
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
 from ebbtide.operate.probe.wants import PodWant
+from ebbtide.prices import Capacity
+from ebbtide.settings.packing import Nodes, packed
+from ebbtide.settings.placement import PodSize
 from ebbtide.units.quantities import memory_text
 
+_USUAL_PODS = 110  # of a kubelet that says nothing
 _GPU_TAINT = f"{GPU_TAINT_KEY}={GPU_TAINT_VALUE}:NoSchedule"
 
 
@@ -41,10 +45,15 @@ class Room(NamedTuple):
     gpu_memory: int | None  # MiB of each GPU; None where no label says it
     taints: frozenset[Taint]
     cordoned: bool
+    pods: int
     arch: str = ""  # as its label says
 
     def gpus(self, pod: PodWant) -> Decimal:
         return self.devices.get(pod.gpu_resource, Decimal(0))
+
+    def capacity(self, by_device: PodWant | None) -> Capacity:
+        gpus = 0 if by_device is None else int(self.gpus(by_device))
+        return Capacity(cpu=int(self.cpu), memory=int(self.memory), gpu=gpus, pods=self.pods)
 
     def takes(self, pod: PodWant) -> bool:
         enough = pod.gpu_memory is None or (self.gpu_memory is not None and self.gpu_memory >= pod.gpu_memory)
@@ -80,7 +89,7 @@ class NodeSet:
     rooms: Sequence[Room]
     more: bool  # than were read
 
-    def finding(self, pods: Sequence[PodWant]) -> Finding:
+    def finding(self, pods: Sequence[PodWant], *, grows: bool) -> Finding:
         for pod in pods:
             reachable = [room for room in self.rooms if room.open_to(pod) and room.built_for(pod)]
             if not any(room.takes(pod) for room in reachable):
@@ -88,7 +97,28 @@ class NodeSet:
                 state = State.NOTE if self.more else State.MISSING
                 partly = f"; only the first {len(self.rooms)} were checked" if self.more else ""
                 return Finding(state, f"nodes {self.name}", f"{said}{partly}")
+        if not grows and not self.more and self._full(pods):
+            said = f"{len(self.rooms)} with {self.selected}, too few for all that may run there at its most"
+            return note(
+                f"nodes {self.name}", f"{said}: {', '.join(f'{pod.most} {pod.name}' for pod in pods if pod.cpu)}"
+            )
         return ok(f"nodes {self.name}", f"{len(self.rooms)}{' or more' if self.more else ''} with {self.selected}")
+
+    def _full(self, pods: Sequence[PodWant]) -> bool:
+        """Whether some would find no node, were the pods of others none; not told of several kinds of device."""
+        sized = [pod for pod in pods if pod.cpu]
+        devices = {pod.gpu_resource: pod for pod in sized if pod.gpu}
+        if len(devices) > 1:
+            return False
+        by_device = next(iter(devices.values()), None)
+        nodes = {str(number): Nodes(each=room.capacity(by_device), most=1) for number, room in enumerate(self.rooms)}
+        open_to = [
+            [str(number) for number, room in enumerate(self.rooms) if room.open_to(pod) and room.built_for(pod)]
+            for pod in sized
+        ]
+        sizes = [PodSize(cpu=pod.cpu, memory=pod.memory, gpu=pod.gpu) for pod in sized]
+        wanted = [(size, pod.most, within) for size, pod, within in zip(sizes, sized, open_to, strict=True)]
+        return any(count > 1 for count in packed(wanted, nodes).opened.values())
 
     def _lacking(self, pod: PodWant, reachable: Sequence[Room]) -> str:
         if not any(room.built_for(pod) for room in self.rooms):
@@ -128,14 +158,17 @@ def _offering(pod: PodWant) -> Callable[[Room], bool]:
 def nodes_and_room(probed: Probed) -> Iterator[Finding]:
     sets = probed.wants.nodes
     if sets is None:
-        yield note("nodes", "created by the stack, so not checked")
+        full = f"; too small for all that may run there at its most: {', '.join(probed.wants.full)}"
+        yield note("nodes", f"created by the stack, so not checked{full if probed.wants.full else ''}")
     for name, labels in (sets or {}).items():
         listed = probed.facts.nodes.get(name)
         if listed is None or isinstance(listed, Denied):
             yield note(f"nodes {name}", "nodes cannot be read: you need the right to list them")
             continue
         found = _node_set(name, labels, listed)
-        yield found.finding(probed.wants.pods.get(name, ())) if found.rooms else _no_nodes(found, probed.facts)
+        grows = bool(autoscaler_name(probed.facts)) and name != NodeKind.FIXED
+        pods = probed.wants.pods.get(name, ())
+        yield found.finding(pods, grows=grows) if found.rooms else _no_nodes(found, probed.facts)
 
 
 def _no_nodes(empty: NodeSet, facts: Facts) -> Finding:
@@ -171,6 +204,7 @@ def _room(node: Json) -> Room:
         gpu_memory=int(memory) if memory.isdecimal() else None,
         taints=frozenset(Taint(t["key"], t.get("value") or "", t["effect"]) for t in keeping_off),
         cordoned=bool(spec.get("unschedulable")),
+        pods=int(can.get("pods") or _USUAL_PODS),
         arch=words_at(node, "metadata", "labels").get(ARCH, ""),
     )
 

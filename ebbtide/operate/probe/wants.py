@@ -15,6 +15,7 @@ from ebbtide.settings.every_pod import every_pod, namespace_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_of, pod_size
+from ebbtide.settings.room import nodes_at_most
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
@@ -24,7 +25,7 @@ from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, Redi
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
@@ -118,6 +119,7 @@ class PodWant(NamedTuple):
     gpu_resource: str = GPU_RESOURCE
     gpu_memory: int | None = None  # MiB of each
     arch: str | None = None  # that its image is for; None where any will do
+    most: int = 1  # of them at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +135,7 @@ class Wants:
     metrics: bool = False
     prometheus_operator: bool = False
     rights: tuple[Right, ...] = RIGHTS  # of whoever brings it up
+    full: Sequence[str] = ()  # node groups of the stack that are too small for all that may run there
     nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None where they are not there yet to be seen
     pods: Mapping[str, Sequence[PodWant]] = field(default_factory=dict[str, Sequence[PodWant]])  # by set of nodes
     objects: Sequence[ObjectWant] = ()  # each once
@@ -140,10 +143,10 @@ class Wants:
     serving: ServingWant | None = None  # None without services
 
 
-def _pod_want(name: str, pod: PodSettings) -> PodWant:
+def _pod_want(name: str, pod: PodSettings, most: int = 1) -> PodWant:
     size = pod_size(pod)
     arch = None if pod.arch in (None, Architecture.ANY) else pod.arch.value
-    return PodWant(name, size.cpu, size.memory, size.gpu, pod.gpu.resource, pod.gpu.memory, arch)
+    return PodWant(name, size.cpu, size.memory, size.gpu, pod.gpu.resource, pod.gpu.memory, arch, most)
 
 
 def _own_pods(settings: StackSettings) -> Iterator[PodWant]:
@@ -193,7 +196,8 @@ def _at_once(pod: PodSettings) -> int:
     """Pods that run beside each other; how many an autoscaler of others makes of them, nobody knows."""
     match pod:
         case WorkloadSettings():
-            return pod.replicas
+            comes_beside = pod.is_alone and pod.kind is WorkloadKind.DEPLOYMENT and not pod.one_at_a_time
+            return 2 if comes_beside else pod.replicas
         case WorkerSettings():
             return pod.max
         case JobSettings():
@@ -286,16 +290,17 @@ def wants_of(settings: StackSettings) -> Wants:
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
     for name, workload in settings.all_workloads.items():
         home = home_of(workload).value
-        pods.setdefault(home, []).append(_pod_want(name, workload))
+        pods.setdefault(home, []).append(_pod_want(name, workload, workload.most))
     for name, pool in settings.workers.items():
-        pods.setdefault(pool.node_group, []).append(_pod_want(name, pool))
+        pods.setdefault(pool.node_group, []).append(_pod_want(name, pool, pool.max))
     for name, job in {**settings.jobs, **settings.cron_jobs}.items():
-        pods.setdefault(job.node_group, []).append(_pod_want(name, job))
+        pods.setdefault(job.node_group, []).append(_pod_want(name, job, min(job.parallelism, job.completions)))
     for name, ray in settings.ray.items():
         pods[NodeKind.FIXED.value].append(_pod_want(head_name(name), ray.head))
         for key, group in ray.groups.items():
-            pods.setdefault(group.node_group, []).append(_pod_want(group_name(name, key), group))
+            pods.setdefault(group.node_group, []).append(_pod_want(group_name(name, key), group, group.max))
     cluster = settings.cluster
+    full = [name for name, needed in nodes_at_most(settings).items() if needed > settings.node_groups[name].max]
     return Wants(
         customer=settings.customer,
         image=settings.controller.image,
@@ -319,6 +324,7 @@ def wants_of(settings: StackSettings) -> Wants:
                 )
             )
         ),
+        full=full,
         nodes=None if cluster.context is None else {name: cluster.node_selectors.get(name, {}) for name in pods},
         pods=pods,
         objects=each_once(_objects(settings)),

@@ -40,6 +40,7 @@ from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
 
+_NAMED = 6  # names in a line
 EXCEPTIONS_LAST = timedelta(days=366)
 HOLIDAYS_END_SOON = timedelta(days=60)
 SUPPORT_ENDS_SOON = timedelta(days=60)  # an upgrade wants a test on another stack first, and a quiet day
@@ -490,7 +491,8 @@ def _about_room(settings: StackSettings) -> Iterator[Caution]:
     for name, needed in nodes_at_most(settings).items():
         most = settings.node_groups[name].max
         if needed > most:
-            there = ", ".join(it.name for it in pods if name in it.groups)
+            names = [it.name for it in pods if name in it.groups]
+            there = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
             text = (
                 f"{most} nodes, while all that may run there needs {needed} at its most ({there}); "
                 "jobs and requests will wait although what serves them may still grow"

@@ -154,6 +154,11 @@ class WorkloadSettings(PodSettings):
         return False
 
     @property
+    def most(self) -> int:
+        """Its pods at most, as far as the file says."""
+        return self.replicas
+
+    @property
     def is_alone(self) -> bool:
         """Whether there is one pod of it, and never a second one."""
         return self.replicas == 1 and self.replicas_owner is ReplicasOwner.PULUMI

@@ -70,10 +70,12 @@ def test_a_load_balancer_is_internal_and_lets_private_addresses_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sources", "wanted"), [([], ["0.0.0.0/0"]), (["203.0.113.0/24"], ["203.0.113.0/24"])], ids=["all", "some"]
+    ("given", "wanted"),
+    [({}, ["0.0.0.0/0"]), ({"sources": ["203.0.113.0/24"]}, ["203.0.113.0/24"])],
+    ids=["all", "some"],
 )
-def test_a_public_one_lets_in_whom_the_file_names_or_everybody(sources: list[str], wanted: list[str]) -> None:
-    found = load_balancer(public=True, sources=sources)
+def test_a_public_one_lets_in_whom_the_file_names_or_everybody(given: dict[str, Any], wanted: list[str]) -> None:
+    found = load_balancer(public=True, **given)
 
     assert of_aws(found)["internal"] == "false"
     assert found.inputs["spec"]["loadBalancerSourceRanges"] == wanted

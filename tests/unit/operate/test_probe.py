@@ -127,8 +127,8 @@ def said(cluster: CannedCluster, wants: Wants | None = None, ahead: timedelta | 
     return {verdict.what: f"{verdict.state}: {verdict.said}" for verdict in verdicts}
 
 
-def wants(tmp_path: Path, cluster: str = "", **changes: str) -> Wants:
-    return wants_of(loaded(onprem(cluster, **changes), tmp_path))
+def wants(tmp_path: Path, cluster: str = "", most: int = 1, **changes: str) -> Wants:
+    return wants_of(loaded(onprem(cluster, **changes).replace("max: 4", f"max: {most}"), tmp_path))
 
 
 def lacking(cluster: CannedCluster, wants: Wants | None = None) -> list[str]:
@@ -298,6 +298,34 @@ def test_a_pod_is_said_to_bear_the_taints_that_it_is_rendered_to_bear(resource: 
         )
         cluster = CannedCluster({NODES: {"items": [gpu_node(resource=resource, spec=taint(key, value))]}})
         assert said(cluster, asked)["nodes gpu"].startswith("ok:") is bears, (key, value)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "line"),
+    [
+        ([node(gpu=2, pool="gpu")], "note: 1 with pool=gpu, too few for all that may run there at its most: 4 train"),
+        ([node(gpu=2, pool="gpu")] * 3 + [node(gpu=1, pool="gpu")], "note: 4 with pool=gpu, too few"),
+        ([node(gpu=4, pool="gpu")] * 2, "ok: 2 with pool=gpu"),
+    ],
+)
+def test_nodes_that_cannot_have_all_workers_at_once_are_told(
+    nodes: list[dict[str, Any]], line: str, tmp_path: Path
+) -> None:
+    cluster = CannedCluster({NODES: {"items": nodes}})
+
+    assert said(cluster, wants(tmp_path, GPU_NODES, most=4, train="gpu: 2"))["nodes gpu"].startswith(line)
+
+
+def test_nodes_that_an_autoscaler_adds_are_never_too_few(tmp_path: Path) -> None:
+    cluster = CannedCluster({NODES: {"items": [node(gpu=2, pool="gpu")]}, AUTOSCALER: {"metadata": {}}})
+
+    assert said(cluster, wants(tmp_path, GPU_NODES, most=4, train="gpu: 2"))["nodes gpu"] == "ok: 1 with pool=gpu"
+
+
+def test_on_eks_a_group_that_check_calls_too_small_is_named(tmp_path: Path) -> None:
+    small = shortest(more="ebbtide:nodeGroups: { flexible: { max: 2 } }").replace("max: 4,", "max: 400,")
+
+    assert said(CannedCluster(), wants_of(loaded(small, tmp_path)))["nodes"].endswith("at its most: flexible")
 
 
 def test_a_pod_without_gpus_does_not_tolerate_the_taint_of_gpu_nodes(tmp_path: Path) -> None:

@@ -217,3 +217,14 @@ def test_config_maps_of_others_are_wanted_wherever_they_are_named_and_ebbtides_o
         ("ConfigMap", "shared"): (),
         ("PersistentVolumeClaim", "disk"): (),
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "pods"), [("", 1), (", shared: false", 1), (", shared: true", 2)], ids=["nothing", "alone", "shared"]
+)
+def test_a_claim_that_a_release_mounts_twice_must_bear_it(said: str, pods: int, tmp_path: Path) -> None:
+    pod = "category: flexible, image: 'a:1', cpu: 1, memory: 1Gi"
+    volumes = f"volumes: {{ models: {{ claim: models, at: /models{said} }} }}"
+    text = shortest(more=f"ebbtide:workloads: {{ api: {{ {pod}, {volumes} }} }}")
+
+    assert [want.pods for want in wants_of(loaded(text, tmp_path)).objects] == [pods]

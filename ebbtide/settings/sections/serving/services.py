@@ -243,6 +243,7 @@ class VariantSettings(PodSettings):
             category=self.category,
             kind=self.kind,
             replicas=max(1, self.scale.min),
+            grows_to=self.scale.max,
             replicas_owner=owner,
             vertical=self.vertical,
             h2c=service.route is not None and service.route.protocol is RouteProtocol.GRPC,
@@ -260,6 +261,7 @@ class ServedWorkload(WorkloadSettings):
 
     h2c: bool  # its port speaks HTTP/2 without TLS
     served_port: str
+    grows_to: int
     moves: bool  # outside business hours; a pod that is alone stays, since nobody would serve in its place
     spot: bool
     stop_delay: timedelta
@@ -273,6 +275,10 @@ class ServedWorkload(WorkloadSettings):
     @property
     def on_spot(self) -> bool:
         return self.spot
+
+    @property
+    def most(self) -> int:
+        return self.grows_to
 
 
 _OF_ONE_VARIANT = ("when", "weight", "spot")
