@@ -114,7 +114,7 @@ class _Hooks:
         for problem in unsafe_settings(self._app):
             _log.warning("%s", problem)
         told = settings(self._app, sender.task_consumer.channel)
-        told["concurrency"] = sender.pool.num_processes
+        told["concurrency"] = getattr(sender.controller, "max_concurrency", None) or sender.pool.num_processes
         facts = {"patience": told.get("visibility_timeout", VISIBILITY), "settings": json.dumps(told)}
         reporter = Reporter(queues=tuple(self._app.amqp.queues.consume_from), facts=facts)
         self._report = BusyReport(reporter, self._connect, self._is_busy, _wake_event_loop, self._counts)
@@ -132,7 +132,7 @@ class _Hooks:
     def _remember(self, channel: Any, queues: Sequence[str]) -> None:
         if not hasattr(channel, "pool"):  # a transport in memory
             return
-        with Redis(connection_pool=channel.pool).pipeline() as pipe:
+        with suppress(RedisError), Redis(connection_pool=channel.pool).pipeline() as pipe:
             for queue in queues:
                 pipe.set(f"ebbtide:celery:{queue}", json.dumps(settings(self._app, channel)), ex=REMEMBERED)
             pipe.execute()
