@@ -67,7 +67,7 @@ from components.pods.claims import own_disks
 from components.pods.entrance import Balancing
 from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
 from components.pods.ray_driver import DrivenCluster
-from components.pods.redis_access import PUBLIC, RedisAuthority, redis_authority
+from components.pods.redis_access import PUBLIC, SECRET, RedisAuthority, controllers_endpoint, redis_authority
 from components.pods.rules import nodes_of_architecture, nodes_of_kind
 from components.pods.secrets import SecretsSource, StackSecrets
 from components.ray.head_state import HeadState
@@ -191,13 +191,14 @@ class _Half:
         controller = Controller(
             "controller",
             ControllerArgs(
-                config=controller_config(settings, redis.endpoint),
+                config=controller_config(settings, controllers_endpoint(settings.redis)),
                 image=self._controller_image(),
                 namespace=system,
                 worker_namespace=workers,
                 replicas=settings.controller.replicas,
                 redis_host=self.on.cache_host,
                 redis_authority=redis.authority,
+                redis_secret=settings.redis.controller.secret if settings.redis.controller else SECRET,
                 images=self._images,
                 egress=self._egress,
             ),
@@ -626,6 +627,7 @@ def wanted_secrets(settings: StackSettings) -> Mapping[str, Collection[str]]:
         for name in (name for name, cluster in settings.ray.items() if cluster.remembers):
             wanted.setdefault(namespace_of_ray(name), set()).add(settings.redis.tls.secret)
     wanted[NAMESPACE] |= {secret for _, secret, _ in settings.monitoring.secret_references()}
+    wanted[NAMESPACE] |= {settings.redis.controller.secret} if settings.redis.controller else set[str]()
     certificate = {settings.serving.tls or ""} if serving_needs(settings).gateway else set[str]()
     if settings.cluster.context is not None:  # on EKS the gateway has a namespace of its own: see `infra.serving`
         wanted[NAMESPACE] |= certificate

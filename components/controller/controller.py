@@ -26,7 +26,7 @@ from components.granting import grant
 from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.egress import OPEN, Egress
-from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret
+from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, SECRET, RedisAuthority, from_secret
 from components.pods.rules import (
     OLD_POD_FIRST,
     PodIdentity,
@@ -63,6 +63,7 @@ class ControllerArgs:
     replicas: int = 1
     redis_host: pulumi.Input[str] | None = None  # where the config's own is not known yet
     redis_authority: RedisAuthority = PUBLIC
+    redis_secret: str = SECRET  # where the password of the config's user is
     images: ImageSource = UPSTREAM
     egress: Egress = OPEN
 
@@ -137,7 +138,7 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
                 "name": "controller",
                 "image": args.image,
                 "command": ["python", "-m", "controllers", "--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"],
-                "env": _environment(args.config),
+                "env": _environment(args),
                 "ports": [{"name": "http", "container_port": PORT}],
                 "liveness_probe": http_probe("/healthz", PORT, failures=6),
                 "readiness_probe": http_probe("/readyz", PORT, failures=3),
@@ -155,9 +156,9 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     }
 
 
-def _environment(config: ControllerConfig) -> "list[EnvVarArgsDict]":
+def _environment(args: ControllerArgs) -> "list[EnvVarArgsDict]":
     return [
-        from_secret(config.redis.password_env or PASSWORD_ENV, PASSWORD_KEY),
+        from_secret(args.config.redis.password_env or PASSWORD_ENV, PASSWORD_KEY, args.redis_secret),
         {"name": "POD_NAME", "value_from": {"field_ref": {"field_path": "metadata.name"}}},
         {"name": "POD_NAMESPACE", "value_from": {"field_ref": {"field_path": "metadata.namespace"}}},
     ]

@@ -13,7 +13,7 @@ resolver answers; what is written for pods to read takes the true one as an outp
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -101,6 +101,12 @@ def redis_endpoint(settings: RedisSettings) -> RedisEndpoint:
     )
 
 
+def controllers_endpoint(settings: RedisSettings) -> RedisEndpoint:
+    """The same for the controller, which may be a user of its own."""
+    endpoint = redis_endpoint(settings)
+    return replace(endpoint, username=settings.controller.user) if settings.controller else endpoint
+
+
 def redis_url(endpoint: RedisEndpoint, password: str) -> str:
     """The endpoint as one URL, with the password in it: for a Secret and nothing else."""
     scheme = "rediss" if endpoint.tls else "redis"
@@ -125,9 +131,9 @@ def url_key(endpoint: RedisEndpoint, *, python: bool) -> str:
     return PYTHON_URL_KEY if python and endpoint.tls else URL_KEY
 
 
-def from_secret(variable: str, key: str) -> "EnvVarArgsDict":
-    """An environment variable filled from the Redis Secret of the pod's own namespace."""
-    return {"name": variable, "value_from": {"secret_key_ref": {"name": SECRET, "key": key}}}
+def from_secret(variable: str, key: str, secret: str = SECRET) -> "EnvVarArgsDict":
+    """An environment variable filled from a Secret of the pod's own namespace, as a rule the one of Redis."""
+    return {"name": variable, "value_from": {"secret_key_ref": {"name": secret, "key": key}}}
 
 
 def _trusting(container: "ContainerArgsDict") -> "ContainerArgsDict":

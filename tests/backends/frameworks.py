@@ -24,6 +24,7 @@ from controllers.ports import Known, Reading
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.controller_config import PoolPolicy
 from tests.backends.environments import environment
+from tests.builders.acl import PASSWORD
 from tests.builders.redis import endpoint, wait_until
 from tests.paths import ROOT
 from tests.redis_faults.outages import Stage
@@ -108,6 +109,12 @@ class Scene:
 
     def close(self) -> None:
         self._undo.close()
+
+    def log_in(self, workers: str, reader: str) -> None:
+        """From now on as these users, with the password of `tests.builders.acl`."""
+        self.url = f"redis://{workers}:{PASSWORD}@{self.server.host}:{self.server.port}/0"
+        where = replace(endpoint(self.server), username=reader, password_env="ANY")
+        self._source.connection = self._undo.enter_context(connect(where, {"ANY": PASSWORD}))
 
     def read_any(self, queue: str = QUEUE) -> Reading:
         return self._source.read([queue])[queue]

@@ -10,12 +10,13 @@ from redis import Redis
 from controllers.adapters.probe import probe
 from ebbtide.demo.embedded import free_port
 from ebbtide.vocabulary.controller_config import RedisEndpoint
+from tests.builders.acl import rule
 from tests.redis_faults.redis_server import Certificates, Server, certificates, config_for, redis_server
 
 pytestmark = pytest.mark.redis_server
 
-_BASIC = "+hello +ping +select +info +script|load +evalsha_ro +time +client|tracking +exists +scard +smismember"
-RIGHTS = f"{_BASIC} +smembers +hmget +hget +get +llen +lrange +lindex +zcount"
+
+RIGHTS = rule("reader").replace("KEYS", "")
 
 
 @pytest.fixture(scope="module")
@@ -161,4 +162,5 @@ def test_nobody_there() -> None:
 
 
 def user(client: Redis, rights: str, keys: str = "%R~rq:*") -> None:
-    client.execute_command("ACL", "SETUSER", "reader", "reset", "on", ">secret", *keys.split(), *rights.split())
+    words = rights.replace("resetkeys", f"resetkeys {keys}").split()
+    client.execute_command("ACL", "SETUSER", "reader", "reset", "on", ">secret", *words)

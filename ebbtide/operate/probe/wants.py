@@ -21,7 +21,7 @@ from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
-from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, RedisKind
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
@@ -168,6 +168,9 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
         server = TLS_KEYS if redis.kind is RedisKind.IN_CLUSTER else (authority,)
         yield ObjectWant("Secret", NAMESPACE, tls.secret, server, "redis.tls")
         yield ObjectWant("Secret", WORKER_NAMESPACE, tls.secret, (authority,), "redis.tls")
+    reader = redis.controller
+    if reader is not None and reader.secret not in settings.secrets:
+        yield ObjectWant("Secret", NAMESPACE, reader.secret, (REDIS_SECRET_KEYS[0],), "redis.controller")
     certificate = settings.serving.tls
     if certificate is not None and certificate not in settings.secrets and serving_needs(settings).gateway:
         yield ObjectWant("Secret", NAMESPACE, certificate, GATEWAY_TLS_KEYS, "serving.tls")

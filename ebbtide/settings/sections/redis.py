@@ -126,6 +126,13 @@ def _check_secret(name: str) -> str:
     return name
 
 
+def _check_user(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) is None:
+        what = "the name of a user of Redis: letters, digits, dots, hyphens and underscores"
+        raise wanted("redis-user.form", what, example="reader")
+    return name
+
+
 def class_name(name: str) -> str:
     if _OBJECT_NAME.fullmatch(name) is None:
         raise wanted(
@@ -149,6 +156,17 @@ class RedisTls(Settings):
     secret: Annotated[str, AfterValidator(_check_secret)] = Field(
         description="a Secret of both namespaces: tls.crt, tls.key and ca.crt in ebbtide, ca.crt in ebbtide-workers",
         examples=["redis-tls"],
+    )
+
+
+class RedisUser(Settings):
+    """A user of Redis and where its password is."""
+
+    user: Annotated[str, AfterValidator(_check_user)] = Field(
+        description="its name in the ACL of Redis", examples=["reader"]
+    )
+    secret: Annotated[str, AfterValidator(_check_secret)] = Field(
+        description="a Secret of the namespace ebbtide, with the password under password", examples=["redis-reader"]
     )
 
 
@@ -199,6 +217,7 @@ class RedisSettings(Settings):
         _only_with("storage", "storage", RedisKind.IN_CLUSTER),
         _only_with("storage_class", "storageClass", RedisKind.IN_CLUSTER),
         _only_with("tls", "tls", RedisKind.IN_CLUSTER, RedisKind.URL),
+        _only_with("controller", "controller", RedisKind.URL),
         _only_with("node_type", "nodeType", RedisKind.ELASTICACHE),
         _only_with("replicas", "replicas", RedisKind.ELASTICACHE),
         _only_with("keep_on_destroy", "keepOnDestroy", RedisKind.IN_CLUSTER, RedisKind.ELASTICACHE),
@@ -218,6 +237,11 @@ class RedisSettings(Settings):
         default=None,
         description="for kind in-cluster: encrypt; for kind url: trust a private authority",
         examples=["{ secret: redis-tls }"],
+    )
+    controller: RedisUser | None = Field(
+        default=None,
+        description="for kind url: the user that the controller logs in as; default: the one of the address",
+        examples=["{ user: reader, secret: redis-reader }"],
     )
     memory: Mebibytes | None = Field(
         default=None, description="for kind in-cluster: what the pod gets; three quarters hold jobs", examples=["4Gi"]

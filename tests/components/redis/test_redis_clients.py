@@ -10,9 +10,12 @@ import pytest
 from components.controller.controller import Controller, ControllerArgs
 from components.pods.redis_access import CA_FILE, RedisAuthority
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
+from ebbtide.recording.record import record
+from ebbtide.settings import parse_stack
 from ebbtide.settings.sections.workers import Source, SourceKind
 from ebbtide.vocabulary.controller_config import RedisEndpoint, load
 from tests.builders.components import REDIS, controller_config, pod_of, recorded, the, worker_settings
+from tests.builders.mutants import sound_config
 
 PRIVATE = RedisAuthority(secret="redis-tls")
 ENCRYPTED = RedisEndpoint(host="cache.example", tls=True, password_env="REDIS_PASSWORD")
@@ -84,3 +87,32 @@ def test_an_address_that_is_known_later_reaches_worker_and_controller() -> None:
     assert document.redis.host == host
     assert {mount["mountPath"] for mount in mounts} == {"/etc/ebbtide", "/etc/ebbtide-redis"}
     assert variables(worker(later_host=host))["REDIS_HOST"] == host
+
+
+def test_the_controller_may_be_another_user_than_the_workers() -> None:
+    stack = {
+        **sound_config("shortest"),
+        "ebbtide:redis": {
+            "kind": "url",
+            "url": "rediss://jobs@cache.example:6380/0",
+            "controller": {"user": "reader", "secret": "redis-reader"},
+        },
+    }
+    resources = record(parse_stack(stack, stack="acme", file="any"))
+    deployments = {it.inputs["metadata"]["name"]: it for it in resources if it.type == "kubernetes:apps/v1:Deployment"}
+    [document] = [
+        it.inputs["data"]["config.json"]
+        for it in resources
+        if it.type == "kubernetes:core/v1:ConfigMap" and "config.json" in it.inputs["data"]
+    ]
+
+    controller, pool = (pod_of(deployments[name])["containers"][0]["env"] for name in ("ebbtide-controller", "train"))
+
+    assert load(document).redis.username == "reader"
+    assert _secrets(controller) == {"REDIS_PASSWORD": ("redis-reader", "password")}
+    assert _secrets(pool)["REDIS_PASSWORD"] == ("ebbtide-redis", "password")
+
+
+def _secrets(env: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
+    found = {it["name"]: it["valueFrom"]["secretKeyRef"] for it in env if "secretKeyRef" in it.get("valueFrom", {})}
+    return {name: (reference["name"], reference["key"]) for name, reference in found.items()}

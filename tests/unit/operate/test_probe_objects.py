@@ -128,6 +128,15 @@ def test_what_the_pods_of_a_file_name_is_wanted_where_they_run(tmp_path: Path) -
     }
 
 
+def test_the_secret_of_the_controllers_own_user_is_wanted_beside_it(tmp_path: Path) -> None:
+    reader = "controller: { user: reader, secret: redis-reader }"
+    text = shortest(more=f"ebbtide:redis: {{ kind: url, url: 'redis://jobs@r.example', {reader} }}")
+
+    assert set(wants_of(loaded(text, tmp_path)).objects) == {
+        ObjectWant("Secret", "ebbtide", "redis-reader", ("password",), "redis.controller")
+    }
+
+
 def test_the_secret_that_leads_to_redis_is_ebbtides_own_where_ebbtide_writes_it(tmp_path: Path) -> None:
     redis = "env: { REDIS_URL: { secret: ebbtide-redis, key: url } }"
     size = "image: 'a:1', cpu: 1, memory: 1Gi"

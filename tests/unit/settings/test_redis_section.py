@@ -64,6 +64,15 @@ def test_a_key_that_would_do_nothing_is_refused(section: str, said: tuple[str, .
         ("{ memory: 8Gi }", ("redis-storage.too-small", "16Gi")),
         ("{ storage: 8 }", ("memory.too-small",)),
         ("{ tls: { secret: Redis_TLS } }", ("redis-secret.name",)),
+        ("{ controller: { user: reader, secret: redis-reader } }", ("redis.key-of-another-kind", "kind: url")),
+        (
+            "{ kind: url, url: 'redis://r', controller: { user: reader, secret: ebbtide-redis } }",
+            ("redis-secret.ours",),
+        ),
+        (
+            "{ kind: url, url: 'redis://r', controller: { user: 'a b', secret: reader } }",
+            ("redis-user.form", "found 'a b'"),
+        ),
         ("{ tls: { secret: ebbtide-redis } }", ("redis-secret.ours",)),
         ("{ tls: redis-tls }", ("type.mapping", "found 'redis-tls'")),
         ('{ kind: url, url: "redis://cache.example", tls: { secret: ca } }', ("redis-url.tls",)),
