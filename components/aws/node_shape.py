@@ -123,8 +123,11 @@ def ranges(group: NodeGroupSettings, zones: Sequence[str]) -> dict[str, NodeRang
 
 
 def name_prefix(name: str, kind: NodeKind, zone: str) -> str:
-    """The start of the group's name in EKS. The provider adds 26 characters, EKS takes 63. Renaming replaces nodes."""
-    return f"{name_stem(name, kind)}-{zone}-"
+    """The start of the group's name in EKS. The provider adds 26 characters, EKS takes 63. Renaming replaces nodes.
+
+    Of a zone's id only the number: the rest is the region's, and too long.
+    """
+    return f"{name_stem(name, kind)}-{zone[-1]}-"
 
 
 def name_stem(name: str, kind: NodeKind) -> str:
