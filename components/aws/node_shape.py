@@ -65,8 +65,8 @@ class NodeShape:
     def autoscaling_tags(self) -> dict[str, str]:
         """The tags by which the autoscaler knows a node that does not exist yet.
 
-        CPU and memory it knows by the instance type. Of a disk it knows nothing, and takes a pod that asks for some to
-        fit nowhere.
+        CPU, memory and the processor, whose label pods select by, it knows by the instance type (aws_manager.go,
+        buildGenericLabels). Of a disk it knows nothing, and takes a pod that asks for some to fit nowhere.
         """
         tags = {f"{TEMPLATE}/label/{key}": value for key, value in self.labels.items()}
         tags |= {f"{TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.kubernetes_effect}" for taint in self.taints}
