@@ -34,7 +34,9 @@ from components.aws.ec2 import (
 from components.aws.endpoints import EndpointArgs, interface_endpoints
 from components.aws.flow_logs import FlowLogArgs, flow_logs
 from components.aws.subnet_plan import plan_subnets
+from components.aws.zones import zones_of_the_account
 from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings, called_services
+from ebbtide.settings.sections.zones import is_id
 
 _ANYWHERE = "0.0.0.0/0"
 
@@ -42,7 +44,7 @@ _ANYWHERE = "0.0.0.0/0"
 @dataclass(frozen=True, kw_only=True)
 class NetworkArgs:
     region: str
-    zones: Sequence[str]  # letters: "a" is us-east-1a in us-east-1
+    zones: Sequence[str]  # letters, "a" is us-east-1a in us-east-1; or ids
     cluster_name: str
     tags: Mapping[str, str]
     settings: NetworkSettings
@@ -77,6 +79,7 @@ class Network(pulumi.ComponentResource):
 
     def _build(self) -> None:
         self.vpc_id = self._vpc()
+        self._zones = zones_of_the_account(self._args.region, self._args.zones, parent=self)
         self._close_the_default_group()
         closed = self._args.settings.nat is Nat.NONE
         plan = plan_subnets(self._args.settings.cidr, self._args.zones)
@@ -128,7 +131,8 @@ class Network(pulumi.ComponentResource):
             f"{self._name}-{kind}-{zone}",
             vpc_id=self.vpc_id,
             cidr_block=cidr,
-            availability_zone=f"{self._args.region}{zone}",
+            availability_zone=None if is_id(zone) else self._zones[zone],
+            availability_zone_id=self._zones[zone] if is_id(zone) else None,
             map_public_ip_on_launch=False,
             tags=self._tags(f"{kind}-{zone}")
             | {role: "1", f"kubernetes.io/cluster/{self._args.cluster_name}": "shared"},

@@ -65,8 +65,8 @@ class NodeShape:
     def autoscaling_tags(self) -> dict[str, str]:
         """The tags by which the autoscaler knows a node that does not exist yet.
 
-        CPU and memory it knows by the instance type. Of a disk it knows nothing, and takes a pod that asks for some to
-        fit nowhere.
+        CPU, memory and the processor, whose label pods select by, it knows by the instance type (aws_manager.go,
+        buildGenericLabels). Of a disk it knows nothing, and takes a pod that asks for some to fit nowhere.
         """
         tags = {f"{TEMPLATE}/label/{key}": value for key, value in self.labels.items()}
         tags |= {f"{TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.kubernetes_effect}" for taint in self.taints}
@@ -123,8 +123,11 @@ def ranges(group: NodeGroupSettings, zones: Sequence[str]) -> dict[str, NodeRang
 
 
 def name_prefix(name: str, kind: NodeKind, zone: str) -> str:
-    """The start of the group's name in EKS. The provider adds 26 characters, EKS takes 63. Renaming replaces nodes."""
-    return f"{name_stem(name, kind)}-{zone}-"
+    """The start of the group's name in EKS. The provider adds 26 characters, EKS takes 63. Renaming replaces nodes.
+
+    Of a zone's id only the number: the rest is the region's, and too long.
+    """
+    return f"{name_stem(name, kind)}-{zone[-1]}-"
 
 
 def name_stem(name: str, kind: NodeKind) -> str:

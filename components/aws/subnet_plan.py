@@ -1,9 +1,9 @@
 """Which addresses each zone's subnets have. Plain data: no cloud.
 
-The VPC has a slot for each zone letter there may be, so that adding, removing or reordering zones renumbers no other
-zone. Half of a slot is private, for nodes and pods, and its third quarter begins with the public subnet; the rest is
-left for what comes later. In a /16 that makes 4,096 private addresses and 256 public ones per zone, in a /20 there
-are 256 and 32. AWS keeps five of each subnet for itself.
+The VPC has a slot for each zone letter there may be, and for each number that an id ends with, so that adding, removing
+or reordering zones renumbers no other zone. Half of a slot is private, for nodes and pods, and its third quarter begins
+with the public subnet; the rest is left for what comes later. In a /16 that makes 4,096 private addresses and 256
+public ones per zone, in a /20 there are 256 and 32. AWS keeps five of each subnet for itself.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from ebbtide.settings.sections.types import ZONE_LETTERS
+from ebbtide.settings.sections.zones import is_id
 
 _SLOT_BITS = (len(ZONE_LETTERS) - 1).bit_length()
 _PUBLIC_BITS = 8
@@ -30,6 +31,11 @@ def plan_subnets(cidr: str, zones: Sequence[str]) -> dict[str, ZoneSubnets]:
     public_prefix = min(block.prefixlen + _PUBLIC_BITS, _SMALLEST_PUBLIC)
     plan: dict[str, ZoneSubnets] = {}
     for zone in zones:
-        private, rest = slots[ZONE_LETTERS.index(zone)].subnets(prefixlen_diff=1)
+        private, rest = slots[_slot(zone)].subnets(prefixlen_diff=1)
         plan[zone] = ZoneSubnets(public=str(next(rest.subnets(new_prefix=public_prefix))), private=str(private))
     return plan
+
+
+def _slot(zone: str) -> int:
+    """By the letter, or by the number of an id, which counts from one."""
+    return int(zone[-1]) - 1 if is_id(zone) else ZONE_LETTERS.index(zone)

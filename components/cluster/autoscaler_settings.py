@@ -100,4 +100,4 @@ def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) ->
 
 def pattern(stem: str, zones: Sequence[str]) -> str:
     """Matches the Auto Scaling groups of one group, in all of its zones; names hold nothing that needs escaping."""
-    return f"^eks-{stem}-[{''.join(zones)}]-{_ADDED_BY_PROVIDER}-{_ADDED_BY_EKS}$"
+    return f"^eks-{stem}-[{''.join(zone[-1] for zone in zones)}]-{_ADDED_BY_PROVIDER}-{_ADDED_BY_EKS}$"

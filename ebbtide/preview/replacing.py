@@ -63,7 +63,7 @@ _AWS: Mapping[str, tuple[str, ...]] = {
     "ec2/routeTable:RouteTable": ("vpcId",),
     "ec2/routeTableAssociation:RouteTableAssociation": ("subnetId",),
     "ec2/securityGroup:SecurityGroup": ("name", "namePrefix", "vpcId", "description"),
-    "ec2/subnet:Subnet": ("vpcId", "cidrBlock", "availabilityZone"),
+    "ec2/subnet:Subnet": ("vpcId", "cidrBlock", "availabilityZone", "availabilityZoneId"),
     "ec2/vpc:Vpc": ("cidrBlock",),
     "ec2/vpcEndpoint:VpcEndpoint": ("vpcId", "serviceName", "vpcEndpointType"),
     "eks/accessEntry:AccessEntry": ("clusterName", "principalArn", "type"),

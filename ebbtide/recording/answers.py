@@ -77,6 +77,7 @@ _AWS_ANSWERS: Mapping[str, Callable[[str, Properties], dict[str, Any]]] = {
 }
 
 _CALLS: Mapping[str, Callable[[Properties], dict[str, Any]]] = {
+    "aws:index/getAvailabilityZones:getAvailabilityZones": lambda _: {"id": "", "names": [], "zoneIds": []},
     "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {
         "accountId": ACCOUNT,
         "arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/deployer/session",

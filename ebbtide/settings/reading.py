@@ -68,6 +68,7 @@ from ebbtide.settings.sections.serving.services import ALONE, INHERITED, Service
 from ebbtide.settings.sections.types import Name, ShortName
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.sections.zones import zone_findings
 from ebbtide.settings.translation import findings_of
 from ebbtide.vocabulary.labels import Category
 
@@ -162,6 +163,8 @@ class Sections:
         self.findings += cross_findings(draft_of(self._config, filled))
         if cluster and images:
             self.findings += autoscaler_of_a_newer_version(cluster, images)
+        if cluster and not is_existing(self._config):
+            self.findings += zone_findings(cluster.zones, region, (CLUSTER, "zones"))
         if cluster and groups.keys() == filled.keys():
             placed = to_place(workloads, {WORKERS: workers, JOBS: jobs, CRON_JOBS: cron_jobs}, ray, services)
             self.findings += home_findings(placed, groups, region, cluster.zones)

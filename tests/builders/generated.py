@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from ebbtide.settings.sections.zones import usual_letters
 from tests.builders.pod_sections import fitted, sound_section
 
 T = TypeVar("T")
@@ -125,8 +126,11 @@ class _Draft:
             self._fill(pod, serves=False)
         for pod in workloads.values():
             self._fill(pod, claims=pod.get("kind") == "stateful-set")
+        region = self.one_of(REGIONS)
+        there = usual_letters(region)
+        zones = [*(zone for zone in zones if zone in there), *(it for it in there if it not in zones)][: len(zones)]
         whole = {
-            "aws:region": self.one_of(REGIONS),
+            "aws:region": region,
             "ebbtide:customer": self.one_of(("acme", "on", "c" * 24, "e1", "a-1")),
             "ebbtide:businessHours": self._hours(workers),
             "ebbtide:cluster": {"zones": zones, **self.maybe(version=self.one_of(("1.33", "1.34", "1.35", "1.36")))},

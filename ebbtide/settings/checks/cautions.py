@@ -35,6 +35,7 @@ from ebbtide.settings.sections.serving.scale import ScaleSettings
 from ebbtide.settings.sections.serving.services import ALONE
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
+from ebbtide.settings.sections.zones import usual_letters
 from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
@@ -73,6 +74,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_holidays(settings, day),
         *_about_working_weekends(settings.business_hours, day),
         *_about_region(settings),
+        *_about_zones(settings),
         *_about_cluster(settings),
         *_about_version(settings, day),
         *_about_controller(settings),
@@ -171,6 +173,18 @@ def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
         else:
             text = f"{what} and upgrades the cluster after that, on a day that EKS chooses; upgrade before that"
             yield Caution("kubernetes-version.upgraded-soon", path, text)
+
+
+def _about_zones(settings: StackSettings) -> Iterator[Caution]:
+    """Of zones that nobody chose: whoever names them knows the account."""
+    cluster = settings.cluster
+    usual = usual_letters(settings.region)
+    if cluster.context is None and "zones" not in cluster.model_fields_set and not {*cluster.zones} <= {*usual}:
+        text = (
+            f"not set, so it is [{', '.join(cluster.zones)}], which accounts of late do not have in {settings.region}: "
+            f"name two or more of {', '.join(usual)}, or those that your account has (ids will do: use1-az1)"
+        )
+        yield Caution("zones.of-old-accounts", "cluster.zones", text)
 
 
 def _about_cluster(settings: StackSettings) -> Iterator[Caution]:

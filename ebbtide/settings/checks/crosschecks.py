@@ -56,6 +56,7 @@ from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
 from ebbtide.settings.sections.types import ZONE_LETTERS
 from ebbtide.settings.sections.workers import WORKER_CONTAINER
+from ebbtide.settings.sections.zones import is_id
 from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 
@@ -511,7 +512,7 @@ def _given_subnets_cover_the_zones(draft: Draft) -> Iterator[Finding]:
     if draft.given_subnets is None:
         return
     missing = [zone for zone in draft.zone_letters if zone not in draft.given_subnets]
-    slips = [key for key in draft.given_subnets if key not in ZONE_LETTERS]
+    slips = [key for key in draft.given_subnets if key not in ZONE_LETTERS and not is_id(key)]
     if len(missing) > len(slips):
         yield Finding(
             code="subnet.missing",

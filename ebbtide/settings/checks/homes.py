@@ -32,7 +32,10 @@ from ebbtide.settings.sections.ray import RayGroup, RaySettings
 from ebbtide.settings.sections.serving.services import ServiceSettings
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.sections.zones import is_id
 from ebbtide.vocabulary.labels import Category
+
+_REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
 
 class Placed(NamedTuple):
@@ -121,10 +124,5 @@ def _no_such_labels(each: Placed, where: Location, groups: Mapping[str, NodeGrou
 
 def _labels(name: str, group: NodeGroupSettings, region: str, zones: Collection[str]) -> NodeLabels:
     """With what one stack knows of all its nodes."""
-    here = frozenset(f"{region}{zone}" for zone in zones)
-    return {
-        **labels_of_nodes(group),
-        NODE_GROUP: frozenset((name,)),
-        "topology.kubernetes.io/region": frozenset((region,)),
-        "topology.kubernetes.io/zone": here,
-    }
+    by_letter = {} if any(map(is_id, zones)) else {_ZONE: frozenset(f"{region}{zone}" for zone in zones)}
+    return {**labels_of_nodes(group), NODE_GROUP: frozenset((name,)), _REGION: frozenset((region,)), **by_letter}

@@ -19,6 +19,7 @@ from ebbtide.settings.sections.eks_versions import (
 )
 from ebbtide.settings.sections.existing import ClusterId, ContextName, NodeLabels, context_is_named
 from ebbtide.settings.sections.types import RetentionDays, ShortName, Zone, acted_on
+from ebbtide.settings.sections.zones import one_way_of_naming
 
 
 class ClusterKind(StrEnum):
@@ -50,6 +51,11 @@ def _two_to_four(zones: Sequence[object]) -> None:
     if len(zones) > 4:
         what = "at most four zones, since each one splits every node group further"
         raise wanted("zones.too-many", what, found=f"{len(zones)} zones", example="[a, b, c]")
+
+
+def _zones_of_a_cluster(zones: Sequence[object]) -> None:
+    _two_to_four(zones)
+    one_way_of_naming(zones)
 
 
 class ClusterSettings(Settings):
@@ -94,10 +100,10 @@ class ClusterSettings(Settings):
         "images.autoscaler and every add-on in addOnVersions",
         examples=['"1.36"'],
     )
-    zones: Annotated[tuple[Zone, ...], each_once("zone", "[a, b]"), whole_list(_two_to_four)] = Field(
+    zones: Annotated[tuple[Zone, ...], each_once("zone", "[a, b]"), whole_list(_zones_of_a_cluster)] = Field(
         default=("a", "b"),
-        description="letters of the availability zones; EKS wants two at least for its own network interfaces",
-        examples=["[a, b]"],
+        description="letters or ids of the availability zones; EKS wants two at least for its own network interfaces",
+        examples=["[a, b]", "[use1-az1, use1-az4]"],
     )
     public_access: Annotated[
         tuple[PublicRange, ...], each_once("range", '["203.0.113.0/24"]'), whole_list(at_most_forty)

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.types import ZONE_LETTERS, RetentionDays, parse_zone
+from ebbtide.settings.sections.types import ZONE_ID, ZONE_LETTERS, RetentionDays, parse_zone
 from ebbtide.units.addresses import PRIVATE
 
 CALLED: Mapping[str, str] = {
@@ -132,7 +132,9 @@ Cidr: TypeAlias = Annotated[
 ]
 VpcId: TypeAlias = Annotated[str, BeforeValidator(parse_vpc_id), WithJsonSchema({"type": "string", "pattern": _VPC_ID})]
 ZoneKey: TypeAlias = Annotated[
-    str, BeforeValidator(_parse_zone_key), WithJsonSchema({"type": "string", "pattern": f"^[{ZONE_LETTERS}]$"})
+    str,
+    BeforeValidator(_parse_zone_key),
+    WithJsonSchema({"type": "string", "pattern": f"^([{ZONE_LETTERS}]|{ZONE_ID})$"}),
 ]
 SubnetId: TypeAlias = Annotated[
     str, BeforeValidator(parse_subnet_id), WithJsonSchema({"type": "string", "pattern": _SUBNET_ID})

@@ -30,6 +30,8 @@ SHORT_NAME = r"^[a-z]([a-z0-9-]{0,22}[a-z0-9])?$"
 IMAGE = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]+)?(/[A-Za-z0-9_.-]+)*(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$"
 
 QUEUE = r"(?!-)\S{1,200}"
+ZONE_ID = r"[a-z]{2,4}[0-9]-az[1-8]"
+"""The same zone in every account: use1-az1. The network has a slot for each number, too."""
 
 _ZONE = f"[{ZONE_LETTERS}]"
 _ONE_UNIT = re.compile(r"[0-9]{1,9}[smh]")  # `\d` would take the digits of every script
@@ -177,9 +179,10 @@ def parse_short_name(value: object) -> str:
 
 
 def parse_zone(value: object) -> str:
-    """The letter of an availability zone."""
-    if not isinstance(value, str) or re.fullmatch(_ZONE, value) is None:
-        raise wanted("zone.letter", "the letter of a zone, from a to h", example="a", hint=_zone_hint(value))
+    """The letter of an availability zone, or its id."""
+    if not isinstance(value, str) or re.fullmatch(f"{_ZONE}|{ZONE_ID}", value) is None:
+        what = "the letter of a zone, from a to h, or its id, as use1-az1"
+        raise wanted("zone.letter", what, example="a", hint=_zone_hint(value))
     return value
 
 
@@ -296,7 +299,7 @@ Queue: TypeAlias = Annotated[
 ]
 Word: TypeAlias = Annotated[str, BeforeValidator(parse_word), WithJsonSchema({"type": "string", "minLength": 1})]
 Zone: TypeAlias = Annotated[
-    str, BeforeValidator(parse_zone), WithJsonSchema({"type": "string", "enum": list(ZONE_LETTERS)})
+    str, BeforeValidator(parse_zone), WithJsonSchema({"type": "string", "pattern": f"^({_ZONE}|{ZONE_ID})$"})
 ]
 ShortName: TypeAlias = Annotated[
     str, BeforeValidator(parse_short_name), WithJsonSchema({"type": "string", "pattern": SHORT_NAME})

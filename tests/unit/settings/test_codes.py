@@ -9,6 +9,7 @@ LISTED = DATA / "settings-codes.txt"
 LIKE_A_CODE = re.compile(r'"([a-z-]+\.[a-z][a-z0-9-]*)"')
 NO_CODES = {
     "cluster.version",
+    "cluster.zones",
     "controller.image",
     "images.autoscaler",
     "network.cidr",

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from ebbtide.labels import NodeKind
 from ebbtide.settings import load_stack, parse_stack, stack_names
 from tests.builders.settings import loaded, shortest
@@ -50,16 +52,17 @@ def test_a_spot_group_has_four_types_to_be_served_from(tmp_path: Path) -> None:
     assert len(settings.node_groups["spot"].instance_types) == 4
 
 
-def test_a_pool_goes_to_the_group_that_is_cheapest_per_worker(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("most", "group"), [(4, "snug"), (7, "big")])
+def test_a_pool_goes_to_the_group_that_is_cheapest_for_all_its_workers(most: int, group: str, tmp_path: Path) -> None:
     more = """
         ebbtide:nodeGroups:
           big: { kind: flexible, instanceTypes: [m7i.8xlarge], max: 4 }
           snug: { kind: flexible, instanceTypes: [c7i.4xlarge], max: 4 }
     """
-    settings = loaded(shortest(more=more).replace("memory: 16Gi", "memory: 8Gi"), tmp_path)
+    text = shortest(more=more).replace("max: 4, cpu: 4, memory: 16Gi", f"max: {most}, cpu: 4, memory: 8Gi")
 
-    # 7 workers for 1.6128 USD are 0.2304 each; 3 for 0.714 are 0.238 each: the bigger node wins by price, not by size.
-    assert settings.workers["train"].node_group == "big"
+    # 7 workers fit on a node for 1.6128 USD, 3 on one for 0.714: four take one or two, seven take one or three.
+    assert loaded(text, tmp_path).workers["train"].node_group == group
 
 
 def test_kind_follows_from_a_groups_name_only_where_it_is_a_kind(tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""Availability zones: letters, which AWS deals out to each account, and ids, which mean one place to everybody.
+
+Letters of old regions differ between accounts, and some zones take no account any more that does not have them. So a
+file is refused only for a zone that nobody has. What an account has AWS alone knows: `components.aws.zones` asks it.
+
+Of a region that is not in the table nothing is refused.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ebbtide.settings.file.problems import Finding, Location
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.types import ZONE_ID, ZONE_LETTERS
+
+_KNOWN: Mapping[str, tuple[str, str, str]] = {
+    "af-south-1": ("abc", "afs1", "123"),
+    "ap-east-1": ("abc", "ape1", "123"),
+    "ap-northeast-1": ("acd", "apne1", "124"),
+    "ap-northeast-2": ("abcd", "apne2", "1234"),
+    "ap-northeast-3": ("abc", "apne3", "123"),
+    "ap-south-1": ("abc", "aps1", "123"),
+    "ap-south-2": ("abc", "aps2", "123"),
+    "ap-southeast-1": ("abc", "apse1", "123"),
+    "ap-southeast-2": ("abc", "apse2", "123"),
+    "ap-southeast-3": ("abc", "apse3", "123"),
+    "ap-southeast-4": ("abc", "apse4", "123"),
+    "ap-southeast-5": ("abc", "apse5", "123"),
+    "ca-central-1": ("abd", "cac1", "124"),
+    "ca-west-1": ("abc", "caw1", "123"),
+    "eu-central-1": ("abc", "euc1", "123"),
+    "eu-central-2": ("abc", "euc2", "123"),
+    "eu-north-1": ("abc", "eun1", "123"),
+    "eu-south-1": ("abc", "eus1", "123"),
+    "eu-south-2": ("abc", "eus2", "123"),
+    "eu-west-1": ("abc", "euw1", "123"),
+    "eu-west-2": ("abcd", "euw2", "1234"),
+    "eu-west-3": ("abc", "euw3", "123"),
+    "il-central-1": ("abc", "ilc1", "123"),
+    "me-central-1": ("abc", "mec1", "123"),
+    "me-south-1": ("abc", "mes1", "123"),
+    "sa-east-1": ("abc", "sae1", "123"),
+    "us-east-1": ("abcdef", "use1", "123456"),
+    "us-east-2": ("abc", "use2", "123"),
+    "us-west-1": ("ab", "usw1", "13"),
+    "us-west-2": ("abcd", "usw2", "1234"),
+}
+"""Letters, what ids begin with, and the numbers that they end with. Source: AWS' answers to
+`describe-instance-type-offerings`, as moto 5.2.5 keeps them in moto/ec2/resources (Apache-2.0)."""
+
+_OF_OLD_ACCOUNTS: Mapping[str, tuple[str, str]] = {
+    "ap-northeast-1": ("b", "3"),
+    "ca-central-1": ("c", "3"),
+    "us-west-1": ("c", "2"),
+}
+"""Letters and numbers of zones that a new account does not get. Source: AWS Regions and Availability Zones."""
+
+WITHOUT_EKS = frozenset(("use1-az3", "usw1-az2", "cac1-az3"))
+"""No cluster may have a subnet there. Source: EKS user guide, "Networking requirements for VPC and subnets"."""
+
+
+def is_id(zone: str) -> bool:
+    return re.fullmatch(ZONE_ID, zone) is not None
+
+
+def one_way_of_naming(zones: Sequence[object]) -> None:
+    """A letter and an id may be one zone, which AWS would say in the middle of an `up`."""
+    names = [zone for zone in zones if isinstance(zone, str)]
+    if any(map(is_id, names)) and any(name in ZONE_LETTERS for name in names):
+        raise wanted("zones.mixed", "letters alone or ids alone: a letter and an id may be one zone", example="[a, b]")
+
+
+def usual_letters(region: str) -> str:
+    """Those that every account has; all that there may be where nothing is known of the region."""
+    return _KNOWN[region][0] if region in _KNOWN else ZONE_LETTERS
+
+
+def zone_findings(zones: Sequence[str], region: str, at: Location) -> list[Finding]:
+    """Zones that no account has there, or that have no EKS. `at`: where the list stands."""
+    return [finding for index, zone in enumerate(zones) for finding in _of_zone(zone, region, (*at, index))]
+
+
+def _of_zone(zone: str, region: str, at: Location) -> list[Finding]:
+    if zone in WITHOUT_EKS:
+        what = "a zone in which EKS makes clusters"
+        return [Finding(code="zone.without-eks", at=at, wanted=what, found=repr(zone), example=_names(region, zone)[0])]
+    if region not in _KNOWN or zone in (*_names(region, zone), *_names(region, zone, old=True)):
+        return []
+    listed = ", ".join(_names(region, zone))
+    return [
+        Finding(
+            code="zone.not-in-region",
+            at=at,
+            wanted=f"a zone of {region}: {listed}",
+            found=repr(zone),
+            example=_names(region, zone)[0],
+        )
+    ]
+
+
+def _names(region: str, like: str, *, old: bool = False) -> list[str]:
+    """As `like` names its own: letters or ids. `old`: those that old accounts alone have."""
+    letters, prefix, numbers = _KNOWN.get(region, (ZONE_LETTERS, "", ""))
+    if old:
+        letters, numbers = _OF_OLD_ACCOUNTS.get(region, ("", ""))
+    names = [f"{prefix}-az{number}" for number in numbers] if is_id(like) else list(letters)
+    return [name for name in names if name not in WITHOUT_EKS]
