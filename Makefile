@@ -24,6 +24,11 @@ help: ## list the targets
 demo: setup ## one customer end to end: check, render, live, serve, replay; writes out/demo/report.html
 	@$(BIN)/ebbtide demo
 
+test-demo: setup ## the demo, and whether README and tutorial show what it prints
+	@mkdir -p out
+	@$(BIN)/ebbtide demo | tee out/demo.txt
+	@$(BIN)/python -m tools.docs.shown out/demo.txt
+
 test: setup ## the fast tier: needs Python only
 	@$(PYTEST) -m "$(FAST)"
 

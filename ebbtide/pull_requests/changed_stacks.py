@@ -30,9 +30,14 @@ _HARMLESS = (
     ".github/",
     "benchmarks/",
     "docs/",
+    "examples/",
     "tests/",
     "tools/control-plane/",
     "tools/docs/",
+    "tools/mutation/",
+    "tools/prometheus/",
+    "tools/ray/",
+    "tools/serving/",
     "tools/workflows/",
 )
 _HARMLESS_FILES = {".dockerignore", ".gitignore", "LICENSE", "Makefile"}

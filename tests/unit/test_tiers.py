@@ -150,7 +150,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "make setup PYTHON=/bin/python3.11",
         "make test",
         "make check",
-        "make demo",
+        "make test-demo",
         "make docs",
         "make check-workflows",
         *nodes,
