@@ -15,7 +15,7 @@ from pulumi_kubernetes.apps.v1 import DaemonSet
 from components.images import UPSTREAM, ImageSource
 from components.monitoring.reach import GPU_EXPORTER, GPU_EXPORTER_PORT
 from ebbtide.labels import CUSTOMER, GPU_TAINT_KEY, NODE_KIND, NodeKind
-from ebbtide.settings.sections.monitoring import METRICS_PORT
+from ebbtide.settings.sections.pods.pod import METRICS_PORT
 from ebbtide.vocabulary.labels import WORKLOAD
 
 if TYPE_CHECKING:

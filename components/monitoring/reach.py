@@ -6,11 +6,10 @@ A policy on the calling side knows ports by number alone, since each plugin read
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from components.monitoring.targets import OWN_PORT, Target
+from components.monitoring.targets import OWN_PORT, Target, scraped_pods
 from ebbtide.labels import NodeKind
-from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.monitoring import METRICS_PORT
+from ebbtide.settings.sections.pods.pod import METRICS_PORT
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.serving.gateway import OWNING_GATEWAY
 from ebbtide.vocabulary.labels import WORKLOAD
@@ -43,6 +42,9 @@ def reached(settings: StackSettings, targets: tuple[Target, ...]) -> Iterator[Re
 
 
 def _ports(settings: StackSettings, target: Target) -> set[int]:
+    numbers = {it.number for it in scraped_pods(settings) if it[:3] in _pods_of(target)}
+    if numbers:
+        return numbers
     if target.port == OWN_PORT:
         return {_OWN_PORT}
     if target == GPU_EXPORTER:
@@ -51,6 +53,9 @@ def _ports(settings: StackSettings, target: Target) -> set[int]:
         return {_ENVOY_PORT}
     if target.namespace in map(namespace_of_ray, settings.ray):
         return {_RAY_PORT}
-    pods = {(entry.namespace, name): entry.pod for name, entry, _ in rolling_pods(settings)}
-    named = [pods.get((target.namespace, name)) for name in target.workloads]
-    return {_AUTOSCALER_PORT if pod is None else pod.ports[METRICS_PORT] for pod in named}
+    return {_AUTOSCALER_PORT}
+
+
+def _pods_of(target: Target) -> set[tuple[str, str, str]]:
+    """Namespace, workload and name of the port."""
+    return {(target.namespace, name, target.port) for name in target.workloads}

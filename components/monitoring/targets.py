@@ -2,8 +2,9 @@
 
 Our own processes serve their metrics on the port that their probes use. All others have a port of one name: those of
 the customer's pods that are to be scraped, Ray's by KubeRay's operator, and the cluster autoscaler that a stack on EKS
-brings. Envoy is found by the Gateway that it is of: on a cluster that was there it is not ours, and runs where Envoy
-Gateway's chart puts it.
+brings. A section of the file may name another port of its pods (`metrics: http`), where API and metrics share one.
+Envoy is found by the Gateway that it is of: on a cluster that was there it is not ours, and runs where Envoy Gateway's
+chart puts it.
 
 **Of Envoy little is kept**: it tells of each cluster some 80 series and four histograms.
 """
@@ -11,12 +12,13 @@ Gateway's chart puts it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.monitoring.serving import counts_requests
 from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.monitoring import METRICS_PORT
+from ebbtide.settings.sections.pods.pod import METRICS_PORT, ScrapedPodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, OWNING_GATEWAY
 from ebbtide.settings.serving_needs import serving_needs
@@ -69,13 +71,25 @@ def targets(settings: StackSettings) -> tuple[Target, ...]:
     )
 
 
+class ScrapedPods(NamedTuple):
+    """Pods of the file that have a port of metrics: their label `workload`, and that port."""
+
+    namespace: str
+    name: str
+    port: str
+    number: int
+
+
+def scraped_pods(settings: StackSettings) -> Iterator[ScrapedPods]:
+    for name, entry, _ in rolling_pods(settings):
+        pod = entry.pod
+        if isinstance(pod, ScrapedPodSettings) and pod.metrics_port is not None:
+            yield ScrapedPods(entry.namespace, name, pod.metrics_port, pod.ports[pod.metrics_port])
+
+
 def scraped_workers(settings: StackSettings) -> dict[str, int]:
-    """The number of the port of metrics, by pool, of those that name one."""
-    return {
-        name: entry.pod.ports[METRICS_PORT]
-        for name, entry, _ in rolling_pods(settings)
-        if entry.namespace == WORKER_NAMESPACE and METRICS_PORT in entry.pod.ports
-    }
+    """The number of the port of metrics, by pool, of those that have one."""
+    return {it.name: it.number for it in scraped_pods(settings) if it.namespace == WORKER_NAMESPACE}
 
 
 def _of_the_autoscaler(settings: StackSettings) -> Iterator[Target]:
@@ -84,12 +98,12 @@ def _of_the_autoscaler(settings: StackSettings) -> Iterator[Target]:
 
 
 def _of_pods(settings: StackSettings) -> Iterator[Target]:
-    named: dict[str, list[str]] = {}
-    for name, entry, _ in rolling_pods(settings):
-        if METRICS_PORT in entry.pod.ports:
-            named.setdefault(entry.namespace, []).append(name)
-    for namespace, names in sorted(named.items()):
-        yield Target(name="ebbtide-pods", namespace=namespace, workloads=tuple(sorted(names)), port=METRICS_PORT)
+    named: dict[tuple[str, str], list[str]] = {}
+    for it in scraped_pods(settings):
+        named.setdefault((it.namespace, it.port), []).append(it.name)
+    for (namespace, port), names in sorted(named.items()):
+        target = "ebbtide-pods" if port == METRICS_PORT else f"ebbtide-pods-{port}"
+        yield Target(name=target, namespace=namespace, workloads=tuple(sorted(names)), port=port)
 
 
 def _of_envoy(settings: StackSettings) -> Iterator[Target]:

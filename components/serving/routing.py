@@ -20,6 +20,10 @@ own default also repeats a 503, which may come from a pod that has already done 
 **Full** is said with 429 and Retry-After, at once. Envoy says 503 and marks it by a header of its own
 (`x-envoy-overloaded`), which is what the override looks for: a 503 of the model itself passes as it is.
 
+**A silent request** keeps its connection: a model may compute for longer than the 350 s after which AWS' load balancer
+forgets a connection on which nothing passes. For a listener with TLS that time is fixed, but a TCP keepalive begins it
+again: the load balancer then sends probes of its own to the client, too.
+
 **Endpoints that refuse** are left out for a while: least request prefers a pod that answers nothing, since nothing is
 in flight there.
 """
@@ -52,6 +56,9 @@ _MANY = 1_000_000
 
 _OF_A_PERCENT = 10_000
 """Where a variant has a weight of 0. The Gateway API takes weights up to a million."""
+
+KEEPALIVE = {"idleTime": timedelta(minutes=1), "interval": timedelta(seconds=20)}
+"""Of clients' connections. Nine probes without an answer end one, so a client may be away for four minutes."""
 
 _SLOW_START = timedelta(seconds=30)
 _ZONE_SHARE_FROM = 6
@@ -210,6 +217,7 @@ def client_policy(longest: timedelta) -> Plan:
     """The spec of the ClientTrafficPolicy of the gateway. `longest`: of all requests of all services."""
     return {
         "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": GATEWAY}],
+        "tcpKeepalive": {key: format_duration(time) for key, time in KEEPALIVE.items()},
         "headers": {"enableEnvoyHeaders": True},  # the mark of a full service, which its override looks for
         "timeout": {
             "http": {

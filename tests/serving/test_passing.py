@@ -2,6 +2,7 @@
 
 import base64
 import http.client
+import socket
 import ssl
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from controllers.adapters.kube_api import Json
 from ebbtide.demo.load import Answers, Stretch
 from ebbtide.demo.model_server import REFUSE, ModelServer
 from tests.builders.control_plane import eventually
+from tests.segments import segments_in
 from tests.serving.support import rpc
 from tests.serving.support.kubelet import PLAIN
 from tests.serving.support.site import GATEWAYS, Serving
@@ -134,6 +136,18 @@ def test_the_parts_of_an_answer_arrive_as_they_are_made(passing: Serving) -> Non
     assert len(arrived) == 4
     assert arrived[0] < 1.2
     assert arrived[-1] - arrived[0] > 1.2
+
+
+def test_probes_reach_a_silent_client_before_the_load_balancer_forgets_its_connection(passing: Serving) -> None:
+    """As Envoy Gateway hands the rendered policy to Envoy; in seconds: `tests/unit/demo/test_keepalive.py`."""
+    host, _, port = passing.gateway_address().partition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as client:
+        before = segments_in(client)
+        time.sleep(65)
+
+        assert segments_in(client) > before
+        with pytest.raises(TimeoutError):  # it is open, and no byte came
+            client.recv(1)
 
 
 def test_calls_by_grpc_reach_every_pod(passing: Serving) -> None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 from ebbtide.settings.checks.floors import FloorDraft, floor_drafts
 from ebbtide.settings.file.pod_entries import named_entries, raw_pods
@@ -20,14 +19,9 @@ from ebbtide.settings.sections.serving.routes import RouteProtocol, RouteSetting
 from ebbtide.settings.sections.serving.scale import MetricSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 from ebbtide.settings.sections.workloads import Vertical, WorkloadSettings
-from ebbtide.units.durations import format_duration
 
 SERVING = "ebbtide:serving"
 WORKLOADS = "ebbtide:workloads"
-
-LONGEST_BEHIND_NLB = timedelta(seconds=350)
-"""A network load balancer forgets a connection on which nothing is sent for so long, and a request that is being
-computed sends nothing. Source: Elastic Load Balancing, "Network Load Balancers", connection idle timeout."""
 
 _EKS_ALONE = {"public": "public", "sources": "sources", "certificate": "certificate", "proxies": "proxies"}
 _EXISTING_ALONE = {"gateway_class": "gatewayClass", "implementation": "implementation", "keda": "keda"}
@@ -36,7 +30,6 @@ _EXISTING_ALONE = {"gateway_class": "gatewayClass", "implementation": "implement
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceDraft:
     route: RouteSettings | None
-    longest: timedelta | None
     whens: tuple[tuple[Location, When | None], ...]  # where each choice among variants stands; the rest first
 
     @property
@@ -85,7 +78,6 @@ class ServicesDraft:
         yield from self._keys_do_something(existing=existing)
         yield from self._gateway_is_there(existing=existing)
         if not existing:
-            yield from self._balancer_waits_long_enough()
             yield from self._balancer_can_be_made()
             yield from self._grpc_finds_http2()
             yield from self._certificate_is_there(secrets)
@@ -184,18 +176,6 @@ class ServicesDraft:
                 example=f"{SERVING}: {{ gatewayClass: eg }}",
             )
 
-    def _balancer_waits_long_enough(self) -> Iterator[Finding]:
-        for name, it in self.services.items():
-            if it.route is not None and it.longest is not None and it.longest > LONGEST_BEHIND_NLB:
-                yield Finding(
-                    code="service.longer-than-balancer",
-                    at=(SERVICES, name, "longestRequest"),
-                    wanted="at most 350s: the load balancer forgets a connection that is silent for longer",
-                    found=format_duration(it.longest),
-                    example="300s",
-                    hint="longer work belongs in a queue, under ebbtide:workers",
-                )
-
     def _balancer_can_be_made(self) -> Iterator[Finding]:
         serving = self.serving
         if serving is None:
@@ -290,9 +270,7 @@ def services_draft(config: Mapping[str, object], *, region: str | None, no_publi
 
 def _service(name: str, raw: object) -> ServiceDraft:
     read = readable(ServiceSettings, raw)
-    return ServiceDraft(
-        route=read.get("route"), longest=read.get("longest_request"), whens=tuple(_whens((SERVICES, name), raw))
-    )
+    return ServiceDraft(route=read.get("route"), whens=tuple(_whens((SERVICES, name), raw)))
 
 
 def _whens(at: Location, raw: object) -> Iterator[tuple[Location, When | None]]:

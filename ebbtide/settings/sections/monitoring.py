@@ -16,9 +16,6 @@ from ebbtide.settings.sections.pods.pod import LabelKey, LabelValue
 from ebbtide.settings.sections.redis import class_name
 from ebbtide.settings.sections.types import Mebibytes, acted_on
 
-METRICS_PORT = "metrics"
-"""A pod with a port of this name is scraped there, at /metrics."""
-
 PROMETHEUS = "ebbtide-prometheus"
 ALERTMANAGER = "ebbtide-alertmanager"
 """The workloads and Services of `bundled`, in the namespace of the controller."""

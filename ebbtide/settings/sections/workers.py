@@ -14,7 +14,7 @@ from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CheckpointSettings
 from ebbtide.settings.sections.pods.env import EnvVariable
-from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.pods.pod import ScrapedPodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import Volume, no_claims
 from ebbtide.settings.sections.ray import RAY_ENV, RAY_TOKEN_VARIABLES
@@ -263,11 +263,11 @@ def _stops_safely(given: Mapping[str, Any]) -> bool:
     return source is None or (source.kind is SourceKind.RQ and not given.get("command"))
 
 
-class WorkerSettings(PodSettings):
+class WorkerSettings(ScrapedPodSettings):
     """A worker pool: one Deployment that grows with its queue and goes to zero with it."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        *PodSettings.checks,
+        *ScrapedPodSettings.checks,
         Check(("source", "env"), _env_beside_ours),
         Check(("probes",), _no_readiness),
         Check(("volumes",), no_claims),

@@ -12,7 +12,7 @@ from ebbtide.settings.fragment.values import inside
 from ebbtide.settings.sections.checked import Check
 from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
-from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings
+from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.types import Positive, acted_on
 from ebbtide.vocabulary.labels import Category
@@ -86,11 +86,11 @@ def _one_account(kubernetes: KubernetesRights | None, service_account: str | Non
         raise wanted("service-account.second", what, found="both", at="serviceAccount")
 
 
-class WorkloadSettings(PodSettings):
+class WorkloadSettings(ScrapedPodSettings):
     """A service that stays: not a queue worker."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        *PodSettings.checks,
+        *ScrapedPodSettings.checks,
         Check(("category", "replicas_owner"), _owner_suits_category),
         Check(("kind", "volumes"), _claims_suit_kind),
         Check(("category", "priority"), _priority_suits_category),

@@ -2,21 +2,26 @@
 
 import json
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from components.monitoring.reach import reached
 from components.monitoring.scraping import jobs_of_pods
 from components.monitoring.targets import targets
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.recording.record import record
+from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
 from tests.builders.monitoring.servers import needs_prometheus
 from tests.builders.monitoring.watched import (
     KINDS,
     WATCHED,
+    WORKERS,
+    WORKLOADS,
     definitions,
     objects,
     place_of,
@@ -92,6 +97,46 @@ def test_each_pod_with_a_port_for_metrics_is_chosen() -> None:
 
     assert wanted == {("kube-system", "cluster-autoscaler"), ("ebbtide", "api"), ("ebbtide-workers", "train")}
     assert {place for place in told if place[0] != "ebbtide-ray-flow"} == wanted
+
+
+@cache
+def on_one_port() -> StackSettings:
+    """A pool and a workload whose metrics are on the port that they serve, beside those with a port named metrics."""
+    prep = {**WORKERS["prep"], "metrics": "http"}
+    llm = {**WORKLOADS["api"], "ports": {"http": 8001, "metrics": 9091}, "metrics": "http"}
+    workloads = {**WORKLOADS, "llm": llm}
+    return settings_with(monitoring=WATCHED, workers={**WORKERS, "prep": prep}, workloads=workloads)
+
+
+def test_a_section_may_name_the_port_of_its_metrics() -> None:
+    recorded = Recorded(record(on_one_port()))
+    monitors = {place_of(it): it.inputs["spec"] for it in recorded.all if it.inputs.get("kind") == "PodMonitor"}
+    chosen = {
+        place: (spec["podMetricsEndpoints"][0]["port"], spec["selector"]["matchExpressions"][0]["values"])
+        for place, spec in monitors.items()
+        if place[1].startswith("ebbtide-pods")
+    }
+
+    assert chosen == {
+        ("ebbtide", "ebbtide-pods"): ("metrics", ["api"]),
+        ("ebbtide", "ebbtide-pods-http"): ("http", ["llm"]),
+        ("ebbtide-workers", "ebbtide-pods"): ("metrics", ["train"]),
+        ("ebbtide-workers", "ebbtide-pods-http"): ("http", ["prep"]),
+    }
+    assert not [*schema_of("PodMonitor").iter_errors({"spec": monitors["ebbtide", "ebbtide-pods-http"]})]
+
+
+def test_prometheus_reaches_the_port_of_metrics_that_a_section_names() -> None:
+    policies = Policies(Recorded(record(on_one_port())).all)
+    prep = Pod(namespace="ebbtide-workers", labels={"ebbtide.dev/workload": "prep"})
+
+    assert policies.allow(PROMETHEUS, prep, 8000)
+    assert not policies.allow(PROMETHEUS, prep, 9100)
+    ports = {(it.namespace, it.workloads): it.ports for it in reached(on_one_port(), targets(on_one_port()))}
+    assert ports["ebbtide", ("llm",)] == (8001,)
+    assert ports["ebbtide-workers", ("prep",)] == (8000,)
+    assert ports["ebbtide-workers", ("train",)] == (9100,)
+    assert ports["kube-system", ("cluster-autoscaler",)] == (8085,)
 
 
 def test_a_cluster_that_is_there_has_an_autoscaler_of_others() -> None:

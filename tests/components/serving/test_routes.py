@@ -1,9 +1,12 @@
 """Where requests go: a route for each variant with a condition, one for all that share by weight, and its policy."""
 
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from components.serving.crds import release
 from components.serving.routing import backend_policy, client_policy, gateway_spec, http_routes
 from ebbtide.settings.sections.serving.services import ServiceSettings
 from tests.builders.workloads.services import services_stack
@@ -157,6 +160,28 @@ def test_a_connection_is_given_two_seconds_and_a_request_what_the_file_says() ->
     timeout = policy(("longestRequest: 60s", "longestRequest: 90s"))["timeout"]
 
     assert timeout == {"tcp": {"connectTimeout": "2s"}, "http": {"requestTimeout": "90s"}}
+
+
+def test_envoy_gateway_knows_each_key_of_the_clients_policy() -> None:
+    """Its API server would drop one that it does not know, without a word."""
+    (kind,) = [crd for crd in release("envoy-gateway")["crds"] if crd["spec"]["names"]["kind"] == "ClientTrafficPolicy"]
+    schema = kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    plan = client_policy(timedelta(minutes=15))
+
+    assert unknown_keys(plan, schema) == []
+    assert not [*Draft202012Validator(schema).iter_errors(plan)]
+    assert plan["tcpKeepalive"] == {"idleTime": "1m", "interval": "20s"}
+
+
+def unknown_keys(given: Any, schema: Any) -> list[str]:
+    properties = schema.get("properties", {})
+    if not isinstance(given, dict) or not properties:
+        return []
+    held = cast("dict[str, Any]", given)
+    return [
+        *(key for key in held if key not in properties),
+        *(each for key, value in held.items() if key in properties for each in unknown_keys(value, properties[key])),
+    ]
 
 
 def test_the_gateway_listens_for_http_or_ends_tls_with_a_secret() -> None:

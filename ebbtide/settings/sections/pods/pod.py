@@ -317,3 +317,32 @@ def secrets_of_fragment(value: object) -> Iterator[tuple[tuple[str | int, ...], 
 def by_name(ports: Mapping[str, int], port: str | int) -> int:
     """The number of a port that is given by name or number."""
     return ports[port] if isinstance(port, str) else port
+
+
+METRICS_PORT = "metrics"
+"""A pod with a port of this name is scraped there, unless its section names another one."""
+
+
+def _metrics_have_a_port(metrics: str | None, ports: Mapping[str, int]) -> None:
+    if metrics is not None and metrics not in ports:
+        known = ", ".join(ports)
+        what = f"one of its ports: {known}" if known else "the name of a port, under `ports`"
+        example = next(iter(ports), "ports: { http: 8000 }")
+        raise wanted("metrics.no-such-port", what, found=repr(metrics), example=example, at="metrics")
+
+
+class ScrapedPodSettings(PodSettings):
+    """A pod that runs until somebody ends it, so that Prometheus can look at it."""
+
+    checks: ClassVar[tuple[Check, ...]] = (*PodSettings.checks, Check(("metrics", "ports"), _metrics_have_a_port))
+
+    metrics: PortName | None = Field(
+        default=None,
+        description="the one of its ports at which Prometheus finds /metrics; default: the one named metrics",
+        examples=["http"],
+    )
+
+    @property
+    def metrics_port(self) -> str | None:
+        """The name of the port that is scraped; None if there is none."""
+        return self.metrics or (METRICS_PORT if METRICS_PORT in self.ports else None)

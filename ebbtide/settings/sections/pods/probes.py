@@ -123,7 +123,8 @@ def ports_once(ports: Mapping[str, int]) -> None:
         other = first.setdefault(number, name)
         if other != name:
             found = f"{number} for {other} and {name}"
-            raise wanted("port.twice", "each port once", found=found, example="9090", at=("ports", name))
+            hint = f"API and metrics on one port: leave it out and write metrics: {other}" if name == "metrics" else ""
+            raise wanted("port.twice", "each port once", found=found, example="9090", hint=hint, at=("ports", name))
 
 
 def probes_have_ports(ports: Mapping[str, int], probes: Probes) -> None:

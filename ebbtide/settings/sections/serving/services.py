@@ -19,7 +19,7 @@ from ebbtide.labels import GPU_RESOURCE, SERVES, ReplicasOwner
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import EnvVariable
-from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
+from ebbtide.settings.sections.pods.pod import METRICS_PORT, Gpu, ScrapedPodSettings
 from ebbtide.settings.sections.pods.probes import PortName
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS
 from ebbtide.settings.sections.serving.routes import (
@@ -139,9 +139,9 @@ def _fixed_stays(category: Category, scale: ScaleSettings) -> None:
         raise wanted("scale.fixed", what, found=found, example="category: flexible", at="scale")
 
 
-def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int]) -> None:
-    if scale.metrics.queue is not None and "metrics" not in ports:
-        what = "a port named metrics, where the pods tell how many requests wait in them"
+def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int], metrics: str | None) -> None:
+    if scale.metrics.queue is not None and metrics is None and METRICS_PORT not in ports:
+        what = "a port of metrics, where the pods tell how many requests wait in them: `metrics: http`, or one so named"
         found = ", ".join(ports) or "no ports"
         raise wanted("scale.queue-unseen", what, found=found, example="metrics: 9100", at=("scale", "metrics", "queue"))
 
@@ -153,16 +153,16 @@ def _one_autoscaler(scale: ScaleSettings, vertical: Vertical) -> None:
         raise wanted("vertical.scaled", what, found=vertical.value, example='"off"', at="vertical")
 
 
-class VariantSettings(PodSettings):
+class VariantSettings(ScrapedPodSettings):
     """One way to serve: an image, a size, and the requests that go there."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        *PodSettings.checks,
+        *ScrapedPodSettings.checks,
         *VERTICAL_CHECKS,
         Check(("hardware", "gpu"), _hardware_suits_gpu),
         Check(("scale", "gpu"), _gpu_metric_has_gpus),
         Check(("category", "scale"), _fixed_stays),
-        Check(("scale", "ports"), _queue_has_a_port),
+        Check(("scale", "ports", "metrics"), _queue_has_a_port),
         Check(("scale", "vertical"), _one_autoscaler),
         Check(("spot", "hardware", "gpu"), spot_needs_no_gpu),
         Check(("spot", "category"), spot_is_not_fixed),
@@ -232,7 +232,7 @@ class VariantSettings(PodSettings):
         Pods that take the rest carry the service's name, a variant on spot beside them or not: so none has to be made
         anew when one comes or goes, and no request is without a pod meanwhile.
         """
-        of_pod: dict[str, Any] = {field: getattr(self, field) for field in PodSettings.model_fields}
+        of_pod: dict[str, Any] = {field: getattr(self, field) for field in ScrapedPodSettings.model_fields}
         of_pod["env"] = {**service.session.env(name), **self.env}
         if self.takes_the_rest:
             of_pod["labels"] = {**self.labels, SERVES: name}

@@ -11,6 +11,7 @@ from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod
 from ebbtide.settings.placement import home_of
 from ebbtide.settings.sections.serving.services import ServedWorkload
+from ebbtide.units.durations import read_duration
 from ebbtide.vocabulary.labels import Category
 from tests.builders.components import REDIS
 from tests.builders.settings import problem_of, problems_of
@@ -80,13 +81,33 @@ def test_the_budget_of_a_pod_that_may_be_alone_never_opens() -> None:
     assert "ranker" not in {it.name for it in config.budgets}
 
 
+def test_metrics_may_be_on_the_port_that_is_served() -> None:
+    one_port = ("ports: { http: 8000, metrics: 9100 }", "ports: { http: 8000 }\n    metrics: http")
+    queue = ("inFlight: 3, latency: 300ms", 'queue: { metric: "vllm:num_requests_waiting", target: 4 }')
+    (small, large) = services_stack(one_port, queue).services["embedder"].variants.values()
+
+    assert (small.metrics_port, large.metrics_port) == ("http", "http")
+    assert services_stack().services["embedder"].variants["small"].metrics_port == "metrics"
+    assert services_stack().services["ranker"].variants[""].metrics_port is None
+
+
+@pytest.mark.parametrize("longest", ["15m", "2h"])
+def test_a_request_may_take_longer_than_the_load_balancer_waits_for_a_silent_connection(longest: str) -> None:
+    service = services_stack(("longestRequest: 60s", f"longestRequest: {longest}")).services["embedder"]
+
+    assert service.longest_request == read_duration(longest)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (("inFlight: 3", "inFlight: 0"), ("number.not-positive", "services.embedder.scale.metrics.inFlight:")),
         (("cpu: 70%", "cpu: 0%"), ("percent.form", "services.ranker.scale.metrics.cpu:", "0%")),
         (("min: 2, max: 12", "min: 20, max: 12"), ("min.above-max", "services.embedder.scale.min:", "12")),
-        (("longestRequest: 60s", "longestRequest: 600s"), ("service.longer-than-balancer", "350s", "10m")),
+        (
+            ("ports: { http: 8000 }", "ports: { http: 8000 }\n    metrics: htpp"),
+            ("metrics.no-such-port", "services.ranker.metrics:", "http", "'htpp'"),
+        ),
         (("inFlight: 3, latency: 300ms", "gpu: 70%"), ("scale.gpu-without-gpu", "metrics.gpu:", "without a GPU")),
         ((BY_WHEN, "labels: {}"), ("variants.no-when", "services.embedder.variants", "small, large")),
         (("inFlight: 3, latency: 300ms", "latency: 300ms"), ("scale.falls-silent", "latency beside inFlight")),
