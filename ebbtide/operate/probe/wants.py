@@ -11,7 +11,7 @@ from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right, 
 from ebbtide.operate.probe.ray_wants import ray_rights, ray_wants
 from ebbtide.operate.probe.serving_wants import serving_rights, serving_want
 from ebbtide.settings.entrances import ingress_wants
-from ebbtide.settings.every_pod import every_pod, namespace_of
+from ebbtide.settings.every_pod import every_pod, namespace_of, pull_secret_namespaces
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_of, pod_size
@@ -19,7 +19,7 @@ from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
+from ebbtide.settings.sections.ray import group_name, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
@@ -155,8 +155,8 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
     """What the file names and does not hold; each may be named in several places."""
     for name in settings.images.pull_secrets:
         if name not in settings.secrets:
-            spaces = (*_BOTH, *map(namespace_of_ray, settings.ray))
-            yield from (ObjectWant("Secret", space, name, wanted_by="images.pullSecrets") for space in spaces)
+            for space in pull_secret_namespaces(settings):
+                yield ObjectWant("Secret", space, name, wanted_by="images.pullSecrets")
     redis, tls = settings.redis, settings.redis.tls
     if tls is not None and tls.secret not in settings.secrets:
         *_, authority = TLS_KEYS

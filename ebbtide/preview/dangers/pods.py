@@ -15,6 +15,8 @@ from ebbtide.recording.pods import Pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import CONTROLLER, Category
@@ -26,6 +28,12 @@ _EVERYBODY = IPv4Network("0.0.0.0/0")
 _GATEWAY = "the gateway"
 
 WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
+_OF_OURS: Mapping[str, str] = {
+    PROMETHEUS: "none needed: what it has is on its disk, and about a minute of samples is missing",
+    ALERTMANAGER: "none needed: silences are on its disk, and alerts come a little later",
+    IN_CLUSTER_REDIS: "choose a quiet time: jobs are on its disk, and until it is back none is added or taken",
+}
+_STATELESS = "none needed: it holds no state, and what it does waits until it is back"
 WHILE_ROLLING: Mapping[Category, str] = {
     Category.FLEXIBLE: "none needed: a Deployment brings the next pod first, a StatefulSet replaces one after another",
     Category.WORKER: "none needed: each worker ends its job first, a quarter of the pool at a time",
@@ -74,16 +82,22 @@ def _moved(compared: Compared) -> Iterator[Danger]:
 
 def _restarted(compared: Compared) -> Iterator[Danger]:
     """Fixed pods whose template changes; the controller's own tolerate it."""
+    of_the_file = compared.after.settings.all_workloads
     for paths, pods in _with_new_template(compared, Category.FIXED):
-        names = tuple(each.name for each in pods)
-        yield Danger(
-            code=DangerCode.WORKLOAD_RESTARTED,
-            severity=Severity.WARNING,
-            subjects=names,
-            what=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
-            impact=compared.impact(pods),
-            fix=WHILE_RESTARTING,
-        )
+        alike: dict[str, list[Pods]] = {}
+        for each in pods:
+            fix = WHILE_RESTARTING if each.name in of_the_file else _OF_OURS.get(each.name, _STATELESS)
+            alike.setdefault(fix, []).append(each)
+        for fix, some in alike.items():
+            names = tuple(each.name for each in some)
+            yield Danger(
+                code=DangerCode.WORKLOAD_RESTARTED,
+                severity=Severity.WARNING,
+                subjects=names,
+                what=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
+                impact=compared.impact(some),
+                fix=fix,
+            )
 
 
 def _rolled(compared: Compared) -> Iterator[Danger]:

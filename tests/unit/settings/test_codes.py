@@ -21,6 +21,9 @@ NO_CODES = {
     "tls.crt",
     "tls.key",
     "pod-spec.json",
+    "argoproj.io",
+    "kubeflow.org",
+    "tekton.dev",
 }
 
 

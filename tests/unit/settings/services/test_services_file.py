@@ -115,6 +115,17 @@ def test_the_budget_of_a_pod_that_may_be_alone_never_opens() -> None:
             ("scale.fixed", "services.ranker.scale:", "min: 1, max: 6"),
         ),
         (("min: 1, max: 6 }", "min: 1, max: 6 }\n    vertical: initial"), ("vertical.scaled", "metric cpu")),
+        (
+            ("min: 1, max: 6 }", "min: 1, max: 6 }\n    verticalMin: { memory: 1Gi }"),
+            ("vertical.floor-alone", "services.ranker.verticalMin:", "vertical: inPlace"),
+        ),
+        (
+            (
+                "scale: { metrics: { cpu: 70% }, min: 1, max: 6 }",
+                "vertical: inPlace\n    verticalMin: { cpu: 2, memory: 1Gi }",
+            ),
+            ("vertical.floor-above-request", "services.ranker.verticalMin.cpu:", "1000m"),
+        ),
         (("min: 1, max: 6 }", "min: 1, max: 6 }\n    replicas: 3"), ("key.elsewhere", "scale: { min, max }")),
         (("cpu: 1\n", "cpu: 300\n"), ("pod.too-large", "services.ranker:")),
         (
@@ -343,6 +354,32 @@ def test_what_the_section_of_serving_refuses(serving: str, said: tuple[str, ...]
     stack = with_services(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
 
     assert problem_of(stack, tmp_path).tells(*said)
+
+
+GRPC_RANKER = (
+    "min: 1, max: 6 }",
+    "min: 1, max: 6 }\n    route: { host: models.acme.internal, path: /rank, protocol: grpc }",
+)
+BY_CPU = (TARGETS, "cpu: 70%")
+
+
+@pytest.mark.parametrize(
+    ("implementation", "changes", "told"),
+    [
+        ("other", (), ["services.ranker.route.host"]),
+        ("envoy-gateway", (), []),
+        ("other", (("/rank, protocol: grpc", "/rank"),), []),
+        ("other", (("models.acme.internal, path: /rank", "rank.acme.internal, path: /rank"),), []),
+        ("other", ((EMBED, f"{EMBED}, protocol: grpc"),), []),
+    ],
+)
+def test_http_and_grpc_under_one_host_are_warned_of_unless_the_gateway_is_envoys(
+    implementation: str, changes: tuple[tuple[str, str], ...], told: list[str]
+) -> None:
+    serving = f"ebbtide:serving: {{ gatewayClass: eg, implementation: {implementation} }}\n"
+    found = warnings_of(services_stack(HERE, BY_CPU, GRPC_RANKER, *changes, more=serving))
+
+    assert [it.path for it in found if it.code == "route.grpc-beside-http"] == told
 
 
 def test_weights_and_sessions_that_stay_with_a_pod_exclude_each_other(tmp_path: Path) -> None:
