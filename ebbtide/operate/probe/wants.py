@@ -166,6 +166,10 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
     certificate = settings.serving.tls
     if certificate is not None and certificate not in settings.secrets and serving_needs(settings).gateway:
         yield ObjectWant("Secret", NAMESPACE, certificate, GATEWAY_TLS_KEYS, "serving.tls")
+    access = settings.serving.prometheus_access
+    for _, held in access.held if access is not None and serving_needs(settings).keda else ():
+        if held.secret not in settings.secrets:
+            yield ObjectWant("Secret", NAMESPACE, held.secret, (held.key,), "serving.prometheusAccess")
     for path, space, pod in every_pod(settings):
         for _, name, key in pod.secret_references():
             made = name in settings.secrets or (name == REDIS_SECRET and space in _BOTH)

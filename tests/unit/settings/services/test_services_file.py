@@ -21,6 +21,10 @@ TLS_SECRET = """
 ebbtide:secrets: { models-tls: { tls.crt: { secure: AAA }, tls.key: { secure: AAA } } }
 ebbtide:digestKey: { secure: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA }
 """
+MIMIR = "prometheus: https://mimir.example.com/prometheus"
+KEY = "{ secret: models-tls, key: tls.crt }"
+SECRET_HEADER = "{ name: x-key, secret: models-tls, key: tls.crt }"
+TOKEN = "{ token: { secret: mimir, key: token } }"
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 LONGEST = "longestRequest: 60s"
 TARGETS = "inFlight: 3, latency: 300ms"
@@ -348,6 +352,32 @@ def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], 
     [
         ("prometheus: prometheus.monitoring.svc:9090", ("serving.prometheus-form", "ebbtide:serving.prometheus:")),
         (f"certificate: '{CERTIFICATE}', tls: models-tls", ("serving.tls-twice", "ebbtide:serving.tls:")),
+        (f"prometheusAccess: {{ token: {KEY} }}", ("serving.access-alone", "ebbtide:serving.prometheusAccess:")),
+        (f"{MIMIR}, prometheusAccess: {{}}", ("serving.access-nothing", "ebbtide:serving.prometheusAccess:")),
+        (
+            f"{MIMIR}, prometheusAccess: {TOKEN}",
+            ("serving.secret-unknown", "prometheusAccess.token.secret:", "known here: models-tls"),
+        ),
+        (
+            f"{MIMIR}, prometheusAccess: {{ token: {{ secret: models-tls, key: token }} }}",
+            ("secret.key-unknown", "prometheusAccess.token.key:"),
+        ),
+        (
+            f"{MIMIR}, prometheusAccess: {{ headers: {{ Authorization: Basic abc }} }}",
+            ("serving.login-in-the-clear", "prometheusAccess.headers.authorization:", "secret: mimir"),
+        ),
+        (
+            f"{MIMIR}, prometheusAccess: {{ headers: {{ X-Scope-OrgID: 'a,b=c' }} }}",
+            ("serving.header-value", "X-Scope-OrgID"),
+        ),
+        (
+            f"{MIMIR}, prometheusAccess: {{ token: {KEY}, header: {SECRET_HEADER} }}",
+            ("serving.two-logins", "prometheusAccess.header:"),
+        ),
+        (
+            f"prometheus: http://mimir, prometheusAccess: {{ authority: {KEY} }}",
+            ("serving.authority-without-tls", "ebbtide:serving.prometheus:"),
+        ),
     ],
 )
 def test_what_the_section_of_serving_refuses(serving: str, said: tuple[str, ...], tmp_path: Path) -> None:
