@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.serving.gateway import Gateway, GatewayArgs
     from components.serving.keda import Keda, KedaArgs
     from components.serving.program import PartArgs
+    from components.serving.prometheus_access import PrometheusAccess, PrometheusAccessArgs
     from components.serving.service import Service, ServiceArgs
     from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
     from components.serving.spaces import ServingSpaces, ServingSpacesArgs
@@ -85,6 +86,7 @@ _MODULES = {
     "serving.gateway": ("Gateway", "GatewayArgs"),
     "serving.keda": ("Keda", "KedaArgs"),
     "serving.program": ("PartArgs",),
+    "serving.prometheus_access": ("PrometheusAccess", "PrometheusAccessArgs"),
     "serving.service": ("Service", "ServiceArgs"),
     "serving.sizes": ("VerticalAutoscaling", "VerticalAutoscalingArgs"),
     "serving.spaces": ("ServingSpaces", "ServingSpacesArgs"),

@@ -90,7 +90,7 @@ from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import TOKEN_KEY, group_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import RedisKind
-from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE
+from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, KEDA_NAMESPACE
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -99,7 +99,7 @@ from ebbtide.settings.workloads_document import floors_of, has_workloads, worklo
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.foundation import Foundation
-from infra.serving import serve
+from infra.serving import serve, serving_secrets
 
 Password: TypeAlias = pulumi.Input[str] | None
 NewToken: TypeAlias = Callable[[], str]
@@ -628,8 +628,8 @@ def wanted_secrets(settings: StackSettings) -> Mapping[str, Collection[str]]:
             wanted.setdefault(namespace_of_ray(name), set()).add(settings.redis.tls.secret)
     wanted[NAMESPACE] |= {secret for _, secret, _ in settings.monitoring.secret_references()}
     wanted[NAMESPACE] |= {settings.redis.controller.secret} if settings.redis.controller else set[str]()
-    certificate = {settings.serving.tls or ""} if serving_needs(settings).gateway else set[str]()
-    if settings.cluster.context is not None:  # on EKS the gateway has a namespace of its own: see `infra.serving`
-        wanted[NAMESPACE] |= certificate
-    wanted[NAMESPACE] |= settings.secrets.keys() - certificate - set().union(*wanted.values())
+    of_serving = serving_secrets(settings, GATEWAY_NAMESPACE) | serving_secrets(settings, KEDA_NAMESPACE)
+    if settings.cluster.context is not None:  # on EKS they have namespaces of their own: see `infra.serving`
+        wanted[NAMESPACE] |= of_serving
+    wanted[NAMESPACE] |= settings.secrets.keys() - of_serving - set().union(*wanted.values())
     return {space: names & settings.secrets.keys() for space, names in wanted.items()}

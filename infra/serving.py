@@ -16,6 +16,8 @@ from components import (
     Keda,
     KedaArgs,
     OwnershipTable,
+    PrometheusAccess,
+    PrometheusAccessArgs,
     Secrets,
     SecretsArgs,
     Service,
@@ -82,6 +84,11 @@ def serve(
         gateway = Gateway("gateway", args, opts)
         there.append(gateway)
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=there))
+    if needs.keda and (access := serving.prometheus_access) is not None and access.secrets:
+        given = PrometheusAccessArgs(customer=settings.customer, namespace=NAMESPACE, access=access)
+        opts = pulumi.ResourceOptions.merge(
+            opts, pulumi.ResourceOptions(depends_on=[PrometheusAccess("prometheus-access", given, opts)])
+        )
     tolerance = made_here and knows_tolerance(settings.cluster.version)
     for name, service in settings.services.items():
         Service(
@@ -158,7 +165,7 @@ def _parts(
         own = ServingSpaces("serving-spaces", own_spaces, opts)
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[own]))
         wanted = {
-            space: {*settings.images.pull_secrets, *_certificate(settings, space)} & settings.secrets.keys()
+            space: {*settings.images.pull_secrets, *serving_secrets(settings, space)} & settings.secrets.keys()
             for space in spaces
         }
         if any(wanted.values()):
@@ -206,6 +213,9 @@ def _named(own: ImageSettings) -> Mapping[str, str | None]:
     }
 
 
-def _certificate(settings: StackSettings, space: str) -> set[str]:
-    tls = settings.serving.tls
-    return {tls} if tls is not None and space == GATEWAY_NAMESPACE else set()
+def serving_secrets(settings: StackSettings, space: str) -> set[str]:
+    """What the gateway and KEDA read, by the namespaces that they have on EKS."""
+    needs, tls, access = serving_needs(settings), settings.serving.tls, settings.serving.prometheus_access
+    if space == GATEWAY_NAMESPACE:
+        return {tls} if tls is not None and needs.gateway else set()
+    return access.secrets if access is not None and needs.keda else set()

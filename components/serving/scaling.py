@@ -26,12 +26,16 @@ from ebbtide.monitoring.serving import (
     queue_query,
     throughput_query,
 )
+from ebbtide.settings.sections.serving.access import PrometheusAccess
 from ebbtide.settings.sections.serving.scale import MetricSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 from ebbtide.settings.sections.serving.steps import SYNC, Step, Steps, steps_of
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import PREFIX
+
+ACCESS = "ebbtide-prometheus-access"
+"""Of the TriggerAuthentication, and of the ConfigMap with the name of a header."""
 
 REASON = PREFIX + "scaling"
 """Annotation: why the steps are what they are."""
@@ -49,6 +53,7 @@ class Scaled:
     customer: str
     cluster: str  # what Envoy calls the cluster of its requests
     prometheus: str  # address
+    access: PrometheusAccess | None = None  # what that address asks for
     forecast: str | None = None  # the series of its forecast, in pods
     shared: bool = False  # that cluster is of further variants too
     tolerance: bool  # the cluster knows a tolerance for each HPA, as Kubernetes has it from 1.35 on
@@ -197,7 +202,7 @@ def _trigger(
     A forecast that is silent asks for nothing, and must not hold what the other metrics would lower: for a week there
     is none.
     """
-    return {
+    trigger: Plan = {
         "type": "prometheus",
         "name": name,
         "metricType": metric_type,
@@ -206,5 +211,25 @@ def _trigger(
             "query": query,
             "threshold": f"{threshold:g}",
             "ignoreNullValues": "true" if silent_is_zero else "false",
+            **({} if it.access is None else told(it.access)),
         },
     }
+    secret = it.access is not None and it.access.secrets
+    return {**trigger, "authenticationRef": {"name": ACCESS}} if secret else trigger
+
+
+def told(access: PrometheusAccess) -> Mapping[str, str]:
+    """What a trigger's metadata says of it, none of it secret.
+
+    Traps of KEDA's scaler: beside a token it sends no secret header, and an authority counts only beside a way of
+    logging in. Alone it stands beside `apiKey`, of which the scaler for Prometheus sends nothing.
+    """
+    headers = ",".join(f"{name}={value}" for name, value in access.headers.items())
+    modes: dict[str, str] = {}
+    if access.token is not None:
+        modes = {"authModes": "bearer"}
+    elif access.header is not None:
+        modes = {"authModes": "custom"}
+    elif access.authority is not None:
+        modes = {"authModes": "apiKey", "apiKey": "unused"}
+    return {**modes, "customHeaders": headers} if headers else modes

@@ -160,6 +160,7 @@ def scaled_variants(settings: StackSettings, name: str, *, prometheus: str, tole
             cluster=envoy_cluster(settings, name, variant),
             shared=pod_name(name, variant) in service.sharing(name),
             prometheus=prometheus,
+            access=settings.serving.prometheus_access,
             forecast=_forecast(settings, name, variant),
             tolerance=tolerance,
         )

@@ -53,6 +53,8 @@ class VerticalAutoscaling(pulumi.ComponentResource):
 def vertical_autoscaler(name: str, settings: WorkloadSettings, most: PodSize | None) -> Mapping[str, Any]:
     """The spec: the requests of the workload's own container, and its limits in proportion."""
     own: dict[str, Any] = {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"}
+    if settings.vertical_min is not None:
+        own["minAllowed"] = settings.vertical_min.quantities
     if most is not None:
         own["maxAllowed"] = {"cpu": f"{most.cpu}m", "memory": f"{most.memory}Mi"}
     kind = "StatefulSet" if settings.kind is WorkloadKind.STATEFUL_SET else "Deployment"

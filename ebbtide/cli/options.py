@@ -38,7 +38,7 @@ PrometheusToken = Annotated[
         metavar="FILE",
         dir_okay=False,
         envvar="EBBTIDE_PROMETHEUS_TOKEN_FILE",
-        help="A file with the token for that address.",
+        help="A file with the token for that address, or with headers, as X-Scope-OrgID: acme.",
     ),
 ]
 Service = Annotated[

@@ -36,15 +36,22 @@ class Link(Protocol):
 
 
 class HttpLink:
-    """By its address. `token` is never shown, and sent nowhere else."""
+    """By its address. `token` and `headers` are never shown, and sent nowhere else."""
 
-    def __init__(self, url: str, *, token: str = "", timeout: timedelta = timedelta(seconds=10)) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        headers: Mapping[str, str] | None = None,
+        timeout: timedelta = timedelta(seconds=10),
+    ) -> None:
         """Raises ValueError for what is no address of a server."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
             raise ValueError("wanted the address of a Prometheus without a login (for example http://127.0.0.1:9090)")
         self._url, self.where = url.rstrip("/"), f"Prometheus at {parts.scheme}://{parts.netloc}"
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         self._timeout, self._opener = timeout.total_seconds(), build_opener(_NoRedirect())
 
     def get(self, path: str, query: Mapping[str, object]) -> Reply:

@@ -4,6 +4,7 @@ The proxy is used with the operator's own rights. A Prometheus at a path of its 
 by its address.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from ebbtide.vocabulary.labels import NAMESPACE
 PORT = 9090
 OF_THE_OPERATOR = "prometheus-operated"
 """The Service that Prometheus' operator makes for its Prometheus, whatever that is called."""
+_HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s+(\S.*)")
 _TIMEOUT = timedelta(seconds=20)  # a day of a large cluster
 
 
@@ -62,18 +64,24 @@ def link_of(settings: StackSettings, api: OperatorApi, url: str = "", token_file
 def named_link(url: str, token_file: Path | None) -> Link:
     """Raises `CannotOperate` for an address or a file that is none."""
     try:
-        return HttpLink(url, token=_token(token_file), timeout=_TIMEOUT)
+        return HttpLink(url, headers=_headers(token_file), timeout=_TIMEOUT)
     except ValueError as error:
         raise CannotOperate(f"--prometheus: {error}", 2) from error
 
 
-def _token(file: Path | None) -> str:
+def _headers(file: Path | None) -> Mapping[str, str]:
+    """Of a file with a token alone, or with headers as they are sent, one in each line."""
     if file is None:
-        return ""
+        return {}
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise CannotOperate(f"the token of Prometheus: {file}: {one_line(error)}", 2) from error
-    if not token or not token.isascii() or not token.isprintable():
-        raise CannotOperate(f"the token of Prometheus: {file}: wanted one line with a token", 2)
-    return token
+    sound = all(line.isascii() and line.isprintable() for line in lines)
+    named = [_HEADER.fullmatch(line) for line in lines]
+    if sound and len(lines) == 1 and named == [None]:
+        return {"Authorization": f"Bearer {lines[0]}"}
+    if not sound or not lines or None in named:
+        what = "wanted one line with a token, or headers (for example X-Scope-OrgID: acme)"
+        raise CannotOperate(f"the token of Prometheus: {file}: {what}", 2)
+    return {match[1]: match[2] for match in named if match is not None}

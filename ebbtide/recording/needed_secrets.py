@@ -4,7 +4,7 @@ Pulumi writes those with the login of Redis itself. Certificates and pull secret
 """
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from ebbtide.labels import SECRET_KEYS, SELF_MADE_SECRETS
 from ebbtide.recording.pods import Pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, texts, value_at
-from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
+from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, KEDA_NAMESPACE
 
 _PULL = ("--docker-server=…", "--docker-username=…", "--docker-password=…")
 _UNKNOWN = "…"
@@ -43,6 +43,7 @@ def needed_secrets(resources: Sequence[Resource]) -> list[NeededSecret]:
     found = [secret_of(resource) for resource in own]
     needs = [need for resource in resources for pods in pods_of(resource) for need in _of_pods(pods)]
     needs += [need for resource in resources if kind_of(resource) == "Gateway" for need in _of_gateway(resource)]
+    needs += [need for it in resources if kind_of(it) == "TriggerAuthentication" for need in _of_keda(it, whole)]
     merged: dict[str, NeededSecret] = {}
     for need in (*found, *(need for need in needs if str(need) not in whole)):
         known = merged.get(str(need))
@@ -80,6 +81,14 @@ def _of_gateway(resource: Resource) -> Iterator[NeededSecret]:
         for certificate in mappings(value_at(listener, "tls.certificateRefs")):
             name, parts = str(certificate["name"]), (f"--type={_TLS}", *_files(GATEWAY_TLS_KEYS))
             yield NeededSecret(namespace=namespace_of(resource), name=name, parts=parts)
+
+
+def _of_keda(resource: Resource, made: Collection[str]) -> Iterator[NeededSecret]:
+    """KEDA of a stack's own reads them in its own namespace, into which the program then writes them."""
+    for taken in mappings(value_at(resource.inputs, "spec.secretTargetRef")):
+        name, beside = str(taken["name"]), namespace_of(resource)
+        space = KEDA_NAMESPACE if f"{KEDA_NAMESPACE}/{name}" in made else beside
+        yield NeededSecret(namespace=space, name=name, parts=_literals([str(taken["key"])]))
 
 
 def _mounted(pods: Pods) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -8,9 +8,13 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, KEDA_NAMESPACE
 from ebbtide.settings.sections.serving.services import pod_name
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import NAMESPACE, Category
+
+SYSTEM_NAMESPACE = "kube-system"
 
 
 class PodEntry(NamedTuple):
@@ -45,3 +49,13 @@ def every_pod(settings: StackSettings) -> Iterator[PodEntry]:
         yield PodEntry(f"ray.{name}.head", namespace_of_ray(name), cluster.head)
         for key, group in cluster.groups.items():
             yield PodEntry(f"ray.{name}.groups.{key}", namespace_of_ray(name), group)
+
+
+def pull_secret_namespaces(settings: StackSettings) -> tuple[str, ...]:
+    """Where each secret of `images.pullSecrets` must be: wherever Ebbtide renders pods, those of its own parts too."""
+    spaces = dict.fromkeys([NAMESPACE, WORKER_NAMESPACE, *(entry.namespace for entry in every_pod(settings))])
+    if settings.cluster.context is None:
+        needs = serving_needs(settings)
+        spaces |= dict.fromkeys([SYSTEM_NAMESPACE, *([KEDA_NAMESPACE] if needs.keda else [])])
+        spaces |= dict.fromkeys([GATEWAY_NAMESPACE] if needs.gateway else [])
+    return tuple(spaces)

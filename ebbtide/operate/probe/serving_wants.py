@@ -51,6 +51,10 @@ def serving_rights(settings: StackSettings) -> Iterator[Right]:
     made = [it for api in want.apis for it in OF_SERVICES[api]]
     if any(it.scale.grows for service in settings.services.values() for it in service.variants.values()):
         made.append(("autoscaling", "horizontalpodautoscalers"))
+    access = settings.serving.prometheus_access
+    if want.keda and access is not None and access.secrets:
+        made.append(("keda.sh", "triggerauthentications"))
+        made += [("", "configmaps")] if access.header is not None else []
     for group, resource in made:
         yield from (Right(verb, group, resource, NAMESPACE) for verb in ("get", "create", "patch", "delete"))
     for keda in sorted({floor.keda for floor in floors_of(settings)}):  # to grant them to the workload controller

@@ -11,7 +11,7 @@ from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right, 
 from ebbtide.operate.probe.ray_wants import ray_rights, ray_wants
 from ebbtide.operate.probe.serving_wants import serving_rights, serving_want
 from ebbtide.settings.entrances import ingress_wants
-from ebbtide.settings.every_pod import every_pod, namespace_of
+from ebbtide.settings.every_pod import every_pod, namespace_of, pull_secret_namespaces
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_of, pod_size
@@ -20,7 +20,7 @@ from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import group_name, head_name, namespace_of_ray
+from ebbtide.settings.sections.ray import group_name, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
@@ -160,8 +160,8 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
     """What the file names and does not hold; each may be named in several places."""
     for name in settings.images.pull_secrets:
         if name not in settings.secrets:
-            spaces = (*_BOTH, *map(namespace_of_ray, settings.ray))
-            yield from (ObjectWant("Secret", space, name, wanted_by="images.pullSecrets") for space in spaces)
+            for space in pull_secret_namespaces(settings):
+                yield ObjectWant("Secret", space, name, wanted_by="images.pullSecrets")
     redis, tls = settings.redis, settings.redis.tls
     if tls is not None and tls.secret not in settings.secrets:
         *_, authority = TLS_KEYS
@@ -174,6 +174,10 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
     certificate = settings.serving.tls
     if certificate is not None and certificate not in settings.secrets and serving_needs(settings).gateway:
         yield ObjectWant("Secret", NAMESPACE, certificate, GATEWAY_TLS_KEYS, "serving.tls")
+    access = settings.serving.prometheus_access
+    for _, held in access.held if access is not None and serving_needs(settings).keda else ():
+        if held.secret not in settings.secrets:
+            yield ObjectWant("Secret", NAMESPACE, held.secret, (held.key,), "serving.prometheusAccess")
     for path, space, pod in every_pod(settings):
         for _, name, key in pod.secret_references():
             made = name in settings.secrets or (name == REDIS_SECRET and space in _BOTH)

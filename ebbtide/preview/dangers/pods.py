@@ -18,6 +18,8 @@ from ebbtide.recording.values import value_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import CONTROLLER, Category
@@ -31,6 +33,12 @@ _GATEWAY = "the gateway"
 
 WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
 WHILE_AWAY = "choose a time when nobody calls; ebbtide check says what would let the next pod come first"
+_OF_OURS: Mapping[str, str] = {
+    PROMETHEUS: "none needed: what it has is on its disk, and about a minute of samples is missing",
+    ALERTMANAGER: "none needed: silences are on its disk, and alerts come a little later",
+    IN_CLUSTER_REDIS: "choose a quiet time: jobs are on its disk, and until it is back none is added or taken",
+}
+_STATELESS = "none needed: it holds no state, and what it does waits until it is back"
 WHILE_ROLLING: Mapping[Category, str] = {
     Category.FLEXIBLE: "none needed: a Deployment brings the next pod first, a StatefulSet and what fills its nodes "
     "replace one after another",
@@ -105,16 +113,22 @@ def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
 
 def _restarted(compared: Compared) -> Iterator[Danger]:
     """Fixed pods whose template changes; the controller's own tolerate it."""
+    of_the_file = compared.after.settings.all_workloads
     for paths, pods in _with_new_template(compared, Category.FIXED):
-        names = tuple(each.name for each in pods)
-        yield Danger(
-            code=DangerCode.WORKLOAD_RESTARTED,
-            severity=Severity.WARNING,
-            subjects=names,
-            what=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
-            impact=compared.impact(pods),
-            fix=WHILE_RESTARTING,
-        )
+        alike: dict[str, list[Pods]] = {}
+        for each in pods:
+            fix = WHILE_RESTARTING if each.name in of_the_file else _OF_OURS.get(each.name, _STATELESS)
+            alike.setdefault(fix, []).append(each)
+        for fix, some in alike.items():
+            names = tuple(each.name for each in some)
+            yield Danger(
+                code=DangerCode.WORKLOAD_RESTARTED,
+                severity=Severity.WARNING,
+                subjects=names,
+                what=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
+                impact=compared.impact(some),
+                fix=fix,
+            )
 
 
 def _rolled(compared: Compared) -> Iterator[Danger]:

@@ -31,6 +31,8 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.aws import BucketAccess
 from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.serving.gateway import Implementation
+from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import ScaleSettings
 from ebbtide.settings.sections.serving.services import ALONE
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
@@ -86,6 +88,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_lone_pods(settings),
         *_about_releases(settings),
         *_about_queries(settings),
+        *_about_protocols(settings),
         *_about_events(settings, day),
         *_about_entrances(settings),
         *_about_plain_secrets(settings),
@@ -269,6 +272,21 @@ def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
                     "and its node stays; with 2 one pod moves while the other serves"
                 )
                 yield Caution("scale.lone-pod", f"{path}.scale.min", text)
+
+
+def _about_protocols(settings: StackSettings) -> Iterator[Caution]:
+    """How a host serves both is left to each gateway; Envoy Gateway serves them side by side."""
+    if settings.serving.implementation is Implementation.ENVOY_GATEWAY:
+        return
+    routes = {name: it.route for name, it in settings.services.items() if it.route is not None}
+    plain = {route.host: name for name, route in routes.items() if route.protocol is RouteProtocol.HTTP}
+    for name, route in routes.items():
+        if route.protocol is RouteProtocol.GRPC and route.host in plain:
+            text = (
+                f"{plain[route.host]} serves HTTP under this host, and a gateway other than Envoy's may serve one of "
+                "the two alone: give the service with gRPC a host of its own"
+            )
+            yield Caution("route.grpc-beside-http", f"services.{name}.route.host", text)
 
 
 def _about_queries(settings: StackSettings) -> Iterator[Caution]:

@@ -23,6 +23,8 @@ from ebbtide.settings.sections.workloads import Vertical, WorkloadSettings
 SERVING = "ebbtide:serving"
 WORKLOADS = "ebbtide:workloads"
 
+PROMETHEUS_ACCESS = "prometheusAccess"
+
 _EKS_ALONE = {"public": "public", "sources": "sources", "certificate": "certificate", "proxies": "proxies"}
 _EXISTING_ALONE = {"gateway_class": "gatewayClass", "implementation": "implementation", "keda": "keda"}
 
@@ -81,6 +83,7 @@ class ServicesDraft:
             yield from self._balancer_can_be_made()
             yield from self._grpc_finds_http2()
             yield from self._certificate_is_there(secrets)
+            yield from self._secrets_of_prometheus_are_there(secrets)
 
     def _names_are_free(self) -> Iterator[Finding]:
         first: dict[str, str] = dict.fromkeys(self.workloads, "a workload")
@@ -225,15 +228,31 @@ class ServicesDraft:
                 hint=did_you_mean(tls, tuple(secrets)) or set_command(tls, GATEWAY_TLS_KEYS[0]),
             )
 
+    def _secrets_of_prometheus_are_there(self, secrets: Collection[str]) -> Iterator[Finding]:
+        """KEDA reads Secrets of its own namespace alone, which is made by the stack too."""
+        access = None if self.serving is None else self.serving.prometheus_access
+        for key, held in access.held if access is not None else ():
+            if held.secret not in secrets:
+                yield Finding(
+                    code="serving.secret-unknown",
+                    at=(SERVING, PROMETHEUS_ACCESS, key, "secret"),
+                    wanted=f"a Secret of {SECRETS}",
+                    found=repr(held.secret),
+                    hint=did_you_mean(held.secret, tuple(secrets)) or set_command(held.secret, held.key),
+                )
+
 
 def _whose(service: str, at: Location) -> str:
     return f"variant {at[3]!r} of {service!r}" if len(at) > 3 else f"{service!r} itself"
 
 
 def serving_references(config: Mapping[str, object]) -> Iterator[SecretReference]:
-    tls = readable(ServingSettings, config.get(SERVING, {})).get("tls")
+    read = readable(ServingSettings, config.get(SERVING, {}))
+    tls, access = read.get("tls"), read.get("prometheus_access")
     if tls is not None:
         yield SecretReference((SERVING, "tls"), tls, GATEWAY_TLS_KEYS)
+    for key, held in access.held if access is not None else ():
+        yield SecretReference((SERVING, PROMETHEUS_ACCESS, key, "key"), held.secret, (held.key,))
 
 
 def _taken(service: str, at: Location, requests: str, owner: str) -> Finding:

@@ -57,8 +57,9 @@ class ImageSettings(Settings):
     )
     pull_secrets: Annotated[tuple[_SecretName, ...], each_once("pull secret", "[regcred]")] = Field(
         default=(),
-        description="names of pull secrets for every pod; each must exist in the namespaces ebbtide, ebbtide-workers "
-        "and kube-system",
+        description="names of pull secrets for every pod; each must exist in ebbtide and ebbtide-workers, in "
+        "ebbtide-ray-NAME of each Ray cluster and ebbtide-NAME of each workload that starts pods, and on EKS in "
+        "kube-system, and with services in ebbtide-gateway and keda",
         examples=["[regcred]"],
     )
     require_digests: Annotated[bool, Strict()] = Field(

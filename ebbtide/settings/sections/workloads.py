@@ -9,12 +9,13 @@ from pydantic import Field
 from ebbtide.labels import ReplicasOwner
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.fragment.values import inside
-from ebbtide.settings.sections.checked import Check
+from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
 from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
 from ebbtide.settings.sections.pods.volumes import Volume
-from ebbtide.settings.sections.types import Positive, acted_on
+from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive, acted_on
+from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
 
 
@@ -43,9 +44,44 @@ def _one_autoscaler(owner: ReplicasOwner, vertical: Vertical) -> None:
         raise wanted("vertical.scaled", what, found=vertical.value, example='"off"', at="vertical")
 
 
+class VerticalFloor(Settings):
+    """Below what the Vertical Pod Autoscaler never goes. Limits follow requests, so it also keeps memory's limit up."""
+
+    cpu: Millicores | None = Field(default=None, description="CPU; default: none", examples=["250m"])
+    memory: Mebibytes | None = Field(default=None, description="memory; default: none", examples=["2Gi"])
+
+    @property
+    def quantities(self) -> Mapping[str, str]:
+        """Of those that are given."""
+        cpu = {} if self.cpu is None else {"cpu": cpu_quantity(self.cpu)}
+        return cpu if self.memory is None else {**cpu, "memory": memory_quantity(self.memory)}
+
+
+def _floor_has_something_to_hold(vertical: Vertical, least: VerticalFloor | None) -> None:
+    if least is not None and vertical is Vertical.OFF:
+        what = "vertical: initial or inPlace beside verticalMin, which is a floor of what it sets"
+        raise wanted("vertical.floor-alone", what, found="off", example="vertical: inPlace", at="verticalMin")
+
+
+def _floor_within_request(least: VerticalFloor | None, cpu: int, memory: int) -> None:
+    """What the nodes are asked for is the request; a higher floor would be one that nobody placed."""
+    if least is None:
+        return
+    for key, floor, asked, unit in (("cpu", least.cpu, cpu, "m"), ("memory", least.memory, memory, "Mi")):
+        if floor is not None and floor > asked:
+            what = f"at most the request, which is {asked}{unit}"
+            found, example = f"{floor}{unit}", f"{asked}{unit}"
+            raise wanted("vertical.floor-above-request", what, found=found, example=example, at=("verticalMin", key))
+
+
 VerticalText: TypeAlias = Annotated[Vertical, *acted_on(*Vertical, planned={})]
 
-VERTICAL_CHECKS = (Check(("category", "vertical"), _vertical_suits_category),)
+VERTICAL_CHECKS = (
+    Check(("category", "vertical"), _vertical_suits_category),
+    Check(("vertical", "vertical_min"), _floor_has_something_to_hold),
+    Check(("vertical_min", "cpu", "memory"), _floor_within_request),
+)
+VERTICAL_MIN = "the least that vertical sets for each pod, so that a lowered memory limit kills none; default: no floor"
 
 
 def _owner_suits_category(category: Category, owner: ReplicasOwner) -> None:
@@ -126,6 +162,9 @@ class WorkloadSettings(ScrapedPodSettings):
         description="whether the Vertical Pod Autoscaler sets its requests: off; initial: of new pods; "
         "inPlace: of running ones too",
         examples=["initial"],
+    )
+    vertical_min: VerticalFloor | None = Field(
+        default=None, description=VERTICAL_MIN, examples=["{ cpu: 250m, memory: 2Gi }"]
     )
     ingress: Ingress | None = Field(
         default=None,

@@ -3,6 +3,7 @@
 import pytest
 
 from components.serving.sizes import vertical_autoscaler
+from ebbtide.settings.fragment.size import PodSize
 from tests.builders.workloads.services import services_stack
 
 SCALE = "scale: { metrics: { cpu: 70% }, min: 1, max: 6 }"
@@ -28,3 +29,21 @@ def test_it_looks_at_what_runs_the_pods(kind: str, target: str) -> None:
         "kind": target,
         "name": "ranker",
     }
+
+
+@pytest.mark.parametrize(
+    ("floor", "least"),
+    [
+        ("\n    verticalMin: { cpu: 250m, memory: 1Gi }", {"cpu": "250m", "memory": "1Gi"}),
+        ("\n    verticalMin: { memory: 1536Mi }", {"memory": "1536Mi"}),
+        ("", None),
+    ],
+)
+def test_it_never_goes_below_the_floor_of_the_file(floor: str, least: dict[str, str] | None) -> None:
+    ranker = services_stack((SCALE, f"vertical: inPlace{floor}")).all_workloads["ranker"]
+    own, _ = vertical_autoscaler("ranker", ranker, PodSize(cpu=4000, memory=8192, gpu=0))["resourcePolicy"][
+        "containerPolicies"
+    ]
+
+    assert own.get("minAllowed") == least
+    assert own["maxAllowed"] == {"cpu": "4000m", "memory": "8192Mi"}

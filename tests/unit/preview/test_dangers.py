@@ -11,6 +11,7 @@ from ebbtide.preview.dangers import dangers_of
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, FieldChange, ResourceChange
 from ebbtide.preview.replacing import forcing_paths
 from ebbtide.preview.sides import Side
+from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
 from tests.builders.sides import Change, coded, dangers, demo, demo_now, edited, put, whole, with_input, without
 from tests.builders.stack import stack_settings
@@ -143,6 +144,28 @@ def test_a_service_that_loses_its_only_pod_during_a_release_is_named_before_thos
     ]
     assert "spec.containers[0].image" in away.what
     assert away.impact == "1 service (1 pod at most); 1 budget that opens at night"
+
+
+def test_what_a_restart_costs_is_said_of_each_part_of_ebbtide_and_of_nobody_else() -> None:
+    mirrored, named = "registry.example.com/mirror", "registry.example.com/ml/new:1"
+    bundled = (
+        lambda config: config.update({"ebbtide:digestKey": SECRET}),
+        whole("secrets", oncall={"url": SECRET}),
+        whole("monitoring", prometheus="bundled", alerts={"receiver": {"slack": {}, "secret": "oncall"}}),
+    )
+    after = demo(*bundled, whole("images", registry=mirrored), put("workloads", "metrics", image=named))
+    told = {
+        name: danger.fix
+        for danger in dangers(demo(*bundled), after)
+        if danger.code is DangerCode.WORKLOAD_RESTARTED
+        for name in danger.subjects
+    }
+
+    assert "about a minute of samples is missing" in told["ebbtide-prometheus"]
+    assert "alerts come a little later" in told["ebbtide-alertmanager"]
+    assert "jobs are on its disk" in told["ebbtide-redis"]
+    assert told["ebbtide-exporter"].startswith("none needed")
+    assert [name for name, fix in told.items() if "losing their state" in fix] == ["metrics"]
 
 
 def test_longer_jobs_and_longer_hours_are_no_danger_and_a_service_becomes_fixed_by_day() -> None:

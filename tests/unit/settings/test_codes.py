@@ -24,6 +24,9 @@ NO_CODES = {
     "tls.key",
     "pod-spec.json",
     *("kubernetes.io", "amazonaws.com", "aws.com", "nvidia.com", "ebbtide.dev"),
+    "argoproj.io",
+    "kubeflow.org",
+    "tekton.dev",
 }
 
 

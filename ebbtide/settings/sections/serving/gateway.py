@@ -11,6 +11,7 @@ from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import Certificate, Source
 from ebbtide.settings.sections.pods.env import ObjectName
+from ebbtide.settings.sections.serving.access import PrometheusAccess
 from ebbtide.settings.sections.types import acted_on
 
 GATEWAY = "ebbtide"
@@ -54,10 +55,25 @@ def _one_end_of_tls(certificate: object, tls: object) -> None:
         raise wanted("serving.tls-twice", what, found="both", at="tls")
 
 
+def _access_is_to_an_address(prometheus: str | None, access: PrometheusAccess | None) -> None:
+    if access is None:
+        return
+    example = "prometheus: https://mimir.example.com/prometheus"
+    if prometheus is None:
+        what = "prometheus beside it: the stack's own answers without"
+        raise wanted("serving.access-alone", what, found="no address", example=example, at="prometheusAccess")
+    if access.authority is not None and not prometheus.startswith("https://"):
+        what = "an https:// address beside authority"
+        raise wanted("serving.authority-without-tls", what, found=prometheus, example=example, at="prometheus")
+
+
 class ServingSettings(Settings):
     """How requests reach the services of this stack."""
 
-    checks: ClassVar[tuple[Check, ...]] = (Check(("certificate", "tls"), _one_end_of_tls),)
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("certificate", "tls"), _one_end_of_tls),
+        Check(("prometheus", "prometheus_access"), _access_is_to_an_address),
+    )
 
     public: Annotated[bool, Strict()] = Field(
         default=False,
@@ -102,6 +118,11 @@ class ServingSettings(Settings):
         default=None,
         description="where KEDA asks; default: the stack's own Prometheus",
         examples=["http://prometheus.monitoring.svc:9090"],
+    )
+    prometheus_access: PrometheusAccess | None = Field(
+        default=None,
+        description="headers, a token or a private authority, where that address asks for them",
+        examples=["{ token: { secret: mimir, key: token } }"],
     )
 
     @property

@@ -51,7 +51,15 @@ from ebbtide.settings.sections.types import (
     acted_on,
     parse_short_name,
 )
-from ebbtide.settings.sections.workloads import VERTICAL_CHECKS, Vertical, VerticalText, WorkloadKind, WorkloadSettings
+from ebbtide.settings.sections.workloads import (
+    VERTICAL_CHECKS,
+    VERTICAL_MIN,
+    Vertical,
+    VerticalFloor,
+    VerticalText,
+    WorkloadKind,
+    WorkloadSettings,
+)
 from ebbtide.units.durations import format_duration, latency_text
 from ebbtide.vocabulary.labels import Category
 
@@ -215,6 +223,9 @@ class VariantSettings(ScrapedPodSettings):
         "inPlace: of running ones too",
         examples=["initial"],
     )
+    vertical_min: VerticalFloor | None = Field(
+        default=None, description=VERTICAL_MIN, examples=["{ cpu: 250m, memory: 2Gi }"]
+    )
     starts_within: PositiveDuration = Field(
         default=STARTS_WITHIN,
         description="until a new pod is ready, its image pulled and the model loaded; scaling follows from it",
@@ -246,6 +257,7 @@ class VariantSettings(ScrapedPodSettings):
             grows_to=self.scale.max,
             replicas_owner=owner,
             vertical=self.vertical,
+            vertical_min=self.vertical_min,
             h2c=service.route is not None and service.route.protocol is RouteProtocol.GRPC,
             served_port=service.port,
             moves=self.category is Category.FLEXIBLE and self.scale.min > 1 and not self.spot,

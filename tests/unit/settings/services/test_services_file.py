@@ -22,6 +22,10 @@ TLS_SECRET = """
 ebbtide:secrets: { models-tls: { tls.crt: { secure: AAA }, tls.key: { secure: AAA } } }
 ebbtide:digestKey: { secure: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA }
 """
+MIMIR = "prometheus: https://mimir.example.com/prometheus"
+KEY = "{ secret: models-tls, key: tls.crt }"
+SECRET_HEADER = "{ name: x-key, secret: models-tls, key: tls.crt }"
+TOKEN = "{ token: { secret: mimir, key: token } }"
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 LONGEST = "longestRequest: 60s"
 TARGETS = "inFlight: 3, latency: 300ms"
@@ -136,6 +140,17 @@ def test_a_request_may_take_longer_than_the_load_balancer_waits_for_a_silent_con
             ("scale.fixed", "services.ranker.scale:", "min: 1, max: 6"),
         ),
         (("min: 1, max: 6 }", "min: 1, max: 6 }\n    vertical: initial"), ("vertical.scaled", "metric cpu")),
+        (
+            ("min: 1, max: 6 }", "min: 1, max: 6 }\n    verticalMin: { memory: 1Gi }"),
+            ("vertical.floor-alone", "services.ranker.verticalMin:", "vertical: inPlace"),
+        ),
+        (
+            (
+                "scale: { metrics: { cpu: 70% }, min: 1, max: 6 }",
+                "vertical: inPlace\n    verticalMin: { cpu: 2, memory: 1Gi }",
+            ),
+            ("vertical.floor-above-request", "services.ranker.verticalMin.cpu:", "1000m"),
+        ),
         (("min: 1, max: 6 }", "min: 1, max: 6 }\n    replicas: 3"), ("key.elsewhere", "scale: { min, max }")),
         (("cpu: 1\n", "cpu: 300\n"), ("pod.too-large", "services.ranker:")),
         (
@@ -358,12 +373,64 @@ def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], 
     [
         ("prometheus: prometheus.monitoring.svc:9090", ("serving.prometheus-form", "ebbtide:serving.prometheus:")),
         (f"certificate: '{CERTIFICATE}', tls: models-tls", ("serving.tls-twice", "ebbtide:serving.tls:")),
+        (f"prometheusAccess: {{ token: {KEY} }}", ("serving.access-alone", "ebbtide:serving.prometheusAccess:")),
+        (f"{MIMIR}, prometheusAccess: {{}}", ("serving.access-nothing", "ebbtide:serving.prometheusAccess:")),
+        (
+            f"{MIMIR}, prometheusAccess: {TOKEN}",
+            ("serving.secret-unknown", "prometheusAccess.token.secret:", "known here: models-tls"),
+        ),
+        (
+            f"{MIMIR}, prometheusAccess: {{ token: {{ secret: models-tls, key: token }} }}",
+            ("secret.key-unknown", "prometheusAccess.token.key:"),
+        ),
+        (
+            f"{MIMIR}, prometheusAccess: {{ headers: {{ Authorization: Basic abc }} }}",
+            ("serving.login-in-the-clear", "prometheusAccess.headers.authorization:", "secret: mimir"),
+        ),
+        (
+            f"{MIMIR}, prometheusAccess: {{ headers: {{ X-Scope-OrgID: 'a,b=c' }} }}",
+            ("serving.header-value", "X-Scope-OrgID"),
+        ),
+        (
+            f"{MIMIR}, prometheusAccess: {{ token: {KEY}, header: {SECRET_HEADER} }}",
+            ("serving.two-logins", "prometheusAccess.header:"),
+        ),
+        (
+            f"prometheus: http://mimir, prometheusAccess: {{ authority: {KEY} }}",
+            ("serving.authority-without-tls", "ebbtide:serving.prometheus:"),
+        ),
     ],
 )
 def test_what_the_section_of_serving_refuses(serving: str, said: tuple[str, ...], tmp_path: Path) -> None:
     stack = with_services(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
 
     assert problem_of(stack, tmp_path).tells(*said)
+
+
+GRPC_RANKER = (
+    "min: 1, max: 6 }",
+    "min: 1, max: 6 }\n    route: { host: models.acme.internal, path: /rank, protocol: grpc }",
+)
+BY_CPU = (TARGETS, "cpu: 70%")
+
+
+@pytest.mark.parametrize(
+    ("implementation", "changes", "told"),
+    [
+        ("other", (), ["services.ranker.route.host"]),
+        ("envoy-gateway", (), []),
+        ("other", (("/rank, protocol: grpc", "/rank"),), []),
+        ("other", (("models.acme.internal, path: /rank", "rank.acme.internal, path: /rank"),), []),
+        ("other", ((EMBED, f"{EMBED}, protocol: grpc"),), []),
+    ],
+)
+def test_http_and_grpc_under_one_host_are_warned_of_unless_the_gateway_is_envoys(
+    implementation: str, changes: tuple[tuple[str, str], ...], told: list[str]
+) -> None:
+    serving = f"ebbtide:serving: {{ gatewayClass: eg, implementation: {implementation} }}\n"
+    found = warnings_of(services_stack(HERE, BY_CPU, GRPC_RANKER, *changes, more=serving))
+
+    assert [it.path for it in found if it.code == "route.grpc-beside-http"] == told
 
 
 def test_weights_and_sessions_that_stay_with_a_pod_exclude_each_other(tmp_path: Path) -> None:

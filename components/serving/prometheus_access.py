@@ -1,0 +1,57 @@
+"""What KEDA is told of a Prometheus that does not answer everybody: which Secrets, and which way of using them.
+
+The name of a secret header is taken from an object alone, hence a ConfigMap with nothing else in it.
+
+Source: `pkg/scalers/prometheus_scaler.go` and `pkg/scalers/authentication` of the release that `data/README.md` names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.core.v1 import ConfigMap
+
+from components.serving.scaling import ACCESS
+from ebbtide.labels import CUSTOMER
+from ebbtide.settings.sections.serving.access import PrometheusAccess as AccessSettings
+
+_NAME = "header"
+_PARAMETERS = {"token": "bearerToken", "header": "customAuthValue", "authority": "ca"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrometheusAccessArgs:
+    customer: str
+    namespace: pulumi.Input[str]  # of the ScaledObjects
+    access: AccessSettings
+
+
+class PrometheusAccess(pulumi.ComponentResource):
+    def __init__(self, name: str, args: PrometheusAccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:PrometheusAccess", name, None, opts)
+        metadata = {"name": ACCESS, "namespace": args.namespace, "labels": {CUSTOMER: args.customer}}
+        before: list[pulumi.Resource] = []
+        if args.access.header is not None:
+            data = {_NAME: args.access.header.name}
+            child = pulumi.ResourceOptions(parent=self)
+            before.append(ConfigMap(f"{name}-header", metadata=metadata, data=data, opts=child))
+        CustomResource(
+            f"{name}-authentication",
+            api_version="keda.sh/v1alpha1",
+            kind="TriggerAuthentication",
+            metadata=metadata,
+            spec=authentication(args.access),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+        )
+        self.register_outputs({})
+
+
+def authentication(access: AccessSettings) -> Mapping[str, Any]:
+    """The spec of the TriggerAuthentication: which Secret holds what."""
+    held = [{"parameter": _PARAMETERS[key], "name": it.secret, "key": it.key} for key, it in access.held]
+    if access.header is None:
+        return {"secretTargetRef": held}
+    named = [{"parameter": "customAuthHeader", "name": ACCESS, "key": _NAME}]
+    return {"secretTargetRef": held, "configMapTargetRef": named}

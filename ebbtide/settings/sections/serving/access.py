@@ -1,0 +1,102 @@
+"""What a Prometheus asks of whoever asks it: headers, a token or another secret header, a private authority.
+
+Secrets are referred to. KEDA reads them through a TriggerAuthentication: on EKS in its own namespace, which the stack
+makes, elsewhere beside the services.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.pods.env import DataKey, ObjectName
+from ebbtide.settings.sections.serving.routes import HeaderName
+
+_VALUE = r"^[A-Za-z0-9]([A-Za-z0-9 ._:/@|+-]{0,254}[A-Za-z0-9])?$"
+_LOGINS = ("authorization", "cookie", "proxy-authorization")
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(_VALUE, value) is None:
+        what = "a value of letters, digits, spaces and . _ : / @ | + -, at most 256 long: KEDA splits at commas"
+        raise wanted("serving.header-value", what, example="acme")
+    return value
+
+
+HeaderText: TypeAlias = Annotated[str, BeforeValidator(_value), WithJsonSchema({"type": "string", "pattern": _VALUE})]
+
+
+class SecretKey(Settings):
+    """One key of a Secret."""
+
+    secret: ObjectName = Field(description="a Secret, by name", examples=["mimir"])
+    key: DataKey = Field(description="the key in it", examples=["token"])
+
+
+class SecretHeader(SecretKey):
+    """A header whose value nobody may read."""
+
+    name: HeaderName = Field(description="the name of the header", examples=["x-api-key"])
+
+
+def _something(*given: object) -> None:
+    if not any(given):
+        what = "headers, token, header or authority"
+        raise wanted(
+            "serving.access-nothing", what, found="none of them", example="token: { secret: mimir, key: token }"
+        )
+
+
+def _one_login(token: object, header: object) -> None:
+    if token is not None and header is not None:
+        what = "token or header: KEDA sends one of them"
+        raise wanted("serving.two-logins", what, found="both", example="token alone", at="header")
+
+
+def _logins_are_secret(headers: Mapping[str, str]) -> None:
+    for name in headers:
+        if name in _LOGINS:
+            what = "headers that anybody may read; a login is a Secret"
+            example = f"header: {{ name: {name}, secret: mimir, key: login }}"
+            raise wanted("serving.login-in-the-clear", what, found=name, example=example, at=("headers", name))
+
+
+class PrometheusAccess(Settings):
+    """How KEDA asks a Prometheus that does not answer everybody."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("headers", "token", "header", "authority"), _something),
+        Check(("token", "header"), _one_login),
+        Check(("headers",), _logins_are_secret),
+    )
+
+    headers: dict[HeaderName, HeaderText] = Field(
+        default={}, description="headers that are no secret, as a tenant's", examples=["{ X-Scope-OrgID: acme }"]
+    )
+    token: SecretKey | None = Field(
+        default=None, description="sent as Authorization: Bearer", examples=["{ secret: mimir, key: token }"]
+    )
+    header: SecretHeader | None = Field(
+        default=None,
+        description="a secret header in place of a token; authorization with `Basic …` for a name and password",
+        examples=["{ name: x-api-key, secret: mimir, key: apiKey }"],
+    )
+    authority: SecretKey | None = Field(
+        default=None,
+        description="certificates of the authority that its certificate is from; default: those of KEDA's image",
+        examples=["{ secret: mimir, key: ca.crt }"],
+    )
+
+    @property
+    def held(self) -> Iterator[tuple[str, SecretKey]]:
+        """What is in Secrets, by its key here."""
+        for key, given in (("token", self.token), ("header", self.header), ("authority", self.authority)):
+            if given is not None:
+                yield key, given
+
+    @property
+    def secrets(self) -> set[str]:
+        return {it.secret for _, it in self.held}
