@@ -91,7 +91,7 @@ def _pod(number: int) -> dict[str, Any]:
         "shm": "128Mi",
         "volumes": {
             "cache": {"scratch": "4Gi", "at": "/scratch"},
-            "models": {"claim": "models-efs", "at": "/models", "readOnly": True},
+            "models": {"claim": "models-efs", "at": "/models", "readOnly": True, "shared": True},
             "conf": {"files": dict(_FILES), "at": "/etc/part"},
             "tls": {"secret": "part-tls", "at": "/etc/tls"},
             "flags": {"configMap": "flags", "at": "/etc/flags"},
