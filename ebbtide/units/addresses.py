@@ -1,4 +1,6 @@
-"""Address ranges that are not of the internet."""
+"""Addresses and ranges that are not of the internet."""
+
+from ipaddress import ip_address
 
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 """RFC 1918: what a VPC is made of."""
@@ -8,3 +10,12 @@ SHARED = "100.64.0.0/10"
 
 UNIQUE_LOCAL = "fc00::/7"
 """RFC 4193: private IPv6."""
+
+
+def leads_to_itself(host: str) -> bool:
+    """True for localhost and its like: in a pod this is the pod itself."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified

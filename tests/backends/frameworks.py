@@ -24,10 +24,10 @@ from controllers.ports import Known, Reading
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.controller_config import PoolPolicy
 from tests.backends.environments import environment
-from tests.builders.acl import PASSWORD
 from tests.builders.redis import endpoint, wait_until
 from tests.paths import ROOT
 from tests.redis_faults.outages import Stage
+from tests.redis_faults.rights import PASSWORD
 
 BACKENDS = ROOT / "tests" / "backends"
 QUEUE, MISSPELT, POD = "train", "trian", socket.gethostname()
@@ -111,7 +111,7 @@ class Scene:
         self._undo.close()
 
     def log_in(self, workers: str, reader: str) -> None:
-        """From now on as these users, with the password of `tests.builders.acl`."""
+        """From now on as these users, with the password of `tests.redis_faults.rights`."""
         self.url = f"redis://{workers}:{PASSWORD}@{self.server.host}:{self.server.port}/0"
         where = replace(endpoint(self.server), username=reader, password_env="ANY")
         self._source.connection = self._undo.enter_context(connect(where, {"ANY": PASSWORD}))

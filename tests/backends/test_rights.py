@@ -14,8 +14,8 @@ from tests.backends.frameworks import (
     Framework,
     Scene,
 )
-from tests.builders.acl import make_user
 from tests.builders.redis import wait_until
+from tests.redis_faults.rights import make_user
 
 pytestmark = [
     pytest.mark.backends,

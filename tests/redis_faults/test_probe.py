@@ -10,8 +10,8 @@ from redis import Redis
 from controllers.adapters.probe import probe
 from ebbtide.demo.embedded import free_port
 from ebbtide.vocabulary.controller_config import RedisEndpoint
-from tests.builders.acl import rule
 from tests.redis_faults.redis_server import Certificates, Server, certificates, config_for, redis_server
+from tests.redis_faults.rights import rule
 
 pytestmark = pytest.mark.redis_server
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSch
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.types import Name
+from ebbtide.units.addresses import leads_to_itself
 
 HTTPS = 443
 SECRET_KEY: Mapping[str, str] = {"slack": "url", "webhook": "url", "email": "password", "pagerduty": "routingKey"}
@@ -60,6 +61,9 @@ def _remote_url(address: str) -> str:
         # It is not shown: before an @ may stand a password.
         what = "where samples are written, http:// or https://, without a login"
         raise wanted("monitoring.remote-url", what, found="another address", example=_REMOTE_EXAMPLE)
+    if leads_to_itself(parts.hostname or ""):
+        what, hint = "where samples are written, as pods reach it", "in a pod this is the pod itself"
+        raise wanted("monitoring.remote-local", what, example=_REMOTE_EXAMPLE, hint=hint)
     return address
 
 

@@ -10,7 +10,6 @@ looks at the token only once the network and the cluster are made.
 
 import re
 from enum import StrEnum
-from ipaddress import ip_address
 from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from pydantic import AfterValidator, Field, Strict
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.types import Mebibytes, acted_on
+from ebbtide.units.addresses import leads_to_itself
 
 TOKEN_WANTED = "the token that the cache asks for: 16 to 128 letters, digits or ! & # $ ^ < > -"
 SET_TOKEN = "pulumi config set --secret ebbtide:redisPassword"
@@ -75,13 +75,7 @@ _NODE_TYPE = r"^cache\.[a-z]+\d[a-z]*\.(micro|small|medium|(\d*x)?large)$"
 
 def _check_host(host: str) -> None:
     """Refuses hosts that are Redis for nobody, or that no job framework can use: each would fail once pods run."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        local = host == "localhost" or host.endswith(".localhost")
-    else:
-        local = address.is_loopback or address.is_unspecified
-    if local:
+    if leads_to_itself(host):
         hint = "in a pod this is the pod itself"
         raise wanted("redis-url.local", "the address of Redis as pods reach it", example=_REDIS_EXAMPLE, hint=hint)
     if _CLUSTER_MODE.fullmatch(host) is not None:

@@ -128,6 +128,7 @@ def test_what_is_secret_is_referred_to_by_name_and_a_fixed_key(tmp_path: Path) -
         ),
         (bundled("alerts: {}"), ("key.missing", "monitoring.alerts.receiver:")),
         (bundled("remoteWrite: { url: mimir }"), ("monitoring.remote-url", "remoteWrite.url:")),
+        (bundled("remoteWrite: { url: 'http://127.0.0.1:9009/w' }"), ("monitoring.remote-local", "remoteWrite.url:")),
         (bundled(f"remoteWrite: {{ {REMOTE}, role: writer }}"), ("monitoring.role-form", "'writer'")),
         (
             bundled(f"remoteWrite: {{ {REMOTE}, secret: held, role: 'arn:aws:iam::123456789012:role/w' }}"),

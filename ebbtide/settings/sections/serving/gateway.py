@@ -13,6 +13,7 @@ from ebbtide.settings.sections.entrance import Certificate, Source
 from ebbtide.settings.sections.pods.env import ObjectName
 from ebbtide.settings.sections.serving.access import PrometheusAccess
 from ebbtide.settings.sections.types import acted_on
+from ebbtide.units.addresses import leads_to_itself
 
 GATEWAY = "ebbtide"
 """The Gateway of the stack, its class and its EnvoyProxy."""
@@ -46,6 +47,9 @@ def _address(value: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or re.search(r"\s", value):
         what = "the address of Prometheus as pods reach it, http:// or https://"
         raise wanted("serving.prometheus-form", what, example="http://prometheus.monitoring.svc:9090")
+    if leads_to_itself(parts.hostname):
+        what, hint = "the address of Prometheus as pods reach it", "in a pod this is the pod itself"
+        raise wanted("serving.prometheus-local", what, example="http://prometheus.monitoring.svc:9090", hint=hint)
     return value.rstrip("/")
 
 

@@ -372,6 +372,7 @@ def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], 
     ("serving", "said"),
     [
         ("prometheus: prometheus.monitoring.svc:9090", ("serving.prometheus-form", "ebbtide:serving.prometheus:")),
+        ("prometheus: 'http://localhost:9090'", ("serving.prometheus-local", "ebbtide:serving.prometheus:")),
         (f"certificate: '{CERTIFICATE}', tls: models-tls", ("serving.tls-twice", "ebbtide:serving.tls:")),
         (f"prometheusAccess: {{ token: {KEY} }}", ("serving.access-alone", "ebbtide:serving.prometheusAccess:")),
         (f"{MIMIR}, prometheusAccess: {{}}", ("serving.access-nothing", "ebbtide:serving.prometheusAccess:")),
