@@ -1,4 +1,6 @@
-"""Address ranges that are not of the internet."""
+"""Address ranges that are not of the internet, and the one form of an address that every server takes."""
+
+from ipaddress import IPv4Address, IPv6Address
 
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 """RFC 1918: what a VPC is made of."""
@@ -8,3 +10,9 @@ SHARED = "100.64.0.0/10"
 
 UNIQUE_LOCAL = "fc00::/7"
 """RFC 4193: private IPv6."""
+
+
+def unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that `::ffff:10.0.0.9` stands for; Kubernetes refuses that form from 1.36 on."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
