@@ -49,7 +49,7 @@ from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
 from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.workloads_document import DASHBOARD_PORT
-from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL
+from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL, unmapped
 from ebbtide.vocabulary.exporter import EXPORTER
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
 from ebbtide.vocabulary.workloads import WORKLOADS
@@ -278,7 +278,7 @@ def _proxy(address: str) -> "NetworkPolicyEgressRuleArgsDict":
     parts = urlsplit(address)
     host = parts.hostname or ""
     try:
-        blocks: Sequence[str] = [str(ip_network(ip_address(host)))]
+        blocks: Sequence[str] = [str(ip_network(unmapped(ip_address(host))))]
     except ValueError:
         blocks = _ANYWHERE  # a name
     return {"to": _blocks(blocks), "ports": _tcp(parts.port or _DEFAULT_PORTS[parts.scheme])}

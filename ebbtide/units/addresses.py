@@ -1,6 +1,6 @@
-"""Addresses and ranges that are not of the internet."""
+"""Address ranges that are not of the internet, and the one form of an address that every server takes."""
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 """RFC 1918: what a VPC is made of."""
@@ -19,3 +19,9 @@ def leads_to_itself(host: str) -> bool:
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
     return address.is_loopback or address.is_unspecified
+
+
+def unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that `::ffff:10.0.0.9` stands for; Kubernetes refuses that form from 1.36 on."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address

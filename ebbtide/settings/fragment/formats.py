@@ -16,6 +16,7 @@ from ebbtide.settings.file.problems import Finding, Location, show
 from ebbtide.settings.fragment.values import is_list
 from ebbtide.settings.sections.pods.env import ENV_NAME
 from ebbtide.settings.sections.pods.probes import PORT_NAME
+from ebbtide.units.addresses import unmapped
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -34,14 +35,14 @@ class Format:
 
 
 def _is_address(value: object) -> bool:
-    """Of no zone: the server takes none."""
+    """Of no zone, and no IPv4 address written as IPv6, which the server refuses from 1.36 on."""
     if not isinstance(value, str) or "%" in value:
         return False
     try:
-        ip_address(value)
+        address = ip_address(value)
     except ValueError:
         return False
-    return True
+    return unmapped(address) == address
 
 
 def _matches(pattern: str, longest: int = _LONGEST_NAME) -> Callable[[object], bool]:

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings, each_once
+from ebbtide.units.addresses import unmapped
 
 METADATA = (ip_network("169.254.169.254/32"), ip_network("fd00:ec2::254/128"))
 """Where an instance tells its own credentials. No pod has business there, whatever a file allows."""
@@ -75,9 +76,10 @@ def _parse_range(value: object) -> str:
 
 def _block(value: object) -> IPv4Network | IPv6Network | None:
     try:
-        return ip_network(value, strict=False) if isinstance(value, str) else None
+        block = ip_network(value, strict=False) if isinstance(value, str) else None
     except ValueError:
         return None
+    return block if block is None or unmapped(block.network_address) == block.network_address else None
 
 
 def _parse_pem(value: object) -> str:

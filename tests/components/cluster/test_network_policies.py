@@ -274,6 +274,12 @@ def test_the_proxy_is_reached_by_its_address_or_by_its_port() -> None:
     assert not proxied.allow(worker, METADATA, 443)
 
 
+def test_a_proxys_ipv4_address_stays_one_however_it_is_written() -> None:
+    proxied = policies(allow=("10.1.0.0/16",), proxies=("http://[::ffff:192.0.2.8]:3128",))
+
+    assert proxied.allow(Pod(namespace="ebbtide-workers"), Outside("192.0.2.8"), 3128)
+
+
 def test_what_starts_pods_reaches_the_api_server_and_what_it_started_only_what_is_allowed() -> None:
     allowed = hub_stack(egress=EgressSettings(allow=("203.0.113.0/24",)))
     found = Policies(record(allowed))

@@ -75,7 +75,7 @@ def test_the_api_server_takes_every_fragment_that_is_accepted(
     "fragment",
     [
         {"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}, "enableServiceLinks": False},
-        {"hostAliases": [{"ip": "fd00::9", "hostnames": ["a", "a-1.example.com"]}, {"ip": "::ffff:10.0.0.9"}]},
+        {"hostAliases": [{"ip": "fd00::9", "hostnames": ["a", "a-1.example.com"]}]},
         {"dnsConfig": {"nameservers": ["10.0.0.1", "fd00::1"], "searches": [".", "_tcp.example.com", "example.com."]}},
         {"hostname": "licensed", "subdomain": "api", "setHostnameAsFQDN": True, "hostUsers": False},
         {"terminationGracePeriodSeconds": 90, "shareProcessNamespace": True},
@@ -144,6 +144,8 @@ def test_the_api_server_takes_what_people_reach_for_a_fragment_for(
         {"dnsPolicy": "Clusterfirst"},
         {"hostAliases": [{"ip": "10.0.0"}]},
         {"hostAliases": [{"ip": "fe80::1%eth0"}]},
+        {"hostAliases": [{"ip": "::ffff:10.0.0.9"}]},
+        {"dnsConfig": {"nameservers": ["::ffff:10.0.0.9"]}},
         {"hostAliases": [{"ip": "10.0.0.9", "hostnames": ["A_b"]}]},
         {"dnsConfig": {"nameservers": ["dns.example.com"]}},
         {"dnsConfig": {"nameservers": ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"]}},

@@ -22,8 +22,8 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def client(url: str, **changes: timedelta) -> Prometheus:
-    return Prometheus(HttpLink(url, token=TOKEN, **changes), "acme", now)
+def client(url: str, timeout: timedelta = timedelta(seconds=10)) -> Prometheus:
+    return Prometheus(HttpLink(url, token=TOKEN, timeout=timeout), "acme", now)
 
 
 def why(answer: object) -> str:

@@ -259,7 +259,7 @@ def test_gpus_must_have_the_memory_that_a_pod_asks_for(nodes: list[dict[str, Any
     ],
 )
 def test_nodes_must_have_the_processor_that_a_pod_is_for(labels: dict[str, str], line: str, tmp_path: Path) -> None:
-    cluster = CannedCluster({NODES: {"items": [node(pool="gpu", gpu=1, **labels)]}})
+    cluster = CannedCluster({NODES: {"items": [node(gpu=1, spec=None, pool="gpu", **labels)]}})
 
     assert said(cluster, wants(tmp_path, GPU_NODES, train="gpu: 1, arch: arm64"))["nodes gpu"].startswith(line)
 

@@ -148,7 +148,7 @@ def test_a_service_that_loses_its_only_pod_during_a_release_is_named_before_thos
 
 def test_what_a_restart_costs_is_said_of_each_part_of_ebbtide_and_of_nobody_else() -> None:
     mirrored, named = "registry.example.com/mirror", "registry.example.com/ml/new:1"
-    bundled = (
+    bundled: tuple[Change, ...] = (
         lambda config: config.update({"ebbtide:digestKey": SECRET}),
         whole("secrets", oncall={"url": SECRET}),
         whole("monitoring", prometheus="bundled", alerts={"receiver": {"slack": {}, "secret": "oncall"}}),

@@ -97,6 +97,7 @@ def test_a_broken_certificate_behind_a_good_one_is_found(broken: tuple[str, str]
     [
         ("10.1.2.3/16", ("range.first-address", "did you mean 10.1.0.0/16?")),
         ("db.example.com", ("range.form",)),
+        ("::ffff:10.1.0.0/112", ("range.form",)),
         ("169.254.169.254/32", ("range.metadata",)),
         ("fd00:ec2::254/128", ("range.metadata",)),
     ],

@@ -225,6 +225,8 @@ def test_a_hard_spread_of_fixed_pods_keeps_no_node_that_would_go() -> None:
         ({"hostAliases": [{"ip": 10}]}, "hostAliases.0.ip", "type.text"),
         ({"hostAliases": [{"ip": "10.0.0"}]}, "hostAliases.0.ip", "address.form"),
         ({"hostAliases": [{"ip": "fe80::1%eth0"}]}, "hostAliases.0.ip", "address.form"),
+        ({"hostAliases": [{"ip": "::ffff:10.0.0.9"}]}, "hostAliases.0.ip", "address.form"),
+        ({"dnsConfig": {"nameservers": ["::ffff:10.0.0.9"]}}, "dnsConfig.nameservers.0", "address.form"),
         ({"hostAliases": [{"ip": "10.0.0.9", "hostnames": ["ok", "A_b"]}]}, "hostAliases.0.hostnames.1",
          "dns-name.form"),
         ({"hostAliases": [{"ip": "10.0.0.9", "hostnames": ["a" * 64]}]}, "hostAliases.0.hostnames.0", "dns-name.form"),
@@ -277,7 +279,7 @@ def test_what_the_api_server_would_refuse_is_told_at_its_place(fragment: object,
 @pytest.mark.parametrize(
     "fragment",
     [
-        {"hostAliases": [{"ip": "fd00::9", "hostnames": ["a", "a-1.example.com"]}, {"ip": "::ffff:10.0.0.9"}]},
+        {"hostAliases": [{"ip": "fd00::9", "hostnames": ["a", "a-1.example.com"]}]},
         {"dnsConfig": {"nameservers": ["10.0.0.1", "fd00::1"], "searches": [".", "_tcp.example.com", "example.com."]}},
         {"containers": [container(ports=[{"containerPort": 1}, {"containerPort": 65535, "name": "a-1"}])]},
         {"containers": [container(livenessProbe={"httpGet": {"port": "http"}})]},
