@@ -68,7 +68,7 @@ def serve(
     envoy = made_here or serving.implementation is Implementation.ENVOY_GATEWAY
     gateway_namespace = GATEWAY_NAMESPACE if made_here else NAMESPACE
     if made_here:
-        opts = _parts(settings, images=images, egress=egress, secrets=secrets, opts=opts)
+        opts = _parts(settings, on.definitions, images=images, egress=egress, secrets=secrets, opts=opts)
     if needs.gateway:
         args = GatewayArgs(
             customer=settings.customer,
@@ -142,6 +142,7 @@ def longest_request(settings: StackSettings) -> timedelta:
 
 def _parts(
     settings: StackSettings,
+    definitions: pulumi.ProviderResource | None,
     *,
     images: ImageSource,
     egress: Egress,
@@ -166,7 +167,12 @@ def _parts(
             opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[held]))
     if needs.vertical:
         vertical = VerticalAutoscalerArgs(
-            namespace=_SYSTEM, customer=customer, images=images, egress=egress, watched=NAMESPACE
+            namespace=_SYSTEM,
+            customer=customer,
+            images=images,
+            egress=egress,
+            definitions=definitions,
+            watched=NAMESPACE,
         )
         parts.append(VerticalAutoscaler("vertical-autoscaler", vertical, opts))
     if needs.keda:
@@ -175,6 +181,7 @@ def _parts(
             customer=customer,
             images=images,
             egress=egress,
+            definitions=definitions,
             watched=NAMESPACE,
             prometheus_port=prometheus_port(settings),
         )
@@ -185,6 +192,7 @@ def _parts(
             customer=customer,
             images=images,
             egress=egress,
+            definitions=definitions,
             routes=NAMESPACE,
             envoys=settings.serving.proxies,
             longest=longest_request(settings),

@@ -2,6 +2,9 @@
 
 A kind that goes takes all of its objects along, those that the stack knows nothing of included. So it stays when the
 part that brought it goes: an API server holds a kind that nobody watches at no cost, and a cluster takes it along.
+
+A part that comes again finds its kinds in the cluster. So their provider takes over what exists, and one field manager
+writes them. It forces nothing: a kind that somebody else installed in another version is refused as a conflict.
 """
 
 import gzip
@@ -27,14 +30,19 @@ def version(part: Part) -> str:
     return str(release(part)["version"])
 
 
-def kinds(name: str, part: Part, *, parent: pulumi.Resource) -> list[pulumi.Resource]:
+_WRITER = {"pulumi.com/patchFieldManager": "ebbtide-definitions"}
+
+
+def kinds(
+    name: str, part: Part, *, provider: pulumi.ProviderResource | None, parent: pulumi.Resource
+) -> list[pulumi.Resource]:
     """What has to be there before an object of these kinds, and before who watches them."""
     return [
         CustomResourceDefinition(
             f"{name}-{crd['metadata']['name']}",
-            metadata=crd["metadata"],
+            metadata={**crd["metadata"], "annotations": {**crd["metadata"].get("annotations", {}), **_WRITER}},
             spec=crd["spec"],
-            opts=pulumi.ResourceOptions(parent=parent, retain_on_delete=True),
+            opts=pulumi.ResourceOptions(parent=parent, provider=provider, retain_on_delete=True),
         )
         for crd in release(part)["crds"]
     ]
