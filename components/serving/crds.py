@@ -18,6 +18,8 @@ from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 
 Part: TypeAlias = Literal["envoy-gateway", "keda", "vertical"]
 
+_WRITER = {"pulumi.com/patchFieldManager": "ebbtide-definitions"}
+
 
 @cache
 def release(part: Part) -> dict[str, Any]:
@@ -30,19 +32,20 @@ def version(part: Part) -> str:
     return str(release(part)["version"])
 
 
-_WRITER = {"pulumi.com/patchFieldManager": "ebbtide-definitions"}
-
-
 def kinds(
     name: str, part: Part, *, provider: pulumi.ProviderResource | None, parent: pulumi.Resource
 ) -> list[pulumi.Resource]:
     """What has to be there before an object of these kinds, and before who watches them."""
-    return [
-        CustomResourceDefinition(
-            f"{name}-{crd['metadata']['name']}",
-            metadata={**crd["metadata"], "annotations": {**crd["metadata"].get("annotations", {}), **_WRITER}},
-            spec=crd["spec"],
-            opts=pulumi.ResourceOptions(parent=parent, provider=provider, retain_on_delete=True),
+    made: list[pulumi.Resource] = []
+    for crd in release(part)["crds"]:
+        given = crd["metadata"]
+        metadata: Any = {**given, "annotations": {**given.get("annotations", {}), **_WRITER}}
+        made.append(
+            CustomResourceDefinition(
+                f"{name}-{metadata['name']}",
+                metadata=metadata,
+                spec=crd["spec"],
+                opts=pulumi.ResourceOptions(parent=parent, provider=provider, retain_on_delete=True),
+            )
         )
-        for crd in release(part)["crds"]
-    ]
+    return made

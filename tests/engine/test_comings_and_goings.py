@@ -55,8 +55,8 @@ NIGHTLY: Mapping[str, Any] = {"ebbtide:cronJobs": {"tidy": {**JOB, "schedule": "
 FLOOR: Mapping[str, Any] = {"min": 2, "max": 4, "floor": "calendar", "open": 3}
 
 
-def scaled_by(metric: str) -> Mapping[str, Any]:
-    return {"ebbtide:services": {"page": {**PAGE, "scale": {**FLOOR, "metrics": {metric: 40}}}}}
+def scaled_by(**metrics: object) -> Mapping[str, Any]:
+    return {"ebbtide:services": {"page": {**PAGE, "scale": {**FLOOR, "metrics": metrics}}}}
 
 
 def minimum(project: Project) -> dict[str, int]:
@@ -69,16 +69,16 @@ def minimum(project: Project) -> dict[str, int]:
 
 def test_another_autoscaler_and_another_kind_of_job_take_the_places_of_the_former_ones(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    project.write("new", {**ALONE, **scaled_by("inFlight"), **ONCE})
+    project.write("new", {**ALONE, **scaled_by(inFlight=4), **ONCE})
     project.up("new")
     assert minimum(project) == {"ScaledObject": 2}
 
-    project.write("new", {**ALONE, **scaled_by("cpu"), **NIGHTLY})
+    project.write("new", {**ALONE, **scaled_by(cpu="70%"), **NIGHTLY})
     told = project.up("new")
 
     assert minimum(project) == {"HorizontalPodAutoscaler": 2}
     assert "tidy-budget" not in told.named()
     assert told.named()["tidy-cron-job"] == "create"
-    project.write("new", {**ALONE, **scaled_by("inFlight"), **ONCE})
+    project.write("new", {**ALONE, **scaled_by(inFlight=4), **ONCE})
     project.up("new")
     assert minimum(project) == {"ScaledObject": 2}
