@@ -39,6 +39,7 @@ from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind
+from ebbtide.settings.serving_needs import serving_needs
 from infra.foundation import Foundation
 
 
@@ -65,8 +66,14 @@ class _Eks:
         nodes = self._nodes(aws, network, cluster)
         ready = self._inside([aws, cluster.provider], cluster, nodes)
         cache_host = self._cache_host(aws, network, cluster, redis_password)
+        needs = serving_needs(self.settings)
         return Foundation(
-            cluster_name=cluster.name, provider=cluster.provider, ready=ready, aws=aws, cache_host=cache_host
+            cluster_name=cluster.name,
+            provider=cluster.provider,
+            ready=ready,
+            aws=aws,
+            cache_host=cache_host,
+            definitions=cluster.definitions() if needs.vertical or needs.keda or needs.gateway else None,
         )
 
     def _cache_host(

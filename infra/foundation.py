@@ -16,5 +16,7 @@ class Foundation:
     """On EKS alone."""
     cache_host: pulumi.Input[str] | None = None
     """Of the Redis that AWS runs, where the file asks for one."""
+    definitions: pulumi.ProviderResource | None = None
+    """On EKS, where a part brings kinds of objects: it takes over those that such a part left."""
     transformations: Sequence[pulumi.ResourceTransformation] = ()
     """What becomes of every object of the customer's half, on a cluster that names its nodes in its own way."""

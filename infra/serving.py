@@ -70,7 +70,7 @@ def serve(
     envoy = made_here or serving.implementation is Implementation.ENVOY_GATEWAY
     gateway_namespace = GATEWAY_NAMESPACE if made_here else NAMESPACE
     if made_here:
-        opts = _parts(settings, images=images, egress=egress, secrets=secrets, opts=opts)
+        opts = _parts(settings, on.definitions, images=images, egress=egress, secrets=secrets, opts=opts)
     if needs.gateway:
         args = GatewayArgs(
             customer=settings.customer,
@@ -149,6 +149,7 @@ def longest_request(settings: StackSettings) -> timedelta:
 
 def _parts(
     settings: StackSettings,
+    definitions: pulumi.ProviderResource | None,
     *,
     images: ImageSource,
     egress: Egress,
@@ -173,7 +174,12 @@ def _parts(
             opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[held]))
     if needs.vertical:
         vertical = VerticalAutoscalerArgs(
-            namespace=_SYSTEM, customer=customer, images=images, egress=egress, watched=NAMESPACE
+            namespace=_SYSTEM,
+            customer=customer,
+            images=images,
+            egress=egress,
+            definitions=definitions,
+            watched=NAMESPACE,
         )
         parts.append(VerticalAutoscaler("vertical-autoscaler", vertical, opts))
     if needs.keda:
@@ -182,6 +188,7 @@ def _parts(
             customer=customer,
             images=images,
             egress=egress,
+            definitions=definitions,
             watched=NAMESPACE,
             prometheus_port=prometheus_port(settings),
         )
@@ -192,6 +199,7 @@ def _parts(
             customer=customer,
             images=images,
             egress=egress,
+            definitions=definitions,
             routes=NAMESPACE,
             envoys=settings.serving.proxies,
             longest=longest_request(settings),

@@ -74,9 +74,20 @@ class Cluster(pulumi.ComponentResource):
         self.node_role_arn = nodes.role.arn
         for spec in before_nodes(args.name, settings, args.tags):
             install(spec, name=name, cluster_name=cluster.name, tags=args.tags, parent=self)
-        self.provider = KubernetesProvider(
-            f"{name}-kubernetes",
-            kubeconfig=pulumi.Output.all(cluster.endpoint, cluster.certificate_authority).apply(
+        self._endpoint = pulumi.Output.all(cluster.endpoint, cluster.certificate_authority)
+        self._entries = entries(name, access, parent=self)
+        self.provider = self._way_in(f"{name}-kubernetes")
+        self.register_outputs({"name": self.name, "endpoint": cluster.endpoint})
+
+    def definitions(self) -> KubernetesProvider:
+        """The provider for kinds that outlive the part which brought them: it takes over those that are left."""
+        return self._way_in(f"{self._name}-definitions", upsert_existing_objects=True)
+
+    def _way_in(self, resource_name: str, *, upsert_existing_objects: bool | None = None) -> KubernetesProvider:
+        args = self._args
+        return KubernetesProvider(
+            resource_name,
+            kubeconfig=self._endpoint.apply(
                 lambda known: json.dumps(kubeconfig(args, endpoint=known[0], certificate=known[1]["data"]))
             ),
             cluster_identifier=args.name,
@@ -84,9 +95,9 @@ class Cluster(pulumi.ComponentResource):
             # Without these two, other business hours would delete the controller's document and make it anew.
             enable_config_map_mutable=True,
             enable_secret_mutable=True,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=entries(name, access, parent=self)),
+            upsert_existing_objects=upsert_existing_objects,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=self._entries),
         )
-        self.register_outputs({"name": self.name, "endpoint": cluster.endpoint})
 
     def _control_plane(self) -> EksCluster:
         name, args = self._name, self._args

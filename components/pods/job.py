@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.batch.v1 import CronJobSpecArgsDict, JobSpecArgsDict
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict
 
+_JOB, _CRON_JOB = "ebbtide:components:Job", "ebbtide:components:CronJob"
 _Settings = TypeVar("_Settings", bound=JobSettings, covariant=True)
 
 
@@ -57,9 +58,14 @@ class JobArgs(Generic[_Settings]):
         return PodIdentity(name=self.name, category=Category.WORKER, customer=self.customer, ends=True)
 
 
+def _formerly(type_: str, name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
+    """A job of one name may have been of the other kind: its budget, its files and its account are the same objects."""
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[pulumi.create_urn(name, type_)]))
+
+
 class Job(pulumi.ComponentResource):
     def __init__(self, name: str, args: "JobArgs[JobSettings]", opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("ebbtide:components:Job", name, None, opts)
+        super().__init__(_JOB, name, None, _formerly(_CRON_JOB, name, opts))
         before = _before(name, args, parent=self)
         KubernetesJob(
             f"{name}-job",
@@ -77,7 +83,7 @@ class Job(pulumi.ComponentResource):
 
 class CronJob(pulumi.ComponentResource):
     def __init__(self, name: str, args: "JobArgs[CronJobSettings]", opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("ebbtide:components:CronJob", name, None, opts)
+        super().__init__(_CRON_JOB, name, None, _formerly(_JOB, name, opts))
         before = _before(name, args, parent=self)
         settings, labels = args.settings, args.identity.labels
         spec: CronJobSpecArgsDict = {

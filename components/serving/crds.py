@@ -2,6 +2,9 @@
 
 A kind that goes takes all of its objects along, those that the stack knows nothing of included. So it stays when the
 part that brought it goes: an API server holds a kind that nobody watches at no cost, and a cluster takes it along.
+
+A part that comes again finds its kinds in the cluster. So their provider takes over what exists, and one field manager
+writes them. It forces nothing: a kind that somebody else installed in another version is refused as a conflict.
 """
 
 import gzip
@@ -15,6 +18,8 @@ from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 
 Part: TypeAlias = Literal["envoy-gateway", "keda", "vertical"]
 
+_WRITER = {"pulumi.com/patchFieldManager": "ebbtide-definitions"}
+
 
 @cache
 def release(part: Part) -> dict[str, Any]:
@@ -27,14 +32,20 @@ def version(part: Part) -> str:
     return str(release(part)["version"])
 
 
-def kinds(name: str, part: Part, *, parent: pulumi.Resource) -> list[pulumi.Resource]:
+def kinds(
+    name: str, part: Part, *, provider: pulumi.ProviderResource | None, parent: pulumi.Resource
+) -> list[pulumi.Resource]:
     """What has to be there before an object of these kinds, and before who watches them."""
-    return [
-        CustomResourceDefinition(
-            f"{name}-{crd['metadata']['name']}",
-            metadata=crd["metadata"],
-            spec=crd["spec"],
-            opts=pulumi.ResourceOptions(parent=parent, retain_on_delete=True),
+    made: list[pulumi.Resource] = []
+    for crd in release(part)["crds"]:
+        given = crd["metadata"]
+        metadata: Any = {**given, "annotations": {**given.get("annotations", {}), **_WRITER}}
+        made.append(
+            CustomResourceDefinition(
+                f"{name}-{metadata['name']}",
+                metadata=metadata,
+                spec=crd["spec"],
+                opts=pulumi.ResourceOptions(parent=parent, provider=provider, retain_on_delete=True),
+            )
         )
-        for crd in release(part)["crds"]
-    ]
+    return made

@@ -158,7 +158,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         super().__init__("ebbtide:components:EnvoyGateway", name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        made = kinds(name, "envoy-gateway", parent=self)
+        made = kinds(name, "envoy-gateway", provider=args.definitions, parent=self)
         config = pulumi.Output.json_dumps(_config(args), indent=1)
         settings = ConfigMap(
             f"{name}-config",

@@ -118,7 +118,7 @@ class Keda(pulumi.ComponentResource):
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Keda", name, None, opts)
         self._name, self._args = name, args
-        made = kinds(name, "keda", parent=self)
+        made = kinds(name, "keda", provider=args.definitions, parent=self)
         operator = run(f"{name}-operator", _operator(args), args, parent=self, after=[*made, *self._operators_rights()])
         service(
             f"{name}-operator",

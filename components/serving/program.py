@@ -54,7 +54,7 @@ _METADATA = ("169.254.0.0/16",)
 
 @dataclass(frozen=True, kw_only=True)
 class PartArgs:
-    """What every part is told. `namespace` is where it lives, and there before it."""
+    """What every part is told. `namespace` is where it lives, and there before it. `definitions`: see `crds`."""
 
     namespace: pulumi.Input[str]
     customer: str
@@ -62,6 +62,7 @@ class PartArgs:
     images: ImageSource = UPSTREAM
     egress: Egress = OPEN
     log: str = "info"
+    definitions: pulumi.ProviderResource | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

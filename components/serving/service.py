@@ -105,12 +105,27 @@ class Service(pulumi.ComponentResource):
 
     def _autoscaler(self, it: Scaled) -> None:
         annotations = {REASON: reasons(it)}
+        own, other = (
+            (f"{it.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler"),
+            (f"{it.pod}-scaled", KEDA_API, "ScaledObject"),
+        )
         if it.by_keda:
-            made, api, kind, spec = f"{it.pod}-scaled", KEDA_API, "ScaledObject", scaled_object(it)
-        else:
-            made, api, kind, spec = f"{it.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler", autoscaler(it)
-        opts = self._handed_over(it, kind) if it.variant.scale.planned else None
+            own, other = other, own
+        made, api, kind = own
+        opts = self._handed_over(it, kind) if it.variant.scale.planned else pulumi.ResourceOptions(parent=self)
+        opts = pulumi.ResourceOptions.merge(opts, self._instead_of(*other))
+        spec = scaled_object(it) if it.by_keda else autoscaler(it)
         self._object(made, api, kind, it.pod, spec, annotations, opts=opts)
+
+    def _instead_of(self, resource_name: str, api: str, kind: str) -> pulumi.ResourceOptions:
+        """The pods may have had the other autoscaler, which goes first: both make an HPA of one name, and two HPAs of
+        one Deployment both stop. Pulumi deletes in the foreground, so KEDA's HPA goes with its ScaledObject.
+        """
+        return pulumi.ResourceOptions(
+            aliases=[pulumi.create_urn(resource_name, f"kubernetes:{api}:{kind}", self)],
+            replace_on_changes=["kind"],
+            delete_before_replace=True,
+        )
 
     def _handed_over(self, it: Scaled, kind: str) -> pulumi.ResourceOptions:
         """Its minimum follows the calendar; `min` is what it begins with, and what it is at night."""

@@ -101,7 +101,7 @@ class VerticalAutoscaler(pulumi.ComponentResource):
     def __init__(self, name: str, args: VerticalAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:VerticalAutoscaler", name, None, opts)
         self._name, self._args = name, args
-        made = kinds(name, "vertical", parent=self)
+        made = kinds(name, "vertical", provider=args.definitions, parent=self)
         certificates = self._certificates()
         service(f"{name}-webhook", WEBHOOK, ADMISSION, {"https": (443, _WEBHOOK_PORT)}, args, parent=self)
         for program in (_program(RECOMMENDER, args), _program(UPDATER, args), _admission(args)):

@@ -33,7 +33,7 @@ _LONGEST_JSON = 100_000  # characters of a text that is read as JSON
 
 def changes_between(before: Sequence[Resource], after: Sequence[Resource]) -> tuple[ResourceChange, ...]:
     """Sorted by component, name, type and URN. Components themselves, providers and what is only read are left out."""
-    old, new = _by_identity(before), _by_identity(after)
+    old, new = _under_new_urns(_by_identity(before), after), _by_identity(after)
     pairs = {key: (old[key], new[key]) for key in old.keys() & new.keys()}
     forced = _forced(pairs, mutable_kinds(after))
     outermost = {**_outermost(before), **_outermost(after)}
@@ -53,6 +53,32 @@ def identity(urn: str) -> str:
 
 def _by_identity(resources: Sequence[Resource]) -> dict[str, Resource]:
     return {identity(r.urn): r for r in resources if r.custom and is_part(r)}
+
+
+def _under_new_urns(old: Mapping[str, Resource], after: Sequence[Resource]) -> dict[str, Resource]:
+    """By what each is called now: the engine finds a resource in the state by its aliases and those of its parents."""
+    by_urn = {resource.urn: resource for resource in after}
+    kept = dict(old)
+    for resource in after:
+        if identity(resource.urn) not in old:
+            former = next((key for urn in _former_urns(resource, by_urn) if (key := identity(urn)) in kept), None)
+            if former is not None and former not in map(identity, by_urn):
+                kept[identity(resource.urn)] = kept.pop(former)
+    return kept
+
+
+def _former_urns(resource: Resource, by_urn: Mapping[str, Resource]) -> Iterator[str]:
+    """An alias of a component changes the types in the URNs of its children, and so of theirs."""
+    yield from resource.aliases
+    parent = by_urn.get(resource.parent)
+    if parent is not None:
+        now = f"::{_types_of(parent.urn)}$"
+        for former in _former_urns(parent, by_urn):
+            yield resource.urn.replace(now, f"::{_types_of(former)}$")
+
+
+def _types_of(urn: str) -> str:
+    return urn.split("::")[2]
 
 
 def _create(resource: Resource) -> ResourceChange:

@@ -58,6 +58,7 @@ class DangerCode(StrEnum):
     BUDGET_LOST = "budget-lost"
     RESOURCE_LOST = "resource-lost"
     MINOR_LOSSES = "minor-losses"
+    OBJECT_MADE_TWICE = "object-made-twice"
     UNDECLARED_LOST = "undeclared-lost"  # only the engine knows of it
     GROUP_RESIZED = "group-resized"
     KUBERNETES_UPDATED = "kubernetes-updated"

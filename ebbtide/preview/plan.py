@@ -14,7 +14,7 @@ them as marked objects: those are masked here too. A value that is not known bef
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -210,6 +210,8 @@ def _offline_view(
     before: Resource | None, after: Resource | None, kind: ChangeKind, components: Mapping[str, Resource]
 ) -> ResourceChange | None:
     """The same resource as the offline comparison shows it: its component, and fields with masked values."""
+    if before is not None and after is not None:  # found by an alias, it may have had another URN
+        before = replace(before, urn=after.urn, parent=after.parent)
     old = [] if before is None or kind is ChangeKind.CREATE else [before]
     new = [] if after is None or kind is ChangeKind.DELETE else [after]
     frame = list(components.values())

@@ -140,6 +140,8 @@ def mutable_kinds(resources: Sequence[Resource]) -> frozenset[str]:
 
 def replacing_paths(before: Resource, after: Resource, mutable: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The paths whose change makes a new resource of this one; none where it is updated, or is as it was."""
+    if before.type != after.type:  # found by an alias
+        return ("kind",)
     return tuple(
         path
         for path in forcing_paths(after.type, mutable)

@@ -15,6 +15,7 @@ from ebbtide.preview.dangers.losses import everything_goes, losses
 from ebbtide.preview.dangers.nodes import node_dangers
 from ebbtide.preview.dangers.pods import pod_dangers
 from ebbtide.preview.dangers.renewed import renewed_secrets
+from ebbtide.preview.dangers.twice import made_twice
 from ebbtide.preview.document import Danger, DangerCode, ResourceChange, Severity
 from ebbtide.preview.sides import Side
 from ebbtide.recording.state import StackState
@@ -49,6 +50,7 @@ def _of_change(before: StackState | None, after: StackState, changes: Sequence[R
     # Without an earlier file the engine's plan still has what it would replace: of that the later side knows most.
     compared = Compared(before=before or after, after=after, changes=changes)
     yield from losses(compared)
+    yield from made_twice(compared)
     if not everything_goes(changes):
         yield from node_dangers(compared)
         yield from pod_dangers(compared)

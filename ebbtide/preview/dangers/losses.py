@@ -14,7 +14,11 @@ from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceCha
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.state import node_group_name
 from ebbtide.recording.values import value_at
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.pods.kubernetes import own_namespace
+from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
+from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, KEDA_NAMESPACE
 from ebbtide.vocabulary.labels import Category
 
 _GOING = (ChangeKind.REPLACE, ChangeKind.DELETE)
@@ -176,16 +180,37 @@ def _fix_for(pods: Pods, change: ResourceChange, successor: Pods | None) -> str:
 
 
 def _namespace_lost(change: ResourceChange, compared: Compared) -> Danger:
+    """One that goes with its section is what the file asks for: nobody could keep it."""
     name = _name(change, compared)
     inside = [pods for pods in compared.before.pods if pods.namespace == name]
+    end = _of_a_section(compared.before.settings).get(str(name)) if change.kind is ChangeKind.DELETE else None
     return Danger(
         code=DangerCode.NAMESPACE_LOST,
-        severity=Severity.BLOCKING,
+        severity=Severity.BLOCKING if end is None else Severity.WARNING,
         subjects=(change.name,),
         what=_describe_loss(change),
         impact=f"all that is in it: {compared.impact(inside) or 'Secrets, claims and what others put there'}",
-        fix="keep the namespace; budgets are not asked when it goes",
+        fix=end or "keep the namespace; budgets are not asked when it goes",
     )
+
+
+def _of_a_section(settings: StackSettings) -> Mapping[str, str]:
+    """Namespaces that exist for one section of the file, with how to let end what runs there."""
+    return {
+        KEDA_NAMESPACE: "none needed: pods that it scaled keep the number that they have",
+        GATEWAY_NAMESPACE: "lead the clients elsewhere first: requests under way end with the gateway",
+        **{
+            namespace_of_ray(name): f"stop what drives it, and remove it when ebbtide why ray {name} says that nothing "
+            "runs there: budgets are not asked"
+            for name in settings.ray
+        },
+        **{
+            own_namespace(name): f"let the pods that {name} started end first, and start no others: budgets are not "
+            "asked"
+            for name, workload in settings.workloads.items()
+            if workload.kubernetes is not None
+        },
+    }
 
 
 def _queues_lost(change: ResourceChange) -> Danger:

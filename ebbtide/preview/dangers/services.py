@@ -125,12 +125,14 @@ def _scaled_otherwise(pods: str, old: VariantSettings, new: VariantSettings) -> 
     changed = [f"{key} {before} → {after}" for key, (before, after) in sides.items() if before != after]
     bounds = {"min": (old.scale.min, new.scale.min), "max": (old.scale.max, new.scale.max)}
     lowered = [f"{key} {before} → {after}" for key, (before, after) in bounds.items() if after < before]
+    swapped = bool(old.scale.metrics.external) is not bool(new.scale.metrics.external)
+    swap = "; its autoscaler goes before the other kind comes, and until then the pods keep their number"
     if changed or lowered:
         yield Danger(
             code=DangerCode.TARGET_CHANGED,
             severity=Severity.WARNING if lowered else Severity.NOTE,
             subjects=(pods,),
-            what=f"scales {pods} otherwise: {', '.join([*changed, *lowered])}",
+            what=f"scales {pods} otherwise: {', '.join([*changed, *lowered])}{swap if swapped else ''}",
             impact="by the load of now another number of pods is wanted within 15 s of the update",
             fix="do it when the load is low, and watch ebbtide why service",
         )

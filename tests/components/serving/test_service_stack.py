@@ -10,6 +10,8 @@ import pytest
 
 from components.ownership import MAX_UNAVAILABLE, FieldOwner
 from ebbtide.policies.judging import judge
+from ebbtide.preview.changes import changes_between
+from ebbtide.preview.document import ChangeKind
 from ebbtide.recording.needed_secrets import needed_secrets
 from ebbtide.recording.ownership import ownership_rows
 from ebbtide.recording.record import record
@@ -308,3 +310,24 @@ def test_a_route_that_leads_nowhere_blocks(backend: dict[str, object], said: str
 
 def test_where_a_route_leads_in_a_namespace_of_somebody_elses_is_not_known() -> None:
     assert judge(services_stack(), leading(resources(), namespace="elsewhere"), TODAY) == ()
+
+
+def test_kinds_that_stay_in_the_cluster_have_a_provider_that_takes_them_over_and_nothing_else_has() -> None:
+    stack = Recorded(resources())
+    taking_over = stack.named("cluster-definitions")
+    theirs = {key: value for key, value in taking_over.inputs.items() if key != "upsertExistingObjects"}
+
+    assert taking_over.inputs["upsertExistingObjects"] in (True, "true")
+    assert theirs == dict(stack.named("cluster-kubernetes").inputs)
+    made = [it for it in stack.all if it.provider == taking_over.urn]
+    assert made == [it for it in stack.all if it.retain_on_delete]
+    assert {kind_of(it) for it in made} == {"CustomResourceDefinition"}
+
+
+def test_an_autoscaler_takes_the_place_of_the_other_kind_before_it_comes() -> None:
+    by_query = ("cpu: 70%", "query: { promql: sum(backlog), target: 5 }")
+    changed = {change.name: change for change in changes_between(resources(), resources(by_query))}
+
+    scaled = changed["ranker-scaled"]
+    assert (scaled.kind, scaled.reasons, scaled.lowers) == (ChangeKind.REPLACE, ("kind",), True)
+    assert "ranker-autoscaler" not in changed

@@ -70,7 +70,15 @@ class StandIn(ResourceProviderServicer):
     def Create(self, request: rpc.CreateRequest, context: grpc.ServicerContext) -> rpc.CreateResponse:
         type_, inputs = _type(request.urn), _plain(request.properties)
         thing = Thing(type_, "" if request.preview else _id(type_, inputs), inputs, {})
+        if self._kubernetes and not request.preview and self._told.get("upsertExistingObjects") not in (True, "true"):
+            self._refuse_existing(thing, context)
         return rpc.CreateResponse(id=thing.id, properties=self._made(thing, 1, context, preview=request.preview))
+
+    def _refuse_existing(self, thing: Thing, context: grpc.ServicerContext) -> None:
+        """One name, one object: another resource of the stack may have it still, or it was left behind."""
+        if self._cloud.find(thing.type, thing.id) is not None:
+            kind = thing.type.rsplit(":", 1)[1].lower() + "s"
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, f'{kind} "{thing.inputs["metadata"]["name"]}" already exists')
 
     def Update(self, request: rpc.UpdateRequest, context: grpc.ServicerContext) -> rpc.UpdateResponse:
         thing = Thing(_type(request.urn), request.id, _plain(request.news), {})

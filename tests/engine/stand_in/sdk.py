@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin
 import pulumi
 from pulumi import _types
 from pulumi.runtime.rpc import UNKNOWN, get_resource_module
+from pulumi_kubernetes.apiextensions import CustomResource
 
 Json: TypeAlias = dict[str, Any]
 _LATER, _LISTS, _OBJECTS = (Awaitable, pulumi.Output), (list, Sequence), (dict, Mapping)
@@ -20,10 +21,15 @@ _LATER, _LISTS, _OBJECTS = (Awaitable, pulumi.Output), (list, Sequence), (dict, 
 
 @cache
 def classes(token: str) -> tuple[type, type]:
-    """The resource's class and that of its arguments. Raises LookupError for a type that the SDK does not have."""
+    """The resource's class and that of its arguments. Raises LookupError for a type that the SDK does not have.
+
+    A group of Kubernetes that the SDK does not know is that of somebody's definition: any object is one of it.
+    """
     package, module, _ = token.split(":")
     importlib.import_module(f"pulumi_{package}")
     found: Any = get_resource_module(package, module, "")
+    if found is None and package == "kubernetes":
+        return CustomResource, dict
     if found is None or token not in found.mod_info["classes"]:
         raise LookupError(f"{token}: no such resource")
     with warnings.catch_warnings():
@@ -62,8 +68,9 @@ def _of_object(cls: type, value: Json, path: str) -> Iterator[tuple[str, str]]:
     for key in sorted(_types._required_property_names(cls) - value.keys()):
         yield f"{path}.{key}".lstrip("."), "is missing"
     for key, each in value.items():
-        if key in kinds:
-            yield from problems(kinds[key], each, f"{path}.{key}".lstrip("."))
+        spelt = key.replace("-", "_")  # as the SDK spells `x-kubernetes-list-type`, which the provider takes either way
+        if spelt in kinds:
+            yield from problems(kinds[spelt], each, f"{path}.{key}".lstrip("."))
         elif not key.startswith("__"):  # what the engine adds
             yield f"{path}.{key}".lstrip("."), f"no such property in {cls.__name__}"
 

@@ -13,7 +13,19 @@ from ebbtide.preview.replacing import forcing_paths
 from ebbtide.preview.sides import Side
 from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
-from tests.builders.sides import Change, coded, dangers, demo, demo_now, edited, put, whole, with_input, without
+from tests.builders.sides import (
+    Change,
+    coded,
+    dangers,
+    demo,
+    demo_now,
+    edited,
+    kubernetes,
+    put,
+    whole,
+    with_input,
+    without,
+)
 from tests.builders.stack import stack_settings
 
 ID = "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"
@@ -476,3 +488,21 @@ def test_redis_that_moves_under_a_head_which_keeps_its_state_there_is_told() -> 
     assert "ebbtide maintenance --ray flow" in told.fix
     assert stranded(stays, stays) == []
     assert stranded(with_ray(), demo(whole("ray", flow={**flow, "head": {"cpu": 2, "memory": "6Gi"}}), elsewhere)) == []
+
+
+def test_the_last_ray_cluster_takes_its_namespace_along_and_is_told_how_to_end_what_runs_there() -> None:
+    found = [danger for danger in dangers(with_ray(), demo_now()) if danger.code is DangerCode.NAMESPACE_LOST]
+
+    assert coded(found) == [(WARNING, DangerCode.NAMESPACE_LOST, ("ray-spaces-flow",))]
+    assert "(21 pods at most)" in found[0].impact
+    assert "ebbtide why ray flow" in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("namespace", "severity"), [("keda", WARNING), ("ebbtide-gateway", WARNING), ("crm", BLOCKING)]
+)
+def test_a_namespace_that_goes_with_its_section_blocks_nothing(namespace: str, severity: Severity) -> None:
+    gone = edited(demo_now(), lambda it: it, kubernetes("Namespace", namespace, ""))
+    (danger,) = [one for one in dangers(gone, demo_now()) if one.code is DangerCode.NAMESPACE_LOST]
+
+    assert coded([danger]) == [(severity, DangerCode.NAMESPACE_LOST, (namespace,))]

@@ -3,9 +3,10 @@
 from typing import Any
 
 from ebbtide.policies.rule import Severity
-from ebbtide.preview.document import DangerCode
+from ebbtide.preview.changes import changes_between
+from ebbtide.preview.document import ChangeKind, DangerCode
 from ebbtide.preview.sides import Side
-from tests.builders.sides import coded, dangers, demo, demo_now, whole
+from tests.builders.sides import coded, dangers, demo, demo_now, whole, without
 
 JOB: dict[str, Any] = {"image": "registry.example.com/db:1", "cpu": 1, "memory": "2Gi", "longestRun": "2h"}
 
@@ -43,3 +44,19 @@ def test_a_job_that_goes_is_stopped() -> None:
 
 def test_a_cron_job_is_changed_in_place() -> None:
     assert dangers(with_cron_job(), with_cron_job(image="registry.example.com/db:2", schedule="0 3 * * *")) == ()
+
+
+def test_a_job_that_becomes_a_cron_job_keeps_its_budget_and_its_account() -> None:
+    before, after = with_job(), demo(whole("cronJobs", migrate={**JOB, "schedule": "30 2 * * *"}))
+    made = {change.name: change.kind for change in changes_between(before.resources, after.resources)}
+
+    assert made == {"migrate-job": ChangeKind.DELETE, "migrate-cron-job": ChangeKind.CREATE}
+    assert DangerCode.OBJECT_MADE_TWICE not in {danger.code for danger in dangers(before, after)}
+
+
+def test_a_pool_that_becomes_a_job_of_the_same_name_is_refused_by_the_api_server() -> None:
+    found = dangers(demo_now(), demo(without("workers", "prep"), whole("jobs", prep=JOB)))
+
+    twice = [danger for danger in found if danger.code is DangerCode.OBJECT_MADE_TWICE]
+    assert coded(twice) == [(Severity.BLOCKING, DangerCode.OBJECT_MADE_TWICE, ("prep-budget", "prep-budget"))]
+    assert "creates PodDisruptionBudget ebbtide-workers/prep before the one that has this name goes" in twice[0].what

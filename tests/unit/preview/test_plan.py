@@ -71,6 +71,15 @@ def test_the_steps_of_a_replacement_are_one_change(ops: list[str], lowers: bool)
     assert (found.kind, found.reasons, found.lowers) == (ChangeKind.REPLACE, ("instanceTypes",), lowers)
 
 
+def test_what_an_alias_found_under_another_urn_shows_the_fields_that_change() -> None:
+    found = step("update", before={"spec": {"replicas": 1}}, after={"spec": {"replicas": 2}})
+    found["oldState"]["urn"] = WORKERS.replace("::ebbtide:components:", "::ebbtide:components:Former")
+
+    (change,) = changes(found)
+
+    assert [(field.path, field.before, field.after) for field in change.fields] == [("spec.replicas", "1", "2")]
+
+
 def test_what_the_engine_leaves_alone_is_no_change() -> None:
     stack = "urn:pulumi:acme::ebbtide::pulumi:pulumi:Stack::ebbtide-acme"
     provider = "urn:pulumi:acme::ebbtide::pulumi:providers:aws::default_7_51_0"

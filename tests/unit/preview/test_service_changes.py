@@ -150,6 +150,14 @@ def test_a_target_that_changes_is_a_note_and_fewer_pods_are_a_warning() -> None:
     assert [(it.subjects, it.severity) for it in bounds] == [(("ranker",), Severity.WARNING)]
 
 
+def test_another_kind_of_autoscaler_is_told_to_go_before_the_next_comes() -> None:
+    (swapped,) = told(("cpu: 70%", "query: { promql: sum(backlog), target: 5 }"))
+    (same_kind,) = told(("cpu: 70%", "memory: 80%"))
+
+    assert "its autoscaler goes before the other kind comes" in swapped.what
+    assert "autoscaler" not in same_kind.what
+
+
 def test_less_time_for_a_request_is_told() -> None:
     (danger,) = told(("longestRequest: 10s", "longestRequest: 5s"))
 
