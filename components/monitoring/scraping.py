@@ -160,6 +160,8 @@ def _remote(remote: RemoteWrite, scraping: Scraping) -> Document:
     document: Document = {"url": remote.url}
     if remote.secret is not None:
         document["authorization"] = {"credentials_file": f"{TOKEN_DIRECTORY}/{TOKEN_KEY}"}
+    if remote.headers:
+        document["headers"] = dict(remote.headers)
     if remote.role is not None:
         document["sigv4"] = {"region": scraping.region}
     return {**document, "proxy_from_environment": True} if scraping.proxied else document

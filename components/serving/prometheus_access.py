@@ -7,7 +7,7 @@ Source: `pkg/scalers/prometheus_scaler.go` and `pkg/scalers/authentication` of t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
@@ -16,6 +16,9 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from components.serving.scaling import ACCESS
 from ebbtide.labels import CUSTOMER
 from ebbtide.settings.sections.serving.access import PrometheusAccess as AccessSettings
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 _NAME = "header"
 _PARAMETERS = {"token": "bearerToken", "header": "customAuthValue", "authority": "ca"}
@@ -31,7 +34,11 @@ class PrometheusAccessArgs:
 class PrometheusAccess(pulumi.ComponentResource):
     def __init__(self, name: str, args: PrometheusAccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:PrometheusAccess", name, None, opts)
-        metadata = {"name": ACCESS, "namespace": args.namespace, "labels": {CUSTOMER: args.customer}}
+        metadata: ObjectMetaArgsDict = {
+            "name": ACCESS,
+            "namespace": args.namespace,
+            "labels": {CUSTOMER: args.customer},
+        }
         before: list[pulumi.Resource] = []
         if args.access.header is not None:
             data = {_NAME: args.access.header.name}

@@ -14,6 +14,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSch
 
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.serving.access import HeaderText, logins_are_secret
+from ebbtide.settings.sections.serving.routes import HeaderName
 from ebbtide.settings.sections.types import Name
 from ebbtide.units.addresses import leads_to_itself
 
@@ -183,7 +185,10 @@ def _one_proof(secret: str | None, role: str | None) -> None:
 class RemoteWrite(Settings):
     """A store beside Prometheus' own, for longer than the retention."""
 
-    checks: ClassVar[tuple[Check, ...]] = (Check(("secret", "role"), _one_proof),)
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("secret", "role"), _one_proof),
+        Check(("headers",), logins_are_secret),
+    )
 
     url: Annotated[str, AfterValidator(_remote_url)] = Field(
         description="where samples are written", examples=[_REMOTE_EXAMPLE]
@@ -196,6 +201,9 @@ class RemoteWrite(Settings):
         description="for Amazon Managed Prometheus, on EKS: the role that Prometheus' account is given; it must trust "
         "pods.eks.amazonaws.com",
         examples=["arn:aws:iam::123456789012:role/remote-write"],
+    )
+    headers: dict[HeaderName, HeaderText] = Field(
+        default={}, description="headers that are no secret, as a tenant's", examples=["{ X-Scope-OrgID: acme }"]
     )
 
     @property

@@ -32,6 +32,7 @@ from tests.components.cluster.test_network_policies import (
 
 PARTS = ("prometheus", "alertmanager")
 ROLE = "arn:aws:iam::123456789012:role/writer"
+TENANT = {"headers": {"X-Scope-OrgID": "acme"}}
 STORE = "https://aps-workspaces.us-east-1.amazonaws.com/api/v1/remote_write"
 NODE = Outside("10.0.4.17")
 
@@ -303,7 +304,11 @@ def test_alertmanager_calls_the_ports_of_its_receivers() -> None:
 def test_remote_write_by_a_token_is_read_from_a_file() -> None:
     held = {**HELD["secrets"], "store": {"token": SECRET}}
     made = Recorded(
-        record(settings(more={"secrets": held}, remoteWrite={"url": "https://m.example:8443/push", "secret": "store"}))
+        record(
+            settings(
+                more={"secrets": held}, remoteWrite={"url": "https://m.example:8443/push", **TENANT, "secret": "store"}
+            )
+        )
     )
     (remote,) = document(made, "prometheus", "prometheus.json")["remote_write"]
     (volume,) = [one for one in pod(made, "prometheus")["volumes"] if "secret" in one]
@@ -311,6 +316,7 @@ def test_remote_write_by_a_token_is_read_from_a_file() -> None:
     assert remote == {
         "url": "https://m.example:8443/push",
         "authorization": {"credentials_file": "/etc/prometheus-remote-write/token"},
+        "headers": {"x-scope-orgid": "acme"},
     }
     assert volume["secret"]["secretName"] == "store"
     assert Policies(made.all).allow(PROMETHEUS, INTERNET, 8443)

@@ -127,6 +127,10 @@ def test_what_is_secret_is_referred_to_by_name_and_a_fixed_key(tmp_path: Path) -
             )
         ),
         (bundled("alerts: {}"), ("key.missing", "monitoring.alerts.receiver:")),
+        (
+            bundled(f"remoteWrite: {{ {REMOTE}, headers: {{ Authorization: Basic abc }} }}"),
+            ("headers.login", "remoteWrite.headers.authorization:"),
+        ),
         (bundled("remoteWrite: { url: mimir }"), ("monitoring.remote-url", "remoteWrite.url:")),
         (bundled("remoteWrite: { url: 'http://127.0.0.1:9009/w' }"), ("monitoring.remote-local", "remoteWrite.url:")),
         (bundled(f"remoteWrite: {{ {REMOTE}, role: writer }}"), ("monitoring.role-form", "'writer'")),

@@ -16,13 +16,14 @@ from ebbtide.settings.sections.pods.env import DataKey, ObjectName
 from ebbtide.settings.sections.serving.routes import HeaderName
 
 _VALUE = r"^[A-Za-z0-9]([A-Za-z0-9 ._:/@|+-]{0,254}[A-Za-z0-9])?$"
+"""Without commas and signs of equality, at which KEDA takes a list of headers apart."""
 _LOGINS = ("authorization", "cookie", "proxy-authorization")
 
 
 def _value(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_VALUE, value) is None:
-        what = "a value of letters, digits, spaces and . _ : / @ | + -, at most 256 long: KEDA splits at commas"
-        raise wanted("serving.header-value", what, example="acme")
+        what = "a value of letters, digits, spaces and . _ : / @ | + -, at most 256 long"
+        raise wanted("headers.value", what, example="acme")
     return value
 
 
@@ -56,12 +57,12 @@ def _one_login(token: object, header: object) -> None:
         raise wanted("serving.two-logins", what, found="both", example="token alone", at="header")
 
 
-def _logins_are_secret(headers: Mapping[str, str]) -> None:
+def logins_are_secret(headers: Mapping[str, str]) -> None:
+    """Of headers that stand in the file itself."""
     for name in headers:
         if name in _LOGINS:
-            what = "headers that anybody may read; a login is a Secret"
-            example = f"header: {{ name: {name}, secret: mimir, key: login }}"
-            raise wanted("serving.login-in-the-clear", what, found=name, example=example, at=("headers", name))
+            what = "headers that anybody may read; a login belongs into a Secret"
+            raise wanted("headers.login", what, found=name, example="X-Scope-OrgID: acme", at=("headers", name))
 
 
 class PrometheusAccess(Settings):
@@ -70,7 +71,7 @@ class PrometheusAccess(Settings):
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("headers", "token", "header", "authority"), _something),
         Check(("token", "header"), _one_login),
-        Check(("headers",), _logins_are_secret),
+        Check(("headers",), logins_are_secret),
     )
 
     headers: dict[HeaderName, HeaderText] = Field(

@@ -386,11 +386,11 @@ def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], 
         ),
         (
             f"{MIMIR}, prometheusAccess: {{ headers: {{ Authorization: Basic abc }} }}",
-            ("serving.login-in-the-clear", "prometheusAccess.headers.authorization:", "secret: mimir"),
+            ("headers.login", "prometheusAccess.headers.authorization:", "into a Secret"),
         ),
         (
             f"{MIMIR}, prometheusAccess: {{ headers: {{ X-Scope-OrgID: 'a,b=c' }} }}",
-            ("serving.header-value", "X-Scope-OrgID"),
+            ("headers.value", "X-Scope-OrgID"),
         ),
         (
             f"{MIMIR}, prometheusAccess: {{ token: {KEY}, header: {SECRET_HEADER} }}",
