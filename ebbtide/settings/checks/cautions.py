@@ -11,7 +11,7 @@ from ebbtide.settings.every_pod import every_pod, rolling_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import Packing
 from ebbtide.settings.placement import room_on_disk, takes
-from ebbtide.settings.room import asked, groups_of, lasting_pods, nodes_at_most, room_for_next
+from ebbtide.settings.room import asked, groups_of, lasting_pods, mounts_alone, nodes_at_most, room_for_next
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.cluster import ClusterKind, SupportType
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
@@ -415,7 +415,7 @@ def _about_releases(settings: StackSettings) -> Iterator[Caution]:
 
 def _why_last(pod: WorkloadSettings, settings: StackSettings, lasting: Packing) -> str:
     """Empty where the next pod comes first, or where the file says that it cannot."""
-    if pod.mounts_alone:
+    if mounts_alone(pod):
         said = any(volume.shared is False for volume in pod.volumes.values())
         how = "say shared: true of it if several nodes may mount it (ReadWriteMany), else false"
         return "" if said else f"its claim is taken for one that a node mounts at a time; {how}"
