@@ -41,6 +41,7 @@ from components.pods.rules import (
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.settings.named_objects import needs_of_others
+from ebbtide.settings.room import one_at_a_time
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
@@ -208,7 +209,7 @@ def _strategy(args: WorkloadArgs) -> "DeploymentStrategyArgsDict":
     A Deployment does not count pods that end, so even then both run for as long as the old one takes to stop. Where
     that would be two writers of one state, or a claim that no second node can mount, all of the old one ends first.
     """
-    if args.settings.one_at_a_time:
+    if one_at_a_time(args.settings):
         return {"type": "Recreate"}
     if args.settings.category is Category.FIXED or not args.room_for_next:
         return OLD_POD_FIRST

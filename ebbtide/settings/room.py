@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from ebbtide.labels import NodeKind
+from ebbtide.settings.fragment.values import inside
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import Nodes, Packing, packed
 from ebbtide.settings.placement import PodSize, head_size, node_of, pod_size, suits, takes
 from ebbtide.settings.sections.ray import group_name, head_name
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import Category
 
 
 class Asked(NamedTuple):
@@ -52,6 +54,18 @@ def nodes_at_most(settings: StackSettings) -> Mapping[str, int]:
 def lasting_pods(settings: StackSettings) -> Packing:
     """The nodes with what does not go by itself: services at their most, and the least of what scales to zero."""
     return packed([(it.size, it.least, it.groups) for it in asked(settings)], _nodes(settings))
+
+
+def mounts_alone(workload: WorkloadSettings) -> bool:
+    """Whether it mounts a claim that one node can mount at a time; unless the file says, so does a pod alone."""
+    said = [volume.shared for volume in workload.volumes.values() if volume.claim is not None]
+    said += [None for _, key, _ in inside(workload.pod) if key == "persistentVolumeClaim"]
+    return any(workload.is_alone if shared is None else not shared for shared in said)
+
+
+def one_at_a_time(workload: WorkloadSettings) -> bool:
+    """Whether a release must end all of its former pods before the next one starts."""
+    return mounts_alone(workload) or (workload.is_alone and workload.category is Category.FIXED)
 
 
 def room_for_next(workload: WorkloadSettings, settings: StackSettings, lasting: Packing) -> bool:

@@ -15,7 +15,7 @@ from ebbtide.settings.every_pod import every_pod, namespace_of, pull_secret_name
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.named_objects import CLAIM, objects_named
 from ebbtide.settings.placement import home_of, pod_size
-from ebbtide.settings.room import nodes_at_most
+from ebbtide.settings.room import nodes_at_most, one_at_a_time
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
@@ -203,7 +203,7 @@ def _at_once(pod: PodSettings) -> int:
     """Pods that run beside each other; how many an autoscaler of others makes of them, nobody knows."""
     match pod:
         case WorkloadSettings():
-            comes_beside = pod.is_alone and pod.kind is WorkloadKind.DEPLOYMENT and not pod.one_at_a_time
+            comes_beside = pod.is_alone and pod.kind is WorkloadKind.DEPLOYMENT and not one_at_a_time(pod)
             return 2 if comes_beside else pod.replicas
         case WorkerSettings():
             return pod.max

@@ -16,7 +16,7 @@ from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import Packing
 from ebbtide.settings.placement import room_on_disk, takes
-from ebbtide.settings.room import asked, groups_of, lasting_pods, nodes_at_most, room_for_next
+from ebbtide.settings.room import asked, groups_of, lasting_pods, mounts_alone, nodes_at_most, room_for_next
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -546,7 +546,7 @@ def _about_releases(settings: StackSettings) -> Iterator[Caution]:
 
 def _why_last(pod: WorkloadSettings, settings: StackSettings, lasting: Packing) -> str:
     """Empty where the next pod comes first, or where the file says that it cannot."""
-    if pod.mounts_alone:
+    if mounts_alone(pod):
         said = any(volume.shared is False for volume in pod.volumes.values())
         how = "say shared: true of it if several nodes may mount it (ReadWriteMany), else false"
         return "" if said else f"its claim is taken for one that a node mounts at a time; {how}"

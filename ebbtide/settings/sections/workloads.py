@@ -8,7 +8,6 @@ from pydantic import Field
 
 from ebbtide.labels import ReplicasOwner
 from ebbtide.settings.file.wanted import wanted
-from ebbtide.settings.fragment.values import inside
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
@@ -201,18 +200,6 @@ class WorkloadSettings(ScrapedPodSettings):
     def is_alone(self) -> bool:
         """Whether there is one pod of it, and never a second one."""
         return self.replicas == 1 and self.replicas_owner is ReplicasOwner.PULUMI
-
-    @property
-    def mounts_alone(self) -> bool:
-        """Whether it mounts a claim that one node can mount at a time; unless the file says, so does a pod alone."""
-        said = [volume.shared for volume in self.volumes.values() if volume.claim is not None]
-        said += [None for _, key, _ in inside(self.pod) if key == "persistentVolumeClaim"]
-        return any(self.is_alone if shared is None else not shared for shared in said)
-
-    @property
-    def one_at_a_time(self) -> bool:
-        """Whether a release must end all of its former pods before the next one starts."""
-        return self.mounts_alone or (self.is_alone and self.category is Category.FIXED)
 
     @property
     def starts_pods(self) -> bool:
