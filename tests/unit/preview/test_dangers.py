@@ -143,6 +143,11 @@ def test_of_changes_of_every_day_those_that_interrupt_somebody_are_told() -> Non
     assert hours.what.startswith("4 hours a week")
 
 
+def hidden_key(config: dict[str, object]) -> None:
+    """Of the digests, without which there may be no section of secrets."""
+    config["ebbtide:digestKey"] = SECRET
+
+
 def test_a_service_that_loses_its_only_pod_during_a_release_is_named_before_those_that_only_roll() -> None:
     claim = {"data": {"claim": "data", "at": "/data"}}
     alone = put("workloads", "api", replicas=1, volumes=claim)
@@ -160,8 +165,8 @@ def test_a_service_that_loses_its_only_pod_during_a_release_is_named_before_thos
 
 def test_what_a_restart_costs_is_said_of_each_part_of_ebbtide_and_of_nobody_else() -> None:
     mirrored, named = "registry.example.com/mirror", "registry.example.com/ml/new:1"
-    bundled: tuple[Change, ...] = (
-        lambda config: config.update({"ebbtide:digestKey": SECRET}),
+    bundled = (
+        hidden_key,
         whole("secrets", oncall={"url": SECRET}),
         whole("monitoring", prometheus="bundled", alerts={"receiver": {"slack": {}, "secret": "oncall"}}),
     )
