@@ -179,7 +179,7 @@ def test_settings_that_repeat_or_hide_work_are_told_and_a_good_application_is_no
 ) -> None:
     options(CONF=json.dumps({"worker_prefetch_multiplier": 4}), CONCURRENCY="8")
     scene.worker(TEST_VISIBILITY="1200")
-    wait_until(lambda: known(scene).warning, "the report")
+    wait_until(lambda: POD in known(scene).idle, "the report")
 
     warning = known(scene).warning
 

@@ -473,7 +473,7 @@ def _base_names(words: Sequence[str]) -> list[str]:
 
 def _about_a_celery_command(name: str, pool: WorkerSettings) -> Iterator[Caution]:
     """What the command says itself; what the application's settings say, its workers report to the controller."""
-    options = celery_options(pool.command if pool.source.kind is SourceKind.CELERY else ())
+    options = celery_options((*pool.command, *pool.args) if pool.source.kind is SourceKind.CELERY else ())
     served = [name.strip() for name in options.get("queues", "").split(",") if name.strip()]
     ours = pool.source.queues
     if served and {*served} != {*ours}:

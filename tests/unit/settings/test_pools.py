@@ -116,6 +116,12 @@ def test_a_celery_command_that_serves_other_queues_or_more_at_once_is_warned_abo
     assert all(warned[code] in said[code] for code in warned)
 
 
+def test_arguments_of_the_images_own_program_are_read_too(tmp_path: Path) -> None:
+    text = source(CELERY).replace("longestJob", "args: [celery, -A, app, worker, -Q, mail], longestJob")
+
+    assert "source.other-queues" in {it.code for it in warnings_of(loaded(text, tmp_path))}
+
+
 def test_a_command_of_another_framework_is_no_command_of_celery(tmp_path: Path) -> None:
     text = shortest(train="command: [celery, worker, -Q, mail]")
 
