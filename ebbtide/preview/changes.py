@@ -68,13 +68,16 @@ def _under_new_urns(old: Mapping[str, Resource], after: Sequence[Resource]) -> d
 
 
 def _former_urns(resource: Resource, by_urn: Mapping[str, Resource]) -> Iterator[str]:
-    """An alias of a component changes the types in the URNs of its children, and so of theirs."""
+    """An alias of a component changes the types in the URNs of all below it. A damaged plan may have parents in a
+    circle.
+    """
     yield from resource.aliases
-    parent = by_urn.get(resource.parent)
-    if parent is not None:
-        now = f"::{_types_of(parent.urn)}$"
-        for former in _former_urns(parent, by_urn):
-            yield resource.urn.replace(now, f"::{_types_of(former)}$")
+    parent, below = by_urn.get(resource.parent), {resource.urn}
+    while parent is not None and parent.urn not in below:
+        for former in parent.aliases:
+            yield resource.urn.replace(f"::{_types_of(parent.urn)}$", f"::{_types_of(former)}$")
+        below.add(parent.urn)
+        parent = by_urn.get(parent.parent)
 
 
 def _types_of(urn: str) -> str:

@@ -153,6 +153,9 @@ def test_parents_in_a_circle_do_not_lead_round_and_round() -> None:
     (found,) = changes(circle)
 
     assert (found.name, [field.path for field in found.fields]) == ("train-workers", ["replicas"])
+    made = step("create", after={"replicas": 2})
+    made["newState"]["parent"] = WORKERS
+    assert [change.kind for change in changes(made)] == [ChangeKind.CREATE]
 
 
 def test_a_plan_of_the_same_settings_is_taken_as_pulumi_writes_them_down() -> None:
