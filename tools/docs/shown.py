@@ -41,8 +41,8 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 def _without_numbers(line: str) -> str:
     masked = re.sub(r"\d+(\.\d+)?", lambda found: "0" if found[0] == "0" else "N", line)
-    # A slow machine has enqueued more by the first look ("wants 2 workers"), and takes seconds for what takes ms.
-    return " ".join(masked.replace("N workers", "N worker").replace("N ms", "N s").split())
+    # A slow machine has enqueued more by the first look: "wants 2 workers" in place of "wants 1 worker".
+    return " ".join(masked.replace("N workers", "N worker").split())
 
 
 def main(arguments: Sequence[str]) -> int:
