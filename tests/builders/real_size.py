@@ -44,7 +44,13 @@ def real_size_text(customer: str = "acme", **sizes: int) -> str:
 
 def _workload(number: int) -> tuple[str, dict[str, Any]]:
     """Two of three are flexible Deployments; the others fixed, each second of those with disks."""
-    entry: dict[str, Any] = {**_pod(number), "cpu": "250m", "memory": "512Mi", "replicas": 1 + number % 3}
+    entry: dict[str, Any] = {
+        **_pod(number),
+        "arch": "any",
+        "cpu": "250m",
+        "memory": "512Mi",
+        "replicas": 1 + number % 3,
+    }
     entry["probes"]["readiness"] = {"http": "/healthz", "port": "http", "every": "5s"}
     if number % 3:
         return f"service-{number:02}", {**entry, "category": "flexible", "priority": 1000 + number % 4}

@@ -191,7 +191,7 @@ def test_a_go_that_does_not_do_is_named(
     with pytest.raises(MissingBinaries) as error:
         build()
 
-    assert str(error.value).startswith(f"control plane: Go 1.26 or later is needed (https://go.dev/dl); {go} ")
+    assert str(error.value).startswith(f"control plane: Go 1.26.0 or later is needed (https://go.dev/dl); {go} ")
     assert why in str(error.value)
 
 

@@ -23,7 +23,7 @@ from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.builders.jobs import job
 from tests.builders.redis import endpoint
-from tests.paths import ROOT
+from tests.redis_faults.rights import PASSWORD, make_user
 
 pytestmark = pytest.mark.redis
 
@@ -216,14 +216,11 @@ def test_nothing_is_written_by_reading(client: Redis, reader: Redis) -> None:
 def test_a_reader_with_the_documented_rights_and_no_more_can_read_and_be_told(
     server: EmbeddedRedis, client: Redis
 ) -> None:
-    documented = (
-        (ROOT / "docs/reference/queues.md").read_text().split("ACL SETUSER ebbtide on >… ", 1)[1].split("```", 1)[0]
-    )
-    client.execute_command("ACL", "SETUSER", "reader", "on", "nopass", *documented.split())
+    make_user(client, "reader", "rq", "mail")
     Queue("mail", connection=client).enqueue(job, 1)
     idle_worker(client, "a")
     rights = RedisEndpoint(host=server.host, port=server.port, username="reader", password_env="ANY")
-    with connect(rights, {"ANY": "ignored"}) as connection:
+    with connect(rights, {"ANY": PASSWORD}) as connection:
         assert known(RedisDemand(connection, RQ, {"mail": ["mail"]})).in_flight == 1
         connection.execute_command("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "rq:queue:")
     client.acl_deluser("reader")
