@@ -48,8 +48,10 @@ for place, name in ipairs({unpack(ARGV, 2)}) do
   if not good then
     ask = telling
     good, result = pcall(queue, name, place)
+  end
+  if not good then
     local why = type(result) == 'table' and result.err or result
-    failures[#failures + 1] = {place, 'queue ' .. name:gsub(' ', ', ') .. ' could not be read: ' .. why}
+    failures[#failures + 1] = {place, 'queue ' .. name:gsub(' ', ', ') .. ' could not be read: ' .. tostring(why)}
   elseif result then
     places[#places + 1], held[#held + 1] = place, result
   end

@@ -7,6 +7,8 @@ A pool's queues are read together: a worker that serves several of them reports 
 
 A task that a worker holds and does not run (it is due later, or its turn comes later) can be taken by no other worker.
 It keeps the worker that holds it, which does not report idle, and is no reason for another one.
+
+A message that was just handed out and that no report explains is in transit: a worker that still reports idle has it.
 """
 
 import json
@@ -17,19 +19,21 @@ from typing import Any, cast
 from controllers.adapters.backend import Backend
 from ebbtide.vocabulary.controller_config import CeleryKeys, PoolPolicy
 
-# `ahead` seconds before it is due, a delayed task counts; of a list, and of `unacked`, `most` messages are looked at.
+# `ahead` seconds before it is due, a delayed task counts. Of a list, and of `unacked`, `most` messages are looked at. Of
+# all lists of a call it is `left` messages and `bytes`, because Redis answers no other client meanwhile. A report expires
+# after `lag` seconds, so it is never older.
 _HEAD = """
 local prefix, separator, unacked, unacked_index = {prefix}, {separator}, {unacked}, {unacked_index}
-local steps, ahead, most = {{{steps}}}, {ahead}, 1000
+local steps, ahead, most, left, bytes, lag = {{{steps}}}, {ahead}, 1000, 2000, 2000000, 15
 """
 
 _LUA = r"""
 local given, too_many, targets = nil, '', {}  -- what was given out is the same for all pools: read once per call
 
 local function due(message)  -- when a delayed task may begin; nil: at once, or it cannot be told
-  local text = message:match('"eta": ?([^,}]*)') or ''
+  local text = message:sub(-16384):match('"eta": ?([^,}]*)') or ''  -- the headers follow the body
   local year, month, day, hour, minute, second, sign, hours, minutes =
-    text:gsub('Z"$', '+00:00"'):match('^"(%d+)-(%d+)-(%d+)[T ](%d+):(%d+):(%d+)[%d.]*([-+])(%d%d):?(%d%d)"$')
+    text:gsub('Z"$', '+00:00"'):match('^"(%d%d%d%d)-(%d%d)-(%d%d)[T ](%d%d):(%d%d):(%d%d)[%d.]*([-+])(%d%d):?(%d%d)"$')
   if not year then return nil end
   local back = math.floor((14 - month) / 12)
   local y, m = year + 4800 - back, month + 12 * back - 3
@@ -47,7 +51,10 @@ local function handed_out()
   local flat = ask('HGETALL', unacked)
   for i = 1, #flat, 2 do
     local exchange, key = flat[i + 1]:sub(-512):match('"([^"\\]*)", "([^"\\]*)"%]$')
-    if not exchange then exchange, key = unpack(cjson.decode(flat[i + 1]), 2, 3) end
+    if not exchange then
+      local good, message = pcall(cjson.decode, flat[i + 1])  -- what is none belongs to every pool
+      if good and type(message) == 'table' then exchange, key = message[2], message[3] end
+    end
     entries[#entries + 1] = {flat[i], exchange, key, due(flat[i + 1])}
   end
   return entries
@@ -66,17 +73,18 @@ local function queues_of(exchange, key)  -- nil in doubt
   if exchange == '' then return {[key] = true} end
   local place = exchange .. '\n' .. key
   if targets[place] == nil then
-    targets[place] = false
+    local found = false
     for _, binding in ipairs(ask('SMEMBERS', prefix .. '_kombu.binding.' .. exchange)) do
       local one, two = binding:find(separator, 1, true)
       local three, four = binding:find(separator, (two or 0) + 1, true)
       if not three then return nil end
       local bound, pattern = binding:sub(1, one - 1), binding:sub(two + 1, three - 1)
       if bound == key and pattern == '' or pattern ~= '' and matches(bound, pattern, key) then
-        targets[place] = targets[place] or {}
-        targets[place][binding:sub(four + 1)] = true
+        found = found or {}
+        found[binding:sub(four + 1)] = true
       end
     end
+    targets[place] = found
   end
   return targets[place] or nil
 end
@@ -89,69 +97,98 @@ local function belongs(mine, exchange, key)  -- in doubt it does
   return false
 end
 
--- What waits in a list without the delayed tasks that are found, and since when its head does. A hundred messages are
--- read at a time, from the head on, while some of the last hundred are delayed.
+-- Count what waits in a list, without the delayed tasks that are found, and tell since when its head waits. Messages
+-- are read from the head on, at most a hundred at a time and fewer where they are large, while some of the last ones are
+-- delayed.
 local function waits(list)
-  local length, later, since = ask('LLEN', list), 0, nil
-  for from = 0, math.min(length, most) - 1, 100 do
-    local messages, delayed = ask('LRANGE', list, -from - 100, -from - 1), 0
+  local length, later, since, from, size = ask('LLEN', list), 0, nil, 0, 1
+  local messages = length > 0 and {ask('LINDEX', list, -1)} or {}
+  while #messages > 0 do
+    local delayed = 0
     for i = #messages, 1, -1 do
       local at = due(messages[i])
+      size = math.max(size, #messages[i])
+      left, bytes = left - 1, bytes - #messages[i]
       if at and at > now + ahead then
         delayed = delayed + 1
       elseif not since then
-        local sent = tonumber(messages[i]:match('"ebbtide_sent": ([%d.]+)') or '')
-        since = sent and math.max(sent, at or 0) or at or ''
+        local sent = tonumber(messages[i]:sub(-16384):match('"ebbtide_sent": ([%d.]+)') or '')
+        since = sent and sent < 1e11 and math.max(sent, at or 0) or at or ''
       end
     end
-    later = later + delayed
-    if delayed == 0 then break end
+    later, from = later + delayed, from + #messages
+    local more = math.min(100 - from % 100, most - from, length - from, left, math.floor(bytes / size))
+    if more < 1 or delayed == 0 and from > 1 then break end
+    messages = ask('LRANGE', list, -from - more, -from - 1)
   end
   return length - later, since
 end
 
 local function queue(names)
-  local mine, waiting, oldest, used = {}, 0, nil, 0
-  local seen, hosts, settings, remembered = {}, {}, {}, {}
-  local busy, in_memory, patience = 0, 0, 0
+  local mine, waiting, oldest, unused, seen = {}, 0, nil, 0, {}
+  local hosts, settings, remembered = {}, {}, {}
+  local busy, in_memory, explained, patience = 0, 0, 0, 0
+  for name in names:gmatch('%S+') do mine[name] = true end
+
+  local function report(worker, said)
+    local idle = said[2] == 'idle'
+    local held, active = tonumber((said[4] or ''):match('^%d+$')), tonumber((said[5] or ''):match('^%d+$'))
+    local others = false  -- it holds messages of queues that are not this pool's
+    for name in (said[7] or ''):gmatch('%S+') do others = others or not mine[name] end
+    hosts[#hosts + 1], hosts[#hosts + 2] = said[1], idle and 1 or 0
+    if not idle then
+      if not active or active > 0 then busy = busy + 1 end
+      explained = explained + (others and 0 or held or math.huge)
+    end
+    if held and active and not others then in_memory = in_memory + math.max(0, held - active) end
+    patience = math.max(patience, tonumber(said[3] or '') or math.huge)
+    local told = said[6] or said[3] and '{"visibility_timeout": ' .. said[3] .. '}'
+    if told and #told <= 4096 then settings[#settings + 1] = told end
+  end
+
   for name in names:gmatch('%S+') do
-    mine[name] = true
+    local here, head = 0, nil
     for _, step in ipairs(steps) do
       local length, since = waits(prefix .. name .. (step == 0 and '' or separator .. step))
-      waiting, oldest = waiting + length, oldest or since
+      here, head = here + length, head or since
     end
-    used = used + ask('EXISTS', prefix .. '_kombu.binding.' .. name) + ask('SISMEMBER', 'ebbtide:queues', name)
+    waiting = waiting + here
+    if type(head) == 'number' then oldest = math.min(oldest or head, head) end
+    local used = ask('EXISTS', prefix .. '_kombu.binding.' .. name) + ask('SISMEMBER', 'ebbtide:queues', name)
+    unused = unused + (used + here == 0 and 1 or 0)
     for _, worker in ipairs(ask('SMEMBERS', 'ebbtide:workers:' .. name)) do
       local key = 'ebbtide:worker:' .. name .. ':' .. worker
-      local said = ask('HMGET', key, 'hostname', 'state', 'patience', 'held', 'active', 'settings')
+      local said = ask('HMGET', key, 'hostname', 'state', 'patience', 'held', 'active', 'settings', 'queues')
       if said[1] and not seen[worker] then
         seen[worker] = true
-        local idle, held, active = said[2] == 'idle' and 1 or 0, tonumber(said[4] or ''), tonumber(said[5] or '')
-        hosts[#hosts + 1], hosts[#hosts + 2] = said[1], idle
-        if idle == 0 and (not active or active > 0) then busy = busy + 1 end
-        if held and active then in_memory = in_memory + math.max(0, held - active) end
-        patience = math.max(patience, tonumber(said[3] or '') or math.huge)
-        settings[#settings + 1] = said[6] or said[3] and '{"visibility_timeout": ' .. said[3] .. '}' or nil
+        report(worker, said)
       end
     end
-    remembered[#remembered + 1] = ask('GET', 'ebbtide:celery:' .. name) or nil
+    local told = ask('GET', 'ebbtide:celery:' .. name)
+    if told and #told <= 4096 then remembered[#remembered + 1] = told end
   end
   given = given or handed_out()
-  local running, later, stale = 0, 0, 0
+  local running, later, stale, recent = 0, 0, 0, 0
   for _, entry in ipairs(given) do
     if belongs(mine, entry[2], entry[3]) then
       local since = tonumber(ask('ZSCORE', unacked_index, entry[1]) or now)
-      if patience > 0 and since < now - patience then stale = stale + 1
-      elseif entry[4] and entry[4] > now then later = later + 1
-      else running = running + 1 end
+      if patience > 0 and since < now - patience then
+        stale = stale + 1
+      else
+        if entry[4] and entry[4] > now then later = later + 1 else running = running + 1 end
+        if since > now - lag then recent = recent + 1 end
+      end
     end
   end
+  local in_transit = #hosts > 0 and math.min(recent, math.max(0, running + later - explained)) or 0
   local nobodys = later > in_memory and 1 or 0  -- a delayed task that no report explains keeps one worker
   running = math.max(running - math.max(0, in_memory - later), nobodys)
   running = math.max(running, busy)  -- a task that outlives the visibility timeout is given out again while it runs
-  local unused = used + waiting + running + later + stale + #hosts == 0 and 1 or 0
+  in_transit = math.min(in_transit, running)
+  if running + stale + later + #hosts > 0 then unused = 0 end
   local told = #settings > 0 and settings or remembered
-  return {waiting, 0, running, stale, 0, unused, #hosts == 0 and 1 or 0, oldest or '', hosts, too_many, told}
+  local blind = #hosts == 0 and 1 or 0
+  return {waiting, in_transit, running - in_transit, stale, 0, unused, blind, oldest or '', hosts, too_many, told}
 end
 """
 
@@ -176,6 +213,9 @@ def celery(keys: CeleryKeys | None = None, node_startup: timedelta = timedelta(m
     )
 
 
+_MOST = 1e9  # of a reported number; NaN and infinity are not below it either
+
+
 def _text(value: str) -> str:
     """A literal of Lua, whatever is in it."""
     return "'" + "".join(f"\\{byte:03d}" for byte in value.encode()) + "'"
@@ -194,7 +234,7 @@ def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
 def _settings(text: str) -> Mapping[str, Any]:
     try:
         told = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # anybody may write to Redis
         return {}
     return cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}
 
@@ -242,7 +282,7 @@ def _unsafe_settings(told: Mapping[str, Any], pool: PoolPolicy) -> Iterator[str]
 
 def _number(told: Mapping[str, Any], name: str) -> float:
     value = told.get(name)
-    return value if isinstance(value, int | float) else 0
+    return value if isinstance(value, int | float) and abs(value) <= _MOST else 0
 
 
 def _duration(seconds: float) -> str:

@@ -115,8 +115,13 @@ class _Hooks:
             _log.warning("%s", problem)
         told = settings(self._app, sender.task_consumer.channel)
         told["concurrency"] = getattr(sender.controller, "max_concurrency", None) or sender.pool.num_processes
-        facts = {"patience": told.get("visibility_timeout", VISIBILITY), "settings": json.dumps(told)}
-        reporter = Reporter(queues=tuple(self._app.amqp.queues.consume_from), facts=facts)
+        queues = tuple(self._app.amqp.queues.consume_from)
+        facts = {
+            "patience": told.get("visibility_timeout", VISIBILITY),
+            "settings": json.dumps(told),
+            "queues": " ".join(queues),
+        }
+        reporter = Reporter(queues=queues, facts=facts)
         self._report = BusyReport(reporter, self._connect, self._is_busy, _wake_event_loop, self._counts)
         self._report.start()
 

@@ -290,8 +290,8 @@ class RayCluster:
         return decision
 
     def _with_activity(self, known: Seen) -> Seen:
-        """A head that answers is alive, whatever KubeRay says of it."""
-        headless = known.headless and isinstance(self._activity, Unreadable)
+        """A head that takes a connection is alive, whatever it answers and whatever KubeRay says of it."""
+        headless = known.headless and isinstance(self._activity, Unreadable) and self._activity.silent
         return replace(known, idle_for=self._idle_for, headless=headless)
 
     def _look(self) -> None:

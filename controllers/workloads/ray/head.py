@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from urllib3 import PoolManager, Timeout
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from controllers.workloads.ray.idle import Activity, Busy, Idle, Unreadable
 
@@ -45,7 +45,8 @@ class Head:
                 headers["Authorization"] = f"Bearer {_token(Path(self._token_file))}"
             return self._read(headers)
         except (Surprise, OSError, HTTPError, ValueError) as error:
-            return Unreadable(f"{self._url}: {' '.join(str(error).split())[:300]}")
+            silent = isinstance(error, (ConnectTimeoutError, NewConnectionError))
+            return Unreadable(f"{self._url}: {' '.join(str(error).split())[:300]}", silent=silent)
 
     def _read(self, headers: dict[str, str]) -> Activity:
         last: list[datetime] = []

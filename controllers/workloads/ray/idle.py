@@ -21,9 +21,10 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Nothing can be concluded, so it counts as busy."""
+    """Nothing can be concluded, so it counts as busy. `silent`: nobody took the connection."""
 
     why: str
+    silent: bool = False
 
 
 Activity: TypeAlias = Idle | Busy | Unreadable

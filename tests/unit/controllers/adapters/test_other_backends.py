@@ -190,7 +190,7 @@ def test_celery_tasks_that_have_become_due_wait_for_the_worker_that_holds_them(c
 
     for number in range(4):  # of a worker that reports nothing
         hand_out(client, "", "train", tag=f"other {number}")
-    assert known(reader, CELERY).running == 5
+    assert known(reader, CELERY).in_flight == 5
 
 
 @pytest.mark.parametrize("hold", [{}, {"held": 2, "active": 0}])
@@ -202,7 +202,88 @@ def test_celery_delayed_tasks_that_no_report_explains_keep_one_worker(
     if hold:
         report(client, "a", "busy", held=hold["held"], active=hold["active"])
 
-    assert known(reader, CELERY).running == 1
+    assert known(reader, CELERY).in_flight == 1
+
+
+@pytest.mark.parametrize("ago", [0, 60])
+def test_celery_task_that_a_worker_took_before_its_report_is_in_transit(
+    client: Redis, reader: Redis, ago: float
+) -> None:
+    """The holder of a delayed task is not idle, and has nothing to do with the task that the other one just took."""
+    hand_out(client, "", "train", tag="later", due_in=300, ago=60)
+    report(client, "a", "busy", held=1, active=0)
+    report(client, "b", "idle", held=0, active=0)
+    assert (known(reader, CELERY).in_transit, known(reader, CELERY).running) == (0, 0)
+
+    hand_out(client, "", "train", tag="now", ago=ago)
+
+    seen = known(reader, CELERY)
+    assert (seen.in_transit, seen.running) == ((1, 0) if ago == 0 else (0, 1))  # no report is a minute old
+
+
+def test_celery_worker_of_other_queues_too_explains_no_task_of_the_pool(client: Redis, reader: Redis) -> None:
+    for number in range(5):
+        hand_out(client, "", "mail", tag=str(number))
+    report(client, "a", "busy", held=5, active=1, queues="train mail")
+    report(client, "b", "idle", held=0, active=0, queues="train")
+    hand_out(client, "", "train", tag="now")
+
+    assert known(reader, CELERY).in_transit == 1
+
+
+@pytest.mark.parametrize("held", ["1.5", "inf", "-3", "many"])
+def test_celery_report_whose_number_is_none_hides_no_task(client: Redis, reader: Redis, held: str) -> None:
+    hand_out(client, "", "train")
+    report(client, "a", "busy", held=held, active=0)
+
+    assert known(reader, CELERY).in_flight == 1
+
+
+def test_celery_pool_of_several_queues_has_the_oldest_wait_and_was_seen_where_one_was(
+    client: Redis, reader: Redis
+) -> None:
+    never = known_pool(reader, "train", "mail")
+    wait_in(client, message(client), queue="old")  # of a sender without the hooks
+    wait_in(client, message(client, sent_ago=10), queue="train")
+    wait_in(client, message(client, sent_ago=3600), queue="mail")
+
+    seen = known_pool(reader, "old", "train", "mail")
+
+    assert (never.seen_before, seen.seen_before) == (False, True)
+    assert seen.oldest_wait is not None
+    assert seen.oldest_wait >= timedelta(seconds=3600)
+
+
+def test_celery_large_messages_are_not_all_read(client: Redis, reader: Redis) -> None:
+    for _ in range(30):
+        wait_in(client, {**message(client, due_in=3600), "body": "x" * 200_000})
+
+    assert 15 <= known_pool(reader).waiting <= 25  # two megabytes of messages are looked at
+
+
+def test_celery_odd_values_make_no_other_pool_unreadable(client: Redis, reader: Redis) -> None:
+    odd = message(client)
+    odd["headers"] |= {"eta": f"{'9' * 400}-01-01T00:00:00+00:00", "ebbtide_sent": 10**300}
+    wait_in(client, odd)
+    client.set("_kombu.binding.ml", "no set")
+    hand_out(client, "ml", "gpu")
+    client.hset("unacked", "binary", b"\xff\x00")
+
+    seen = RedisDemand(reader, CELERY, {"a": ["train"], "b": ["mail"]}).read(["a", "b"])
+
+    assert all(isinstance(reading, Unknown) and "_kombu.binding.ml" in reading.why for reading in seen.values())
+    client.delete("_kombu.binding.ml")
+    assert known_pool(reader).in_flight == 3
+
+
+@pytest.mark.parametrize(
+    "told", ["[" * 3000 + "]" * 3000, '{"concurrency": 1' + "0" * 400 + "}", '{"concurrency": NaN}']
+)
+def test_celery_settings_that_no_application_has_say_nothing(client: Redis, reader: Redis, told: str) -> None:
+    client.set("ebbtide:celery:train", told)
+    report(client, "a", "idle", settings=told)
+
+    assert known_pool(reader).warning == ""
 
 
 def test_celery_delayed_tasks_that_a_worker_of_the_release_before_holds_keep_it(client: Redis, reader: Redis) -> None:
