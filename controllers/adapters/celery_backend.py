@@ -19,9 +19,9 @@ from typing import Any, cast
 from controllers.adapters.backend import Backend
 from ebbtide.vocabulary.controller_config import CeleryKeys, PoolPolicy
 
-# `ahead` seconds before it is due, a delayed task counts. Of a list, and of `unacked`, `most` messages are looked at. Of
-# all lists of a call it is `left` messages and `bytes`, because Redis answers no other client meanwhile. A report expires
-# after `lag` seconds, so it is never older.
+# `ahead` seconds before it is due, a delayed task counts. Of a list, and of `unacked`, `most` messages are read. Of
+# all lists of a call it is `left` messages and `bytes`, because Redis answers no other client meanwhile. A report
+# expires after `lag` seconds, so it is never older.
 _HEAD = """
 local prefix, separator, unacked, unacked_index = {prefix}, {separator}, {unacked}, {unacked_index}
 local steps, ahead, most, left, bytes, lag = {{{steps}}}, {ahead}, 1000, 2000, 2000000, 15
@@ -98,8 +98,8 @@ local function belongs(mine, exchange, key)  -- in doubt it does
 end
 
 -- Count what waits in a list, without the delayed tasks that are found, and tell since when its head waits. Messages
--- are read from the head on, at most a hundred at a time and fewer where they are large, while some of the last ones are
--- delayed.
+-- are read from the head on, at most a hundred at a time and fewer where they are large, while some of the last ones
+-- are delayed.
 local function waits(list)
   local length, later, since, from, size = ask('LLEN', list), 0, nil, 0, 1
   local messages = length > 0 and {ask('LINDEX', list, -1)} or {}

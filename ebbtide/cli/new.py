@@ -37,7 +37,14 @@ _REGION_NEAR = {
     "Asia": "ap-southeast-1",
     "Australia": "ap-southeast-2",
     "Europe": "eu-central-1",
+    "America/Sao_Paulo": "sa-east-1",
+    "Asia/Kolkata": "ap-south-1",
+    "Asia/Seoul": "ap-northeast-2",
+    "Asia/Tokyo": "ap-northeast-1",
+    "Europe/London": "eu-west-2",
+    "Europe/Paris": "eu-west-3",
 }
+"""By zone, or by the continent of the zone: there the region may be a few thousand kilometres away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,8 @@ def _none(_: Mapping[str, str]) -> str:
 
 def _region_near(given: Mapping[str, str]) -> str:
     """A customer's data stays on the customer's continent unless somebody says otherwise."""
-    return _REGION_NEAR.get(given.get("timezone", "").partition("/")[0], "")
+    zone = given.get("timezone", "")
+    return _REGION_NEAR.get(zone) or _REGION_NEAR.get(zone.partition("/")[0], "")
 
 
 QUESTIONS = (

@@ -16,6 +16,7 @@ from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.scalars import differs, read_1_2
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
+from ebbtide.settings.sections.zones import usual_letters
 
 WORKERS = 4  # of the first pool, at most: enough to see it grow, and little enough to pay for by mistake
 _CPU, _MEMORY = "4", "16Gi"  # of one worker: a share of the default flexible node, and of the default GPU node
@@ -51,6 +52,12 @@ def problems_of(answers: Answers, place: str) -> tuple[Problem, ...]:
     return tuple(document.problems)
 
 
+def _zones(region: str) -> str:
+    """Named where the default would not do: some regions give new accounts no zone b."""
+    usual = usual_letters(region)
+    return "" if {"a", "b"} <= {*usual} else f", zones: [{', '.join(usual[:2])}]"
+
+
 def file_text(answers: Answers) -> str:
     """The whole file, commented."""
     customer, pool = _plain(answers.customer), _plain(pool_name(answers.queue))
@@ -70,7 +77,7 @@ config:
     week:
 {_week(answers.hours)}
   # EKS goes up by one minor version at a time, and never back.
-  ebbtide:cluster: {{ version: "{KUBERNETES_VERSIONS[-1]}" }}
+  ebbtide:cluster: {{ version: "{KUBERNETES_VERSIONS[-1]}"{_zones(answers.region)} }}
   # min and max are totals over all zones. max is the most that a full queue can cost.
   ebbtide:nodeGroups:
 {_groups(gpu=answers.gpu)}

@@ -70,7 +70,7 @@ def _loss_of(change: ResourceChange, compared: Compared) -> Danger | None:
     ):
         return _queues_lost(change)
     if change.type == "Job":
-        return _job_stopped(change)
+        return _job_stopped(change, compared)
     if change.type in _POD_MAKERS:
         return _workload_lost(change, compared)
     if change.protected:
@@ -150,19 +150,21 @@ def _workload_lost(change: ResourceChange, compared: Compared) -> Danger:
         subjects=(change.name,),
         what=_describe_loss(change) + (f"; a {successor.kind} takes its place" if successor else ""),
         impact="; ".join(part for part in (lost, "" if claims is None else claims.impact) if part),
-        fix=claims.fix if claims is not None and alone else _fix_for(pods, change, successor),
+        fix=claims.fix if claims is not None and alone else _fix_for(pods, change, successor, compared.before.settings),
     )
 
 
-def _job_stopped(change: ResourceChange) -> Danger:
+def _job_stopped(change: ResourceChange, compared: Compared) -> Danger:
     again = change.kind is ChangeKind.REPLACE
+    name = _name(change, compared)
+    ours = isinstance(name, str) and name not in compared.before.settings.jobs
     return Danger(
         code=DangerCode.WORKLOAD_RESTARTED if again else DangerCode.WORKLOAD_LOST,
         severity=Severity.WARNING,
         subjects=(change.name,),
         what=_describe_loss(change) + ("; it runs again from its beginning, even if it has ended" if again else ""),
         impact="a run that has not ended is stopped; no budget is asked",
-        fix="wait until it has ended, and remove from the file a job that must not run again",
+        fix=_NOT_NEEDED if ours else "wait until it has ended, and remove from the file a job that must not run again",
     )
 
 
@@ -171,11 +173,16 @@ def _claims(change: ResourceChange, compared: Compared) -> ClaimChange | None:
     return claim_change(old, new) if change.kind is ChangeKind.REPLACE and old and new else None
 
 
-def _fix_for(pods: Pods, change: ResourceChange, successor: Pods | None) -> str:
+_NOT_NEEDED = "none needed: a part of Ebbtide that no section of the file asks for any more"
+
+
+def _fix_for(pods: Pods, change: ResourceChange, successor: Pods | None, before: StackSettings) -> str:
     if change.kind is ChangeKind.REPLACE or successor is not None:
         return "give it another name: then the new one comes first, and the old one is removed in a later change"
     if POOL in pods.labels:
         return "let its queue run empty first: a running job may end, waiting ones stay without a worker"
+    if pods.kind == "Deployment" and pods.name not in before.all_workloads:
+        return _NOT_NEEDED
     return "see that nothing calls it any more, and save what it holds"
 
 

@@ -36,6 +36,11 @@ class RecordedHead(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
+    def end(self) -> None:
+        """From now on nobody takes a connection."""
+        self.shutdown()
+        self.server_close()
+
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:

@@ -115,7 +115,8 @@ def test_a_new_image_waits_for_sleep_and_drivers_wake_the_cluster_with_it(
 def test_a_head_that_never_started_gets_the_mended_spec_at_once(
     ray_stack: RayStack, process: RayProcess, head: RecordedHead
 ) -> None:
-    stack, head.state = ray_stack, "another token"
+    stack = ray_stack
+    head.end()
     good = json.dumps(stack.wanted)
     fits_no_node = json.loads(good)
     resources = fits_no_node["headGroupSpec"]["template"]["spec"]["containers"][0]["resources"]

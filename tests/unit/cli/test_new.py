@@ -96,6 +96,15 @@ def test_defaults_that_nobody_was_asked_about_are_named() -> None:
     assert load_stack("acme").cluster.version == "1.36"
 
 
+def test_in_tokyo_the_region_is_tokyos_with_zones_that_new_accounts_have() -> None:
+    tokyo = ["Asia/Tokyo" if word == "Europe/Berlin" else word for word in ENOUGH]
+
+    assert new("acme", *tokyo, "--queue", "train", "--yes").exit_code == 0
+
+    stack = load_stack("acme")
+    assert (stack.region, stack.cluster.zones) == ("ap-northeast-1", ("a", "c"))
+
+
 def test_without_guesses_nothing_is_said_of_them() -> None:
     result = new("acme", *ENOUGH, "--queue", "q", "--hours", HOURS[0], "--region", "us-east-1", "--yes")
 

@@ -62,6 +62,27 @@ def told(*changes: tuple[str, str]) -> list[Danger]:
     return [danger for danger in found if danger.code in ours]
 
 
+def test_parts_of_ebbtide_that_go_with_the_last_service_hold_nothing() -> None:
+    whole = side()
+    without = whole.settings.model_copy(update={"services": {}})
+    after = Side(stack="acme", settings=without, resources=record(without))
+    changes = changes_between(whole.resources, after.resources)
+
+    fixes = {
+        name: danger.fix
+        for danger in dangers_of(whole, after, changes)
+        if danger.code is DangerCode.WORKLOAD_LOST
+        for name in danger.subjects
+    }
+
+    assert sorted(name for name, fix in fixes.items() if not fix.startswith("none needed")) == [
+        "embedder-large-deployment",
+        "embedder-small-deployment",
+        "ranker-deployment",
+    ]
+    assert {"envoy-gateway-certgen-job", "keda-operator-deployment"} <= fixes.keys()
+
+
 def test_nothing_is_told_of_services_that_stay() -> None:
     assert told() == []
 

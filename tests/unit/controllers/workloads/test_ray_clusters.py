@@ -206,7 +206,7 @@ def test_a_pending_spec_waits_for_a_minute_of_idleness(scene: Scene) -> None:
 
 def test_a_spec_under_which_no_head_was_ever_ready_is_replaced_at_once(scene: Scene) -> None:
     scene.api.whole, scene.pools.kept = spec(group("a", replicas=0), image="ray:2"), {"preprocess": 3}
-    scene.head.state = "another token"
+    scene.head.end()
     scene.is_now(spec(group("a", replicas=2)), head=NEVER_READY)
 
     write = scene.wrote()
@@ -217,24 +217,28 @@ def test_a_spec_under_which_no_head_was_ever_ready_is_replaced_at_once(scene: Sc
     ("head", "says"),
     [
         (NEVER_READY, "a driver"),
-        ({**NEVER_READY, "status": "True"}, "another token"),
-        ({**NEVER_READY, "lastTransitionTime": "2026-11-23T11:50:01Z"}, "another token"),
-        ({**NEVER_READY, "lastTransitionTime": "soon"}, "another token"),
-        (None, "another token"),
+        (NEVER_READY, "another token"),
+        ({**NEVER_READY, "status": "True"}, ""),
+        ({**NEVER_READY, "lastTransitionTime": "2026-11-23T11:50:01Z"}, ""),
+        ({**NEVER_READY, "lastTransitionTime": "soon"}, ""),
+        (None, ""),
     ],
-    ids=["it answers", "it is ready", "it was ready", "not understood", "not told"],
+    ids=["it answers", "it refuses us", "it is ready", "it was ready", "not understood", "not told"],
 )
 def test_a_head_that_answers_or_was_ready_not_long_ago_keeps_its_spec(
     scene: Scene, head: Mapping[str, str] | None, says: str
 ) -> None:
     scene.api.whole, scene.head.state = spec(group("a", replicas=0), image="ray:2"), says
+    if not says:
+        scene.head.end()
     scene.is_now(spec(group("a", replicas=2)), head=head)
 
     assert scene.why() == "not-known-idle"
 
 
 def test_what_a_lost_head_ran_has_ended_by_itself_after_half_an_hour(scene: Scene) -> None:
-    scene.api.whole, scene.head.state = spec(group("a", replicas=0), image="ray:2"), "another token"
+    scene.api.whole = spec(group("a", replicas=0), image="ray:2")
+    scene.head.end()
     scene.is_now(spec(group("a", replicas=2)), head={"status": "False", "lastTransitionTime": "2026-11-23T11:55:00Z"})
     assert scene.why() == "not-known-idle"
 
