@@ -12,7 +12,7 @@ from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
 from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
-from ebbtide.settings.sections.pods.volumes import Volume
+from ebbtide.settings.sections.pods.volumes import Volume, one_node_for_one_pod
 from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive, acted_on
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
@@ -102,6 +102,13 @@ def _claims_suit_kind(kind: WorkloadKind, volumes: Mapping[str, Volume]) -> None
             )
 
 
+def _claims_suit_pods(volumes: Mapping[str, Volume], replicas: int, owner: ReplicasOwner) -> None:
+    if owner is ReplicasOwner.HPA:
+        one_node_for_one_pod(volumes, pods="replicasOwner: hpa")
+    elif replicas > 1:
+        one_node_for_one_pod(volumes, pods=f"replicas: {replicas}")
+
+
 def _priority_suits_category(category: Category, priority: int | None) -> None:
     if category is Category.FIXED and priority is not None:
         what = "no priority for a fixed workload, which has that of the cluster's own critical pods"
@@ -128,6 +135,7 @@ class WorkloadSettings(ScrapedPodSettings):
         *ScrapedPodSettings.checks,
         Check(("category", "replicas_owner"), _owner_suits_category),
         Check(("kind", "volumes"), _claims_suit_kind),
+        Check(("volumes", "replicas", "replicas_owner"), _claims_suit_pods),
         Check(("category", "priority"), _priority_suits_category),
         Check(("category", "kubernetes"), _starters_are_fixed),
         Check(("kubernetes", "service_account"), _one_account),

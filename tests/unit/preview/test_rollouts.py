@@ -191,3 +191,12 @@ def whole_stack(**cluster: Any) -> Side:
     config = {**deepcopy(dict(STACK)), "ebbtide:cluster": cluster}
     settings = parse_stack(config, stack="acme", file="any")
     return Side(stack="acme", settings=settings, resources=record(settings))
+
+
+def test_pods_that_all_end_first_are_told_however_many_there_are() -> None:
+    """Whoever writes such a strategy: a release makes the next pods once the last old one has ended."""
+    recreate = with_input("api-deployment", "spec.strategy", {"type": "Recreate"})
+    found = dangers(edited(before(), recreate), edited(stack(env={"LOG_LEVEL": "debug"}), recreate))
+
+    assert [(it.code, it.subjects) for it in found] == [(DangerCode.SERVICE_AWAY, ("api",))]
+    assert "all of its pods end first" in found[0].what
