@@ -9,6 +9,7 @@ from ebbtide.labels import NODE_GROUP, NodeKind
 from ebbtide.preview.changes import identity
 from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, workers_of
 from ebbtide.preview.dangers.compared import Compared, listed
+from ebbtide.preview.dangers.processors import processor_dangers
 from ebbtide.preview.dangers.ray import ray_dangers
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
@@ -59,6 +60,7 @@ class _Entrance:
 def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from _moved(compared)
     yield from _on_other_nodes(compared)
+    yield from processor_dangers(compared)
     yield from _restarted(compared)
     yield from _rolled(compared)
     yield from _unprotected(compared)
@@ -93,7 +95,8 @@ def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
 
     A move to spot nodes has words of its own.
     """
-    spot = {name for name, group in compared.after.settings.node_groups.items() if group.kind is NodeKind.SPOT}
+    groups = compared.after.settings.node_groups
+    spot = {name for name, group in groups.items() if group.kind is NodeKind.SPOT}
     moved: dict[tuple[str, str], dict[str, None]] = {}
     for change in compared.changes:
         for field in change.fields:
@@ -101,14 +104,14 @@ def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
                 name = name_of(compared.former(change)) or change.name
                 moved.setdefault((field.before, field.after), {})[name] = None
     for (before, after), names in moved.items():
+        there = f"nodeGroup: {before} keeps it where it was" if before in groups else f"{before} is no longer there"
         yield Danger(
             code=DangerCode.GROUP_CHANGED,
             severity=Severity.NOTE,
             subjects=tuple(names),
             what=f"moves {listed([*names])} from nodes of group {before} to those of {after}",
             impact=compared.impact(old for old, _ in compared.pairs if old.name in names),
-            fix=f"nodeGroup: {before} keeps it where it was; without that key Ebbtide takes the group where its pods "
-            "cost least together",
+            fix=f"{there}; without nodeGroup Ebbtide takes the group where its pods cost least together",
         )
 
 
