@@ -35,6 +35,7 @@ from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import ScaleSettings
 from ebbtide.settings.sections.serving.services import ALONE
+from ebbtide.settings.sections.week import format_minutes
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_letters
@@ -131,6 +132,24 @@ def _about_holidays(settings: StackSettings, day: date) -> Iterator[Caution]:
         if it.date >= day and hours.intervals_on(it.date) == ordinary.intervals_on(it.date):
             text = f"{it.date} is a working day without this, so this changes nothing"
             yield Caution("holidays.open-without-effect", "businessHours.holidays.open", text)
+        usual = ordinary.intervals_on(it.date)
+        lost = sorted(_minutes(usual) - _minutes(hours.intervals_on(it.date)))
+        if it.date >= day and lost:
+            starts = [minute for minute in lost if minute - 1 not in lost]
+            ends = [minute + 1 for minute in lost if minute + 1 not in lost]
+            text = (
+                f"{it.date} is a working day, {_intervals_text(usual)}; these hours take its place, so budgets are open "
+                f"at {_intervals_text([*zip(starts, ends, strict=True)])}"
+            )
+            yield Caution("holidays.open-shorter", "businessHours.holidays.open", text)
+
+
+def _intervals_text(intervals: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(format_minutes(start, end) for start, end in intervals)
+
+
+def _minutes(intervals: Sequence[tuple[int, int]]) -> set[int]:
+    return {minute for start, end in intervals for minute in range(start, end)}
 
 
 def _about_working_weekends(hours: BusinessHoursSettings, day: date) -> Iterator[Caution]:

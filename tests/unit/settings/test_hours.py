@@ -219,6 +219,24 @@ def test_an_open_date_that_is_open_anyway_is_worth_a_word(tmp_path: Path) -> Non
     ]
 
 
+def test_hours_of_a_date_that_leave_a_part_of_the_working_day_unprotected_are_worth_a_word(tmp_path: Path) -> None:
+    def told(entry: str) -> list[str]:
+        settings = loaded(shortest(hours=f"holidays: {{ country: DE, open: [{{ {entry} }}] }}"), tmp_path)
+        found = warnings_of(settings, date(2026, 8, 1))
+        return [it.text for it in found if it.code == "holidays.open-shorter"]
+
+    (evening,) = told('date: "2026-11-30", hours: "18:00-22:00"')
+    (split,) = told('date: "2026-11-30", hours: "09:00-12:00, 13:00-19:00"')
+    assert evening.startswith("2026-11-30 is a working day, 08:00-18:00; these hours take its place")
+    assert "budgets are open at 08:00-18:00" in evening
+    assert "budgets are open at 08:00-09:00, 12:00-13:00" in split
+    assert told('date: "2026-11-30", hours: "08:00-22:00"') == []
+    assert told('date: "2026-11-30", hours: "08:00-13:00, 13:00-18:00"') == []
+    assert told('date: "2026-11-28", hours: "10:00-12:00"') == []  # a Saturday
+    assert told('date: "2026-12-25", hours: "10:00-12:00"') == []  # a holiday
+    assert told('date: "2026-07-06", hours: "10:00-12:00"') == []  # over
+
+
 def test_hours_that_never_close_are_worth_a_word(tmp_path: Path) -> None:
     text = shortest().replace('mon-fri: "08:00-18:00"', 'mon-sun: "00:00-24:00"')
 
