@@ -138,8 +138,8 @@ def _about_holidays(settings: StackSettings, day: date) -> Iterator[Caution]:
             starts = [minute for minute in lost if minute - 1 not in lost]
             ends = [minute + 1 for minute in lost if minute + 1 not in lost]
             text = (
-                f"{it.date} is a working day, {_intervals_text(usual)}; these hours take its place, so budgets are open "
-                f"at {_intervals_text([*zip(starts, ends, strict=True)])}"
+                f"{it.date} is a working day, {_intervals_text(usual)}; these hours take its place, so budgets are "
+                f"open at {_intervals_text([*zip(starts, ends, strict=True)])}"
             )
             yield Caution("holidays.open-shorter", "businessHours.holidays.open", text)
 
@@ -153,13 +153,17 @@ def _minutes(intervals: Sequence[tuple[int, int]]) -> set[int]:
 
 
 def _about_working_weekends(hours: BusinessHoursSettings, day: date) -> Iterator[Caution]:
-    """Around the end of their list, unless the file names one of the time after it."""
+    """Around the end of their list, unless the file names a date of the time after it, as open or as closed."""
     calendar = hours.holidays
-    until = calendar.country and working_weekends_until(calendar.country, calendar.subdivision, day)
-    if until and abs(until - day) < HOLIDAYS_END_SOON and all(it.date <= until for it in calendar.open):
+    if calendar.country is None:
+        return
+    works = {it.weekday for it in hours.week}
+    until = working_weekends_until(calendar.country, calendar.subdivision, day, works=works)
+    named = (*calendar.closed, *(it.date for it in calendar.open))
+    if until and abs(until - day) < HOLIDAYS_END_SOON and all(it <= until for it in named):
         text = (
             f"the working weekends of {calendar.country} are listed until {until}; name later ones, on which budgets "
-            "stay closed by day, in holidays.open"
+            "stay closed by day, in holidays.open (or one in holidays.closed, if there is none)"
         )
         yield Caution("holidays.working-weekends-end", "businessHours.holidays", text)
 

@@ -147,7 +147,20 @@ def test_the_end_of_the_list_of_working_weekends_is_told_until_a_later_one_is_na
     assert "2026-12-31" in told("country: HU", date(2026, 12, 1))[0]
     assert told("country: HU", date(2027, 1, 10))
     assert told('country: HU, open: ["2027-03-13"]', date(2027, 1, 10)) == []
+    assert told('country: HU, closed: ["2027-03-13"]', date(2027, 1, 10)) == []
+    assert told('country: HU, closed: ["2026-12-24"]', date(2027, 1, 10))
     assert told("country: HU", date(2026, 8, 1)) + told("country: DE", date(2026, 12, 1)) == []
+
+
+@pytest.mark.parametrize(("week", "warned"), [("mon-fri", True), ("mon-sat", False), ("mon-sun", False)])
+def test_a_week_that_has_the_working_weekends_anyway_is_not_asked_for_later_ones(
+    week: str, warned: bool, tmp_path: Path
+) -> None:
+    """Hungary works on Saturdays alone, and a date that is open anyway would be told to change nothing."""
+    text = shortest(hours="holidays: { country: HU }").replace("mon-fri", week)
+    codes = {it.code for it in warnings_of(loaded(text, tmp_path), date(2026, 12, 1))}
+
+    assert ("holidays.working-weekends-end" in codes) is warned
 
 
 def test_by_default_the_list_reaches_to_the_end_of_the_year_after_next() -> None:
