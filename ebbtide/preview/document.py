@@ -70,6 +70,7 @@ class DangerCode(StrEnum):
     WORKLOAD_RESTARTED = "workload-restarted"
     PODS_ROLLED = "pods-rolled"
     SERVICE_AWAY = "service-away"
+    ZONES_RENAMED = "zones-renamed"
     DISKS_OUT_OF_REACH = "disks-out-of-reach"
     PROTECTION_REMOVED = "protection-removed"
     LONGEST_JOB_LOWERED = "longest-job-lowered"

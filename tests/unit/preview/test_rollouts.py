@@ -187,6 +187,19 @@ def test_a_zone_that_goes_may_hold_a_disk_which_its_pod_then_waits_for() -> None
     assert DangerCode.DISKS_OUT_OF_REACH not in {danger.code for danger in dangers(before(), three)}
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "kept"), [("a", "use1-az1", "letters"), ("use1-az1", "a", "ids")], ids=["to ids", "to letters"]
+)
+def test_zones_that_are_named_another_way_are_refused(old: str, new: str, kept: str) -> None:
+    zones = {"a": ["a", "b"], "use1-az1": ["use1-az1", "use1-az2"]}
+    found = dangers(whole_stack(zones=zones[old]), whole_stack(zones=zones[new]))
+
+    (danger,) = [danger for danger in found if danger.code is DangerCode.ZONES_RENAMED]
+    assert danger.severity is Severity.BLOCKING
+    assert danger.fix.startswith(f"keep the {kept}: zones: [{', '.join(zones[old])}]")
+    assert DangerCode.DISKS_OUT_OF_REACH not in {it.code for it in found}
+
+
 def whole_stack(**cluster: Any) -> Side:
     config = {**deepcopy(dict(STACK)), "ebbtide:cluster": cluster}
     settings = parse_stack(config, stack="acme", file="any")
