@@ -56,7 +56,10 @@ class VerticalFloor(Settings):
         return cpu if self.memory is None else {**cpu, "memory": memory_quantity(self.memory)}
 
 
-def _floor_has_something_to_hold(vertical: Vertical, least: VerticalFloor | None) -> None:
+def _floor_has_something_to_hold(category: Category, vertical: Vertical, least: VerticalFloor | None) -> None:
+    if least is not None and category is Category.FIXED:
+        what = "no verticalMin on a fixed workload, whose requests nothing sets but the file"
+        raise wanted("vertical.fixed", what, example="category: flexible", at="verticalMin")
     if least is not None and vertical is Vertical.OFF:
         what = "vertical: initial or inPlace beside verticalMin, which is a floor of what it sets"
         raise wanted("vertical.floor-alone", what, found="off", example="vertical: inPlace", at="verticalMin")
@@ -77,7 +80,7 @@ VerticalText: TypeAlias = Annotated[Vertical, *acted_on(*Vertical, planned={})]
 
 VERTICAL_CHECKS = (
     Check(("category", "vertical"), _vertical_suits_category),
-    Check(("vertical", "vertical_min"), _floor_has_something_to_hold),
+    Check(("category", "vertical", "vertical_min"), _floor_has_something_to_hold),
     Check(("vertical_min", "cpu", "memory"), _floor_within_request),
 )
 VERTICAL_MIN = "the least that vertical sets for each pod, so that a lowered memory limit kills none; default: no floor"
