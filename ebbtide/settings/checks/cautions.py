@@ -38,13 +38,14 @@ from ebbtide.settings.sections.serving.services import ALONE
 from ebbtide.settings.sections.week import format_minutes
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
-from ebbtide.settings.sections.zones import usual_letters
+from ebbtide.settings.sections.zones import usual_id, usual_letters
 from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
 
 _NAMED = 6  # names in a line
+_ALONE_AT_ONCE = "solo"  # Celery's pool that runs one task, whatever the command says of concurrency
 EXCEPTIONS_LAST = timedelta(days=366)
 HOLIDAYS_END_SOON = timedelta(days=60)
 SUPPORT_ENDS_SOON = timedelta(days=60)  # an upgrade wants a test on another stack first, and a quiet day
@@ -197,7 +198,8 @@ def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
             text = f"{what}; {'since then' if ended else 'from then on'} the control plane costs six times as much"
             yield Caution("kubernetes-version.dear-soon", path, text)
         else:
-            text = f"{what} and upgrades the cluster after that, on a day that EKS chooses; upgrade before that"
+            before = "now, before EKS does" if ended else "before that"
+            text = f"{what} and upgrades the cluster after that, on a day that EKS chooses; upgrade {before}"
             yield Caution("kubernetes-version.upgraded-soon", path, text)
 
 
@@ -207,8 +209,9 @@ def _about_zones(settings: StackSettings) -> Iterator[Caution]:
     usual = usual_letters(settings.region)
     if cluster.context is None and "zones" not in cluster.model_fields_set and not {*cluster.zones} <= {*usual}:
         text = (
-            f"not set, so it is [{', '.join(cluster.zones)}], which accounts of late do not have in {settings.region}: "
-            f"name two or more of {', '.join(usual)}, or those that your account has (ids will do: use1-az1)"
+            f"not set, so it is [{', '.join(cluster.zones)}], which newer accounts do not have in {settings.region}: "
+            f"name two or more of {', '.join(usual)}, or those that your account has (ids will do: "
+            f"{usual_id(settings.region)})"
         )
         yield Caution("zones.of-old-accounts", "cluster.zones", text)
 
@@ -505,6 +508,8 @@ def _about_a_celery_command(name: str, pool: WorkerSettings) -> Iterator[Caution
             "queue that only one of them names wait without a worker, or run uncounted"
         )
         yield Caution("source.other-queues", f"workers.{name}.command", text)
+    if options.get("pool") == _ALONE_AT_ONCE:
+        return
     at_once = options.get("autoscale", options.get("concurrency", "")).partition(",")[0]
     if at_once.isdecimal() and int(at_once) > pool.jobs_per_worker:
         text = (
