@@ -126,7 +126,7 @@ def test_only_a_claim_is_shared(tmp_path: Path) -> None:
     assert problem_of(shortest(more=f"ebbtide:workloads:\n  {pod}"), tmp_path).tells("volume.stray-key", "shared:")
 
 
-SERVED = "port: a, ports: { a: 80 }, probes: { readiness: { tcp: a } }, longestRequest: 60s"
+OF_A_SERVICE = "port: a, ports: { a: 80 }, probes: { readiness: { tcp: a } }, longestRequest: 60s"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ SERVED = "port: a, ports: { a: 80 }, probes: { readiness: { tcp: a } }, longestR
         "workloads: { api: { category: flexible, replicas: 2",
         "workloads: { api: { category: fixed, kind: stateful-set, replicas: 3",
         "workloads: { api: { category: flexible, replicasOwner: hpa",
-        f"services: {{ api: {{ {SERVED}, scale: {{ min: 2, max: 2 }}",
+        f"services: {{ api: {{ {OF_A_SERVICE}, scale: {{ min: 2, max: 2 }}",
     ],
     ids=["replicas", "stateful set", "another autoscaler", "service"],
 )
