@@ -59,7 +59,7 @@ class VerticalFloor(Settings):
 def _floor_has_something_to_hold(category: Category, vertical: Vertical, least: VerticalFloor | None) -> None:
     if least is not None and category is Category.FIXED:
         what = "no verticalMin on a fixed workload, whose requests nothing sets but the file"
-        raise wanted("vertical.fixed", what, example="category: flexible", at="verticalMin")
+        raise wanted("vertical.fixed", what, found="the key", example="category: flexible", at="verticalMin")
     if least is not None and vertical is Vertical.OFF:
         what = "vertical: initial or inPlace beside verticalMin, which is a floor of what it sets"
         raise wanted("vertical.floor-alone", what, found="off", example="vertical: inPlace", at="verticalMin")
