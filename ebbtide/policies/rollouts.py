@@ -209,7 +209,8 @@ RULES = (
         id="EB025",
         severity=Severity.BLOCKING,
         law="the autoscaler is of the cluster's minor version",
-        fix="leave images.autoscaler out, or name an image of the cluster's version",
+        fix="leave images.autoscaler out, or name an image of the cluster's version; where this release knows none and "
+        "there is none yet, write an exception for autoscaler-deployment",
         source="kubernetes/autoscaler#2345; autoscaling/cluster-autoscaler",
         check=_other_version,
     ),

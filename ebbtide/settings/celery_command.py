@@ -8,6 +8,7 @@ from contextlib import suppress
 _OPTIONS = {
     **dict.fromkeys(("-Q", "--queues"), "queues"),
     **dict.fromkeys(("-c", "--concurrency"), "concurrency"),
+    **dict.fromkeys(("-P", "--pool"), "pool"),
     "--autoscale": "autoscale",
 }
 _UNKNOWN = re.compile(r"[$`*?;&|<>]")
@@ -28,7 +29,7 @@ def celery_options(command: Sequence[str]) -> Mapping[str, str]:
             found[_OPTIONS[word]] = next(options, "")
         elif long.startswith("--") and equals and long in _OPTIONS:
             found[_OPTIONS[long]] = value
-        elif word[:2] in ("-Q", "-c"):
+        elif word[:2] in ("-Q", "-c", "-P"):
             found[_OPTIONS[word[:2]]] = word[2:]
     return {name: value for name, value in found.items() if not _UNKNOWN.search(value)}
 

@@ -6,7 +6,7 @@ Of an existing cluster the file knows no nodes, so nothing is said about it.
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from ebbtide.labels import NodeKind
+from ebbtide.labels import Architecture, NodeKind
 from ebbtide.settings.fragment.values import inside
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import Nodes, Packing, packed
@@ -24,21 +24,25 @@ class Asked(NamedTuple):
     least: int
     most: int
     groups: Collection[str]
+    arch: Architecture | None
 
 
 def asked(settings: StackSettings) -> Iterator[Asked]:
     for name, workload in settings.all_workloads.items():
-        yield Asked(name, pod_size(workload), workload.most, workload.most, groups_of(workload, settings))
+        groups = groups_of(workload, settings)
+        yield Asked(name, pod_size(workload), workload.most, workload.most, groups, workload.arch)
     for name, pool in settings.workers.items():
-        yield Asked(name, pod_size(pool), pool.min, pool.max, (pool.node_group,))
+        yield Asked(name, pod_size(pool), pool.min, pool.max, (pool.node_group,), pool.arch)
     for name, job in (*settings.jobs.items(), *settings.cron_jobs.items()):
-        yield Asked(name, pod_size(job), 0, min(job.parallelism, job.completions), (job.node_group,))
+        most = min(job.parallelism, job.completions)
+        yield Asked(name, pod_size(job), 0, most, (job.node_group,), job.arch)
     fixed = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED}
     for name, cluster in settings.ray.items():
         homes = [key for key, group in fixed.items() if suits(group, cluster.head)]
-        yield Asked(head_name(name), head_size(cluster.head), 1, 1, homes)
+        yield Asked(head_name(name), head_size(cluster.head), 1, 1, homes, cluster.head.arch)
         for key, group in cluster.groups.items():
-            yield Asked(group_name(name, key), pod_size(group), group.min, group.max, (group.node_group,))
+            size = pod_size(group)
+            yield Asked(group_name(name, key), size, group.min, group.max, (group.node_group,), group.arch)
 
 
 def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection[str]:

@@ -1,6 +1,8 @@
 """Address ranges that are not of the internet, and the one form of an address that every server takes."""
 
+import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from socket import inet_aton
 
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 """RFC 1918: what a VPC is made of."""
@@ -12,13 +14,29 @@ UNIQUE_LOCAL = "fc00::/7"
 """RFC 4193: private IPv6."""
 
 
+_NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)
+_ITSELF = ("localhost", "localhost.localdomain")
+
+
 def leads_to_itself(host: str) -> bool:
     """True for localhost and its like: in a pod this is the pod itself."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    address = _address(host)
+    if address is None:
+        name = host.lower().removesuffix(".")
+        return name in _ITSELF or name.endswith(".localhost")
     return address.is_loopback or address.is_unspecified
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """None for a name. Resolvers take 127.1 and 2130706433 for 127.0.0.1, too."""
+    try:
+        return unmapped(ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(inet_aton(host)) if _NUMBERS.fullmatch(host) else None
+    except OSError:
+        return None
 
 
 def unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

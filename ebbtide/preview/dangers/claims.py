@@ -7,7 +7,7 @@ The way round the gap is to delete the set and leave its pods: a refresh finds i
 set takes over the pods that it would make.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.document import Danger, DangerCode, Severity
 from ebbtide.recording.resources import Resource, name_of, namespace_of
 from ebbtide.recording.values import mappings, value_at
+from ebbtide.settings.sections.zones import is_id
 
 TEMPLATES = "spec.volumeClaimTemplates"
 
@@ -50,9 +51,14 @@ def claim_change(before: Resource, after: Resource) -> ClaimChange | None:
 def zones_left(compared: Compared) -> Iterator[Danger]:
     """A disk of EBS stays in its zone, and so its pod waits for a node there. Which disks are where, only AWS knows."""
     before, after = (side.settings.cluster for side in (compared.before, compared.after))
+    if before.context is not None or after.context is not None:
+        return
+    if any(map(is_id, before.zones)) != any(map(is_id, after.zones)):
+        yield _zones_renamed(before.zones, after.zones)
+        return
     lost = [zone for zone in before.zones if zone not in after.zones]
     owners = [pods for pods in compared.before.pods if _by_name(pods.resource)]
-    if before.context is None and lost and owners:
+    if lost and owners:
         names = tuple(pods.name for pods in owners)
         yield Danger(
             code=DangerCode.DISKS_OUT_OF_REACH,
@@ -62,6 +68,19 @@ def zones_left(compared: Compared) -> Iterator[Danger]:
             impact=f"a pod whose disk is there stays pending; {compared.impact(owners)}",
             fix="see where they are (kubectl describe pv), and copy what is there through a snapshot before",
         )
+
+
+def _zones_renamed(before: Sequence[str], after: Sequence[str]) -> Danger:
+    old, new = ", ".join(before), ", ".join(after)
+    return Danger(
+        code=DangerCode.ZONES_RENAMED,
+        severity=Severity.BLOCKING,
+        subjects=tuple(before),
+        what=f"names the zones [{new}] instead of [{old}]: a live cluster cannot go from letters to ids or back",
+        impact="the subnets of the new names come before the old ones go, and AWS refuses them in the middle of an up: "
+        "their addresses are taken",
+        fix=f"keep the {'ids' if is_id(before[0]) else 'letters'}: zones: [{old}]",
+    )
 
 
 def _by_name(resource: Resource) -> Mapping[str, Any]:

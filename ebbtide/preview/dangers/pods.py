@@ -9,6 +9,7 @@ from ebbtide.labels import NODE_GROUP, NodeKind
 from ebbtide.preview.changes import identity
 from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, workers_of
 from ebbtide.preview.dangers.compared import Compared, listed
+from ebbtide.preview.dangers.processors import processor_dangers
 from ebbtide.preview.dangers.ray import ray_dangers
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
@@ -31,6 +32,7 @@ _GROUP_SELECTED = f'nodeSelector["{NODE_GROUP}"]'
 _EVERYBODY = IPv4Network("0.0.0.0/0")
 _GATEWAY = "the gateway"
 
+_ALL, _ONLY = "all of its pods end", "the only one ends"
 WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
 WHILE_AWAY = "choose a time when nobody calls; ebbtide check says what would let the next pod come first"
 _OF_OURS: Mapping[str, str] = {
@@ -58,6 +60,7 @@ class _Entrance:
 def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from _moved(compared)
     yield from _on_other_nodes(compared)
+    yield from processor_dangers(compared)
     yield from _restarted(compared)
     yield from _rolled(compared)
     yield from _unprotected(compared)
@@ -92,7 +95,8 @@ def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
 
     A move to spot nodes has words of its own.
     """
-    spot = {name for name, group in compared.after.settings.node_groups.items() if group.kind is NodeKind.SPOT}
+    groups = compared.after.settings.node_groups
+    spot = {name for name, group in groups.items() if group.kind is NodeKind.SPOT}
     moved: dict[tuple[str, str], dict[str, None]] = {}
     for change in compared.changes:
         for field in change.fields:
@@ -100,14 +104,14 @@ def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
                 name = name_of(compared.former(change)) or change.name
                 moved.setdefault((field.before, field.after), {})[name] = None
     for (before, after), names in moved.items():
+        there = f"nodeGroup: {before} keeps it where it was" if before in groups else f"{before} is no longer there"
         yield Danger(
             code=DangerCode.GROUP_CHANGED,
             severity=Severity.NOTE,
             subjects=tuple(names),
             what=f"moves {listed([*names])} from nodes of group {before} to those of {after}",
             impact=compared.impact(old for old, _ in compared.pairs if old.name in names),
-            fix=f"nodeGroup: {before} keeps it where it was; without that key Ebbtide takes the group where its pods "
-            "cost least together",
+            fix=f"{there}; without nodeGroup Ebbtide takes the group where its pods cost least together",
         )
 
 
@@ -135,8 +139,9 @@ def _rolled(compared: Compared) -> Iterator[Danger]:
     """Flexible pods and workers whose template changes, which is an everyday thing."""
     for category, fix in WHILE_ROLLING.items():
         for paths, pods in _with_new_template(compared, category):
-            away = [each for each in pods if category is Category.FLEXIBLE and _ends_first(compared, each)]
-            yield from _away(compared, away, paths)
+            away = [each for each in pods if category is Category.FLEXIBLE and _end_first(compared, each)]
+            for which in (_ALL, _ONLY):
+                yield from _away(compared, [each for each in away if _end_first(compared, each) == which], which, paths)
             names = tuple(each.name for each in pods if each not in away)
             if names:
                 yield Danger(
@@ -149,25 +154,27 @@ def _rolled(compared: Compared) -> Iterator[Danger]:
                 )
 
 
-def _away(compared: Compared, pods: Sequence[Pods], paths: Sequence[str]) -> Iterator[Danger]:
+def _away(compared: Compared, pods: Sequence[Pods], which: str, paths: Sequence[str]) -> Iterator[Danger]:
     if pods:
         names = tuple(each.name for each in pods)
         yield Danger(
             code=DangerCode.SERVICE_AWAY,
             severity=Severity.WARNING,
             subjects=names,
-            what=f"stops {listed(names)} until the next pod is ready: the only one ends first; {_paths_text(paths)}",
+            what=f"stops {listed(names)} until the next pod is ready: {which} first; {_paths_text(paths)}",
             impact=compared.impact(pods),
             fix=WHILE_AWAY,
         )
 
 
-def _ends_first(compared: Compared, old: Pods) -> bool:
-    """Whether its only pod ends before the next one comes, by the strategy that it will have."""
+def _end_first(compared: Compared, old: Pods) -> str:
+    """Which pods end before the next one comes, by the strategy that there will be, where nobody serves meanwhile."""
     new = next(pods for before, pods in compared.pairs if before is old)
     strategy = value_at(new.resource.inputs, "spec.strategy")
+    if value_at(strategy, "type") == "Recreate":
+        return _ALL
     surge = value_at(strategy, "rollingUpdate.maxSurge") if value_at(strategy, "type") == "RollingUpdate" else 0
-    return new.kind == "Deployment" and new.replicas == 1 and surge == 0
+    return _ONLY if new.kind == "Deployment" and new.replicas == 1 and surge == 0 else ""
 
 
 def _unsafe_text(compared: Compared, names: Sequence[str]) -> str:

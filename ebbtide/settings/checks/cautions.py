@@ -35,15 +35,17 @@ from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import ScaleSettings
 from ebbtide.settings.sections.serving.services import ALONE
+from ebbtide.settings.sections.week import format_minutes
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
-from ebbtide.settings.sections.zones import usual_letters
+from ebbtide.settings.sections.zones import usual_id, usual_letters
 from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
 
 _NAMED = 6  # names in a line
+_ALONE_AT_ONCE = "solo"  # Celery's pool that runs one task, whatever the command says of concurrency
 EXCEPTIONS_LAST = timedelta(days=366)
 HOLIDAYS_END_SOON = timedelta(days=60)
 SUPPORT_ENDS_SOON = timedelta(days=60)  # an upgrade wants a test on another stack first, and a quiet day
@@ -131,16 +133,38 @@ def _about_holidays(settings: StackSettings, day: date) -> Iterator[Caution]:
         if it.date >= day and hours.intervals_on(it.date) == ordinary.intervals_on(it.date):
             text = f"{it.date} is a working day without this, so this changes nothing"
             yield Caution("holidays.open-without-effect", "businessHours.holidays.open", text)
+        usual = ordinary.intervals_on(it.date)
+        lost = sorted(_minutes(usual) - _minutes(hours.intervals_on(it.date)))
+        if it.date >= day and lost:
+            starts = [minute for minute in lost if minute - 1 not in lost]
+            ends = [minute + 1 for minute in lost if minute + 1 not in lost]
+            text = (
+                f"{it.date} is a working day, {_intervals_text(usual)}; these hours take its place, so budgets are "
+                f"open at {_intervals_text([*zip(starts, ends, strict=True)])}"
+            )
+            yield Caution("holidays.open-shorter", "businessHours.holidays.open", text)
+
+
+def _intervals_text(intervals: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(format_minutes(start, end) for start, end in intervals)
+
+
+def _minutes(intervals: Sequence[tuple[int, int]]) -> set[int]:
+    return {minute for start, end in intervals for minute in range(start, end)}
 
 
 def _about_working_weekends(hours: BusinessHoursSettings, day: date) -> Iterator[Caution]:
-    """Around the end of their list, unless the file names one of the time after it."""
+    """Around the end of their list, unless the file names a date of the time after it, as open or as closed."""
     calendar = hours.holidays
-    until = calendar.country and working_weekends_until(calendar.country, calendar.subdivision, day)
-    if until and abs(until - day) < HOLIDAYS_END_SOON and all(it.date <= until for it in calendar.open):
+    if calendar.country is None:
+        return
+    works = {it.weekday for it in hours.week}
+    until = working_weekends_until(calendar.country, calendar.subdivision, day, works=works)
+    named = (*calendar.closed, *(it.date for it in calendar.open))
+    if until and abs(until - day) < HOLIDAYS_END_SOON and all(it <= until for it in named):
         text = (
             f"the working weekends of {calendar.country} are listed until {until}; name later ones, on which budgets "
-            "stay closed by day, in holidays.open"
+            "stay closed by day, in holidays.open (or one in holidays.closed, if there is none)"
         )
         yield Caution("holidays.working-weekends-end", "businessHours.holidays", text)
 
@@ -174,7 +198,8 @@ def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
             text = f"{what}; {'since then' if ended else 'from then on'} the control plane costs six times as much"
             yield Caution("kubernetes-version.dear-soon", path, text)
         else:
-            text = f"{what} and upgrades the cluster after that, on a day that EKS chooses; upgrade before that"
+            before = "now, before EKS does" if ended else "before that"
+            text = f"{what} and upgrades the cluster after that, on a day that EKS chooses; upgrade {before}"
             yield Caution("kubernetes-version.upgraded-soon", path, text)
 
 
@@ -184,8 +209,9 @@ def _about_zones(settings: StackSettings) -> Iterator[Caution]:
     usual = usual_letters(settings.region)
     if cluster.context is None and "zones" not in cluster.model_fields_set and not {*cluster.zones} <= {*usual}:
         text = (
-            f"not set, so it is [{', '.join(cluster.zones)}], which accounts of late do not have in {settings.region}: "
-            f"name two or more of {', '.join(usual)}, or those that your account has (ids will do: use1-az1)"
+            f"not set, so it is [{', '.join(cluster.zones)}], which newer accounts do not have in {settings.region}: "
+            f"name two or more of {', '.join(usual)}, or those that your account has (ids will do: "
+            f"{usual_id(settings.region)})"
         )
         yield Caution("zones.of-old-accounts", "cluster.zones", text)
 
@@ -482,6 +508,8 @@ def _about_a_celery_command(name: str, pool: WorkerSettings) -> Iterator[Caution
             "queue that only one of them names wait without a worker, or run uncounted"
         )
         yield Caution("source.other-queues", f"workers.{name}.command", text)
+    if options.get("pool") == _ALONE_AT_ONCE:
+        return
     at_once = options.get("autoscale", options.get("concurrency", "")).partition(",")[0]
     if at_once.isdecimal() and int(at_once) > pool.jobs_per_worker:
         text = (

@@ -14,6 +14,7 @@ from ebbtide.settings.fragment.values import mapping
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind
 from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.settings.sections.eks_versions import is_newer
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import NAMESPACE, Category
 
@@ -56,13 +57,14 @@ def _other_autoscalers(settings: StackSettings) -> Iterator[Foreseen]:
     found = _MINOR.search(settings.images.autoscaler or "")
     version = settings.cluster.version
     if settings.cluster.kind is ClusterKind.EKS and found is not None and found[1] != version:
+        other = "write an exception for autoscaler-deployment" if is_newer(version) else "leave it out"
         yield Foreseen(
             "image.autoscaler-version",
             "EB025",
             ("autoscaler-deployment", *_named("Deployment", "kube-system", "cluster-autoscaler")),
             "images.autoscaler",
             f"of {found[1]}, and the cluster is of {version}, whose scheduler it does not foresee; name one of "
-            f"{version}, or leave it out",
+            f"{version}, or {other}",
             blocks=True,
         )
 

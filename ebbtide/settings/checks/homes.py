@@ -4,7 +4,7 @@ Takes settings that were read, whatever else of the file was not. Silent about a
 about one that no group of its kind has room for, which has a finding of its own.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ebbtide.labels import NODE_GROUP, Architecture, NodeKind
@@ -97,7 +97,7 @@ def home_findings(
         labels = [_labels(name, group, region, zones) for name, group in suited.items()]
         where = unmet(each.pod.pod, labels)
         if where is not None:
-            yield _no_such_labels(each, where, suited)
+            yield _no_such_labels(each, where, [*suited], labels)
 
 
 def _no_such_processor(each: Placed, groups: Mapping[str, NodeGroupSettings]) -> Finding:
@@ -111,13 +111,18 @@ def _no_such_processor(each: Placed, groups: Mapping[str, NodeGroupSettings]) ->
     )
 
 
-def _no_such_labels(each: Placed, where: Location, groups: Mapping[str, NodeGroupSettings]) -> Finding:
+def _no_such_labels(each: Placed, where: Location, groups: Sequence[str], labels: Sequence[NodeLabels]) -> Finding:
     names = ", ".join(groups)
+    at, found = (*each.at, "pod", *where), show(value_at(each.pod.pod, where))
+    values = sorted({value for nodes in labels for value in nodes.get(str(where[-1]), ())})
+    if values:
+        wanted = f"a node of {names} with this label; they have {', '.join(values)}"
+        return Finding(code="pod.no-such-node", at=at, wanted=wanted, found=found, example=values[0])
     return Finding(
         code="pod.no-such-node",
-        at=(*each.at, "pod", *where),
+        at=at,
         wanted=f"what nodes that it may use have: those of {names}",
-        found=show(value_at(each.pod.pod, where)),
+        found=found,
         hint="arch, cpu, gpu and nodeGroup choose among node groups, whose nodes have no labels of your own",
     )
 

@@ -4,7 +4,7 @@ The list ends: with the last year asked for, or sooner where the calendar of a c
 as an ordinary working day, which protects more than it should and never less.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
@@ -110,13 +110,18 @@ def holiday_list(country: str, subdivision: str | None, years: Sequence[int]) ->
     return HolidayList(frozenset(calendar) - working, date(last_year, 12, 31), working)
 
 
-def working_weekends_until(country: str, subdivision: str | None, day: date) -> date | None:
-    """The end of the last year of which working weekends are listed; None if the country has none around `day`.
+def working_weekends_until(
+    country: str, subdivision: str | None, day: date, *, works: Collection[int] = ()
+) -> date | None:
+    """The end of the last year of which working weekends are listed; None if the country has none around `day`, or
+    only such as are open anyway, on weekdays of `works`.
 
     Governments name them a year or less ahead, so this list ends sooner than that of the holidays.
     """
     listed = holiday_list(country, subdivision, tuple(range(day.year - 1, day.year + YEARS_AHEAD + 1)))
-    return max((date(it.year, 12, 31) for it in listed.working_weekends), default=None)
+    if {it.weekday() for it in listed.working_weekends} <= {*works}:
+        return None
+    return max(date(it.year, 12, 31) for it in listed.working_weekends)
 
 
 @cache

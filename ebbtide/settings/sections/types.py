@@ -30,8 +30,10 @@ SHORT_NAME = r"^[a-z]([a-z0-9-]{0,22}[a-z0-9])?$"
 IMAGE = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]+)?(/[A-Za-z0-9_.-]+)*(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$"
 
 QUEUE = r"(?!-)\S{1,200}"
-ZONE_ID = r"[a-z]{2,4}[0-9]-az[1-8]"
-"""The same zone in every account: use1-az1. The network has a slot for each number, too."""
+ZONE_ID = r"[a-z]{2,4}[0-9]-az[0-9]"
+"""The same zone in every account: use1-az1."""
+
+ZONE_NUMBERS = "12345678"  # the network has a slot for each, too
 
 _ZONE = f"[{ZONE_LETTERS}]"
 _ONE_UNIT = re.compile(r"[0-9]{1,9}[smh]")  # `\d` would take the digits of every script

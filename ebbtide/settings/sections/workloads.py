@@ -12,7 +12,7 @@ from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
 from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
-from ebbtide.settings.sections.pods.volumes import Volume
+from ebbtide.settings.sections.pods.volumes import Volume, one_node_for_one_pod
 from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive, acted_on
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
@@ -56,7 +56,10 @@ class VerticalFloor(Settings):
         return cpu if self.memory is None else {**cpu, "memory": memory_quantity(self.memory)}
 
 
-def _floor_has_something_to_hold(vertical: Vertical, least: VerticalFloor | None) -> None:
+def _floor_has_something_to_hold(category: Category, vertical: Vertical, least: VerticalFloor | None) -> None:
+    if least is not None and category is Category.FIXED:
+        what = "no verticalMin on a fixed workload, whose requests nothing sets but the file"
+        raise wanted("vertical.fixed", what, found="the key", example="category: flexible", at="verticalMin")
     if least is not None and vertical is Vertical.OFF:
         what = "vertical: initial or inPlace beside verticalMin, which is a floor of what it sets"
         raise wanted("vertical.floor-alone", what, found="off", example="vertical: inPlace", at="verticalMin")
@@ -77,7 +80,7 @@ VerticalText: TypeAlias = Annotated[Vertical, *acted_on(*Vertical, planned={})]
 
 VERTICAL_CHECKS = (
     Check(("category", "vertical"), _vertical_suits_category),
-    Check(("vertical", "vertical_min"), _floor_has_something_to_hold),
+    Check(("category", "vertical", "vertical_min"), _floor_has_something_to_hold),
     Check(("vertical_min", "cpu", "memory"), _floor_within_request),
 )
 VERTICAL_MIN = "the least that vertical sets for each pod, so that a lowered memory limit kills none; default: no floor"
@@ -100,6 +103,13 @@ def _claims_suit_kind(kind: WorkloadKind, volumes: Mapping[str, Volume]) -> None
                 example="kind: stateful-set",
                 at=("volumes", name, "perPod"),
             )
+
+
+def _claims_suit_pods(volumes: Mapping[str, Volume], replicas: int, owner: ReplicasOwner) -> None:
+    if owner is ReplicasOwner.HPA:
+        one_node_for_one_pod(volumes, pods="replicasOwner: hpa")
+    elif replicas > 1:
+        one_node_for_one_pod(volumes, pods=f"replicas: {replicas}")
 
 
 def _priority_suits_category(category: Category, priority: int | None) -> None:
@@ -128,6 +138,7 @@ class WorkloadSettings(ScrapedPodSettings):
         *ScrapedPodSettings.checks,
         Check(("category", "replicas_owner"), _owner_suits_category),
         Check(("kind", "volumes"), _claims_suit_kind),
+        Check(("volumes", "replicas", "replicas_owner"), _claims_suit_pods),
         Check(("category", "priority"), _priority_suits_category),
         Check(("category", "kubernetes"), _starters_are_fixed),
         Check(("kubernetes", "service_account"), _one_account),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ebbtide.settings.file.problems import Finding, Location
 from ebbtide.settings.file.wanted import wanted
-from ebbtide.settings.sections.types import ZONE_ID, ZONE_LETTERS
+from ebbtide.settings.sections.types import ZONE_ID, ZONE_LETTERS, ZONE_NUMBERS
 
 _KNOWN: Mapping[str, tuple[str, str, str]] = {
     "af-south-1": ("abc", "afs1", "123"),
@@ -75,6 +75,12 @@ def usual_letters(region: str) -> str:
     return _KNOWN[region][0] if region in _KNOWN else ZONE_LETTERS
 
 
+def usual_id(region: str) -> str:
+    """One that every account has, of a region that is known here."""
+    _, prefix, numbers = _KNOWN[region]
+    return f"{prefix}-az{numbers[0]}"
+
+
 def zone_findings(zones: Sequence[str], region: str, at: Location) -> list[Finding]:
     """Zones that no account has there, or that have no EKS. `at`: where the list stands."""
     return [finding for index, zone in enumerate(zones) for finding in _of_zone(zone, region, (*at, index))]
@@ -84,6 +90,9 @@ def _of_zone(zone: str, region: str, at: Location) -> list[Finding]:
     if zone in WITHOUT_EKS:
         what = "a zone in which EKS makes clusters"
         return [Finding(code="zone.without-eks", at=at, wanted=what, found=repr(zone), example=_names(region, zone)[0])]
+    if region not in _KNOWN and is_id(zone) and zone[-1] not in ZONE_NUMBERS:
+        what = "the id of a zone, with a number from 1 to 8"
+        return [Finding(code="zone.letter", at=at, wanted=what, found=repr(zone), example=f"{zone[:-1]}1")]
     if region not in _KNOWN or zone in (*_names(region, zone), *_names(region, zone, old=True)):
         return []
     listed = ", ".join(_names(region, zone))

@@ -13,9 +13,11 @@ from ebbtide.policies import judge
 from ebbtide.policies.rule import Severity
 from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, warnings_of
+from ebbtide.settings.sections.eks_versions import AddOn
 from tests.builders.settings import loaded, shortest
 
 DAY = date(2026, 8, 1)
+ALL_ADD_ONS = {add_on.value: "v1.2.3-eksbuild.1" for add_on in AddOn} | {"kube-proxy": "v1.37.0-eksbuild.1"}
 POLICY_OF = {
     "ingress.internet-facing": "EB033",
     "image.autoscaler-version": "EB025",
@@ -95,3 +97,24 @@ def test_what_the_preview_blocks_fails_the_check_and_stays_a_valid_file(tmp_path
     assert checked.exit_code == 1
     assert "Pulumi.acme.yaml: blocked" in checked.output
     assert "  blocking: workloads.api.ingress.annotations: policy EB033: " in checked.output.replace("\n    ", " ")
+
+
+@pytest.mark.parametrize(
+    ("version", "way_out"),
+    [
+        ("1.36", "name one of 1.36, or leave it out"),
+        ("1.37", "name one of 1.37, or write an exception for autoscaler-"),
+    ],
+)
+def test_an_autoscaler_of_another_version_has_a_way_out_that_the_file_takes(
+    version: str, way_out: str, tmp_path: Path
+) -> None:
+    """Of a version that this release does not know there is no autoscaler to fall back to."""
+    cluster = {"version": version, **({"addOnVersions": ALL_ADD_ONS} if version == "1.37" else {})}
+    images = {"autoscaler": "example.com/ca:v1.35.0"}
+    exception = {"policy": "EB025", "resource": "autoscaler-deployment", "reason": "none yet", "until": "2026-12-31"}
+    (told,) = [it for it in warnings_of(stack(tmp_path, cluster=cluster, images=images), DAY) if it.blocks]
+    excepted = stack(tmp_path, cluster=cluster, images=images, exceptions=[exception])
+
+    assert way_out in told.text
+    assert not any(it.blocks for it in warnings_of(excepted, DAY))

@@ -6,7 +6,7 @@ from typing import Any
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.dangers import dangers_of
-from ebbtide.preview.document import DangerCode
+from ebbtide.preview.document import Danger, DangerCode
 from tests.builders.sides import Change, coded, dangers, demo, edited, put, whole
 
 SMALLER: Change = whole("nodeGroups", small={"kind": "flexible", "instanceTypes": ["m7i.xlarge"], "max": 10})
@@ -60,3 +60,79 @@ def test_a_group_with_another_processor_moves_nobody_and_runs_no_job_again() -> 
     assert {danger.code for danger in found} == {DangerCode.PODS_ROLLED}
     assert {"prep", "api"} <= {name for danger in found for name in danger.subjects}
     assert all('nodeSelector["kubernetes.io/arch"]' in danger.what for danger in found)
+
+
+def _alone(**groups: Any) -> Change:
+    """These groups and no others in the file."""
+    return lambda config: config.update({"ebbtide:nodeGroups": groups})
+
+
+GPUS: Any = {
+    "gpu": {"instanceTypes": ["g6.2xlarge"], "max": 24},
+    "gpu-large": {"kind": "gpu", "instanceTypes": ["g6.8xlarge"], "max": 12},
+}
+RAY: Any = {
+    "flow": {
+        "version": "2.60.0",
+        "image": "example.com/ray:2.60.0",
+        "head": {"cpu": 1, "memory": "2Gi"},
+        "groups": {"crunch": {"cpu": 1, "memory": "2Gi", "max": 2}},
+        "longestTask": "30m",
+    }
+}
+
+
+def processor_danger(before: Change, after: Change, *more: Change) -> Danger | None:
+    found = dangers(demo(before, *more), demo(after, *more))
+    told = [danger for danger in found if danger.code is DangerCode.PROCESSOR_CHANGED]
+    assert len(told) < 2
+    return told[0] if told else None
+
+
+def test_a_group_that_takes_the_place_of_the_default_one_with_another_processor_is_warned_of() -> None:
+    job = whole("jobs", fit={"image": "example.com/f:1", "cpu": 1, "memory": "2Gi", "longestRun": "2h"})
+    graviton = {"kind": "flexible", "instanceTypes": ["m7g.4xlarge"], "max": 40}
+    told = processor_danger(_alone(**GPUS), _alone(**GPUS, graviton=graviton), job, whole("ray", **RAY))
+
+    assert told is not None
+    assert told.severity is Severity.WARNING
+    assert {"api", "prep", "fit", "flow-crunch"} <= {*told.subjects}
+    assert {"model-registry", "flow-head"}.isdisjoint(told.subjects)  # which are on fixed nodes
+    assert "from amd64 to arm64" in told.what
+    assert "name flexible in the file beside graviton" in told.fix
+    named = _alone(**GPUS, flexible={}, graviton=graviton)
+    assert processor_danger(_alone(**GPUS), named, job) is None
+
+
+def test_fixed_pods_that_get_another_processor_are_named_and_types_that_change_have_another_way_out() -> None:
+    arm = {"kind": "fixed", "instanceTypes": ["m7g.2xlarge"], "min": 2, "max": 4}
+    fixed = processor_danger(_alone(**GPUS), _alone(**GPUS, armf=arm), whole("ray", **RAY))
+    types = processor_danger(
+        _alone(**GPUS, flexible={"instanceTypes": ["m7i.4xlarge"], "max": 40}),
+        _alone(**GPUS, flexible={"instanceTypes": ["m7g.4xlarge"], "max": 40}),
+    )
+
+    assert fixed is not None
+    assert {"model-registry", "flow-head"} <= {*fixed.subjects}
+    assert "name fixed in the file beside armf" in fixed.fix
+    assert types is not None
+    assert "api" in types.subjects
+    assert "keep a group with the old types beside flexible" in types.fix
+
+
+def test_pods_that_say_their_processor_are_not_warned_of() -> None:
+    said = [put("workloads", name, arch="any") for name in ("api", "dashboards")]
+    arm = put("nodeGroups", "flexible", instanceTypes=["m7g.4xlarge"])
+    told = processor_danger(lambda _: None, arm, *said)
+
+    assert told is not None
+    assert {"api", "dashboards"}.isdisjoint(told.subjects)
+
+
+def test_a_group_that_is_gone_is_not_offered() -> None:
+    other = {"kind": "flexible", "instanceTypes": ["m7i.4xlarge"], "max": 40}
+    found = dangers(demo(_alone(**GPUS)), demo(_alone(**GPUS, other=other)))
+
+    (moved,) = (danger for danger in found if danger.code is DangerCode.GROUP_CHANGED)
+    assert "nodeGroup: flexible" not in moved.fix
+    assert "flexible is no longer there" in moved.fix

@@ -187,7 +187,29 @@ def test_a_zone_that_goes_may_hold_a_disk_which_its_pod_then_waits_for() -> None
     assert DangerCode.DISKS_OUT_OF_REACH not in {danger.code for danger in dangers(before(), three)}
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "kept"), [("a", "use1-az1", "letters"), ("use1-az1", "a", "ids")], ids=["to ids", "to letters"]
+)
+def test_zones_that_are_named_another_way_are_refused(old: str, new: str, kept: str) -> None:
+    zones = {"a": ["a", "b"], "use1-az1": ["use1-az1", "use1-az2"]}
+    found = dangers(whole_stack(zones=zones[old]), whole_stack(zones=zones[new]))
+
+    (danger,) = [danger for danger in found if danger.code is DangerCode.ZONES_RENAMED]
+    assert danger.severity is Severity.BLOCKING
+    assert danger.fix.startswith(f"keep the {kept}: zones: [{', '.join(zones[old])}]")
+    assert DangerCode.DISKS_OUT_OF_REACH not in {it.code for it in found}
+
+
 def whole_stack(**cluster: Any) -> Side:
     config = {**deepcopy(dict(STACK)), "ebbtide:cluster": cluster}
     settings = parse_stack(config, stack="acme", file="any")
     return Side(stack="acme", settings=settings, resources=record(settings))
+
+
+def test_pods_that_all_end_first_are_told_however_many_there_are() -> None:
+    """Whoever writes such a strategy: a release makes the next pods once the last old one has ended."""
+    recreate = with_input("api-deployment", "spec.strategy", {"type": "Recreate"})
+    found = dangers(edited(before(), recreate), edited(stack(env={"LOG_LEVEL": "debug"}), recreate))
+
+    assert [(it.code, it.subjects) for it in found] == [(DangerCode.SERVICE_AWAY, ("api",))]
+    assert "all of its pods end first" in found[0].what

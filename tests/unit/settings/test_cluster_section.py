@@ -244,6 +244,8 @@ def test_every_fault_of_the_section_is_told_at_once(tmp_path: Path) -> None:
     [
         ("standard", date(2026, 11, 30), "kubernetes-version.upgraded-soon", "ends standard support of 1.34 on"),
         ("standard", date(2026, 12, 3), "kubernetes-version.upgraded-soon", "ended standard support of 1.34 on"),
+        ("standard", date(2026, 11, 30), "kubernetes-version.upgraded-soon", "; upgrade before that"),
+        ("standard", date(2026, 12, 3), "kubernetes-version.upgraded-soon", "; upgrade now, before EKS does"),
         ("extended", date(2026, 11, 30), "kubernetes-version.dear-soon", "from then on"),
         ("extended", date(2027, 1, 10), "kubernetes-version.dear-soon", "since then"),
     ],

@@ -147,7 +147,20 @@ def test_the_end_of_the_list_of_working_weekends_is_told_until_a_later_one_is_na
     assert "2026-12-31" in told("country: HU", date(2026, 12, 1))[0]
     assert told("country: HU", date(2027, 1, 10))
     assert told('country: HU, open: ["2027-03-13"]', date(2027, 1, 10)) == []
+    assert told('country: HU, closed: ["2027-03-13"]', date(2027, 1, 10)) == []
+    assert told('country: HU, closed: ["2026-12-24"]', date(2027, 1, 10))
     assert told("country: HU", date(2026, 8, 1)) + told("country: DE", date(2026, 12, 1)) == []
+
+
+@pytest.mark.parametrize(("week", "warned"), [("mon-fri", True), ("mon-sat", False), ("mon-sun", False)])
+def test_a_week_that_has_the_working_weekends_anyway_is_not_asked_for_later_ones(
+    week: str, warned: bool, tmp_path: Path
+) -> None:
+    """Hungary works on Saturdays alone, and a date that is open anyway would be told to change nothing."""
+    text = shortest(hours="holidays: { country: HU }").replace("mon-fri", week)
+    codes = {it.code for it in warnings_of(loaded(text, tmp_path), date(2026, 12, 1))}
+
+    assert ("holidays.working-weekends-end" in codes) is warned
 
 
 def test_by_default_the_list_reaches_to_the_end_of_the_year_after_next() -> None:
@@ -217,6 +230,24 @@ def test_an_open_date_that_is_open_anyway_is_worth_a_word(tmp_path: Path) -> Non
     assert [str(it).partition(" is")[0] for it in warnings if it.code == "holidays.open-without-effect"] == [
         "businessHours.holidays.open: 2026-12-23"
     ]
+
+
+def test_hours_of_a_date_that_leave_a_part_of_the_working_day_unprotected_are_worth_a_word(tmp_path: Path) -> None:
+    def told(entry: str) -> list[str]:
+        settings = loaded(shortest(hours=f"holidays: {{ country: DE, open: [{{ {entry} }}] }}"), tmp_path)
+        found = warnings_of(settings, date(2026, 8, 1))
+        return [it.text for it in found if it.code == "holidays.open-shorter"]
+
+    (evening,) = told('date: "2026-11-30", hours: "18:00-22:00"')
+    (split,) = told('date: "2026-11-30", hours: "09:00-12:00, 13:00-19:00"')
+    assert evening.startswith("2026-11-30 is a working day, 08:00-18:00; these hours take its place")
+    assert "budgets are open at 08:00-18:00" in evening
+    assert "budgets are open at 08:00-09:00, 12:00-13:00" in split
+    assert told('date: "2026-11-30", hours: "08:00-22:00"') == []
+    assert told('date: "2026-11-30", hours: "08:00-13:00, 13:00-18:00"') == []
+    assert told('date: "2026-11-28", hours: "10:00-12:00"') == []  # a Saturday
+    assert told('date: "2026-12-25", hours: "10:00-12:00"') == []  # a holiday
+    assert told('date: "2026-07-06", hours: "10:00-12:00"') == []  # over
 
 
 def test_hours_that_never_close_are_worth_a_word(tmp_path: Path) -> None:

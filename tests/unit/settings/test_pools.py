@@ -99,6 +99,11 @@ CELERY = "kind: celery, acks: late, queues: [train]"
         ('[sh, -c, "celery -A app worker -Q $QUEUES -c $(nproc)"]', 1, {}),
         ("[celery, -A, app, worker, -Q, $(QUEUES)]", 1, {}),
         ("[celery, -A, app, worker, -Q, train, -c, '8']", 8, {}),
+        *(
+            (f"[celery, -A, app, worker, -Q, train, -c, '8', {solo}]", 1, {})  # which runs one task, whatever -c says
+            for solo in ("-P, solo", "-Psolo", "--pool, solo", "--pool=solo")
+        ),
+        ("[celery, -A, app, worker, -c, '8', -P, threads]", 1, {"source.tasks-at-once": "runs 8 tasks at once"}),
         ("[celery, -A, app, worker]", 1, {}),
         ("[celery, -A, app, beat, -Q, mail]", 1, {}),
         ("[./start, -Q, mail, -c, '8']", 1, {}),

@@ -79,7 +79,17 @@ def test_a_key_that_would_do_nothing_is_refused(section: str, said: tuple[str, .
         ("{ storageClass: gp3, keepOnDestroy: true }", ("keys.not-both",)),
         *(
             (f'{{ kind: url, url: "redis://{host}:6379/0" }}', ("redis-url.local", "in a pod this is the pod itself"))
-            for host in ("localhost", "LOCALHOST", "redis.localhost", "127.0.0.1", "127.8.9.1", "0.0.0.0", "[::1]")
+            for host in (
+                "localhost",
+                "LOCALHOST",
+                "redis.localhost",
+                "127.0.0.1",
+                "127.8.9.1",
+                "0.0.0.0",
+                "[::1]",
+                "LOCALHOST.",
+                "127.1",
+            )
         ),
         *(
             (f'{{ kind: url, url: "rediss://{host}" }}', ("redis-url.cluster-mode", "CROSSSLOT", "rediss://master."))

@@ -9,7 +9,7 @@ from ebbtide.recording.record import record
 from ebbtide.settings.checks.cautions import Caution, warnings_of
 from ebbtide.settings.load import stack_of_text
 from tests.builders.generated import text_of
-from tests.builders.settings import problem_of, shortest
+from tests.builders.settings import loaded, problem_of, shortest
 from tests.builders.stack_files.listed import config_of
 
 TWO_GPUS = {"gpu": {"instanceTypes": ["g5.xlarge"], "max": 2}}  # one GPU each
@@ -124,3 +124,27 @@ def test_only_a_claim_is_shared(tmp_path: Path) -> None:
     pod = f'api: {{ category: flexible, image: "a:1", cpu: 1, memory: 1Gi, {volumes} }}'
 
     assert problem_of(shortest(more=f"ebbtide:workloads:\n  {pod}"), tmp_path).tells("volume.stray-key", "shared:")
+
+
+OF_A_SERVICE = "port: a, ports: { a: 80 }, probes: { readiness: { tcp: a } }, longestRequest: 60s"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        "workloads: { api: { category: flexible, replicas: 2",
+        "workloads: { api: { category: fixed, kind: stateful-set, replicas: 3",
+        "workloads: { api: { category: flexible, replicasOwner: hpa",
+        f"services: {{ api: {{ {OF_A_SERVICE}, scale: {{ min: 2, max: 2 }}",
+    ],
+    ids=["replicas", "stateful set", "another autoscaler", "service"],
+)
+def test_a_claim_of_one_node_at_a_time_is_refused_where_there_may_be_a_second_pod(pod: str, tmp_path: Path) -> None:
+    def text(claim: str) -> str:
+        return shortest(more=f'ebbtide:{pod}, image: "a:1", cpu: 1, memory: 1Gi, volumes: {{ d: {{ {claim} }} }} }} }}')
+
+    told = problem_of(text("claim: data, at: /d, shared: false"), tmp_path)
+
+    assert told.tells("volume.one-node", "volumes.d.shared:", "found false", "(for example true)")
+    for other in ("claim: data, at: /d, shared: true", "claim: data, at: /d"):
+        loaded(text(other), tmp_path)

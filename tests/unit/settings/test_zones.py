@@ -36,7 +36,15 @@ def stack(zones: str, region: str = "us-east-1") -> str:
         ("us-east-1", "[use1-az1, use1-az3]", "zone.without-eks", ("zones[1]:", "found 'use1-az3'")),
         ("us-east-1", "[a, use1-az1]", "zones.mixed", ("cluster.zones:", "(for example [a, b])")),
         ("us-east-1", "[a, i]", "zone.letter", ("from a to h, or its id, as use1-az1", "found 'i'")),
-        ("us-east-1", "[use1-az1, use1-az9]", "zone.letter", ("found 'use1-az9'",)),
+        (
+            "eu-central-1",
+            "[euc1-az1, euc1-az9]",
+            "zone.not-in-region",
+            ("a zone of eu-central-1: euc1-az1, euc1-az2, euc1-az3", "found 'euc1-az9'"),
+        ),
+        ("us-east-1", "[use1-az1, use1-az0]", "zone.not-in-region", ("found 'use1-az0'",)),
+        ("us-east-1", "[use1-az1, use1-az10]", "zone.letter", ("found 'use1-az10'",)),
+        ("mx-central-1", "[mxc1-az1, mxc1-az9]", "zone.letter", ("found 'mxc1-az9'",)),  # for which there is no subnet
         ("us-east-1", "[use1-az1, use1-az1]", "list.twice", ("cluster.zones",)),
     ],
 )
@@ -71,6 +79,8 @@ def test_default_zones_that_new_accounts_lack_are_told_until_somebody_names_them
     (text,) = told("", "ap-northeast-1")
     assert "[a, b]" in text
     assert "a, c, d" in text
+    assert "which newer accounts do not have in ap-northeast-1" in text
+    assert "(ids will do: apne1-az1)" in text
     assert told("[a, b]", "ap-northeast-1") == told("", "us-east-1") == told("", "ca-central-1") == []
 
 
@@ -90,4 +100,4 @@ def test_each_region_has_two_zones_in_which_every_account_may_make_a_cluster(reg
 
 def test_ids_are_told_from_letters() -> None:
     assert all(map(is_id, WITHOUT_EKS))
-    assert not any(map(is_id, ("a", "us-east-1a", "az1", "use1-az0")))
+    assert not any(map(is_id, ("a", "us-east-1a", "az1", "use1-az10")))

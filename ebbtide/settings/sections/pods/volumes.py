@@ -248,6 +248,16 @@ def mounted_once(volumes: Mapping[str, Volume], shm: int | None) -> None:
             )
 
 
+def one_node_for_one_pod(volumes: Mapping[str, Volume], *, pods: str) -> None:
+    """A second pod waits for ever on any other node. `pods`: what says that there may be one."""
+    for name, volume in volumes.items():
+        if volume.shared is False:
+            what = f"true beside {pods}: a claim that is not shared reaches the pods of one node alone"
+            hint = "a disk for each pod: kind: stateful-set with perPod"
+            at = ("volumes", name, "shared")
+            raise wanted("volume.one-node", what, found="false", example="true", hint=hint, at=at)
+
+
 def no_claims(volumes: Mapping[str, Volume]) -> None:
     """For pods that come and go under new names."""
     for name, volume in volumes.items():

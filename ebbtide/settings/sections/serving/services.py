@@ -21,6 +21,7 @@ from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, Gpu, ScrapedPodSettings
 from ebbtide.settings.sections.pods.probes import PortName
+from ebbtide.settings.sections.pods.volumes import Volume, one_node_for_one_pod
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS
 from ebbtide.settings.sections.serving.routes import (
     LEAST_REQUEST,
@@ -147,6 +148,11 @@ def _fixed_stays(category: Category, scale: ScaleSettings) -> None:
         raise wanted("scale.fixed", what, found=found, example="category: flexible", at="scale")
 
 
+def _claims_suit_pods(volumes: Mapping[str, Volume], scale: ScaleSettings) -> None:
+    if scale.max > 1:
+        one_node_for_one_pod(volumes, pods=f"scale.max: {scale.max}")
+
+
 def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int], metrics: str | None) -> None:
     if scale.metrics.queue is not None and metrics is None and METRICS_PORT not in ports:
         what = "a port of metrics, where the pods tell how many requests wait in them: `metrics: http`, or one so named"
@@ -170,6 +176,7 @@ class VariantSettings(ScrapedPodSettings):
         Check(("hardware", "gpu"), _hardware_suits_gpu),
         Check(("scale", "gpu"), _gpu_metric_has_gpus),
         Check(("category", "scale"), _fixed_stays),
+        Check(("volumes", "scale"), _claims_suit_pods),
         Check(("scale", "ports", "metrics"), _queue_has_a_port),
         Check(("scale", "vertical"), _one_autoscaler),
         Check(("spot", "hardware", "gpu"), spot_needs_no_gpu),

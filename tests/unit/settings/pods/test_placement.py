@@ -205,11 +205,19 @@ def test_a_required_affinity_of_the_file_counts_as_well(tmp_path: Path) -> None:
         (
             "pod: { nodeSelector: { kubernetes.io/arch: arm64 } }",
             "pod.no-such-node",
-            ("train.pod.nodeSelector.kubernetes.io/arch:", "those of flexible", "found 'arm64'"),
+            ("train.pod.nodeSelector.kubernetes.io/arch:", "with this label; they have amd64", "found 'arm64'"),
         ),
-        ("pod: { nodeSelector: { disktype: ssd } }", "pod.no-such-node", ("nodeSelector.disktype:", "found 'ssd'")),
+        (
+            "pod: { nodeSelector: { disktype: ssd } }",
+            "pod.no-such-node",
+            ("nodeSelector.disktype:", "found 'ssd'", "no labels of your own"),
+        ),
         ("pod: { nodeSelector: { example.com/rack: a } }", "pod.no-such-node", ("found 'a'",)),
-        ("pod: { nodeSelector: { topology.kubernetes.io/zone: us-east-1f } }", "pod.no-such-node", ("us-east-1f",)),
+        (
+            "pod: { nodeSelector: { topology.kubernetes.io/zone: us-east-1f } }",
+            "pod.no-such-node",
+            ("a node of flexible with this label; they have us-east-1a, us-east-1b, found 'us-east-1f'",),
+        ),
         (required(ON_M7G), "pod.no-such-node", ("affinity.nodeAffinity.requiredDuring", "nodeSelectorTerms:")),
         (required("{ key: gpu-model, operator: Exists }"), "pod.no-such-node", ("nodeSelectorTerms:",)),
         (required("{ key: cores, operator: Gt, values: ['4'] }"), "pod.no-such-node", ("nodeSelectorTerms:",)),

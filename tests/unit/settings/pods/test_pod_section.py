@@ -195,3 +195,12 @@ def test_the_secrets_that_a_pod_names_are_found(tmp_path: Path) -> None:
         (("envFrom", 1), "two", None),
         (("volumes", "v"), "three", None),
     ]
+
+
+def test_a_floor_on_a_fixed_workload_is_refused_without_leading_to_another_refusal(tmp_path: Path) -> None:
+    """Nothing sets its requests, so no value of `vertical` would help."""
+    pod = 'image: "a:1", cpu: 1, memory: 1Gi, verticalMin: { memory: 512Mi }'
+    told = problem_of(shortest(more=f"ebbtide:workloads: {{ db: {{ category: fixed, {pod} }} }}"), tmp_path)
+
+    assert told.tells("vertical.fixed", "db.verticalMin:", "wanted no verticalMin on a fixed workload")
+    assert "inPlace" not in told
