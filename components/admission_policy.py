@@ -28,7 +28,7 @@ def enforce(
     variables: "Sequence[VariableArgsDict] | None" = None,
     parent: pulumi.Resource,
 ) -> None:
-    """Nothing where nothing is denied: the API server refuses a policy without a rule."""
+    """Create no policy without rules: the API server refuses an empty list of validations."""
     if not validations:
         return
     spec: ValidatingAdmissionPolicySpecArgsDict = {

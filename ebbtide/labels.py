@@ -54,7 +54,7 @@ ARCH = "kubernetes.io/arch"
 
 
 class Architecture(StrEnum):
-    """What processor an image is built for."""
+    """Processor architecture that an image is built for."""
 
     AMD64 = "amd64"
     ARM64 = "arm64"

@@ -251,7 +251,7 @@ class _Half:
         return [sets[kind.value] for kind in kinds if kind.value in sets] if NodeKind.FLEXIBLE.value in sets else []
 
     def _nodes_of_kind(self, kind: NodeKind) -> Sequence[Mapping[str, str]]:
-        """Where its groups differ in their processor, a pod that nobody here wrote has to say which one it is for."""
+        """Pods that a workload starts must select a processor where their node groups differ in it."""
         found = sorted({architecture(it) for it in self.settings.node_groups.values() if it.kind is kind})
         if len(found) < 2:
             return [nodes_of_kind(kind)]

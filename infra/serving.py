@@ -222,7 +222,7 @@ def _named(own: ImageSettings) -> Mapping[str, str | None]:
 
 
 def serving_secrets(settings: StackSettings, space: str) -> set[str]:
-    """What the gateway and KEDA read, by the namespaces that they have on EKS."""
+    """Return the Secrets that the gateway and KEDA read, by their namespaces on EKS."""
     needs, tls, access = serving_needs(settings), settings.serving.tls, settings.serving.prometheus_access
     if space == GATEWAY_NAMESPACE:
         return {tls} if tls is not None and needs.gateway else set()

@@ -37,5 +37,5 @@ def plan_subnets(cidr: str, zones: Sequence[str]) -> dict[str, ZoneSubnets]:
 
 
 def _slot(zone: str) -> int:
-    """By the letter, or by the number of an id, which counts from one."""
+    """Return the slot of a zone: the place of its letter, or the number of its id less one."""
     return int(zone[-1]) - 1 if is_id(zone) else ZONE_LETTERS.index(zone)

@@ -59,7 +59,7 @@ OLD_POD_FIRST: "DeploymentStrategyArgsDict" = {
     "type": "RollingUpdate",
     "rolling_update": {"max_surge": 0, "max_unavailable": 1},
 }
-"""Of a Deployment on fixed nodes, which are few and full: a rollout that needs room for one pod more may never end."""
+"""Strategy of Deployments on fixed nodes. They are few and full, so a rollout with a surge pod may never end."""
 
 CLOSED_BUDGET = 0
 """Every budget but one kind is born closed. Fixed ones and those of workers stay so; the controller opens flexible ones

@@ -58,7 +58,7 @@ _OF_A_PERCENT = 10_000
 """Where a variant has a weight of 0. The Gateway API takes weights up to a million."""
 
 KEEPALIVE = {"idleTime": timedelta(minutes=1), "interval": timedelta(seconds=20)}
-"""Of clients' connections. Nine probes without an answer end one, so a client may be away for four minutes."""
+"""Keepalive of client connections. Nine unanswered probes end one, so a client may be away for four minutes."""
 
 _SLOW_START = timedelta(seconds=30)
 _ZONE_SHARE_FROM = 6

@@ -35,7 +35,7 @@ from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import PREFIX
 
 ACCESS = "ebbtide-prometheus-access"
-"""Of the TriggerAuthentication, and of the ConfigMap with the name of a header."""
+"""Name of the TriggerAuthentication, and of the ConfigMap that holds the header's name."""
 
 REASON = PREFIX + "scaling"
 """Annotation: why the steps are what they are."""

@@ -222,7 +222,7 @@ def _text(value: str) -> str:
 
 
 def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
-    """What the application's reported settings make wrong: why its counts are in doubt, and what else to say."""
+    """Compare reported settings with the pool: return why its counts are in doubt, and the other warnings."""
     doubts: dict[str, None] = {}
     warnings: dict[str, None] = {}
     for told in map(_settings, dict.fromkeys(reports)):

@@ -216,7 +216,7 @@ class Demand:
 def demand_sources(
     config: ControllerConfig, connect: Callable[[], Redis], *, on_time: OnTime = lambda _: None
 ) -> Demand:
-    """What reads all the config's pools, over one connection per kind and names of keys. Raises `UnknownSource`."""
+    """Return the reader of all pools, with one connection per kind and key layout. Raises `UnknownSource`."""
     return Demand(
         [
             RedisDemand(connect(), backend, {it.name: it.queues for it in pools}, policies_of(pools), on_time=on_time)

@@ -44,7 +44,7 @@ _REGION_NEAR = {
     "Europe/London": "eu-west-2",
     "Europe/Paris": "eu-west-3",
 }
-"""By zone, or by the continent of the zone: there the region may be a few thousand kilometres away."""
+"""Region by time zone, else by continent; by continent it may be a few thousand kilometres away."""
 
 
 @dataclass(frozen=True, slots=True)

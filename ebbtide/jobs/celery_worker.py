@@ -179,7 +179,7 @@ class _Hooks:
 
 
 def settings(app: Celery, channel: Any) -> dict[str, Any]:
-    """What the controller compares with the stack file."""
+    """Return the settings that the controller compares with the stack file."""
     told: dict[str, Any] = {name: getattr(channel, name) for name in LAYOUT if hasattr(channel, name)}
     if hasattr(channel, "priority_steps"):
         told["priority_steps"] = sorted(channel.priority_steps)

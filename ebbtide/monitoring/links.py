@@ -36,7 +36,7 @@ class Link(Protocol):
 
 
 class HttpLink:
-    """By its address. `token` and `headers` are never shown, and sent nowhere else."""
+    """Connect by address. `token` and `headers` are never shown, and sent nowhere else."""
 
     def __init__(
         self,

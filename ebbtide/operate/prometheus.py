@@ -70,7 +70,7 @@ def named_link(url: str, token_file: Path | None) -> Link:
 
 
 def _headers(file: Path | None) -> Mapping[str, str]:
-    """Of a file with a token alone, or with headers as they are sent, one in each line."""
+    """Read a file that holds one token, or one header per line."""
     if file is None:
         return {}
     try:

@@ -56,7 +56,7 @@ def _by_identity(resources: Sequence[Resource]) -> dict[str, Resource]:
 
 
 def _under_new_urns(old: Mapping[str, Resource], after: Sequence[Resource]) -> dict[str, Resource]:
-    """By what each is called now: the engine finds a resource in the state by its aliases and those of its parents."""
+    """Map former names to current ones: the engine finds a resource by its aliases and those of its parents."""
     by_urn = {resource.urn: resource for resource in after}
     kept = dict(old)
     for resource in after:

@@ -16,7 +16,7 @@ _UNKNOWN = re.compile(r"[$`*?;&|<>]")
 
 
 def celery_options(command: Sequence[str]) -> Mapping[str, str]:
-    """By name, as far as the words tell: not what a variable or the application's settings say."""
+    """Return the options by name that the command line states; variables and application settings are not read."""
     words = [part for word in command for part in _parts(word)]
     programs = [index for index, word in enumerate(words) if word.rpartition("/")[2] == "celery"]
     if not programs or "worker" not in words[programs[0] :]:

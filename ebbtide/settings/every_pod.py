@@ -52,7 +52,7 @@ def every_pod(settings: StackSettings) -> Iterator[PodEntry]:
 
 
 def pull_secret_namespaces(settings: StackSettings) -> tuple[str, ...]:
-    """Where each secret of `images.pullSecrets` must be: wherever Ebbtide renders pods, those of its own parts too."""
+    """Return the namespaces that need each secret of `images.pullSecrets`: all in which Ebbtide renders pods."""
     spaces = dict.fromkeys([NAMESPACE, WORKER_NAMESPACE, *(entry.namespace for entry in every_pod(settings))])
     if settings.cluster.context is None:
         needs = serving_needs(settings)

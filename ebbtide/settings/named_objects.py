@@ -1,4 +1,4 @@
-"""What a pod names that others make: ConfigMaps and claims, by its short keys or in its fragment, and Secrets."""
+"""Objects that a pod refers to and the stack does not create: ConfigMaps, claims and Secrets."""
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -24,7 +24,7 @@ def objects_named(pod: PodSettings) -> tuple[Named, ...]:
 
 
 def needs_of_others(pod: PodSettings, secrets: Collection[str]) -> bool:
-    """Whether it cannot start before others have made something. `secrets` are the stack's own.
+    """True if the pod cannot start before objects outside the stack exist. `secrets` are the stack's own.
 
     The certificate of an Ingress keeps no pod waiting.
     """

@@ -54,7 +54,7 @@ class Packing:
             self._open(suitable[0], size, left, most=left)
 
     def has_room(self, size: PodSize, within: Collection[str]) -> bool:
-        """Whether one pod more finds a node."""
+        """True if one more pod fits on a node."""
         suitable = [name for name in self._suitable(size, within) if self.opened[name] <= self.groups[name].most]
         empty = any(self.opened[name] < self.groups[name].most for name in suitable)
         return empty or any(copies(size, alike.room) for alike in self.used if alike.group in suitable)

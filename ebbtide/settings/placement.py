@@ -68,13 +68,13 @@ def architecture(group: NodeGroupSettings) -> Architecture:
 
 
 def suits(group: NodeGroupSettings, pod: PodSettings) -> bool:
-    """Whether a node of the group is what the pod asks for besides its kind and its size: GPUs, processor, labels."""
+    """True if the group's nodes meet the pod's requirements other than kind and size: GPUs, processor, labels."""
     same = pod.arch in (None, Architecture.ANY, architecture(group))
     return same and gpus_suffice(group, pod) and not unmet(pod.pod, (labels_of_nodes(group),))
 
 
 def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
-    """Whether a workload's pods may come to nodes of the group: its kind decides, and what they ask of a node."""
+    """True if the workload's pods may run on the group's nodes, by kind and by what they require."""
     return group.kind is home_of(workload) and suits(group, workload)
 
 
@@ -85,7 +85,7 @@ def on_one_architecture(pod: _Pod, groups: Iterable[NodeGroupSettings]) -> _Pod:
 
 
 def labels_of_nodes(group: NodeGroupSettings) -> NodeLabels:
-    """What the labels of the group's nodes may say, as far as that is known before there is one."""
+    """Return the possible values of the labels of the group's nodes that are known before a node exists."""
     arch, types = frozenset((architecture(group).value,)), frozenset(group.instance_types)
     capacity = "SPOT" if group.kind is NodeKind.SPOT else "ON_DEMAND"
     return {

@@ -1,4 +1,4 @@
-"""Whether the nodes that there may be hold all pods at their most, and one more while a release replaces another.
+"""Check that node groups at their max hold all pods at their max, and one surge pod during a release.
 
 Of an existing cluster the file knows no nodes, so nothing is said about it.
 """
@@ -50,7 +50,7 @@ def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection
 
 
 def nodes_at_most(settings: StackSettings) -> Mapping[str, int]:
-    """What each group needs when all that may run there does."""
+    """Return the nodes that each group needs when every pod that may run there does."""
     pods = [(it.size, it.most, it.groups) for it in asked(settings)]
     return packed(pods, _nodes(settings)).opened
 
@@ -61,19 +61,19 @@ def lasting_pods(settings: StackSettings) -> Packing:
 
 
 def mounts_alone(workload: WorkloadSettings) -> bool:
-    """Whether it mounts a claim that one node can mount at a time; unless the file says, so does a pod alone."""
+    """True if it mounts a ReadWriteOnce claim. Without `shared`, the claim of a single pod counts as one."""
     said = [volume.shared for volume in workload.volumes.values() if volume.claim is not None]
     said += [None for _, key, _ in inside(workload.pod) if key == "persistentVolumeClaim"]
     return any(workload.is_alone if shared is None else not shared for shared in said)
 
 
 def one_at_a_time(workload: WorkloadSettings) -> bool:
-    """Whether a release must end all of its former pods before the next one starts."""
+    """True if a release must end all former pods before the next one starts."""
     return mounts_alone(workload) or (workload.is_alone and workload.category is Category.FIXED)
 
 
 def room_for_next(workload: WorkloadSettings, settings: StackSettings, lasting: Packing) -> bool:
-    """Whether a release may bring the next pod before an old one goes: a node has room for it, or can be bought."""
+    """True if a release may start the next pod before an old one ends: a node has room, or one can be added."""
     return not settings.node_groups or lasting.has_room(pod_size(workload), groups_of(workload, settings))
 
 

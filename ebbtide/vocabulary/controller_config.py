@@ -50,7 +50,7 @@ class Morning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeleryKeys:
-    """What Celery calls its keys; the defaults are its own. Each queue has one list per priority step."""
+    """Names of Celery's keys, with Celery's defaults. Each queue has one list per priority step."""
 
     prefix: str = ""  # global_keyprefix
     priorities: tuple[int, ...] = (0, 3, 6, 9)  # priority_steps; 0 is the list with the queue's plain name

@@ -1,4 +1,4 @@
-"""What the documents show of `make demo`, compared with what it printed: `python -m tools.docs.shown PRINTED`.
+"""Compare the output of `make demo` shown in the documents with a real one: `python -m tools.docs.shown PRINTED`.
 
 The parts that are the same in every run, the rendered stack and the replay, are compared letter by letter. In the
 others real processes take their time: every number but 0 may differ there, so that lost requests never pass. A line

@@ -85,7 +85,7 @@ class DemandHistory:
         return int(known.due_soon > 0)
 
     def is_out_of_patience(self, now: datetime) -> bool:
-        """Whether a free worker had its time to clear the stale entries and they are still there."""
+        """True if stale entries remain although a free worker had the time to clear them."""
         return self._janitor_since is not None and now - self._janitor_since >= JANITOR_PATIENCE
 
     @property

@@ -21,7 +21,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Nothing can be concluded, so it counts as busy. `silent`: nobody took the connection."""
+    """The head counts as busy, because its answer proves nothing. `silent`: no connection was accepted."""
 
     why: str
     silent: bool = False

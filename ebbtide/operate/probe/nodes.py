@@ -105,7 +105,7 @@ class NodeSet:
         return ok(f"nodes {self.name}", f"{len(self.rooms)}{' or more' if self.more else ''} with {self.selected}")
 
     def _full(self, pods: Sequence[PodWant]) -> bool:
-        """Whether some would find no node, were the pods of others none; not told of several kinds of device."""
+        """True if these pods alone need more nodes than there are. False for several kinds of device: not computed."""
         sized = [pod for pod in pods if pod.cpu]
         devices = {pod.gpu_resource: pod for pod in sized if pod.gpu}
         if len(devices) > 1:

@@ -204,7 +204,7 @@ def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
 
 
 def _about_zones(settings: StackSettings) -> Iterator[Caution]:
-    """Of zones that nobody chose: whoever names them knows the account."""
+    """Warn about default zones only: a file that names zones is taken to know the account."""
     cluster = settings.cluster
     usual = usual_letters(settings.region)
     if cluster.context is None and "zones" not in cluster.model_fields_set and not {*cluster.zones} <= {*usual}:
@@ -337,7 +337,7 @@ def _about_events(settings: StackSettings, day: date) -> Iterator[Caution]:
 
 
 def _scales(settings: StackSettings) -> Iterator[tuple[str, ScaleSettings]]:
-    """Where each scale stands: one that all variants have in common is the service's."""
+    """Yield each scale with its path; a scale shared by all variants is the service's."""
     for name, service in settings.services.items():
         scales = {variant: it.scale for variant, it in service.variants.items()}
         first, *others = scales.values()
@@ -498,7 +498,7 @@ def _base_names(words: Sequence[str]) -> list[str]:
 
 
 def _about_a_celery_command(name: str, pool: WorkerSettings) -> Iterator[Caution]:
-    """What the command says itself; what the application's settings say, its workers report to the controller."""
+    """Check what the command line states; workers report application settings to the controller."""
     options = celery_options((*pool.command, *pool.args) if pool.source.kind is SourceKind.CELERY else ())
     served = [name.strip() for name in options.get("queues", "").split(",") if name.strip()]
     ours = pool.source.queues

@@ -35,7 +35,7 @@ class Format:
 
 
 def _is_address(value: object) -> bool:
-    """Of no zone, and no IPv4 address written as IPv6, which the server refuses from 1.36 on."""
+    """Accept no address with a zone, and no IPv4 address written as IPv6: Kubernetes 1.36 refuses both."""
     if not isinstance(value, str) or "%" in value:
         return False
     try:

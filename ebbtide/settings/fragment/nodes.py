@@ -20,7 +20,7 @@ _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringE
 
 
 def unmet(fragment: object, nodes: Sequence[NodeLabels]) -> Location | None:
-    """Where the fragment asks for what no node of these has; None where one may satisfy all of it."""
+    """Return the path of a requirement that none of these nodes meets, or None if a node may meet all of them."""
     chosen = mapping(value_at(fragment, ("nodeSelector",)))
     left = [labels for labels in nodes if all(_may_be(labels, key, (value,)) for key, value in chosen.items())]
     if not left:

@@ -138,7 +138,7 @@ class BusinessHoursSettings(Settings):
         )
 
     def _dated(self, opened: Mapping[date, Sequence[tuple[int, int]] | None]) -> Iterator[DatedInterval]:
-        """Of dates that have hours of their own, or whose weekday has none."""
+        """Return the dates with their own hours, and those whose weekday has none."""
         works = {it.weekday for it in self.week}
         for day, own in opened.items():
             if own is None and works and day.weekday() not in works:

@@ -66,7 +66,7 @@ def _floor_has_something_to_hold(category: Category, vertical: Vertical, least: 
 
 
 def _floor_within_request(least: VerticalFloor | None, cpu: int, memory: int) -> None:
-    """What the nodes are asked for is the request; a higher floor would be one that nobody placed."""
+    """The floor is at most the request, because the request decides on which node the pod fits."""
     if least is None:
         return
     for key, floor, asked, unit in (("cpu", least.cpu, cpu, "m"), ("memory", least.memory, memory, "Mi")):
@@ -209,7 +209,7 @@ class WorkloadSettings(ScrapedPodSettings):
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one pod of it, and never a second one."""
+        """True if at most one pod ever runs."""
         return self.replicas == 1 and self.replicas_owner is ReplicasOwner.PULUMI
 
     @property

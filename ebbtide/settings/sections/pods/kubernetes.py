@@ -61,7 +61,7 @@ _LASTING: Mapping[str, frozenset[str]] = {
     "apps": frozenset({"deployments", "statefulsets", "replicasets", "daemonsets"}),
     "batch": frozenset({"cronjobs"}),
 }
-"""Of Kubernetes' own groups, which are known, the kinds that make pods again and again."""
+"""Kinds in Kubernetes' own API groups that keep creating pods."""
 
 _ENDING: Mapping[str, frozenset[str]] = {
     "argoproj.io": frozenset({"workflows"}),
@@ -76,7 +76,7 @@ _ENDING: Mapping[str, frozenset[str]] = {
     "tekton.dev": frozenset({"pipelineruns", "taskruns"}),
     "trainer.kubeflow.org": frozenset({"trainjobs"}),
 }
-"""Of the groups of others, the kinds that end or run nothing. What an operator makes of any other kind is not known."""
+"""Kinds in other API groups that end by themselves or run nothing. Any other kind may keep creating pods."""
 
 
 def parse_verb(value: object) -> str:

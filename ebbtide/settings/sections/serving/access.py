@@ -1,4 +1,4 @@
-"""What a Prometheus asks of whoever asks it: headers, a token or another secret header, a private authority.
+"""Access to a Prometheus: headers, a token or another secret header, a private authority.
 
 Secrets are referred to. KEDA reads them through a TriggerAuthentication: on EKS in its own namespace, which the stack
 makes, elsewhere beside the services.
@@ -58,7 +58,7 @@ def _one_login(token: object, header: object) -> None:
 
 
 def logins_are_secret(headers: Mapping[str, str]) -> None:
-    """Of headers that stand in the file itself."""
+    """Headers with their values in the stack file."""
     for name in headers:
         if name in _LOGINS:
             what = "headers that anybody may read; a login belongs into a Secret"
@@ -93,7 +93,7 @@ class PrometheusAccess(Settings):
 
     @property
     def held(self) -> Iterator[tuple[str, SecretKey]]:
-        """What is in Secrets, by its key here."""
+        """Return the Secret references by key."""
         for key, given in (("token", self.token), ("header", self.header), ("authority", self.authority)):
             if given is not None:
                 yield key, given

@@ -1,4 +1,4 @@
-"""What a PromQL query comes to, as far as its text alone tells: KEDA takes one value, as a vector with one series.
+"""Classify a PromQL query by its text: KEDA takes one value, as a vector with one series.
 
 Of anything else it makes an error, and the number of pods stays where it is for ever. A scalar and a text are no
 vector, so a query of that kind never works. A vector without an aggregation works for as long as one series is all
@@ -63,7 +63,7 @@ def query_fault(query: str) -> str:
 
 
 def has_one_series(query: str) -> bool:
-    """Of a query without a fault: whether it has at most one series, whatever is measured."""
+    """True if a valid query has at most one series, whatever the data."""
     return _outcome(parse(query)).one
 
 
@@ -98,7 +98,7 @@ def _of_call(node: Call) -> _Outcome:
 
 
 def _labels_kept(node: Expr) -> list[str] | None:
-    """By an aggregation; None where that is not told."""
+    """Return the labels that an aggregation keeps, or None if unknown."""
     if not isinstance(node, AggregateExpr) or str(node.op) in (*_PICKS, *_NAMES_VALUES):
         return None
     if node.modifier is None:
@@ -114,7 +114,7 @@ def _of_aggregation(node: AggregateExpr) -> _Outcome:
 
 
 def _of_two(node: BinaryExpr) -> _Outcome:
-    """Of two vectors every series has one partner at most, but for `or` and with `group_left` or `group_right`."""
+    """Combine two vectors: each series has at most one partner, except with `or`, `group_left` and `group_right`."""
     left, right = _outcome(node.lhs), _outcome(node.rhs)
     bare = left.bare and right.bare
     if left.kind == ValueType.Scalar or right.kind == ValueType.Scalar:
