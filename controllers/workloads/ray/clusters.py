@@ -41,8 +41,8 @@ _LOOK = timedelta(seconds=5)  # how long what a head said is taken for what it s
 _RETRY = timedelta(seconds=1)
 _UNSEEN, _REFUSED, _SUSPEND = "write-not-seen-yet", "the wanted spec was refused", "spec.suspend"
 _OUTLIVES_HEAD = timedelta(minutes=30)
-"""Time after which everything under a lost head has ended. The kubelet restarts an unhealthy head after ten minutes, and
-Ray's workers give up a head that they cannot reach after ten more (KubeRay's defaults)."""
+"""Time after which everything under a lost head has ended. The kubelet restarts an unhealthy head after ten minutes,
+and Ray's workers give up a head that they cannot reach after ten more (KubeRay's defaults)."""
 _LAG = timedelta(seconds=30)  # a write that no watch shows by then was overwritten by somebody else
 
 
