@@ -64,7 +64,8 @@ def test_a_cluster_that_has_all(control_plane: ControlPlane, fresh: Fresh, tmp_p
     ready_node(control_plane, fresh, labels={"pool": pool}, gpu=2)
     uid = str(control_plane.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"])
     sets = ", ".join(f"{name}: {{ pool: {json.dumps(pool)} }}" for name in ("fixed", "gpu"))
-    stack = written(onprem(f'clusterId: "{uid}", nodeSelectors: {{ {sets} }}', train="gpu: 2"), tmp_path)
+    text = onprem(f'clusterId: "{uid}", nodeSelectors: {{ {sets} }}', train="gpu: 2")
+    stack = written(text.replace("max: 4", "max: 1"), tmp_path)
 
     code, said = probed(control_plane.kubeconfig, stack)
 
@@ -176,6 +177,7 @@ def test_gpus_by_the_memory_that_their_nodes_tell(control_plane: ControlPlane, f
     pool = secrets.token_hex(4)
     ready_node(control_plane, fresh, labels={"pool": pool, "nvidia.com/gpu.memory": "23028"}, gpu=1)
     text = onprem(f'nodeSelectors: {{ gpu: {{ pool: "{pool}" }} }}', train="gpu: { memory: MEMORY }")
+    text = text.replace("max: 4", "max: 1")
 
     _, enough = probed(control_plane.kubeconfig, written(text.replace("MEMORY", "22Gi"), tmp_path))
     _, little = probed(control_plane.kubeconfig, written(text.replace("MEMORY", "40Gi"), tmp_path))

@@ -32,7 +32,7 @@ def settings(week: Mapping[str, str] = DAY) -> StackSettings:
     given["ebbtide:cluster"]["nodeSelectors"][SPOT] = {"set": "flexible"}
     given["ebbtide:workers"] |= {POOL: trained(POOL), SPOT: trained(SPOT, nodeGroup=SPOT)}
     given["ebbtide:workers"][SPOT]["checkpoints"]["required"] = True
-    group = NodeGroupSettings.model_construct(kind=NodeKind.SPOT)
+    group = NodeGroupSettings.model_validate({"kind": NodeKind.SPOT, "instanceTypes": ["m7i.4xlarge"], "max": 3})
     return parsed(given).model_copy(update={"node_groups": {SPOT: group}})
 
 
