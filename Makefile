@@ -32,6 +32,10 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 test: setup ## the fast tier: needs Python only
 	@$(PYTEST) -m "$(FAST)"
 
+test-smoke: setup ## types and a part of the fast tier, for another Python than its own
+	@$(BIN)/basedpyright
+	@$(PYTEST) -m "$(FAST)" tests/contracts tests/unit/cli tests/unit/simulator tests/unit/vocabulary
+
 coverage: setup ## the fast tier, and how much of each package it runs; writes out/coverage/
 	@rm -rf out/coverage && mkdir -p out/coverage
 	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile --timeout=600 -m "$(FAST)"

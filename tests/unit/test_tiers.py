@@ -156,7 +156,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         *nodes,
         "make test-aws",
         "make setup VENV=.venv-highest PYTHON=/bin/python3.13",
-        "make test VENV=.venv-highest",
+        "make test-smoke VENV=.venv-highest",
         "make test-redis",
         "make test-backends",
         "make test-ray",
@@ -175,7 +175,10 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
     ("name", "asked"),
     [
         ("check", ["make setup PYTHON=/bin/python3.11", "make check"]),
-        ("fast-highest", ["make setup VENV=.venv-highest PYTHON=/bin/python3.13", "make test VENV=.venv-highest"]),
+        (
+            "fast-highest",
+            ["make setup VENV=.venv-highest PYTHON=/bin/python3.13", "make test-smoke VENV=.venv-highest"],
+        ),
         ("workflows", ["make check-workflows"]),
         (
             "control-plane",
