@@ -32,7 +32,7 @@ answers = st.builds(
     region=st.sampled_from(REGIONS),
     image=st.sampled_from(IMAGES),
     queue=st.sampled_from(QUEUES)
-    | st.text(min_size=1, max_size=60).filter(lambda text: text.isprintable() and " " not in text),
+    | st.text(min_size=1, max_size=60).filter(lambda it: it.isprintable() and " " not in it and not it.startswith("-")),
     longest_job=st.sampled_from(("90s", "15m", "12h", "168h")),
     gpu=st.booleans(),
 )
