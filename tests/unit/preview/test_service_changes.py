@@ -64,7 +64,7 @@ def told(*changes: tuple[str, str]) -> list[Danger]:
 
 def test_parts_of_ebbtide_that_go_with_the_last_service_hold_nothing() -> None:
     whole = side()
-    without = whole.settings.model_copy(update={"services": {}})
+    without = services_stack().model_copy(update={"services": {}})
     after = Side(stack="acme", settings=without, resources=record(without))
     changes = changes_between(whole.resources, after.resources)
 
