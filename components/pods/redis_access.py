@@ -102,7 +102,7 @@ def redis_endpoint(settings: RedisSettings) -> RedisEndpoint:
 
 
 def controllers_endpoint(settings: RedisSettings) -> RedisEndpoint:
-    """The same for the controller, which may be a user of its own."""
+    """Return the endpoint for the controller, which may log in as a separate user."""
     endpoint = redis_endpoint(settings)
     return replace(endpoint, username=settings.controller.user) if settings.controller else endpoint
 

@@ -54,7 +54,7 @@ _METADATA = ("169.254.0.0/16",)
 
 @dataclass(frozen=True, kw_only=True)
 class PartArgs:
-    """What every part is told. `namespace` is where it lives, and there before it. `definitions`: see `crds`."""
+    """Arguments of every part. `namespace` exists before the part does. `definitions`: see `crds`."""
 
     namespace: pulumi.Input[str]
     customer: str

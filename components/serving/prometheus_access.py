@@ -1,4 +1,4 @@
-"""What KEDA is told of a Prometheus that does not answer everybody: which Secrets, and which way of using them.
+"""KEDA's access to a Prometheus that requires authentication: the Secrets, and how KEDA uses them.
 
 The name of a secret header is taken from an object alone, hence a ConfigMap with nothing else in it.
 

@@ -219,7 +219,7 @@ def _trigger(
 
 
 def told(access: PrometheusAccess) -> Mapping[str, str]:
-    """What a trigger's metadata says of it, none of it secret.
+    """Return the fields of a trigger's metadata that describe the access; none of them is secret.
 
     Traps of KEDA's scaler: beside a token it sends no secret header, and an authority counts only beside a way of
     logging in. Alone it stands beside `apiKey`, of which the scaler for Prometheus sends nothing.

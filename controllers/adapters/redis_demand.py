@@ -50,14 +50,12 @@ class UnknownSource(ValueError):
 
 @dataclass
 class RedisDemand:
-    """One framework's pools. `on_time` gets the server's time at each reading."""
+    """One framework's pools. `on_time` gets the server's time at each reading; `policies` are compared with reports."""
 
     connection: Redis
     backend: Backend
     queues_of: Mapping[PoolName, Sequence[str]]
-    policies: Mapping[PoolName, PoolPolicy] = field(
-        default_factory=dict[PoolName, PoolPolicy]
-    )  # to compare with reports
+    policies: Mapping[PoolName, PoolPolicy] = field(default_factory=dict[PoolName, PoolPolicy])
     trust: Trust = field(default_factory=Trust)
     monotonic: Callable[[], float] = time.monotonic
     on_time: OnTime = lambda _: None

@@ -48,7 +48,7 @@ _LAG = timedelta(seconds=30)  # a write that no watch shows by then was overwrit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What is kept of a RayCluster. `gone`: KubeRay says that it is suspended and no pod is left. `headless_from`: the
+    """State of a RayCluster. `gone`: KubeRay says that it is suspended and no pod is left. `headless_from`: the
     instant from which nothing can run there, because no head is ready; None if a head is ready or nothing is known.
     """
 

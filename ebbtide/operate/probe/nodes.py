@@ -65,6 +65,9 @@ class Room(NamedTuple):
     def built_for(self, pod: PodWant) -> bool:
         return pod.arch in (None, self.arch)
 
+    def reachable_by(self, pod: PodWant) -> bool:
+        return self.open_to(pod) and self.built_for(pod)
+
     @property
     def closed_by(self) -> Iterator[str]:
         yield from map(str, self.taints)
@@ -91,7 +94,7 @@ class NodeSet:
 
     def finding(self, pods: Sequence[PodWant], *, grows: bool) -> Finding:
         for pod in pods:
-            reachable = [room for room in self.rooms if room.open_to(pod) and room.built_for(pod)]
+            reachable = [room for room in self.rooms if room.reachable_by(pod)]
             if not any(room.takes(pod) for room in reachable):
                 said = self._lacking(pod, reachable)
                 state = State.NOTE if self.more else State.MISSING
@@ -112,10 +115,7 @@ class NodeSet:
             return False
         by_device = next(iter(devices.values()), None)
         nodes = {str(number): Nodes(each=room.capacity(by_device), most=1) for number, room in enumerate(self.rooms)}
-        open_to = [
-            [str(number) for number, room in enumerate(self.rooms) if room.open_to(pod) and room.built_for(pod)]
-            for pod in sized
-        ]
+        open_to = [[str(number) for number, room in enumerate(self.rooms) if room.reachable_by(pod)] for pod in sized]
         sizes = [PodSize(cpu=pod.cpu, memory=pod.memory, gpu=pod.gpu) for pod in sized]
         wanted = [(size, pod.most, within) for size, pod, within in zip(sizes, sized, open_to, strict=True)]
         return any(count > 1 for count in packed(wanted, nodes).opened.values())

@@ -22,6 +22,7 @@ from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, KEDA_NA
 from ebbtide.vocabulary.labels import Category
 
 _GOING = (ChangeKind.REPLACE, ChangeKind.DELETE)
+_NOT_NEEDED = "none needed: a part of Ebbtide that no section of the file asks for any more"
 _EVERYTHING = ("Cluster", "Vpc")
 _POD_MAKERS = ("Deployment", "StatefulSet", "DaemonSet", "Pod")
 _VERB = {ChangeKind.REPLACE: "replaces", ChangeKind.DELETE: "deletes"}
@@ -171,9 +172,6 @@ def _job_stopped(change: ResourceChange, compared: Compared) -> Danger:
 def _claims(change: ResourceChange, compared: Compared) -> ClaimChange | None:
     old, new = (side.get(identity(change.urn)) for side in (compared.old, compared.new))
     return claim_change(old, new) if change.kind is ChangeKind.REPLACE and old and new else None
-
-
-_NOT_NEEDED = "none needed: a part of Ebbtide that no section of the file asks for any more"
 
 
 def _fix_for(pods: Pods, change: ResourceChange, successor: Pods | None, before: StackSettings) -> str:

@@ -139,17 +139,20 @@ def _rolled(compared: Compared) -> Iterator[Danger]:
     """Flexible pods and workers whose template changes, which is an everyday thing."""
     for category, fix in WHILE_ROLLING.items():
         for paths, pods in _with_new_template(compared, category):
-            away = [each for each in pods if category is Category.FLEXIBLE and _end_first(compared, each)]
-            for which in (_ALL, _ONLY):
-                yield from _away(compared, [each for each in away if _end_first(compared, each) == which], which, paths)
-            names = tuple(each.name for each in pods if each not in away)
+            by_end: dict[str, list[Pods]] = {_ALL: [], _ONLY: [], "": []}
+            for each in pods:
+                by_end[_end_first(compared, each) if category is Category.FLEXIBLE else ""].append(each)
+            rolled = by_end.pop("")
+            for which, away in by_end.items():
+                yield from _away(compared, away, which, paths)
+            names = tuple(each.name for each in rolled)
             if names:
                 yield Danger(
                     code=DangerCode.PODS_ROLLED,
                     severity=Severity.NOTE,
                     subjects=names,
                     what=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
-                    impact=compared.impact([each for each in pods if each not in away]),
+                    impact=compared.impact(rolled),
                     fix=fix + _unsafe_text(compared, names),
                 )
 
