@@ -89,10 +89,6 @@ test-long-serving: setup ## a step of load by each kind of metric, and parts of 
 	@$(BIN)/python tools/control-plane/build.py --serving
 	@$(BIN)/python -m tests.serving -rs -m "serving and long"
 
-playground: setup ## a customer's night in five minutes, on a real control plane: needs Go (NODES=real: on real nodes)
-	@$(BIN)/python tools/control-plane/build.py $(if $(filter real,$(NODES)),--nodes)
-	@$(BIN)/python -m $(if $(filter real,$(NODES)),tests.node,control_plane.playground)
-
 check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .

@@ -1,1 +1,1 @@
-"""A real Kubernetes control plane on loopback, for tests, benchmarks and the playground. Never for production."""
+"""A real Kubernetes control plane on loopback, for tests and benchmarks. Never for production."""

@@ -1,7 +1,7 @@
 """All objects of a kind, in every namespace, listed and then watched.
 
-Unlike the controller's cache this one keeps objects whole, and lists anew whenever a watch ends: it is for tests and
-the playground, where there are hundreds of objects and memory is no question.
+Unlike the controller's cache this one keeps objects whole, and lists anew whenever a watch ends: it is for tests,
+where there are hundreds of objects and memory is no question.
 """
 
 import threading
