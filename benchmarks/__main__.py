@@ -6,20 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import (
-    control_plane,
-    live,
-    offline,
-    preview,
-    prometheus_size,
-    real_size,
-    replay,
-    replays,
-    scale,
-    scheduling,
-    sweep,
-    turn,
-)
+from benchmarks import live, preview, replay, replays, scale, sweep, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
@@ -27,18 +14,10 @@ PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "live": live.measured,
     "sweep": sweep.measured,
     "turn": turn.measured,
-    "program": offline.program_figures,
     "preview": preview.measured,
-    "real_size": real_size.measured,
-    "bills": offline.bill_figures,
-    "settings": offline.refusal_figures,
-    "policies": offline.policy_figures,
     "replay": replay.measured,
     "replays": replays.measured,
-    "control_plane": control_plane.measured,
     "scale": scale.measured,
-    "scheduling": scheduling.measured,
-    "prometheus_size": prometheus_size.measured,
 }
 
 

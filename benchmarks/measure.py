@@ -3,8 +3,7 @@
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 Figures = dict[str, float]
@@ -26,16 +25,6 @@ def percentiles(values: Sequence[float], digits: int = 2) -> Figures:
         return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], digits)
 
     return {"p50": at(0.5), "p99": at(0.99), "max": round(ordered[-1], digits), "runs": len(ordered)}
-
-
-def cpu_seconds(work: Callable[[], object], runs: int) -> list[float]:
-    """CPU time of this process for each run."""
-    taken: list[float] = []
-    for _ in range(runs):
-        began = time.process_time()
-        work()
-        taken.append(time.process_time() - began)
-    return taken
 
 
 def fresh_process(code: str, runs: int) -> tuple[list[float], list[float]]:

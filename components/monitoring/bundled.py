@@ -54,7 +54,7 @@ NODE_RULES: "list[PolicyRuleArgsDict]" = [
 POD_RULES: "list[PolicyRuleArgsDict]" = [{"api_groups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 
 _USER = 65534  # the images' own
-_CPU = 100  # millicores; with 50 nodes and 500 pods 16 were used (`benchmarks/prometheus_size.py`)
+_CPU = 100  # millicores; with 50 nodes and 500 pods 16 were used
 _USED = 0.85
 _DATA = "/data"
 _ALERTMANAGER_STORAGE = 1024  # MiB; silences and what was sent, a few MiB

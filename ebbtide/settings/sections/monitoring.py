@@ -24,7 +24,7 @@ RETENTION = timedelta(days=30)
 STORAGE = 50 * 1024
 """MiB."""
 MEMORY = 1024
-"""MiB: 60,000 series took 676 (`benchmarks/prometheus_size.py`), and questions over many days need some too."""
+"""MiB: 60,000 series took 676, and questions over many days need some too."""
 LEAST_STORAGE = 1024
 """MiB: below it the parts that Prometheus writes at once, blocks of two hours, leave no room for others."""
 

@@ -1,1 +1,0 @@
-"""What jobs on Ray cost; each needs Ray or real nodes."""
