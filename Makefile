@@ -141,13 +141,18 @@ lock: ## pin the dependencies anew, with hashes and without addresses; LOCK=--up
 			--custom-compile-command "make lock" $$([ "$$backend" = list ] || echo "--extra $${backend%2}") ebbtide/jobs/pyproject.toml \
 			$$([ "$$backend" != rq2 ] || echo "--constraint tools/locks/backend-rq2.in") \
 			--output-file "tools/locks/backend-$$backend.txt"; done
-	for set in docs uv aws ray; do \
+	for set in docs uv aws ray mutants; do \
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" $$([ "$$set" != ray ] || echo "--extra ray pyproject.toml") \
 			"tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
 
-mutants: setup ## put small faults into the decisions, caches and workers: a test must find each (two hours)
-	@$(BIN)/python -m tools.mutation
+mutants: setup .venvs/mutants/.installed ## put small faults into a copy of the decisions: a test must find each (hours); writes out/mutants.txt
+	@rm -rf out/mutants && mkdir -p out/mutants && git ls-files -z | xargs -0 cp --parents -t out/mutants
+	@cd out/mutants && export PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=. && \
+		../../.venvs/mutants/bin/cosmic-ray init tools/mutants.toml session.sqlite && \
+		../../.venvs/mutants/bin/cosmic-ray baseline tools/mutants.toml && \
+		../../.venvs/mutants/bin/cosmic-ray exec tools/mutants.toml session.sqlite
+	@.venvs/mutants/bin/cr-report out/mutants/session.sqlite --show-diff --surviving-only | tee out/mutants.txt
 
 clean: ## remove what was built; the virtual environment stays
 	rm -rf out dist .pytest_cache .ruff_cache .hypothesis

@@ -34,7 +34,7 @@ _HARMLESS = (
     "tests/",
     "tools/control-plane/",
     "tools/docs/",
-    "tools/mutation/",
+    "tools/mutants.toml",
     "tools/prometheus/",
     "tools/ray/",
     "tools/serving/",

@@ -22,7 +22,7 @@ STACKS = ("acme", "demo")
         (["stacks/Pulumi.acme.yaml"], ("acme",)),
         (["stacks/Pulumi.acme.yaml", "docs/life.md", "README.md", "tests/unit/test_layout.py"], ("acme",)),
         (["docs/life.md", "tools/docs/site.py", "Makefile", ".github/workflows/ci.yml"], ()),
-        (["examples/ray-dataset/jobs/one.py", "tools/serving/keda/go.mod", "tools/mutation/survivors.toml"], ()),
+        (["examples/ray-dataset/jobs/one.py", "tools/serving/keda/go.mod", "tools/mutants.toml"], ()),
         (["components/pods/budget.py"], STACKS),
         (["stacks/Pulumi.acme.yaml", "tools/locks/dev.txt"], STACKS),
         (["Pulumi.yaml"], STACKS),
