@@ -34,7 +34,6 @@ COMMANDS = {
     "render": Command("ebbtide.cli.render", "provision", "Show what a stack would create and cost, without a cloud."),
     "preview": Command("ebbtide.cli.preview", "provision", "Show what a change does, before it is merged."),
     "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
-    "comment": Command("ebbtide.cli.comment", "", "Write a preview into one comment of a pull request."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or get newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "sweep": Command("ebbtide.cli.sweep", "sweep", "Replay many stacks with many settings: which is best?"),

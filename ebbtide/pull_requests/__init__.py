@@ -1,4 +1,4 @@
-"""What a pull request needs around a preview: which stacks it changes, and one comment that is edited in place.
+"""What a pull request needs around a preview: which stacks it changes, and a text that fits into a comment.
 
-Reads stack files for the names of files in them; knows no Pulumi and reads no clock of its own.
+Reads stack files for the names of files in them; knows no Pulumi and reads no clock.
 """

@@ -133,19 +133,50 @@ def test_a_stack_whose_file_is_gone_is_named(stacks: list[str]) -> None:
     assert Path("preview.md").read_text().splitlines()[-1].startswith("**Stack old**: its file is gone.")
 
 
-@pytest.mark.parametrize(("both", "ending"), [('["acme"][]', ""), ('[]["old"]', ""), ("[][]", " --edit-only")])
-def test_a_comment_is_created_only_where_a_stack_is_changed(both: str, ending: str) -> None:
+GH = """#!/usr/bin/env bash
+# Notes what would be written; a list of comments comes from the file `comments`, through the caller's own filter.
+if [ "$2" = --paginate ]; then jq --raw-output "$5" comments; else echo "$3 $4 $(jq -r .body "$6")" >> written; fi
+"""
+BOT = "github-actions[bot]"
+MARKED = "<!-- ebbtide:preview -->\r\nold"
+
+
+def commented(both: str, *comments: tuple[int, str, str]) -> list[str]:
+    """What is written where there are these comments: number, author, text."""
+    for folder in ("bin", "preview"):
+        Path(folder).mkdir()
+    Path("bin/gh").write_text(GH)
+    Path("bin/gh").chmod(0o755)
+    Path("preview/comment.md").write_text("**safe**")
+    Path("comments").write_text(json.dumps([{"id": n, "user": {"login": who}, "body": b} for n, who, b in comments]))
     given = {
+        "PATH": f"{Path('bin').resolve()}:{os.environ['PATH']}",
         "GITHUB_REPOSITORY": "acme/platform",
-        "GITHUB_API_URL": "https://api.github.com",
+        "GITHUB_SERVER_URL": "https://github.com",
         "PR": "7",
         "BOTH": both,
     }
+    [text] = [text for text in steps_of("preview", "comment") if "gh api" in text]
 
-    ran = run(script("preview", "comment", "comment"), given)
+    assert run(text, given).status == 0
+    return Path("written").read_text().splitlines() if Path("written").exists() else []
 
-    wanted = "comment --repo acme/platform --pr 7 --file preview/preview.md --api https://api.github.com"
-    assert ran.asked == [wanted + ending]
+
+@pytest.mark.parametrize(("both", "created"), [('["acme"][]', 1), ('[]["old"]', 1), ("[][]", 0)])
+def test_a_comment_is_created_only_where_a_stack_is_changed(both: str, created: int) -> None:
+    assert commented(both) == ["POST repos/acme/platform/issues/7/comments **safe**"] * created
+
+
+@pytest.mark.parametrize("both", ['["acme"][]', "[][]"])
+def test_the_first_comment_of_ours_is_edited_and_nobody_elses(both: str) -> None:
+    comments = [
+        (1, "mallory", MARKED),
+        (2, BOT, "no marker\n<!-- ebbtide:preview -->"),
+        (3, BOT, MARKED),
+        (4, BOT, MARKED),
+    ]
+
+    assert commented(both, *comments) == ["PATCH repos/acme/platform/issues/comments/3 **safe**"]
 
 
 @pytest.mark.parametrize(("changed", "newer"), [('["acme", "demo"]', "true"), ('["demo"]', "false"), ("[]", "false")])

@@ -1,12 +1,14 @@
 """A cut text stays within its limit, is cut between lines, and shows where the rest is."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.pull_requests.fitting import fitted, utf8, utf16
+from ebbtide.pull_requests.__main__ import MARKER, main
+from ebbtide.pull_requests.fitting import COMMENT, fitted, utf8, utf16
 
 Size = Callable[[str], int]
 REST = "**The rest is elsewhere.**"
@@ -55,3 +57,29 @@ def test_what_is_open_at_the_cut_is_closed_before_the_last_line(opened: str, clo
 
 def test_a_first_line_that_is_too_long_leaves_the_last_line_alone() -> None:
     assert fitted("x" * 500, 100, REST) == f"{REST}\n"
+
+
+def test_a_comment_begins_with_the_marker_and_the_summary_has_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "preview.md").write_text("🌊 tide\n" * 20_000)
+    run = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/platform", "GITHUB_RUN_ID": "42"}
+
+    assert main([str(tmp_path / "preview.md")], {**run, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}) == 0
+
+    said = capsys.readouterr().out
+    assert said.startswith(f"{MARKER}🌊 tide\n")
+    assert utf16(said) <= COMMENT
+    assert said.endswith("[the job's summary](https://github.com/acme/platform/actions/runs/42).\n")
+    assert (tmp_path / "summary").read_text() == (tmp_path / "preview.md").read_text()
+
+
+@pytest.mark.parametrize("text", [None, b"", b" \n", b"\xff"])
+def test_a_file_that_says_nothing_is_refused(
+    tmp_path: Path, text: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "preview.md").write_bytes(text)
+
+    assert main([str(tmp_path / "preview.md")], {}) == 2
+    assert "preview.md: " in capsys.readouterr().err
