@@ -129,7 +129,7 @@ schema: setup ## write anew what follows from the code: docs/*.schema.json, the 
 	@$(BIN)/python -m tools.docs.reference
 
 lock: ## pin the dependencies anew, with hashes and without addresses; LOCK=--upgrade takes the newest (needs uv)
-	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --extra dev --extra jobs \
+	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --extra dev \
 		--custom-compile-command "make lock" pyproject.toml --output-file tools/locks/dev.txt # dev names all others, but for Ray's 400 MB
 	# The image leaves out the asynchronous client, and with it these packages. Not async-timeout: redis imports it below 3.11.3.
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --no-annotate --python-version $(word 1,$(CLAIMED)) \

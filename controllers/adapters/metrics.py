@@ -11,11 +11,6 @@ from controllers.ports import Known, PoolName, ReconcileReport, Untrusted
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
-_FORMER = {  # names that are exposed too, for one release
-    "reconciles_total": "passes_total",
-    "reconcile_seconds_total": "pass_seconds_total",
-    "last_reconcile_timestamp_seconds": "last_turn_timestamp_seconds",
-}
 _PARTS = ("waiting", "in_transit", "running", "stale", "due_soon")
 Sample: TypeAlias = tuple[Mapping[str, str], float | None]
 
@@ -61,12 +56,10 @@ class Meter:
 
 
 def family(name: str, meaning: str, samples: Iterable[Sample]) -> str:
-    """All samples of one name, and of its former one; nothing at all where nothing is known."""
-    samples = [*samples]
-    former = family(_FORMER[name], f"the former name of ebbtide_{name}", samples) if name in _FORMER else ""
+    """All samples of one name; nothing at all where nothing is known."""
     kind = "counter" if name.endswith("_total") else "gauge"
     lines = [f"ebbtide_{name}{_labels(labels)} {float(value)!r}\n" for labels, value in samples if value is not None]
-    return f"# HELP ebbtide_{name} {meaning}\n# TYPE ebbtide_{name} {kind}\n{''.join(lines)}{former}" if lines else ""
+    return f"# HELP ebbtide_{name} {meaning}\n# TYPE ebbtide_{name} {kind}\n{''.join(lines)}" if lines else ""
 
 
 def _labels(labels: Mapping[str, str]) -> str:

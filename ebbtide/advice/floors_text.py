@@ -23,7 +23,6 @@ def as_json(advice: FloorAdvice) -> dict[str, Any]:
         "trials": [_trial(trial, advice.weeks) for trial in advice.trials],
         "advised": [advice.trials.index(trial) for trial in advice.advised],
         "total": total,
-        "together": total,  # its former name
     }
 
 

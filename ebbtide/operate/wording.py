@@ -17,7 +17,6 @@ REASONS = {
     "demand-low-but-recent": "demand fell, but not for the whole stabilization window yet",
     "every-spare-worker-may-be-busy": "no worker is proven idle yet, and busy ones are never stopped",
     "demand-stayed-low": "demand stayed low for the stabilization window",
-    "empty-for-the-calm-window": "there were no jobs for the stabilization window",  # of an earlier controller
     "empty-for-the-stabilization-window": "there were no jobs for the stabilization window",
     "demand-unknown": "its queues could not be read, so the last decision stays",
     "demand-untrusted": "what Redis reports is not trusted yet, so nothing is lowered",

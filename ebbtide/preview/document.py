@@ -99,10 +99,6 @@ class Danger:
     what: str  # "replaces node group flexible-a: instanceTypes changes"
     impact: str = ""  # "up to 20 nodes; 4 services, 2 pools, 3 closed budgets"; "" where nothing runs on it
     fix: str = ""  # what to do instead, or before
-    blast: str = field(init=False, default="")  # the former name of `impact`, for one release
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "blast", self.impact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,8 @@ from ebbtide.settings.reading import REDIS_PASSWORD
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SET_DIGEST_KEY
 from ebbtide.settings.sections.serving.services import INHERITED, ServiceSettings, VariantSettings
-from ebbtide.settings.sections.workers import WorkerSettings
 
-_NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet", "renamedKeys")
+_NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet")
 _REQUIRED = (OURS + "customer", HOURS)
 _SECRET: dict[str, Any] = {
     "type": "object",
@@ -34,7 +33,6 @@ def json_schema() -> dict[str, Any]:
     definitions = cast("dict[str, dict[str, Any]]", generated["$defs"])
     fields = cast("dict[str, dict[str, Any]]", generated["properties"])
     sections = {OURS + name: field for name, field in fields.items() if name not in _NOT_IN_THE_FILE}
-    _take_old_names(definitions[WorkerSettings.__name__]["properties"], WorkerSettings.renamed)
     definitions[NodeGroupSettings.__name__]["required"] = []  # every key has a default by kind
     _take_keys_of_variants(definitions[ServiceSettings.__name__], definitions[VariantSettings.__name__])
     return {
@@ -64,11 +62,6 @@ def json_schema() -> dict[str, Any]:
 def schema_text() -> str:
     """The text of docs/stack.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def _take_old_names(keys: dict[str, Any], renamed: Mapping[str, str]) -> None:
-    for old, new in renamed.items():
-        keys[old] = {**keys[new], "deprecated": True, "description": f"the old name of {new}, for one release"}
 
 
 def _take_keys_of_variants(service: dict[str, Any], variant: dict[str, Any]) -> None:

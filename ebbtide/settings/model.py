@@ -66,7 +66,6 @@ class StackSettings(Settings):
     exceptions: tuple[PolicyException, ...] = Field(
         default=(), description="policies that do not count for a resource, each with a reason and a last day"
     )
-    renamed_keys: tuple[tuple[str, str], ...] = ()  # paths that use a former name of a key, and the name to use
     redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here
 
     @property

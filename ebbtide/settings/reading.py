@@ -1,7 +1,7 @@
 """The sections of a stack file, each read on its own, so that one fault does not hide the others."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -33,7 +33,7 @@ from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.contents import Beside, with_files
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
 from ebbtide.settings.file.pod_entries import RAY
-from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show, value_at
+from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show
 from ebbtide.settings.file.service_entries import SERVICES, as_written, with_variants
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import (
@@ -206,7 +206,6 @@ class Sections:
             monitoring=monitoring,
             costs=costs,
             exceptions=exceptions.exceptions,
-            renamed_keys=tuple(self._renamed_keys()),
             redis_password_set=REDIS_PASSWORD in self._config,
         )
 
@@ -226,12 +225,6 @@ class Sections:
         gone = {finding.at for finding in found}
         kept = [f for f in self.findings if not any(f.at[:end] in gone for end in range(1, len(f.at) + 1))]
         self.findings = [*kept, *found]
-
-    def _renamed_keys(self) -> Iterator[tuple[str, str]]:
-        for pool, raw in entries(self._config, WORKERS).items():
-            for old, new in WorkerSettings.renamed.items():
-                if value_at(raw, (old,)) is not None:
-                    yield f"workers.{pool}.{old}", new
 
     def _region(self) -> str:
         region = self._config.get(REGION, DEFAULT_REGION)

@@ -2,8 +2,8 @@
 
 One JSON object whose keys are the fields below in camelCase. Durations are seconds, times of day are minutes from local
 midnight, dates are ISO 8601. `load()` reads the current `SCHEMA` and the one before it, so that a controller may be
-newer than the document it is given; what an older document lacks has its default. `stabilizationWindow` and `resync`
-are read, and for one release still written as `calm` and `sweep`, the only keys that the release before knows.
+newer than the document it is given; what an older document lacks has its default. The release before wrote
+`stabilizationWindow` and `resync` as `calm` and `sweep`, which are read too.
 
 Schema 2: pools may have floors (planned overnight work). Schema 3: growth limits, drain targets, morning floors,
 Sentinels, a certificate authority, and the budgets that are never opened.
@@ -22,9 +22,8 @@ from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 SCHEMA = 3
 
 _T = TypeVar("_T")
-_KEY = (
-    "key"  # of a field's metadata: the key that is written where that is not its name in camelCase, which is read too
-)
+# Of a field's metadata: the key where it is not the name in camelCase, and the one that the release before wrote.
+_KEY, _FORMER = "key", "former"
 
 
 class UnreadableConfig(ValueError):
@@ -72,7 +71,7 @@ class PoolPolicy:
     min_workers: int = field(metadata={_KEY: "min"})
     max_workers: int = field(metadata={_KEY: "max"})
     # Demand must stay low this long before replicas fall, and be empty this long before zero.
-    stabilization_window: timedelta = field(metadata={_KEY: "calm"})
+    stabilization_window: timedelta = field(metadata={_FORMER: "calm"})
     longest_job: timedelta
     safe_stop: bool  # SIGTERM to a worker never loses a job: the declared net under every scale-in
     floors: tuple[Floor, ...] = ()
@@ -115,7 +114,7 @@ class ControllerConfig:
     hours: BusinessHours
     closing_guard: timedelta
     node_startup: timedelta
-    resync: timedelta = field(metadata={_KEY: "sweep"})  # the longest time between two readings, whatever events say
+    resync: timedelta = field(metadata={_FORMER: "sweep"})  # the longest time between two readings, whatever events say
     redis: RedisEndpoint
     pools: tuple[PoolPolicy, ...]
     budgets: tuple[BudgetPolicy, ...]
@@ -154,7 +153,7 @@ def load(text: str) -> ControllerConfig:
 def encoded(value: Any) -> Any:
     """A record as JSON's own types, keys in camelCase; `/status` speaks so too."""
     if is_dataclass(value):
-        return {key: encoded(getattr(value, name)) for name, key, _, _ in _shape(type(value))}
+        return {keys[0]: encoded(getattr(value, name)) for name, keys, _, _ in _shape(type(value))}
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, date):
@@ -167,8 +166,8 @@ def encoded(value: Any) -> Any:
 
 def record(kind: type[_T], document: Mapping[str, Any]) -> _T:
     given: dict[str, Any] = {}
-    for name, key, hint, needed in _shape(kind):
-        found = key if key in document else _camel_case(name)
+    for name, keys, hint, needed in _shape(kind):
+        found = next((key for key in keys if key in document), keys[0])
         if needed or found in document:
             given[name] = _decoded(hint, document[found])
     return kind(**given)
@@ -192,14 +191,18 @@ def _decoded(hint: Any, value: Any) -> Any:
 
 
 @cache
-def _shape(kind: type[Any]) -> tuple[tuple[str, str, Any, bool], ...]:
-    """Per field: its name, its key, its type, and whether a document must have it."""
+def _shape(kind: type[Any]) -> tuple[tuple[str, tuple[str, ...], Any, bool], ...]:
+    """Per field: its name, its keys (the first is written, all are read), its type, and whether it is needed."""
     hints = get_type_hints(kind)
     return tuple(
-        (entry.name, entry.metadata.get(_KEY) or _camel_case(entry.name), hints[entry.name], entry.default is MISSING)
+        (entry.name, _keys(entry.name, entry.metadata), hints[entry.name], entry.default is MISSING)
         for entry in fields(kind)
         if entry.init
     )
+
+
+def _keys(name: str, metadata: Mapping[str, str]) -> tuple[str, ...]:
+    return (metadata.get(_KEY) or _camel_case(name), *(metadata[key] for key in (_FORMER,) if key in metadata))
 
 
 def _camel_case(name: str) -> str:

@@ -154,7 +154,7 @@ def _huge(at: Location, value: Any, random: Random) -> Any:
 def _wrong_unit(at: Location, value: Any, random: Random) -> Any:
     if at[-1] in ("cpu", "memory"):
         return random.choice(("4 cores", "16GB", "12x", "1e3Gi", "-4", ""))
-    if at[-1] in ("longestJob", "calm", "stabilizationWindow", "closingGuard", "nodeStartup", "for"):
+    if at[-1] in ("longestJob", "stabilizationWindow", "closingGuard", "nodeStartup", "for"):
         return random.choice(("12", 12, "1d", "12 h", "-5m", "1h30m", "999999999h"))
     return None
 

@@ -95,7 +95,6 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_entrances(settings),
         *_about_plain_secrets(settings),
         *_about_disks(settings),
-        *_about_old_names(settings),
         *_about_pools(settings),
         *_about_room(settings),
         *spot_cautions(settings),
@@ -451,12 +450,6 @@ def _about_entrances(settings: StackSettings) -> Iterator[Caution]:
             "while it is replaced nobody gets in"
         )
         yield Caution("expose.one-fixed-node", "nodeGroups", text)
-
-
-def _about_old_names(settings: StackSettings) -> Iterator[Caution]:
-    for path, new in settings.renamed_keys:
-        text = f"renamed: write {new}; the old name is read for one release"
-        yield Caution("key.renamed", path, text)
 
 
 def _about_pools(settings: StackSettings) -> Iterator[Caution]:

@@ -38,9 +38,6 @@ class Settings(BaseModel):
     instead_of: ClassVar[dict[str, str]] = {}
     """Keys that are refused with more to say than "unknown": planned ones, and ones that live elsewhere."""
 
-    renamed: ClassVar[dict[str, str]] = {}
-    """Former names of keys, which are read for one release. With both names the old one is refused."""
-
     checks: ClassVar[tuple[Check, ...]] = ()
     """What the fields must agree on."""
 
@@ -79,8 +76,6 @@ def readable(model: type[BaseModel], given: object) -> dict[str, Any]:
     for name, field in model.model_fields.items():
         key = field.alias or name
         if key not in values:
-            key = next((old for old, new in _renamed(model).items() if new == key), key)
-        if key not in values:
             if not field.is_required():
                 read[name] = field.get_default(call_default_factory=True, validated_data=read)
             continue
@@ -90,10 +85,6 @@ def readable(model: type[BaseModel], given: object) -> dict[str, Any]:
             if get_origin(field.annotation) is tuple:
                 read[name] = tuple(readable_items(model, name, values[key]).values())
     return read
-
-
-def _renamed(model: type[BaseModel]) -> Mapping[str, str]:
-    return model.renamed if issubclass(model, Settings) else {}
 
 
 def readable_items(model: type[BaseModel], name: str, given: object) -> dict[int, Any]:

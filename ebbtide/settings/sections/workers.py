@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from ebbtide.settings.file.wanted import wanted
@@ -278,9 +278,8 @@ class WorkerSettings(ScrapedPodSettings):
         Check(("checkpoints", "longest_job"), _saved_before_the_job_would_end),
         Check(("checkpoints", "volumes"), _claim_has_its_path),
     )
-    renamed: ClassVar[dict[str, str]] = {"calm": "stabilizationWindow"}
     instead_of: ClassVar[dict[str, str]] = {
-        "calm": "it is the old name of stabilizationWindow: leave it out",
+        "calm": "it is called stabilizationWindow",
         "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
         "in none of 36 cases (docs/reference/results-of-pool-forecasts.md)",
         "kubernetes": "a queue worker starts no pods; what does is a workload, under ebbtide:workloads",
@@ -333,7 +332,6 @@ class WorkerSettings(ScrapedPodSettings):
     )
     stabilization_window: Duration = Field(
         default=timedelta(minutes=2),
-        validation_alias=AliasChoices("stabilizationWindow", "calm"),
         description="demand must stay low this long before workers leave: a worker costs more to start than to keep",
         examples=["2m"],
     )

