@@ -240,7 +240,7 @@ def _scenarios() -> list[bytes]:
 
 
 def _read_scenario(path: Path, _random: Random) -> str:
-    from ebbtide.simulator.fidelity.file import ScenarioInvalid, read_scenarios
+    from tests.fidelity.file import ScenarioInvalid, read_scenarios
 
     try:
         read_scenarios(path)

@@ -37,7 +37,6 @@ COMMANDS = {
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or get newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "sweep": Command("ebbtide.cli.sweep", "sweep", "Replay many stacks with many settings: which is best?"),
-    "scenario": Command("ebbtide.cli.scenario", "simulate", "Replay scenarios of the cluster autoscaler."),
     "advise": Command("ebbtide.cli.advise", "simulate", "Advise on commitments, sizes, floors and services."),
     "demo": Command("ebbtide.cli.demo", "demo", "Scale real workers up and to zero on this machine."),
     "probe": Command("ebbtide.cli.probe", "controller", "List what a cluster lacks for Ebbtide."),

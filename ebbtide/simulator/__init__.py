@@ -2,5 +2,5 @@
 
 May import the controller's loop, ports and decisions, the settings, the prices and the vocabulary; never an adapter and
 never Pulumi. Each room imports only those after it:
-services, replay and fidelity, strategies, world, cluster and trace.
+services, replay, strategies, world, cluster and trace.
 """

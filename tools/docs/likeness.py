@@ -1,6 +1,6 @@
 """How like the real HorizontalPodAutoscaler the modelled one is, from the recordings."""
 
-from ebbtide.simulator.fidelity.hpa import HpaScenario, likeness, read_recordings
+from tests.fidelity.hpa import HpaScenario, likeness, read_recordings
 from tests.paths import DATA
 from tools.docs.tables import Row, table
 

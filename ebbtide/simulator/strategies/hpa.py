@@ -14,7 +14,7 @@ Percentages are whole, cut off.
 
 Not played: pods that send no metric of their own (what comes from one query has no pods), and the first minutes of a
 pod's CPU, which the controller leaves out: a pod counts from the moment that it is ready. Held to recordings of the
-real one in `ebbtide.simulator.fidelity.hpa`.
+real one in `tests.fidelity.hpa`.
 Sources: kubernetes/kubernetes v1.35.4, pkg/controller/podautoscaler: horizontal.go (reconcileAutoscaler,
 computeReplicasForMetrics, stabilizeRecommendation…, convertDesiredReplicas…) and replica_calculator.go
 (GetExternalPerPodMetricReplicas, getUsageRatioReplicaCount, GetResourceReplicas); kube-controller-manager's flags

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.files import write_file
-from ebbtide.simulator.fidelity.hpa import Beat, Change, HpaScenario, differences, read_recordings
 from tests.control_plane.hpa.recorder import recorder
 from tests.control_plane.hpa.scenarios import all_scenarios
+from tests.fidelity.hpa import Beat, Change, HpaScenario, differences, read_recordings
 from tests.paths import DATA
 
 FILE = DATA / "hpa-scenarios" / "recorded.json"

@@ -5,8 +5,8 @@ from typing import Any
 
 from components.serving.scaling import behavior
 from components.serving.service import scaled_variants
-from ebbtide.simulator.fidelity.hpa import Change, HpaScenario
 from tests.builders.workloads.services import services_stack
+from tests.fidelity.hpa import Change, HpaScenario
 
 _FASTER = 5
 SYNC_S = 3.0

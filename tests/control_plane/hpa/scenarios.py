@@ -6,8 +6,8 @@ never early), and windows and periods are no multiples of their interval.
 
 from dataclasses import replace
 
-from ebbtide.simulator.fidelity.hpa import HpaScenario
 from tests.control_plane.hpa.building import ALL, FREE, SYNC_S, at, hpa, ratio, rendered, rules, scenario, total, use
+from tests.fidelity.hpa import HpaScenario
 
 
 def all_scenarios() -> list[HpaScenario]:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from control_plane.plane.binaries import how_to_get, missing
 
-from ebbtide.simulator.fidelity.hpa import alone, differences, instants, written
 from tests.control_plane.hpa.recorder import recorder
 from tests.control_plane.hpa.scenarios import quick_scenarios
+from tests.fidelity.hpa import alone, differences, instants, written
 
 pytestmark = pytest.mark.control_plane
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.simulator.fidelity.file import ScenarioInvalid, read_scenarios
-from ebbtide.simulator.fidelity.scenario import run_scenario
+from tests.fidelity.file import ScenarioInvalid, read_scenarios
+from tests.fidelity.scenario import run_scenario
 
 GROUP: dict[str, Any] = {"name": "flexible", "max": 5, "cpu_m": 4000, "memory_mib": 8192}
 WORKLOAD: dict[str, Any] = {"name": "api", "replicas": 2, "cpu_m": 3000, "memory_mib": 1024}

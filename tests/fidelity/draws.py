@@ -8,7 +8,7 @@ is shown is chosen among them without a look at what was recorded: it is the one
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ebbtide.simulator.fidelity.scenario import (
+from tests.fidelity.scenario import (
     AutoscalerScenario,
     Plateau,
     ScenarioRun,

@@ -1,4 +1,4 @@
-"""`ebbtide scenario`: a table, a document of the agreed form, and one clear line for what is wrong."""
+"""`python -m tests.fidelity`: a table, a document of the agreed form, and one clear line for what is wrong."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from ebbtide.cli.scenario import command
+from tests.fidelity.__main__ import command
 from tests.paths import DATA
 
 GIVEN = DATA / "ca-scenarios" / "given.json"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.simulator.fidelity.scenario import Counts, Plateau, ScenarioRun, differences, plateaus, run_scenario
+from tests.fidelity.scenario import Counts, Plateau, ScenarioRun, differences, plateaus, run_scenario
 from tests.paths import DATA
 
 Recording = Mapping[str, Any]

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.settings.file.problems import Problem, show
-from ebbtide.simulator.fidelity.form import (
+from tests.fidelity.form import (
     CHANGE,
     FLAGS,
     GROUP,

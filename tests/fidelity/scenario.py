@@ -114,7 +114,7 @@ class _Recorder:
     def pod_stopping(self, pod: Pod, why: StopReason) -> float | None:  # noqa: ARG002 - the listener's signature
         return STOP_S
 
-    def pod_gone(self, pod: Pod, killed: bool) -> None: ...  # noqa: FBT001
+    def pod_gone(self, pod: Pod, killed: bool) -> None: ...
 
     def nodes_changed(self) -> None:
         if self.cluster is None:

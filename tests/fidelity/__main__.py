@@ -1,4 +1,4 @@
-"""`ebbtide scenario`: replay scenarios of the cluster autoscaler on the modelled cluster, recorded or made up.
+"""`python -m tests.fidelity FILE --json OUT`: replay scenarios of the cluster autoscaler, recorded or made up.
 
 Reads one file, nothing else. The run that is shown is chosen without a look at what was recorded.
 """
@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from ebbtide.cli.console import fail, progress_count, write_json
-from ebbtide.simulator.fidelity.draws import Draws, draw
-from ebbtide.simulator.fidelity.file import ScenarioInvalid, read_scenarios
-from ebbtide.simulator.fidelity.scenario import AutoscalerScenario, Plateau, differences, plateaus, recorded
 from ebbtide.terminal import console, table
+from tests.fidelity.draws import Draws, draw
+from tests.fidelity.file import ScenarioInvalid, read_scenarios
+from tests.fidelity.scenario import AutoscalerScenario, Plateau, differences, plateaus, recorded
 
 command = typer.Typer(rich_markup_mode=None)
 
@@ -21,7 +21,7 @@ _FILE = "A JSON file: a list of scenarios, one alone, or a mapping with them und
 _DRAWS = "How many runs, with seeds from 0 on, to choose the shown one from."
 
 
-@command.command(epilog="Example: ebbtide scenario tests/data/ca-scenarios/given.json --json found.json")
+@command.command(epilog="Example: python -m tests.fidelity tests/data/ca-scenarios/given.json --json found.json")
 def scenario(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)],
     *,
@@ -78,3 +78,7 @@ def _nodes(rows: Sequence[Plateau]) -> str:
         f"{', '.join(f'{count} {group}' for group, count in counts.items()) or 'none'} at {t:.1f} s"
         for t, counts in rows
     )
+
+
+if __name__ == "__main__":
+    command()

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.simulator.fidelity.scenario import run_scenario
+from tests.fidelity.scenario import run_scenario
 
 NAMES = ("api", "train")
 GROUPS = ("small", "large")

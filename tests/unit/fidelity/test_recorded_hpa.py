@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.simulator.fidelity.hpa import HpaScenario, differences, likeness, read_recordings, written
 from tests.control_plane.hpa.scenarios import all_scenarios
+from tests.fidelity.hpa import HpaScenario, differences, likeness, read_recordings, written
 from tests.paths import DATA
 
 RECORDED = {it.name: it for it in read_recordings(DATA / "hpa-scenarios" / "recorded.json")}

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.simulator.fidelity.draws import draw, most_typical
-from ebbtide.simulator.fidelity.scenario import ScenarioRun
+from tests.fidelity.draws import draw, most_typical
+from tests.fidelity.scenario import ScenarioRun
 
 TIED: Mapping[str, Any] = {
     "name": "tied",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.simulator.fidelity.scenario import ScenarioRun, differences, run_scenario
+from tests.fidelity.scenario import ScenarioRun, differences, run_scenario
 from tests.paths import DATA
 
 RECORDED: dict[str, Mapping[str, Any]] = {
