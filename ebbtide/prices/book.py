@@ -37,8 +37,13 @@ class PricesInvalid(Exception):
     """A directory cannot serve as prices. `problems`: a line each, with file, line, what was found, what is wanted."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+        self.problems = tuple(map(_printable, problems))
+        super().__init__("\n".join(self.problems))
+
+
+def _printable(text: str) -> str:
+    """No cursor movement and no turned direction: the files are anybody's."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

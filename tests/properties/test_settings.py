@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ebbtide.prices import instance_type, instance_type_names, usable
 from ebbtide.settings import Problem, StackInvalid, parse_stack
-from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.file.scalars import differs, read_1_2
 from ebbtide.settings.sections.types import parse_cpu, parse_duration, parse_memory
@@ -199,13 +198,6 @@ def _is_plain(text: str) -> bool:
     except yaml.YAMLError:
         return False
     return isinstance(root, yaml.SequenceNode) and [node.value for node in root.value] == [text]
-
-
-@given(st.text(max_size=60))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    document = read_document(text, "any.yaml")
-
-    assert document.config or document.problems
 
 
 @settings(max_examples=60)

@@ -4,7 +4,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.prices import PricesInvalid, instance_type, on_demand, price_date, shipped_on_demand
@@ -99,22 +99,6 @@ def books(draw: st.DrawFn) -> Book:
 @given(book=books())
 def test_what_is_written_is_read_back_equal(book: Book) -> None:
     assert read_book(files_of(book).__getitem__) == book
-
-
-@settings(max_examples=40)  # each reads all shipped rows as well
-@given(
-    name=st.sampled_from(["ec2.csv", "savings_plans_approx.csv", "spot_typical.csv", "services.csv", "dates.csv"]),
-    row=st.lists(
-        st.one_of(st.text(max_size=8), st.sampled_from(["", "9" * 5000, "1e999", "-1", "\x00", '"'])), max_size=9
-    ),
-)
-def test_any_text_at_all_is_read_or_refused_in_words(name: str, row: list[str]) -> None:
-    files = files_of(shipped())
-    files[name] = files[name].splitlines()[0] + "\n" + ",".join(row) + "\n"
-
-    with pytest.raises(PricesInvalid) as refused:
-        read_book(files.__getitem__)
-    assert all(problem.startswith(name) for problem in refused.value.problems)
 
 
 def test_the_shipped_files_are_read_back_equal() -> None:

@@ -237,17 +237,6 @@ def test_a_missing_file_names_the_bundled_traces(tmp_path: Path) -> None:
         find_trace(str(tmp_path / "nowhere.csv"))
 
 
-@pytest.mark.parametrize(
-    "data", [b"no gzip at all", gzip.compress(b"submitted_at", mtime=0)[:-6], gzip.compress(b"\xff\xfe\x00", mtime=0)]
-)
-def test_a_broken_file_is_refused_without_a_traceback(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "jobs.csv.gz"
-    path.write_bytes(data)
-
-    with pytest.raises(TraceError, match=r"jobs\.csv\.gz: wanted"):
-        read_trace(path)
-
-
 def test_a_gzip_file_under_another_name_is_told_from_a_wrong_encoding(tmp_path: Path) -> None:
     zipped, latin = tmp_path / "zipped.csv", tmp_path / "latin.csv"
     zipped.write_bytes(gzip.compress(HEADER.encode()))
