@@ -20,7 +20,7 @@ from ebbtide.preview.render.as_json import schema_text as preview_schema
 from ebbtide.settings.json_schema import json_schema
 from ebbtide.settings.json_schema import schema_text as stack_schema
 from ebbtide.units.durations import format_duration
-from tests.aws.support.page import counts_table, differences_table, faults_table, forgotten_table
+from tests.aws.support.page import differences_table, faults_table, forgotten_table
 from tools.docs.alerts import alert_messages
 from tools.docs.commands import commands
 from tools.docs.likeness import hpa_likeness
@@ -49,7 +49,6 @@ def documents() -> dict[Path, str]:
         "hpa-likeness": hpa_likeness,
         "aws-differences": differences_table,
         "aws-forgotten": forgotten_table,
-        "aws-fault-counts": counts_table,
         "aws-faults": faults_table,
     }
     pages = [path for path in sorted((ROOT / "docs").rglob("*.md")) if _BLOCK.search(path.read_text(encoding="utf-8"))]

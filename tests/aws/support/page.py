@@ -4,35 +4,25 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tests.aws.support.differences import DIFFERENCES, EXCUSED, FORGOTTEN, Difference
-from tests.aws.support.faults import FILE_FAULTS, PROGRAM_FAULTS, ProgramFault
+from tests.aws.support.faults import FAULTS, Fault
 from tests.aws.support.inputs import Objection
 from tests.aws.support.lived import Lived
 from tests.aws.support.stacks import GENERATED, VARIANTS, shipped
 from tools.docs.tables import Row, table
 
-CHECK, POLICY, PROVIDER, NOBODY = "`check`", "a policy", "the provider", "nobody before AWS"
-
 
 def faults_table() -> str:
     """Each fault with who says it first, and then what else does."""
-    rows: list[Row] = [(each.words, each.kind, "stack file", CHECK, f"`{each.by}`") for each in FILE_FAULTS]
-    rows += [(each.words, each.kind, "program", first(each), _said(each)) for each in PROGRAM_FAULTS]
-    return table(("fault", "kind", "put into", "first caught by", "where it is said"), rows)
+    rows = [(each.words, each.kind, _first(each), _said(each)) for each in FAULTS]
+    return table(("fault", "kind", "first caught by", "where it is said"), rows)
 
 
-def first(fault: ProgramFault) -> str:
-    return POLICY if fault.policy else PROVIDER if fault.at else NOBODY
+def _first(fault: Fault) -> str:
+    return "a policy" if fault.policy else "the provider" if fault.at else "nobody before AWS"
 
 
-def _said(fault: ProgramFault) -> str:
+def _said(fault: Fault) -> str:
     return ", ".join(f"`{each}`" for each in (fault.policy, fault.at) if each)
-
-
-def counts_table() -> str:
-    """How many faults each of them catches first."""
-    firsts = [CHECK] * len(FILE_FAULTS) + [first(each) for each in PROGRAM_FAULTS]
-    rows = [(who, str(firsts.count(who))) for who in (CHECK, POLICY, PROVIDER, NOBODY)]
-    return table(("first caught by", "faults"), [*rows, ("all", str(len(firsts)))])
 
 
 def differences_table() -> str:

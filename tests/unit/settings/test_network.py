@@ -54,6 +54,7 @@ def test_a_closed_network_has_endpoints_without_asking(tmp_path: Path) -> None:
         ("flowLogs: true", ("type.mapping", "network.flowLogs:", "found true", "(for example { retentionDays: 14 })")),
         ("flowLogs: { retentionDays: 10 }", ("log-retention.days", "flowLogs.retentionDays:")),
         ("vpc: vpc-0a1b2c3d", ("type.mapping", "network.vpc:")),
+        (vpc(A, B).replace("vpc-0a1b2c3d", "vpc-123"), ("vpc.id", "network.vpc.id:", "found 'vpc-123'")),
         ("vpc: { id: vpc-0a1b2c3d }", ("key.missing", "network.vpc.privateSubnets:")),
         (vpc(A, "b: subnet-b"), ("subnet.id", "network.vpc.privateSubnets.b:", "found 'subnet-b'")),
         (
