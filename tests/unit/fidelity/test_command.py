@@ -67,15 +67,3 @@ def test_a_bad_file_is_refused_with_its_faults_and_no_document(tmp_path: Path) -
     assert result.exit_code == 1
     assert "one.json: [0].end_s: wanted seconds above 0, found 'soon' (for example 1)" in result.stderr
     assert not out.exists()
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("", encoding="utf-8")
-
-    result = scenario(
-        one(tmp_path, "gpu-group-from-zero-and-back"), "--json", str(blocked / "out.json"), "--draws", "1"
-    )
-
-    assert result.exit_code == 1
-    assert "cannot be written" in result.stderr

@@ -64,39 +64,6 @@ def test_all_faults_are_told_at_once_each_with_its_path(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"flags": {"expander": "cheapest"}}, "flags.expander: wanted one or more of least-nodes"),
-        ({"flags": {"scan_interval_s": 0}}, "flags.scan_interval_s: wanted seconds above 0, found 0"),
-        ({"flags": {"balance_similar": "yes"}}, "flags.balance_similar: wanted true or false"),
-        ({"flags": {"max_drain_paralelism": 2}}, "did you mean max_drain_parallelism?"),
-        ({"end_s": float("nan")}, "end_s: wanted seconds above 0"),
-        ({"timeline": [{"at_s": 5, "scale": {"aip": 1}}]}, "timeline[0].scale: wanted the name of a workload"),
-        ({"timeline": [{"at_s": 5, "scale": {"api": 10**9}}]}, "timeline[0].scale: wanted numbers by name"),
-        ({"node_groups": [GROUP, GROUP]}, "node_groups[1].name: wanted a name of its own"),
-        ({"node_groups": [{**GROUP, "min": 6}]}, "node_groups[0].min: wanted no more than max"),
-        ({"node_groups": [{**GROUP, "taints": [{"colour": "red"}]}]}, "taints: wanted a list of key, value and effect"),
-        ({"observed": [{"t_s": 1}]}, "observed[0].nodes: wanted numbers by name, found nothing"),
-        ({"final_packing": ["api"]}, "final_packing: wanted a list of the workloads on each node"),
-    ],
-)
-def test_each_fault_is_one_line_with_what_is_wanted(tmp_path: Path, change: dict[str, Any], says: str) -> None:
-    (line,) = faults(tmp_path, {**SHORTEST, **change})
-
-    assert says in line
-
-
-@pytest.mark.parametrize("document", ["", "{", "[]", "3", "null", '{"scenarios": []}', "[" * 100_000])
-def test_what_is_no_list_of_scenarios_is_refused_in_one_line(tmp_path: Path, document: str) -> None:
-    assert len(faults(tmp_path, document)) == 1
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioInvalid, match=r"missing\.json: cannot be read: No such file"):
-        read_scenarios(tmp_path / "missing.json")
-
-
 def test_a_key_that_nobody_knows_is_left_out_and_said_to_be(tmp_path: Path) -> None:
     read = read_scenarios(written(tmp_path, {**SHORTEST, "weather": "fine"}))
 
