@@ -18,7 +18,7 @@ TODAY = date(2026, 11, 20)
 
 def deployment(name: str, namespace: str, category: str = "") -> Change:
     labels = {"ebbtide.dev/workload": name, **({"ebbtide.dev/category": category} if category else {})}
-    inputs = {
+    inputs: Mapping[str, Any] = {
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"template": {"metadata": {"labels": labels}, "spec": {"containers": []}}},
     }
