@@ -1,23 +1,21 @@
 """`python -m controllers.exporter --config FILE`: watches, and tells Prometheus. It writes nothing, so has no Lease."""
 
-import argparse
 import faulthandler
-import signal
 import sys
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 from controllers.adapters.clock import ClockCheck, SystemClock
 from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.journal import write_line
-from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
+from controllers.adapters.kube_api import KubeApi, from_pod_or
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.metrics import FORMAT, family
-from controllers.adapters.server import Server, document, verdict
+from controllers.adapters.process import start
+from controllers.adapters.server import document, verdict
 from controllers.adapters.waker import EventWaker
 from controllers.exporter.certificates import Certificates
 from controllers.exporter.exposition import Seen, process_text, text
@@ -33,28 +31,8 @@ _PATIENCE = 60.0  # seconds without one after which the process is unhealthy
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="controllers.exporter", description="Tells Prometheus what the cluster has and what is asked of it."
-    )
-    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the exporter's document")
-    parser.add_argument("--kubeconfig", metavar="FILE", help="how to reach the cluster (default: as a pod of it)")
-    parser.add_argument("--listen", default="0.0.0.0:8080", metavar="ADDRESS:PORT", help="for probes and metrics")
-    chosen = parser.parse_args(arguments)
-    about = f"--config {chosen.config}"
-    try:
-        file = ConfigFile(chosen.config, load)
-        about = f"--kubeconfig {chosen.kubeconfig}" if chosen.kubeconfig else "the pod's own cluster"
-        process = Process(file, chosen.kubeconfig)
-        about = f"--listen {chosen.listen}"
-        host, _, port = chosen.listen.rpartition(":")
-        Server(host.strip("[]"), int(port), process.pages)
-    except (NoCluster, ValueError, OSError, OverflowError) as error:
-        print(f"controllers.exporter: {about}: {error}", file=sys.stderr)
-        return 2
-    signal.signal(signal.SIGTERM, process.stop)
-    signal.signal(signal.SIGINT, process.stop)
-    process.run()
-    return 0
+    about = "Tells Prometheus what the cluster has and what is asked of it."
+    return start("controllers.exporter", about, "the exporter's document", load, Process, arguments)
 
 
 class Process:

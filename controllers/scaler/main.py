@@ -4,28 +4,26 @@ A leader wires its edges for one term. A lost Lease or another config ends the t
 outlives it: the next one starts from what the world says.
 """
 
-import argparse
 import faulthandler
 import os
-import signal
 import sys
 import threading
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from time import monotonic
 
 from controllers.adapters.clock import ClockCheck, SystemClock
 from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.journal import Events, LineJournal, objects_of, write_line
-from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
+from controllers.adapters.kube_api import KubeApi, from_pod_or
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.lease import Lease
 from controllers.adapters.metrics import FORMAT, Meter, family
 from controllers.adapters.probe import probe
+from controllers.adapters.process import start
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
-from controllers.adapters.server import Server, document, verdict
+from controllers.adapters.server import document, verdict
 from controllers.adapters.waker import EventWaker
 from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Ports
@@ -40,26 +38,8 @@ _PATIENCE = 30.0  # seconds beside three resyncs: without a reconcile for so lon
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="controllers", description="Scales queue workers and flips budgets.")
-    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the controller config document")
-    parser.add_argument("--kubeconfig", metavar="FILE", help="how to reach the cluster (default: as a pod of it)")
-    parser.add_argument("--listen", default="0.0.0.0:8080", metavar="ADDRESS:PORT", help="for probes and metrics")
-    chosen = parser.parse_args(arguments)
-    about = f"--config {chosen.config}"
-    try:
-        file = ConfigFile(chosen.config, read)
-        about = f"--kubeconfig {chosen.kubeconfig}" if chosen.kubeconfig else "the pod's own cluster"
-        process = Process(file, chosen.kubeconfig)
-        about = f"--listen {chosen.listen}"
-        host, _, port = chosen.listen.rpartition(":")
-        Server(host.strip("[]"), int(port), process.pages)
-    except (NoCluster, ValueError, OSError, OverflowError) as error:
-        print(f"controllers: {about}: {error}", file=sys.stderr)
-        return 2
-    signal.signal(signal.SIGTERM, process.stop)
-    signal.signal(signal.SIGINT, process.stop)
-    process.run()
-    return 0
+    about = "Scales queue workers and flips budgets."
+    return start("controllers", about, "the controller config document", read, Process, arguments)
 
 
 def read(text: str) -> ControllerConfig:

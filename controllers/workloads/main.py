@@ -4,23 +4,21 @@ As in the scaler, a lost Lease or another config ends a term, and nothing that w
 out everything stays as it is: what is awake stays awake, what sleeps sleeps.
 """
 
-import argparse
 import faulthandler
 import os
-import signal
 import sys
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from time import monotonic
 
 from controllers.adapters.clock import ClockCheck, SystemClock
 from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.journal import write_line
-from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
+from controllers.adapters.kube_api import KubeApi, from_pod_or
 from controllers.adapters.lease import Lease
 from controllers.adapters.metrics import FORMAT
-from controllers.adapters.server import Server, document, verdict
+from controllers.adapters.process import start
+from controllers.adapters.server import document, verdict
 from controllers.adapters.waker import EventWaker
 from controllers.workloads.floors.autoscalers import Floors
 from controllers.workloads.frame import Loop, Tally, metrics, process_metrics, status
@@ -36,28 +34,8 @@ _PATIENCE = 120.0  # seconds without a reconcile after which the process is unhe
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="controllers.workloads", description="Writes specs and sleep of Ray clusters, and floors of services."
-    )
-    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the workload controller's document")
-    parser.add_argument("--kubeconfig", metavar="FILE", help="how to reach the cluster (default: as a pod of it)")
-    parser.add_argument("--listen", default="0.0.0.0:8080", metavar="ADDRESS:PORT", help="for probes and metrics")
-    chosen = parser.parse_args(arguments)
-    about = f"--config {chosen.config}"
-    try:
-        file = ConfigFile(chosen.config, load)
-        about = f"--kubeconfig {chosen.kubeconfig}" if chosen.kubeconfig else "the pod's own cluster"
-        process = Process(file, chosen.kubeconfig)
-        about = f"--listen {chosen.listen}"
-        host, _, port = chosen.listen.rpartition(":")
-        Server(host.strip("[]"), int(port), process.pages)
-    except (NoCluster, ValueError, OSError, OverflowError) as error:
-        print(f"controllers.workloads: {about}: {error}", file=sys.stderr)
-        return 2
-    signal.signal(signal.SIGTERM, process.stop)
-    signal.signal(signal.SIGINT, process.stop)
-    process.run()
-    return 0
+    about = "Writes specs and sleep of Ray clusters, and floors of services."
+    return start("controllers.workloads", about, "the workload controller's document", load, Process, arguments)
 
 
 class Term:
