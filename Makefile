@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# Without compiled bytecode each run compiles all tests anew, which takes as long as a third of them.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -14,7 +16,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 # For tests that mostly wait for programs of their own.
 WAITING := $(BIN)/python -m pytest -n 4 --dist worksteal
-FAST := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node and not ray and not serving
+# The tiers that need more than Python and Debian's redis.
+ALONE := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node and not ray and not serving
+FAST := not process and not whole and not redis and $(ALONE)
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*## .*/\1/p' Makefile)
 
@@ -29,8 +33,11 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 	@$(BIN)/ebbtide demo | tee out/demo.txt
 	@$(BIN)/python -m tools.docs.shown out/demo.txt
 
-test: setup ## the fast tier: needs Python only
-	@$(PYTEST) -m "$(FAST)"
+test: setup ## what to run while editing, in two minutes: needs Python alone, and starts no program
+	@$(PYTEST) -m "$(FAST)" tests/unit tests/components tests/contracts tests/properties
+
+test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool; and properties with all their examples
+	@EBBTIDE_EXAMPLES=full $(BIN)/python -m pytest -n 3 --dist loadfile -m "(process or whole or redis or hypothesis) and $(ALONE)"
 
 test-smoke: setup ## types and a part of the fast tier, for another Python than its own
 	@$(BIN)/basedpyright

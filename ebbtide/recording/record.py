@@ -96,7 +96,8 @@ def record_directory(
         pulumi.runtime.set_all_config(dict(config), list(secret_keys))
         runpy.run_path(str(directory), run_name="__main__")
 
-    return record_program(program, stack=stack)
+    with _no_collections():  # the program turns them off for good, since its process ends with it; this one goes on
+        return record_program(program, stack=stack)
 
 
 def _run(program: Callable[[], object], stack: str, monitor: "RecordingMonitor") -> Recording:

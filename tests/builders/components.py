@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, cast
 
-from ebbtide.recording.record import record, record_program
+from ebbtide.recording.record import record_program
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack
 from ebbtide.settings.sections.workers import Source, WorkerSettings
@@ -13,6 +13,7 @@ from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
+from tests.builders.recorded import record
 from tests.paths import ROOT
 
 REDIS = RedisEndpoint(host="ebbtide-redis.ebbtide.svc", password_env="REDIS_PASSWORD")

@@ -8,11 +8,11 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, display_name
 from ebbtide.settings import StackSettings, load_stack
 from tests.builders.components import ROOT, demo_stack
 from tests.builders.existing import twins
+from tests.builders.recorded import record
 
 Resources: TypeAlias = tuple[Resource, ...]
 Change: TypeAlias = Callable[[Resources], Resources]

@@ -15,10 +15,10 @@ from ebbtide.preview.changes import changes_between
 from ebbtide.preview.dangers import dangers_of
 from ebbtide.preview.document import Danger, DangerCode
 from ebbtide.preview.sides import Side, side_at
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack, parse_stack
 from tests.builders.components import ROOT, demo_stack
+from tests.builders.recorded import record
 from tests.builders.settings import SHORTEST
 
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")

@@ -9,6 +9,8 @@ import pytest
 
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.process
+
 DEBIAN = Path("/usr/bin/python3")
 
 _BOTH = """

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.recording.record import RecordingMonitor, record
+from ebbtide.recording.record import RecordingMonitor
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, stack_settings
 
 

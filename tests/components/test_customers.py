@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ebbtide.recording.record import record
 from ebbtide.settings import load_stack, parse_stack
 from tests.builders.mutants import bases
+from tests.builders.recorded import record
 from tests.unit.preview.replacement import one_of_each
 
 NAMES = ("name", "namePrefix", "replicationGroupId", "clusterIdentifier")  # a node group's is the cluster's own affair

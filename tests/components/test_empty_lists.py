@@ -9,11 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from ebbtide.recording.record import record
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
+from tests.builders.recorded import record
 from tests.builders.stack import stack_settings
 from tests.builders.stack_files.listed import shapes
+
+pytestmark = pytest.mark.whole
 
 SHAPES = shapes()
 MEANS_NOTHING = {

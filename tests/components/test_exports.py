@@ -30,6 +30,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         _ = components.Ray  # type: ignore[attr-defined]
 
 
+@pytest.mark.process
 def test_a_pod_is_built_without_loading_aws() -> None:
     asks = "from components import Workload; assert 'pulumi_kubernetes' in sys.modules"
     code = f"{BEFORE_ALL}; {asks}; assert not any(name.startswith('pulumi_aws') for name in sys.modules)"

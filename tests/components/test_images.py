@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.images import UPSTREAM, ImageSource
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.controller import ControllerSettings
 from ebbtide.settings.sections.images import ImageSettings
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, stack_settings
 
 MIRROR = ImageSource(registry="mirror.example.com/hub")

@@ -1,5 +1,6 @@
 """A broken stack file ends the program before its first resource, with the faults and without a traceback."""
 
+import gc
 from pathlib import Path
 
 import pulumi
@@ -27,6 +28,12 @@ def test_a_sound_file_registers_resources(registered: list[str]) -> None:
     record_directory(PROGRAM, as_pulumi_passes(sound_config("shortest"))[0], stack="acme")
 
     assert "cluster" in registered
+
+
+def test_garbage_is_collected_again_once_the_program_has_ended() -> None:
+    record_directory(PROGRAM, as_pulumi_passes(sound_config("shortest"))[0], stack="acme")
+
+    assert gc.isenabled()
 
 
 def test_no_broken_file_gets_as_far_as_a_resource(registered: list[str]) -> None:

@@ -12,13 +12,16 @@ import pytest
 
 import infra
 from ebbtide.labels import NodeKind
-from ebbtide.recording.record import SECRET, Recording, record, record_directory
+from ebbtide.recording.record import SECRET, Recording, record_directory
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.vocabulary.controller_config import load
 from tests.builders.components import pod_of
+from tests.builders.recorded import record
 from tests.builders.stack import COST_TAGS, Recorded, group_settings, stack_settings
 from tests.builders.stack_files.listed import shapes
+
+pytestmark = pytest.mark.whole
 
 PROGRAM = Path(infra.__file__).parent
 

@@ -15,6 +15,8 @@ from tests.builders.redis import wait_until
 from tests.fakes import FakeCluster, ManualClock
 from tests.processes import lives
 
+pytestmark = pytest.mark.process
+
 
 class Rig(Protocol):
     cluster: Cluster

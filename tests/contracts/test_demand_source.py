@@ -84,6 +84,7 @@ def reading(source: DemandSource) -> Known:
     return seen
 
 
+@pytest.mark.process
 def test_an_empty_pool_is_known_to_be_empty(demand_with: DemandBuilder) -> None:
     assert reading(demand_with(Scene())) == Known(waiting=0, in_transit=0, running=0)
 

@@ -16,10 +16,10 @@ from ebbtide.cli.__main__ import app
 from ebbtide.files import write_directory
 from ebbtide.operate.probe.wants import RIGHTS, wants_of
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, load_stack
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.existing import onprem, twins, with_everything, written
+from tests.builders.recorded import record
 from tests.control_plane.support.applying import Applying, objects_in
 
 pytestmark = pytest.mark.control_plane

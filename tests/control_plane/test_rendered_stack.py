@@ -17,7 +17,6 @@ from controllers.adapters.kube_api import ApiError, Json, KubeApi
 from ebbtide.files import write_directory
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.settings import load_stack
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump, load
 from ebbtide.vocabulary.labels import (
@@ -33,6 +32,7 @@ from ebbtide.vocabulary.windows import WeeklyInterval
 from tests.builders.authority import AUTHORITY
 from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
+from tests.builders.recorded import record
 from tests.builders.settings import loaded, shortest
 from tests.control_plane.support.applying import followed
 

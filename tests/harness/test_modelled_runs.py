@@ -16,6 +16,8 @@ from tests.harness.scenario import scenario
 from tests.harness.words import CELLS, Fault
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.whole
+
 PART = 100  # runs
 RUNS = count(15_000, 3_000)
 HIT_AT_LEAST = RUNS // 300
@@ -49,6 +51,7 @@ def test_a_seeded_bug_is_found(bug: str) -> None:
     assert found_after(bug, finders(bug)) is not None
 
 
+@pytest.mark.process
 def test_a_run_is_the_same_each_time_whatever_the_order_of_sets() -> None:
     """In another process, with other hashes of names: else the command that replays a seed would show another run."""
     code = "from tests.harness.run import run; r = run(7); print(r.events, r.turns, sorted(r.counts.items()))"
@@ -67,6 +70,7 @@ def test_a_run_is_the_same_each_time_whatever_the_order_of_sets() -> None:
     assert said[0] == said[1]
 
 
+@pytest.mark.process
 def test_a_failing_seed_prints_the_command_that_replays_it() -> None:
     found = found_after("no-version", finders("no-version"))
     assert found is not None

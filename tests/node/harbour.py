@@ -21,10 +21,10 @@ from controllers.adapters.kube_api import Json, KubeApi
 from ebbtide.files import write_directory
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
 from tests.builders.control_plane import eventually
+from tests.builders.recorded import record
 
 POOL = "prep"
 PASSWORD = "harbour-of-the-tests"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ebbtide.simulator.cluster import ClusterModel, Node, WorkloadModel
 from tests.builders.cluster import Played, group, quick, workload
+from tests.counts import examples
 
 FLAGS = quick(max_drain_parallelism=2)
 GROUPS = [
@@ -71,7 +72,7 @@ def check_node(node: Node) -> None:
     assert sum(pod.one_per_node for pod in pods) <= 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=STEPS, seed=st.integers(0, 1000))
 def test_sizes_hold_and_nodes_are_never_overfull_nor_shared_by_pods_that_refuse_each_other(
     steps: list[Step], seed: int
@@ -79,7 +80,7 @@ def test_sizes_hold_and_nodes_are_never_overfull_nor_shared_by_pods_that_refuse_
     play(steps, seed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=STEPS, seed=st.integers(0, 1000))
 def test_what_has_a_budget_of_zero_is_never_evicted(steps: list[Step], seed: int) -> None:
     played = Played(GROUPS, FLAGS, seed=seed)
@@ -93,7 +94,7 @@ def test_what_has_a_budget_of_zero_is_never_evicted(steps: list[Step], seed: int
     assert not evicted & {"store", "train"}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=STEPS, seed=st.integers(0, 1000))
 def test_when_all_pods_leave_the_groups_return_to_their_minimum(steps: list[Step], seed: int) -> None:
     leave = [Step(0, name, 0, open_budget=False) for name in NAMES]
@@ -102,7 +103,7 @@ def test_when_all_pods_leave_the_groups_return_to_their_minimum(steps: list[Step
     assert clusters[-1].node_counts() == {shape.name: shape.min for shape in GROUPS}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(steps=STEPS, seed=st.integers(0, 1000))
 def test_the_same_seed_gives_the_same_story(steps: list[Step], seed: int) -> None:
     def story() -> list[object]:

@@ -17,6 +17,7 @@ from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.vocabulary.controller_config import RedisEndpoint, dump, load
 from ebbtide.vocabulary.windows import DisruptionWindow, WeeklyInterval
 from tests.builders.nights import at, stack_with, with_morning
+from tests.counts import examples
 from tests.wall_clock import distinct_zones
 
 MINUTE = timedelta(minutes=1)
@@ -70,7 +71,7 @@ def opens(window: DisruptionWindow, instant: datetime) -> bool:
     return window_at(instant, window).decision.max_unavailable == OPEN
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(stack=stacks(), now=instants, minutes=st.lists(st.integers(0, 14 * 24 * 60 - 1), max_size=30))
 def test_the_rows_are_when_the_controller_opens(stack: StackSettings, now: datetime, minutes: list[int]) -> None:
     shown, window = coming_nights(None, stack, now), controller_window(stack)
@@ -99,7 +100,7 @@ def test_every_minute_of_a_weekend_on_which_the_clocks_change(zone: str, saturda
     assert 0 < sum(shown_open(shown, m) for m in minutes) < len(minutes)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     before=stacks(), other=stacks(), now=instants, part=st.sampled_from(["timezone", "week", "holidays", "guard", ""])
 )
@@ -123,7 +124,7 @@ def with_part_of(stack: StackSettings, other: StackSettings, part: str) -> Stack
     return stack.model_copy(update={"business_hours": hours})
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     now=instants,
     zone=st.sampled_from(ZONES),

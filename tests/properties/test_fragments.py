@@ -18,6 +18,7 @@ from ebbtide.settings.sections.workers import WORKER_CONTAINER
 from ebbtide.vocabulary.labels import Category
 from tests.builders.components import REDIS, recorded, the, worker_settings, workload_settings
 from tests.builders.fragments import fragments
+from tests.counts import examples
 
 TERMS = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
 CALLED = {Category.FIXED: "api", Category.FLEXIBLE: "api", Category.WORKER: WORKER_CONTAINER}
@@ -69,7 +70,7 @@ def terms(pod: Mapping[str, Any]) -> Sequence[Any]:
 
 
 @given(st.data(), st.sampled_from(list(Category)), st.sampled_from([0, 1]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_whatever_fragment_is_accepted_the_promises_hold(data: st.DataObject, category: Category, gpu: int) -> None:
     main = CALLED[category]
     fragment = data.draw(fragments(main))

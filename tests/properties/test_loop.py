@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from controllers.ports import SetBudget
 from controllers.scaler.workers.decision import Reason
 from tests.builders.controllers import NOON, OFFICE, Bench, RandomWorld, budgets, config, pool_policy, seconds
+from tests.counts import examples
 
 
 def random_bench(seed: int) -> tuple[Bench, RandomWorld]:
@@ -41,7 +42,7 @@ def test_a_thousand_random_runs_never_remove_a_busy_worker(block: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_restart_at_any_instant_wants_the_same_in_the_end(seed: int) -> None:
     """Two controllers on the same history, one of them restarted: timers differ for a while, the outcome does not."""
     replicas: list[int] = []
@@ -60,7 +61,7 @@ def test_a_restart_at_any_instant_wants_the_same_in_the_end(seed: int) -> None:
 
 
 @given(st.lists(st.integers(1, 5 * 3600), min_size=1, max_size=60), st.integers(0, 100))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_budgets_never_open_in_business_hours_and_fixed_ones_are_never_named(pauses: list[int], seed: int) -> None:
     bench = Bench(config(budgets=budgets("api"), resync=timedelta(hours=6)), start=NOON + timedelta(hours=seed))
     bench.cluster.add_budget("api")
@@ -77,7 +78,7 @@ def test_budgets_never_open_in_business_hours_and_fixed_ones_are_never_named(pau
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 40), st.integers(0, 9)), min_size=5, max_size=40), st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_growth_limit_holds_in_every_sliding_minute(arrivals: list[tuple[float, int]], limit: int) -> None:
     bench = Bench(config(pool_policy(growth_per_minute=limit, max_workers=40)))
     raised: list[tuple[datetime, int]] = []

@@ -10,6 +10,7 @@ from controllers.scaler.workers.floors import floor_at
 from ebbtide.vocabulary.controller_config import ControllerConfig, Morning, PoolPolicy
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.builders.controllers import config, pool_policy
+from tests.counts import examples
 
 MINUTE = timedelta(minutes=1)
 CHANGES = [  # of clocks: the zone, and noon (UTC) of the day
@@ -44,7 +45,7 @@ def _day(noon: datetime, offset: int) -> date:
 
 
 @given(mornings())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_morning_covers_exactly_the_minutes_around_an_opening(
     case: tuple[datetime, PoolPolicy, ControllerConfig],
 ) -> None:
@@ -62,7 +63,7 @@ def test_a_morning_covers_exactly_the_minutes_around_an_opening(
 
 
 @given(mornings(), st.integers(0, 999))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_floor_holds_until_it_says(case: tuple[datetime, PoolPolicy, ControllerConfig], part: int) -> None:
     now, pool, settled = case
     said = floor_at(now, pool, settled)
@@ -72,7 +73,7 @@ def test_a_floor_holds_until_it_says(case: tuple[datetime, PoolPolicy, Controlle
 
 
 @given(mornings())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_days_that_stay_closed_have_no_morning(case: tuple[datetime, PoolPolicy, ControllerConfig]) -> None:
     now, pool, settled = case
     days = frozenset(now.date() + timedelta(days=offset) for offset in range(-5, 6))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from controllers.workloads.floors.calendar import floor_at
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
+from tests.counts import examples
 from tests.properties.test_mornings import CHANGES
 
 
@@ -49,7 +50,7 @@ def calendars(draw: st.DrawFn) -> tuple[datetime, FloorPolicy, BusinessHours]:
 
 
 @given(calendars())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_floor_lies_between_min_and_max(case: tuple[datetime, FloorPolicy, BusinessHours]) -> None:
     now, policy, hours = case
 
@@ -57,7 +58,7 @@ def test_a_floor_lies_between_min_and_max(case: tuple[datetime, FloorPolicy, Bus
 
 
 @given(calendars(), st.integers(0, 999))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_floor_holds_until_it_says_and_is_another_then(
     case: tuple[datetime, FloorPolicy, BusinessHours], part: int
 ) -> None:
@@ -71,7 +72,7 @@ def test_a_floor_holds_until_it_says_and_is_another_then(
 
 
 @given(calendars())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_one_more_event_never_lowers_a_floor(case: tuple[datetime, FloorPolicy, BusinessHours]) -> None:
     now, policy, hours = case
     at = now.astimezone(UTC)

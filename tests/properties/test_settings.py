@@ -20,6 +20,7 @@ from ebbtide.settings.sections.week import format_interval, parse_week
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.windows import WeeklyInterval
 from tests.builders.settings import SHORTEST
+from tests.counts import examples
 
 SOUND: dict[str, Any] = {
     "ebbtide:customer": "acme",
@@ -200,13 +201,13 @@ def _is_plain(text: str) -> bool:
     return isinstance(root, yaml.SequenceNode) and [node.value for node in root.value] == [text]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(sorted(VALID)), JUNK)
 def test_junk_in_any_section_is_refused_in_words(key: str, junk: object) -> None:
     assert all("wanted" in str(problem) for problem in problems_in({**VALID, key: junk}))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(sorted(VALID["ebbtide:workers"]["train"])), JUNK)
 def test_junk_in_a_pool_is_refused_at_its_own_path(key: str, junk: object) -> None:
     pool = {**VALID["ebbtide:workers"]["train"], key: junk}
@@ -226,7 +227,7 @@ def test_without_a_fault_there_is_no_problem_and_with_one_there_is() -> None:
     assert [fault for fault in FAULTS if not paths_of_one(fault)] == []
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sets(st.sampled_from(list(FAULTS)), min_size=2, max_size=12))
 def test_faults_of_different_fields_neither_hide_nor_add_to_each_other(faults: set[str]) -> None:
     paths = {problem.path for problem in problems_in(with_faults(faults))}

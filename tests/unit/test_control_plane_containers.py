@@ -4,9 +4,13 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.processes import lives
 
 DEADLINE = 30.0  # seconds
+
+pytestmark = pytest.mark.process
 
 OWNER = """
 import os, time

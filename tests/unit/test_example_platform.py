@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from ebbtide.policies import judge
-from ebbtide.recording.record import record
 from ebbtide.settings import warnings_of
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from tests.builders.example import README, STACK_FILE, example, notebook
+from tests.builders.recorded import record
 
 TODAY = date(2026, 11, 20)
 PAGE = README.read_text(encoding="utf-8")

@@ -10,11 +10,13 @@ import pytest
 
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.document import ChangeKind
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack
 from ebbtide.vocabulary.controller_config import load
+from tests.builders.recorded import record
 from tests.paths import DATA
+
+pytestmark = pytest.mark.whole
 
 FORMER = DATA / "former-release"
 STACKS = sorted(path.name for path in FORMER.iterdir() if path.is_dir())

@@ -42,6 +42,7 @@ def run(*command: str, path: str = os.defpath) -> "subprocess.CompletedProcess[s
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("version", ["2.7.18", "3.10.13", "3.11.1", "3.14.0"])
 def test_a_python_that_is_not_claimed_is_refused_in_one_line(version: str, tmp_path: Path) -> None:
     python = stand_in(tmp_path / "a", version)
@@ -54,6 +55,7 @@ def test_a_python_that_is_not_claimed_is_refused_in_one_line(version: str, tmp_p
     assert not (tmp_path / "venv").exists()
 
 
+@pytest.mark.process
 def test_every_python_that_is_claimed_and_can_be_set_up_is_found_lowest_first(tmp_path: Path) -> None:
     made = [
         stand_in(tmp_path / "new", "3.13.0"),

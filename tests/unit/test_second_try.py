@@ -10,6 +10,8 @@ import pytest
 from tests.paths import ROOT
 from tests.second_try import READ, WRITTEN
 
+pytestmark = pytest.mark.process
+
 CONFTEST = """
 import pytest
 from tests import second_try

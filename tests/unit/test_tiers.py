@@ -12,6 +12,8 @@ import yaml
 
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.process
+
 STAND_INS = {
     "make": """
         echo "make $*" >> "$ASKED"
@@ -149,6 +151,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
     assert [line for line in asked if line != "make test-node"] == [
         "make setup PYTHON=/bin/python3.11",
         "make test",
+        "make test-process",
         "make check",
         "make test-demo",
         "make docs",
@@ -208,7 +211,7 @@ def test_a_tier_that_does_not_exist_is_refused_before_anything_runs(tree: Path) 
     done, asked = run(tree, ["fast", "slow"])
 
     assert (done.returncode, asked) == (2, [])
-    assert done.stderr.startswith(".ci/run: no tier slow; there are: fast check ")
+    assert done.stderr.startswith(".ci/run: no tier slow; there are: fast process check ")
 
 
 def test_what_is_not_begun_in_time_is_left_out_and_named_in_the_last_line(tree: Path) -> None:

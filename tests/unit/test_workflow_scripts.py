@@ -15,7 +15,10 @@ import yaml
 
 from tests.builders.components import ROOT
 
-pytestmark = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("bash")), reason="needs bash and jq")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not (shutil.which("jq") and shutil.which("bash")), reason="needs bash and jq"),
+]
 
 STAND_IN = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> asked

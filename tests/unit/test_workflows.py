@@ -69,6 +69,7 @@ def test_what_is_run_holds_no_expression(file: Path) -> None:
     assert [script for script in scripts(file) if "${{" in script] == []
 
 
+@pytest.mark.process
 @ALL
 def test_every_script_is_sound_bash(file: Path) -> None:
     for script in scripts(file):

@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings, load_stack, parse_stack
 from ebbtide.settings.sections.costs import MOST_TAGS
 from tests.builders.generated import stack_text
+from tests.builders.recorded import record
 from tests.paths import ROOT
 
 GENERATED = 20

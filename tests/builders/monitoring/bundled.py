@@ -4,10 +4,10 @@ import json
 from functools import cache
 from typing import Any
 
-from ebbtide.recording.record import record
 from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.model import StackSettings
 from tests.builders.monitoring.watched import settings_with
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.components.ray.stack import ray_settings
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from controllers.adapters.kube_api import Json, KubeApi
@@ -64,9 +65,13 @@ def hpa(**conditions: str) -> Json:
     return {"metadata": {"name": "api", "namespace": "ebbtide"}, "spec": {"maxReplicas": 6}, "status": status}
 
 
-def closing_job(workload: str = "ebbtide-closer") -> Json:
+CLOSED_AT = datetime(2026, 11, 23, 11, 50, tzinfo=UTC)
+
+
+def closing_job(workload: str = "ebbtide-closer", at: datetime = CLOSED_AT) -> Json:
     template = {"metadata": {"labels": {"ebbtide.dev/workload": workload}}}
-    status = {"lastScheduleTime": "2026-11-23T11:50:00Z", "lastSuccessfulTime": "2026-11-23T11:50:09Z"}
+    instants = {"lastScheduleTime": at, "lastSuccessfulTime": at + timedelta(seconds=9)}
+    status = {key: f"{instant:%Y-%m-%dT%H:%M:%SZ}" for key, instant in instants.items()}
     spec = {"jobTemplate": {"spec": {"template": template}}}
     return {"metadata": {"name": "ebbtide-closer-0650", "namespace": "ebbtide"}, "spec": spec, "status": status}
 

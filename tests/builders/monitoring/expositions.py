@@ -90,7 +90,7 @@ def of_an_idle_ray_cluster() -> str:
 
 
 def of_the_exporter() -> str:
-    """Of one that sees a node, a pod and one that waits, an HPA and the closer, and then that the pod is evicted."""
+    """Of one that sees a node, a pod and one that waits, an HPA, a closer that has just run, and then an eviction."""
     waiting = objects.pod("train-2", node="", phase="Pending")
     killed = objects.container_status(1, last=objects.ended("OOMKilled"))
     evicted = objects.pod(containerStatuses=[killed], conditions=[objects.disrupted()])
@@ -99,7 +99,7 @@ def of_the_exporter() -> str:
             "/api/v1/nodes": [objects.node()],
             "/api/v1/pods": [objects.pod(containerStatuses=[objects.container_status()]), waiting],
             "hpas": [objects.hpa()],
-            "cronjobs": [objects.closing_job()],
+            "cronjobs": [objects.closing_job(at=datetime.now(UTC))],
         },
         {"/api/v1/pods": [objects.event("MODIFIED", evicted)]},
     )

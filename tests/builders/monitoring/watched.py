@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.model import StackSettings
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.components.ray.stack import ray_settings
 from tests.paths import DATA

@@ -6,8 +6,8 @@ import pytest
 
 from components.aws.cluster import Cluster, ClusterArgs
 from ebbtide.recording.answers import DEPLOYER
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.cluster import ClusterSettings
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, run, stack_settings
 
 PLATFORM = "arn:aws:iam::123456789012:role/platform"

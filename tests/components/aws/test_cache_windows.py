@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from components.aws.cache_windows import cache_windows
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from tests.counts import examples
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 SUNDAY = datetime(2026, 1, 4, tzinfo=UTC)
@@ -49,7 +50,7 @@ shift = st.tuples(st.integers(0, 23), st.integers(1, 20)).map(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(timezone=st.sampled_from(ZONES), week=st.dictionaries(st.sampled_from(["wed", "fri", "sun"]), shift, min_size=1))
 def test_no_week_of_the_year_is_anybody_at_work(timezone: str, week: dict[str, str]) -> None:
     customer = hours(week, timezone)

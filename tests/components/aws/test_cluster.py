@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.cluster import ClusterSettings
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, stack_settings
 
 

@@ -3,9 +3,9 @@
 import json
 from functools import cache
 
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.network import CALLED, Nat, NetworkSettings
 from tests.builders.network import network
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, stack_settings
 
 TO_JOIN = {"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts"}

@@ -6,11 +6,14 @@ from hypothesis import strategies as st
 
 from components.aws.network import Network, NetworkArgs
 from ebbtide.recording.answers import identifier
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings
 from tests.builders.network import network
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, run, stack_settings
+from tests.counts import examples
+
+pytestmark = pytest.mark.whole
 
 GIVEN = GivenVpc(
     id="vpc-0a1b2c3d",
@@ -35,7 +38,7 @@ def ways_out(seen: Recorded, zone: str) -> list[str]:
 
 @given(zones=ZONES, nat=st.sampled_from(Nat))
 @example(zones=list("abcd"), nat=Nat.PER_ZONE)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_private_subnet_has_one_way_out_or_none_in_a_closed_network(zones: list[str], nat: Nat) -> None:
     seen = network(*zones, nat=nat)
     found = {zone: ways_out(seen, zone) for zone in zones}

@@ -8,10 +8,10 @@ import pytest
 
 from components.aws.pod_role import policy
 from ebbtide.labels import WORKER_NAMESPACE
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.pods.aws import AwsRights
 from tests.builders.components import pod_of
 from tests.builders.existing import onprem
+from tests.builders.recorded import record
 from tests.builders.rights import workload
 from tests.builders.settings import loaded
 from tests.builders.stack import COST_TAGS, Recorded, pool_settings, stack_settings

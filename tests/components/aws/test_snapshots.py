@@ -9,9 +9,11 @@ import pytest
 
 from components.disks import Disks
 from ebbtide.labels import VOLUME
-from ebbtide.recording.record import record
+from tests.builders.recorded import record
 from tests.builders.rights import workload
 from tests.builders.stack import COST_TAGS, Recorded, stack_settings
+
+pytestmark = pytest.mark.whole
 
 LONGEST = "a" * 40
 DAILY = {"every": "24h", "keep": 7}

@@ -14,10 +14,11 @@ import infra
 from components.cluster.existing import ExistingCluster, ExistingClusterArgs, owners_labels, refuse_another_cluster
 from ebbtide.recording.graph import counts_by_type
 from ebbtide.recording.manifests import is_object
-from ebbtide.recording.record import record, record_directory, record_program
+from ebbtide.recording.record import record_directory, record_program
 from ebbtide.recording.resources import Resource
 from tests.builders.components import ROOT
 from tests.builders.existing import CLUSTER_ID, onprem, stack_config, twins
+from tests.builders.recorded import record
 from tests.builders.settings import loaded
 from tests.builders.stack import Recorded
 
@@ -89,6 +90,7 @@ def test_without_node_selectors_a_pod_may_go_anywhere(tmp_path: Path) -> None:
     assert [list(selectors_in(r.inputs)) for r in stack if list(selectors_in(r.inputs))] == []
 
 
+@pytest.mark.process
 def test_nothing_of_aws_is_registered_nor_even_loaded(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.acme.yaml"
     path.write_text(onprem(), encoding="utf-8")

@@ -10,9 +10,9 @@ from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.probe.facts import Right
 from ebbtide.operate.probe.wants import INGRESSES, KINDS, OF_JOBS, OF_PRIORITIES, RIGHTS, wants_of
 from ebbtide.recording.manifests import is_object
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from tests.builders.existing import onprem, twins, with_everything
+from tests.builders.recorded import record
 from tests.builders.settings import loaded
 
 SPOT = {"spot": {"pool": "cheap"}}

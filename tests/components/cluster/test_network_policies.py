@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.egress import EgressSettings
 from ebbtide.settings.sections.entrance import Expose
 from tests.builders.components import demo_stack, recorded, workload_settings
+from tests.builders.recorded import record
 from tests.builders.rights import hub_stack
 from tests.builders.stack import stack_settings
 from tests.components.ray.stack import ray_settings, ray_stack
+
+pytestmark = pytest.mark.whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,11 @@ from ebbtide.operate.probe.facts import Right
 from ebbtide.operate.probe.wants import wants_of
 from ebbtide.policies.judging import judge
 from ebbtide.recording.manifests import is_object
-from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM
 from tests.builders.components import pod_of
 from tests.builders.existing import stack_config
+from tests.builders.recorded import record
 from tests.builders.rights import RULES, hub, hub_stack
 from tests.builders.stack import Recorded
 

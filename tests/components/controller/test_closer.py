@@ -13,6 +13,7 @@ from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.windows import BusinessHours, DatedInterval, WeeklyInterval
 from tests.builders.components import WORKING_DAYS, controller_config, of_kind, recorded, the
+from tests.counts import examples
 
 QUARTER = timedelta(minutes=15)
 MONDAY, SUNDAY = 0, 6
@@ -146,7 +147,7 @@ def test_it_runs_before_a_date_opens_that_is_no_ordinary_working_day(
     assert [it.cron for it in closing_times(hours, QUARTER)] == wanted
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     zone=st.sampled_from(
         ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana", "Africa/Cairo", "Asia/Tokyo"]

@@ -11,12 +11,12 @@ from components.monitoring.scraping import CADVISOR_KEPT, GPU_KEPT
 from components.monitoring.targets import targets
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.monitoring.recordings import recordings
-from ebbtide.recording.record import record
 from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.sections.alerting import Alerts
 from tests.builders.monitoring.bundled import ALERTS, HELD, document, jobs, on_an_existing_cluster, pod, settings, stack
 from tests.builders.monitoring.promql import uses
 from tests.builders.monitoring.watched import WORKERS, settings_with
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.components.cluster.test_network_policies import (
     API_SERVER,
@@ -29,6 +29,8 @@ from tests.components.cluster.test_network_policies import (
     Pod,
     Policies,
 )
+
+pytestmark = pytest.mark.whole
 
 PARTS = ("prometheus", "alertmanager")
 ROLE = "arn:aws:iam::123456789012:role/writer"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, stack_settings
 
 EXISTING = {"prometheus": PrometheusKind.EXISTING, "namespace": "monitoring"}

@@ -13,7 +13,6 @@ from components.monitoring.reach import reached
 from components.monitoring.scraping import jobs_of_pods
 from components.monitoring.targets import targets
 from ebbtide.monitoring.documents import rules_document
-from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
 from tests.builders.monitoring.servers import needs_prometheus
@@ -29,8 +28,11 @@ from tests.builders.monitoring.watched import (
     settings_with,
     stack,
 )
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, stack_settings
 from tests.components.cluster.test_network_policies import PROMETHEUS, Pod, Policies
+
+pytestmark = pytest.mark.whole
 
 OBJECTS = (
     ("PodMonitor", "ebbtide", "ebbtide"),
@@ -189,6 +191,7 @@ def test_one_without_an_operator_is_given_files_in_its_own_namespace() -> None:
     assert len(scrapes["scrape_configs"]) == len(targets(settings()))
 
 
+@pytest.mark.process
 @needs_prometheus
 def test_those_files_are_what_prometheus_takes(tmp_path: Path) -> None:
     """Debian's promtool, 2.42, knows neither `scrape_config_files` nor the discovery of pods, which is taken out."""

@@ -9,13 +9,13 @@ import pytest
 
 from components.monitoring.exporter import Exporter, ExporterArgs
 from components.monitoring.targets import targets
-from ebbtide.recording.record import record
 from ebbtide.settings.exporter_document import exporter_config
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump, load
 from tests.builders.components import demo_stack, recorded
 from tests.builders.monitoring.watched import WATCHED, settings, stack
+from tests.builders.recorded import record
 from tests.builders.rights import hub_stack
 from tests.builders.stack import Recorded
 from tests.components.cluster.test_network_policies import (
@@ -28,6 +28,8 @@ from tests.components.cluster.test_network_policies import (
     Policies,
 )
 from tests.components.ray.stack import ray_settings
+
+pytestmark = pytest.mark.whole
 
 POD = Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": EXPORTER})
 REDIS = Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": "ebbtide-redis"})

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from ebbtide.policies.judging import judge
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings
 from tests.builders.existing import onprem
+from tests.builders.recorded import record
 from tests.builders.rights import RULES
 from tests.builders.settings import loaded, shortest
+
+pytestmark = pytest.mark.whole
 
 ARCH = "kubernetes.io/arch"
 BOTH = """\

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from components.pods.egress import BUNDLE, NEVER_PROXIED, OPEN, Egress, egress_of
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.egress import EgressSettings
 from ebbtide.settings.sections.network import NetworkSettings
 from tests.builders.authority import AUTHORITY
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, stack_settings
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ import pytest
 from components.pods.entrance import PLAIN, Balancing
 from components.pods.workload import Workload, WorkloadArgs
 from ebbtide.labels import NodeKind
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import parse_stack
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 from tests.builders.components import pod_of, recorded, the, workload_settings
 from tests.builders.mutants import sound_config
+from tests.builders.recorded import record
 
 AWS = "service.beta.kubernetes.io/aws-load-balancer-"
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"

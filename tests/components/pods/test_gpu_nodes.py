@@ -8,11 +8,11 @@ import pytest
 
 from components.pods.gpu_nodes import labelled_memory, one_of_groups, required
 from components.pods.rules import resources, tolerations
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.settings.sections.pods.pod import Gpu
 from tests.builders.components import pod_of
 from tests.builders.existing import onprem
+from tests.builders.recorded import record
 from tests.builders.settings import loaded, shortest
 
 TERMS = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.egress import EgressSettings
 from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.pods.pod import Gpu
 from tests.builders.authority import AUTHORITY
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded, pool_settings, stack_settings
 
 VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}

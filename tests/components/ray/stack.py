@@ -3,9 +3,9 @@
 from functools import cache
 from typing import Any
 
-from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, parse_stack
 from tests.builders.existing import MADE_ON_EKS, stack_config
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 
 IMAGE = "registry.example.com/ml/ray:2.60.0"

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from components.pods.redis_access import CA_FILE
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.ray import RECONNECT
 from tests.builders.components import pod_of
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.components.ray.stack import NAMESPACE, ray_settings
+
+pytestmark = pytest.mark.whole
 
 HEAD = {"cpu": 2, "memory": "6Gi"}
 KEPT = {"head": {**HEAD, "faultTolerance": "redis"}}

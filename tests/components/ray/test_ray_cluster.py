@@ -9,7 +9,6 @@ import pytest
 
 from ebbtide.policies.judging import judge
 from ebbtide.recording.pods import pods_of
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.values import mebibytes
 from ebbtide.settings import StackSettings
@@ -17,8 +16,11 @@ from ebbtide.settings.sections.ray import RAY_ENV
 from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, WORKLOAD
 from ebbtide.vocabulary.workloads import SLEEP, SPEC
 from tests.builders.components import pod_of
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.components.ray.stack import IMAGE, NAMESPACE, ray_settings, ray_stack
+
+pytestmark = pytest.mark.whole
 
 TODAY = date(2026, 11, 23)
 

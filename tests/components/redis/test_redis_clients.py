@@ -10,12 +10,12 @@ import pytest
 from components.controller.controller import Controller, ControllerArgs
 from components.pods.redis_access import CA_FILE, RedisAuthority
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
-from ebbtide.recording.record import record
 from ebbtide.settings import parse_stack
 from ebbtide.settings.sections.workers import Source, SourceKind
 from ebbtide.vocabulary.controller_config import RedisEndpoint, load
 from tests.builders.components import REDIS, controller_config, pod_of, recorded, the, worker_settings
 from tests.builders.mutants import sound_config
+from tests.builders.recorded import record
 
 PRIVATE = RedisAuthority(secret="redis-tls")
 ENCRYPTED = RedisEndpoint(host="cache.example", tls=True, password_env="REDIS_PASSWORD")

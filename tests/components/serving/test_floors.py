@@ -8,11 +8,13 @@ import pytest
 
 from ebbtide.policies.judging import judge
 from ebbtide.recording.ownership import ownership_rows
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.workloads import load
+from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack
 from tests.components.serving.test_service_stack import TODAY, named, only
+
+pytestmark = pytest.mark.whole
 
 EMBEDDER, RANKER = "min: 2, max: 12", "min: 1, max: 6"
 OPEN = (EMBEDDER, f"{EMBEDDER}, floor: calendar, open: 4"), (RANKER, f"{RANKER}, floor: calendar, open: 2")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import kind_of
 from ebbtide.settings.load import stack_of_text
+from tests.builders.recorded import record
 from tests.builders.settings import problem_of, problems_of, shortest
 from tests.builders.workloads.services import with_services
 

@@ -7,10 +7,12 @@ import pytest
 from components.serving.prometheus_access import authentication
 from components.serving.scaling import ACCESS, told
 from ebbtide.recording.needed_secrets import needed_secrets
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import kind_of, name_of, namespace_of
 from ebbtide.settings.sections.serving.access import PrometheusAccess
+from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack
+
+pytestmark = pytest.mark.whole
 
 TOKEN = {"secret": "mimir", "key": "token"}
 HEADER = {"name": "X-Api-Key", "secret": "mimir", "key": "apiKey"}

@@ -14,10 +14,12 @@ from ebbtide.preview.changes import changes_between
 from ebbtide.preview.document import ChangeKind
 from ebbtide.recording.needed_secrets import needed_secrets
 from ebbtide.recording.ownership import ownership_rows
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.builders.workloads.services import services_stack
+
+pytestmark = pytest.mark.whole
 
 TODAY = date(2026, 11, 24)
 EXTERNAL = "inFlight: 3, latency: 300ms"

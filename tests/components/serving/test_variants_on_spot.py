@@ -14,11 +14,13 @@ from ebbtide.monitoring.rules import Recording
 from ebbtide.policies.judging import judge
 from ebbtide.preview.cost.services import service_costs
 from ebbtide.prices import on_demand, spot_typical
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack, spot_stack
+
+pytestmark = pytest.mark.whole
 
 TODAY = date(2026, 11, 24)
 SERVICE, BASE, SPOT, LARGE = "embedder", "embedder-small", "embedder-cheap", "embedder-large"

@@ -7,9 +7,9 @@ from components.monitoring.scraping import Scraping, prometheus_document
 from components.monitoring.targets import ENVOY_KEPT, ENVOY_OF_ROUTES, targets
 from ebbtide.monitoring import serving
 from ebbtide.monitoring.documents import rule_groups
-from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings
 from tests.builders.monitoring.promql import series, uses
+from tests.builders.recorded import record
 from tests.builders.stack import stack_settings
 from tests.builders.workloads.services import services_stack
 from tests.components.cluster.test_network_policies import Pod, Policies

@@ -30,7 +30,6 @@ from controllers.adapters.metrics import FORMAT
 from controllers.adapters.server import Server
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import WORKLOAD
@@ -41,6 +40,7 @@ from tests.builders.monitoring.expositions import of_the_scaler
 from tests.builders.monitoring.own_prometheus import KubeletPages, Process, address, hurried, moved, quick, write
 from tests.builders.monitoring.rule_files import at_once
 from tests.builders.monitoring.servers import Receiver, asked
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 
 pytestmark = pytest.mark.control_plane

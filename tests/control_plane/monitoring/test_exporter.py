@@ -16,12 +16,12 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.files import write_directory
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.vocabulary.exporter import EXPORTER, load
 from ebbtide.vocabulary.labels import CLOSER, NAMESPACE
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.monitoring.promql import valued
 from tests.builders.operation import Process
+from tests.builders.recorded import record
 from tests.builders.settings import loaded
 from tests.control_plane.support.applying import Applying, objects_in
 

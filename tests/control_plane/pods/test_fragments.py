@@ -18,6 +18,7 @@ from ebbtide.vocabulary.labels import Category
 from tests.builders.components import REDIS, recorded, the, worker_settings, workload_settings
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.fragments import container, fragments, native_sidecar
+from tests.counts import examples
 
 pytestmark = pytest.mark.control_plane
 
@@ -60,7 +61,7 @@ def taken(plane: ControlPlane, namespace: str, rendered: Mapping[str, Any]) -> N
 
 
 @given(st.data(), st.sampled_from([Category.FLEXIBLE, Category.WORKER]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_api_server_takes_every_fragment_that_is_accepted(
     control_plane: ControlPlane, namespace: str, data: st.DataObject, category: Category
 ) -> None:

@@ -12,9 +12,9 @@ from control_plane.plane.driver import ControlPlane
 from controllers.adapters.kube_api import APPLY, ApiError, Json
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.settings import Problem, StackInvalid, load_stack
 from tests.builders.pod_sections import pod_section
+from tests.builders.recorded import record
 from tests.control_plane.support.applying import Applying, objects_in, quiet_plane
 
 pytestmark = pytest.mark.control_plane

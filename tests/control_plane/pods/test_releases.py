@@ -9,10 +9,10 @@ import pytest
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import Json
-from ebbtide.recording.record import record
 from ebbtide.settings.load import stack_of_text
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.generated import text_of
+from tests.builders.recorded import record
 from tests.builders.stack_files.listed import config_of
 
 pytestmark = [pytest.mark.control_plane]

@@ -14,11 +14,11 @@ from control_plane.plane.driver import ControlPlane
 from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.ray import RAY_OPERATOR as ACCOUNT
 from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.workloads import SPEC
 from tests.builders.control_plane import eventually
+from tests.builders.recorded import record
 from tests.builders.settings import loaded
 from tests.control_plane.support.applying import followed
 

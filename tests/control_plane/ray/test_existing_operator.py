@@ -11,8 +11,8 @@ from components.ray.crds import crds
 from controllers.adapters.kube_api import Json
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.ray import RAY_OPERATOR as ACCOUNT
+from tests.builders.recorded import record
 from tests.components.ray.stack import ray_settings
 from tests.control_plane.ray.conftest import RAY, operator
 from tests.control_plane.ray.test_generated_clusters import is_made_as_wanted

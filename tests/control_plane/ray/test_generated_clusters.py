@@ -13,11 +13,11 @@ from control_plane.plane.driver import ControlPlane
 from controllers.adapters.kube_api import APPLY, Json, KubeApi
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.ray import NAMESPACE_PREFIX
 from ebbtide.vocabulary.workloads import SPEC, WORKLOADS
 from tests.builders.control_plane import eventually
 from tests.builders.generated import stack_text
+from tests.builders.recorded import record
 from tests.builders.settings import loaded
 from tests.control_plane.ray.conftest import operator
 from tests.control_plane.support.applying import Applying, objects_in, quiet_plane

@@ -15,11 +15,11 @@ from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS
 from components.serving.crds import release
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.operate.release import owners_of
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.vocabulary.workloads import WORKLOADS, PlannedEvent, WorkloadsConfig, dump, load
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process
+from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack
 from tests.control_plane.support.ownership import Provisioner
 

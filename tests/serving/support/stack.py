@@ -20,11 +20,11 @@ from controllers.adapters.kube_api import MERGE_PATCH, Json
 from ebbtide.demo.load import Address, Answers, Headers, Load, Stretch, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.recording.manifests import manifests
-from ebbtide.recording.record import record
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.builders.control_plane import eventually
+from tests.builders.recorded import record
 from tests.builders.settings import shortest
 from tests.serving.support.kubelet import PLAIN
 from tests.serving.support.site import Serving

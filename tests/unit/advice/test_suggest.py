@@ -15,6 +15,7 @@ from ebbtide.simulator.trace.traces import Job, bundled, find_trace
 from ebbtide.simulator.world.gangs import largest_gangs
 from ebbtide.simulator.world.pools import assign
 from tests.builders.simulator import HOUR, a_job, a_trace
+from tests.counts import examples
 
 
 def suggested(jobs: Sequence[Job]) -> StackSettings:
@@ -39,7 +40,7 @@ jobs = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(jobs)
 def test_any_trace_gets_a_sound_stack_that_runs_it(some: list[Job]) -> None:
     stack = suggested(some)

@@ -45,6 +45,7 @@ def refusal(result: Result, code: int = 1) -> str:
     return result.stderr
 
 
+@pytest.mark.process
 def test_a_patch_for_a_pull_request_is_taken_by_git_and_leaves_nothing_to_do(
     tmp_path: Path, stack: str, trace: str
 ) -> None:

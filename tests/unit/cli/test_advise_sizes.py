@@ -16,6 +16,8 @@ from tests.builders.evidence.told import Points, Told, hourly, served
 from tests.builders.monitoring.canned_api import canned_api
 from tests.builders.settings import shortest
 
+pytestmark = pytest.mark.process
+
 STACK = """\
 ebbtide:monitoring: { prometheus: bundled }
 ebbtide:workloads:

@@ -146,6 +146,7 @@ def test_an_interrupt_is_one_line_and_130(monkeypatch: pytest.MonkeyPatch) -> No
     assert (result.exit_code, result.output) == (130, "interrupted\n")
 
 
+@pytest.mark.process
 def test_check_does_not_import_pulumi() -> None:
     program = "import sys; sys.argv[1:] = ['check', 'demo']\nfrom ebbtide.cli.__main__ import main\ntry:\n    main()\n"
     program += "finally:\n    assert not {'pulumi', 'kubernetes', 'redis'} & set(sys.modules), 'heavy imports'"

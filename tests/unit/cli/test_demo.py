@@ -10,6 +10,8 @@ import pytest
 
 from tests.builders.redis import wait_until
 
+pytestmark = pytest.mark.process
+
 SHORT = ("--days", "1", "--jobs", "4")
 
 

@@ -16,6 +16,7 @@ from ebbtide.settings import load_stack
 from ebbtide.settings.first_file import Answers, file_text, pool_name, problems_of, week_of
 from ebbtide.settings.sections.types import parse_name
 from tests.builders.generated import IMAGES, QUEUES, REGIONS, TIMEZONES
+from tests.counts import examples
 
 ENOUGH = ("--timezone", "Europe/Berlin", "--image", "registry.example.com/ml/train:1", "--longest-job", "12h")
 HOURS = (
@@ -53,13 +54,13 @@ def new(*arguments: str, typed: str = "") -> Result:
     return CliRunner().invoke(app, ["new", *arguments], input=typed)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(answers)
 def test_whatever_is_answered_rightly_makes_a_sound_file(given: Answers) -> None:
     assert problems_of(given, "any") == ()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.text(max_size=30), st.sampled_from(("customer", "timezone", "hours", "region", "image", "queue", "longest_job"))
 )

@@ -14,6 +14,8 @@ from ebbtide.prices.tables import ENVIRONMENT, shipped
 from tests.builders.settings import loaded, shortest
 from tests.unit.prices.aws_stand_in import PRICES, REGION, Said, StandInAws, answer_region, node_product, refused
 
+pytestmark = pytest.mark.process
+
 
 def ebbtide(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, catch_exceptions=False)

@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.builders.offline import OFFLINE
 from tests.builders.settings import SHORTEST
+
+pytestmark = pytest.mark.process
 
 
 def offline(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -62,6 +62,7 @@ def test_without_rollouts_the_services_are_never_deployed(tmp_path: Path, trace:
     assert any("--no-rollouts" in said for said in document["assumptions"])
 
 
+@pytest.mark.process
 def test_only_a_report_needs_jinja(trace: str, tmp_path: Path) -> None:
     arguments = [DEMO, "--trace", trace, "--strategy", "fixed-fleet"]
     program = "import sys; sys.modules['jinja2'] = None\nfrom ebbtide.cli.simulate import command\ncommand({})"

@@ -11,6 +11,8 @@ from ebbtide.cli.simulate import command as simulate
 from tests.builders.workloads.played import clear_week
 from tests.builders.workloads.services import with_services
 
+pytestmark = pytest.mark.whole
+
 SLOW = (
     ("requestTakes: 150ms", "requestTakes: 2s"),
     ("p95: 400ms", "p95: 6s"),

@@ -10,6 +10,8 @@ import pytest
 from ebbtide.demo.embedded_envoy import EmbeddedEnvoy, NoEnvoy, Route, Upstream, find_envoy, wait_until
 from tests.processes import lives
 
+pytestmark = pytest.mark.process
+
 NAME = "httproute/ebbtide/embedder/rule/0"  # as Envoy Gateway names them
 ADDRESSES = {("127.0.0.1", 9), ("127.0.0.2", 9)}
 

@@ -16,6 +16,8 @@ from ebbtide.demo.embedded_envoy import EmbeddedEnvoy, Route, Upstream, wait_unt
 from ebbtide.units.durations import read_duration
 from tests.segments import segments_in
 
+pytestmark = pytest.mark.process
+
 NAME = "httproute/ebbtide/embedder/rule/0"
 SOL_SOCKET, SO_KEEPALIVE, SOL_TCP, TCP_KEEPIDLE, TCP_KEEPINTVL = 1, 9, 6, 4, 5
 

@@ -15,6 +15,8 @@ from tests.builders.redis import wait_until
 from tests.paths import ROOT
 from tests.processes import lives
 
+pytestmark = pytest.mark.process
+
 STACK = config(pool_policy(name="train", queues=("train",)), budgets=budgets("api"))
 
 

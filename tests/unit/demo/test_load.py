@@ -7,8 +7,12 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from random import Random
 
+import pytest
+
 from ebbtide.demo.embedded import free_port
 from ebbtide.demo.load import Answer, Answers, Load, Stretch, arrivals, offer
+
+pytestmark = pytest.mark.process
 
 QUIET, BUSY = Stretch(seconds=100, rate=2), Stretch(seconds=100, rate=20)
 SHORT = (Stretch(seconds=0.3, rate=100),)

@@ -19,6 +19,8 @@ from ebbtide.demo.load import Load, Stretch, offer
 from ebbtide.demo.model_server import ModelServer, OnSigterm
 from tests.builders.redis import wait_until
 
+pytestmark = pytest.mark.process
+
 
 @contextmanager
 def running(**its: Any) -> Generator[tuple[str, "subprocess.Popen[bytes]"]]:

@@ -4,9 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
 from ebbtide.demo.model_server import ModelServer, OnSigterm
 from ebbtide.demo.served_pods import Address, Ending, ServedPods
 from tests.processes import lives
+
+pytestmark = pytest.mark.process
 
 LIKE = ModelServer(port=0, pod="model", service=0.0)
 

@@ -15,6 +15,8 @@ from tests.builders.redis import wait_until
 from tests.paths import ROOT
 from tests.unit.demo.test_live import processes_with
 
+pytestmark = pytest.mark.process
+
 SHORT = (Stretch(seconds=1, rate=6), Stretch(seconds=5, rate=60), Stretch(seconds=1, rate=6))
 
 

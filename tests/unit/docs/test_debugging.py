@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.paths import ROOT
+
+pytestmark = pytest.mark.process
 
 
 def test_the_script_prints_each_event_of_a_replay(tmp_path: Path) -> None:

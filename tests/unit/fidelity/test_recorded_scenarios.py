@@ -15,6 +15,8 @@ import pytest
 from tests.fidelity.scenario import Counts, Plateau, ScenarioRun, differences, plateaus, run_scenario
 from tests.paths import DATA
 
+pytestmark = pytest.mark.whole
+
 Recording = Mapping[str, Any]
 
 RECORDINGS: dict[str, list[Recording]] = {}

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.counts import examples
 from tests.fidelity.scenario import run_scenario
 
 NAMES = ("api", "train")
@@ -74,7 +75,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     flags=FLAGS,
     sizes=st.tuples(groups(), groups()),

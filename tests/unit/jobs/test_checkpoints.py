@@ -28,6 +28,7 @@ from ebbtide.jobs.checkpoints import (
 from ebbtide.jobs.checkpoints.environment import VARIABLE
 from ebbtide.jobs.checkpoints.folder import FolderStore
 from ebbtide.jobs.checkpoints.kept import KeptCheckpoints, folder_of, remove_what_is_done
+from tests.counts import examples
 
 
 class Job:
@@ -406,7 +407,7 @@ def test_the_number_exceeds_what_the_store_knows_if_redis_forgot(store: Path, he
     assert asked == [7, 7]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(plan=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=12))
 def test_whatever_attempts_do_the_newest_that_published_wins(
     tmp_path_factory: pytest.TempPathFactory, plan: list[tuple[int, bool]]

@@ -14,6 +14,8 @@ from ebbtide.jobs import __version__
 from tests.builders.distributions import JOBS, built_wheel, jobs_wheel_of_version
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.process
+
 OTHER = "9.8.7"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -108,11 +110,10 @@ def test_both_distributions_have_one_version_one_licence_and_one_range_of_python
     assert text == (ROOT / "LICENSE").read_bytes()
 
 
-def test_the_former_extra_of_ebbtide_brings_the_same_for_one_release(wheels: dict[str, Path]) -> None:
+def test_the_distribution_ebbtide_holds_the_same_modules(wheels: dict[str, Path]) -> None:
     whole, jobs = wheels["ebbtide"], wheels["ebbtide-jobs"]
 
     assert files(whole, "ebbtide/jobs/") == files(jobs, "ebbtide/jobs/")
-    assert requirements(whole, "jobs") == requirements(jobs, "") | requirements(jobs, "rq")
 
 
 # --- beside the distribution `ebbtide` --------------------------------------------------------------------------------

@@ -127,6 +127,7 @@ def test_a_clock_runs_from_its_start_to_its_stop_and_is_seen_by_other_processes(
     assert clock.seconds == 0.0
 
 
+@pytest.mark.process
 def test_only_one_process_need_start_it() -> None:
     clock = JobClock()
     child = os.fork()

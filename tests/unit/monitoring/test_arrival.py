@@ -4,6 +4,8 @@ import re
 import time
 from pathlib import Path
 
+import pytest
+
 from ebbtide.monitoring.documents import rules_document
 from tests.builders.control_plane import eventually
 from tests.builders.monitoring.alert_cases import CASES, CERTIFICATE, CLOCK, CLOSED, DUE, GONE, HOLIDAYS, STACK, WELL
@@ -19,6 +21,8 @@ from tests.builders.monitoring.servers import (
     prometheus,
 )
 from tests.builders.stack import stack_settings
+
+pytestmark = pytest.mark.process
 
 
 def all_wrong() -> str:

@@ -14,6 +14,8 @@ from ebbtide.monitoring.links import HttpLink
 from tests.builders.control_plane import eventually
 from tests.builders.monitoring.servers import Exposed, needs_prometheus, prometheus
 
+pytestmark = pytest.mark.process
+
 TOKEN = "geheim-token"
 MINUTE = timedelta(minutes=1)
 

@@ -12,7 +12,10 @@ from ebbtide.monitoring.closed_days import closed_day, is_closed
 from ebbtide.vocabulary.windows import BusinessHours, DatedInterval, WeeklyInterval
 
 PROMTOOL = shutil.which("promtool")
-pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)"),
+]
 
 SINCE = date(1970, 1, 1)
 FEASTS = frozenset({date(1970, 5, 1), date(1970, 12, 25), date(1970, 12, 26), date(1971, 1, 1)})  # three stretches

@@ -16,6 +16,8 @@ from ebbtide.monitoring.recorded import Recorded
 from ebbtide.settings import StackSettings
 from tests.builders.workloads.services import services_stack
 
+pytestmark = pytest.mark.process
+
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
 

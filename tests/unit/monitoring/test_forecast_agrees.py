@@ -24,7 +24,10 @@ from tests.builders.workloads.played import clear_week, never
 from tests.builders.workloads.services import services_stack
 
 PROMTOOL = shutil.which("promtool")
-pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)"),
+]
 
 MOST, MARGIN, TODAY = 40, 1.3, 7 * DAY_MINUTES
 STACK = services_stack(

@@ -179,6 +179,7 @@ def test_every_alert_is_played() -> None:
     )
 
 
+@pytest.mark.process
 @needs_promtool
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.alert}-{index}" for index, case in enumerate(CASES)])
 def test_an_alert_is_quiet_waits_fires_with_its_message_and_resolves(case: Any, tmp_path: Path) -> None:
@@ -187,6 +188,7 @@ def test_an_alert_is_quiet_waits_fires_with_its_message_and_resolves(case: Any, 
     promtool(tmp_path, [played(case, alert, f"docs/runbooks/{alert.runbook}.md")])
 
 
+@pytest.mark.process
 @needs_promtool
 @pytest.mark.parametrize("harmless", HARMLESS)
 def test_what_is_no_fault_tells_nobody(harmless: str, tmp_path: Path) -> None:
@@ -208,6 +210,7 @@ def test_what_is_no_fault_tells_nobody(harmless: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.process
 @needs_promtool
 def test_another_customer_in_the_same_prometheus_is_not_ours(tmp_path: Path) -> None:
     """Neither its faults nor its health: with its controller alone there, ours is missed."""
@@ -223,6 +226,7 @@ def test_another_customer_in_the_same_prometheus_is_not_ours(tmp_path: Path) -> 
     promtool(tmp_path, [well])
 
 
+@pytest.mark.process
 @needs_promtool
 def test_the_dead_mans_alert_fires_where_nothing_at_all_is_scraped(tmp_path: Path) -> None:
     alert = ALERTS["EbbtideDeadMan"]
@@ -235,6 +239,7 @@ def test_the_dead_mans_alert_fires_where_nothing_at_all_is_scraped(tmp_path: Pat
     promtool(tmp_path, [{"interval": "1m", "alert_rule_test": moments}])
 
 
+@pytest.mark.process
 @needs_promtool
 def test_spend_above_plan_is_told_once_there_is_a_day_to_go_by_and_over_when_a_week_is_below(tmp_path: Path) -> None:
     """The plan is 4000 dollars a month of 730 hours, which is 5.48 an hour."""
@@ -274,6 +279,7 @@ def test_spend_above_plan_is_told_once_there_is_a_day_to_go_by_and_over_when_a_w
     )
 
 
+@pytest.mark.process
 @needs_promtool
 def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tmp_path: Path) -> None:
     """Two nodes of two groups, one pod of ours on each and one of somebody else; the exporter rolls, so it is twice."""
@@ -342,6 +348,7 @@ def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tm
     )
 
 
+@pytest.mark.process
 @needs_promtool
 def test_recordings_add_up(tmp_path: Path) -> None:
     def sample(labels: str, value: float) -> dict[str, Any]:

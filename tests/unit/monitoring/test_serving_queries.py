@@ -13,6 +13,8 @@ from ebbtide.monitoring.serving_rules import serving_alerts
 from ebbtide.settings.sections.serving.services import ALONE
 from tests.builders.workloads.services import services_stack, spot_stack
 
+pytestmark = pytest.mark.process
+
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on PATH (Debian's package prometheus has it)")
 

@@ -25,6 +25,7 @@ def test_another_process_of_the_same_id_does_not_own_it() -> None:
     assert not leftovers.lives(f"{leftovers.name_of_this_run()}7")
 
 
+@pytest.mark.process
 def test_a_run_whose_process_has_ended_is_nobodys() -> None:
     ended = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
     stat = Path(f"/proc/{ended.pid}/stat").read_text().rpartition(")")[2].split()
@@ -85,6 +86,7 @@ def test_whatever_goes_into_an_image_makes_it_another(tmp_path: Path) -> None:
     assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.process
 def test_a_program_that_fails_is_one_line() -> None:
     with pytest.raises(Failed) as failed:
         run(["sh", "-c", "echo one >&2; echo two >&2; exit 1"])

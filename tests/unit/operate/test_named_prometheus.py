@@ -10,6 +10,8 @@ import pytest
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.prometheus import named_link
 
+pytestmark = pytest.mark.process
+
 
 class Listening(BaseHTTPRequestHandler):
     heard: dict[str, str]

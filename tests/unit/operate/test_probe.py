@@ -393,6 +393,7 @@ def pulumi_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     return put
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("token", "code", "line"),
     [
@@ -422,6 +423,7 @@ def test_the_token_of_a_cache_is_judged_and_never_shown(
     assert (result.exit_code == 1) is line.startswith(("missing", "found"))
 
 
+@pytest.mark.process
 def test_without_pulumi_nothing_is_known_of_the_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     path = tmp_path / "Pulumi.acme.yaml"

@@ -6,11 +6,13 @@ import pytest
 
 from ebbtide.operate.probe.facts import Right
 from ebbtide.operate.probe.wants import wants_of
-from ebbtide.recording.record import record
 from ebbtide.settings.sections.monitoring import PROMETHEUS
 from ebbtide.vocabulary.exporter import EXPORTER
 from tests.builders.monitoring.watched import WATCHED, settings_with
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
+
+pytestmark = pytest.mark.whole
 
 RBAC = "rbac.authorization.k8s.io"
 BUNDLED = {"prometheus": "bundled"}

@@ -23,10 +23,12 @@ from ebbtide.operate.probe.ray_wants import (
 )
 from ebbtide.operate.probe.wants import KINDS, Wants, wants_of
 from ebbtide.recording.manifests import manifests
-from ebbtide.recording.record import record
 from tests.builders.existing import onprem
+from tests.builders.recorded import record
 from tests.builders.settings import loaded
 from tests.unit.operate.test_probe import CannedCluster, said
+
+pytestmark = pytest.mark.whole
 
 NAMESPACE = "/api/v1/namespaces/ebbtide-ray-flow"
 TOKENS = [

@@ -8,8 +8,8 @@ from ebbtide.operate.probe.facts import Right, facts_of
 from ebbtide.operate.probe.findings import Probed
 from ebbtide.operate.probe.serving import serving
 from ebbtide.operate.probe.wants import Wants, wants_of
-from ebbtide.recording.record import record
 from ebbtide.settings.load import stack_of_text
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.builders.workloads.services import services_stack, with_services
 from tests.unit.operate.test_probe import CannedCluster, groups, said

@@ -80,6 +80,7 @@ def ebbtide(*arguments: str, columns: int = 200) -> Result:
     return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, list(arguments))
 
 
+@pytest.mark.process
 def test_everything_that_the_controller_tells_is_shown(controller: str) -> None:
     result = ebbtide("status", "--url", controller)
 
@@ -100,6 +101,7 @@ def test_everything_that_the_controller_tells_is_shown(controller: str) -> None:
         assert words in result.output
 
 
+@pytest.mark.process
 def test_a_narrow_terminal_loses_a_column_and_no_name(controller: str) -> None:
     lines = ebbtide("status", "--url", controller, columns=70).output.splitlines()
     table = [line for line in lines if "train" in line or line.startswith("pool")]
@@ -108,6 +110,7 @@ def test_a_narrow_terminal_loses_a_column_and_no_name(controller: str) -> None:
     assert all(len(line.rstrip()) <= 70 for line in table)
 
 
+@pytest.mark.process
 def test_json_is_the_document_itself(controller: str) -> None:
     assert json.loads(ebbtide("status", "--url", controller, "--json").output) == DOCUMENT
 

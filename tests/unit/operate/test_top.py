@@ -26,6 +26,8 @@ from tests.paths import ROOT
 from tests.unit.operate.raw_objects import pod
 from tests.unit.operate.test_status import DOCUMENT
 
+pytestmark = pytest.mark.process
+
 EXISTING = "ebbtide:monitoring: { prometheus: existing, namespace: monitoring }"
 SERVICE = "/api/v1/namespaces/monitoring/services/prometheus-operated:9090"
 IN_EBBTIDE = "/api/v1/namespaces/ebbtide"

@@ -6,11 +6,11 @@ from functools import cache
 import pytest
 
 from ebbtide.policies import judge
-from ebbtide.recording.record import record
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.policies import GONE, Change, edited, ignoring
+from tests.builders.recorded import record
 from tests.builders.stack import pool_settings, stack_settings
 
 TODAY = date(2026, 11, 23)

@@ -11,10 +11,12 @@ from typer.testing import CliRunner
 from ebbtide.cli.__main__ import app
 from ebbtide.policies import judge
 from ebbtide.policies.rule import Severity
-from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, warnings_of
 from ebbtide.settings.sections.eks_versions import AddOn
+from tests.builders.recorded import record
 from tests.builders.settings import loaded, shortest
+
+pytestmark = pytest.mark.whole
 
 DAY = date(2026, 8, 1)
 ALL_ADD_ONS = {add_on.value: "v1.2.3-eksbuild.1" for add_on in AddOn} | {"kube-proxy": "v1.37.0-eksbuild.1"}

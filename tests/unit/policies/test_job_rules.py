@@ -6,12 +6,12 @@ from functools import cache
 import pytest
 
 from ebbtide.policies import judge
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, WORKLOAD
 from tests.builders.policies import GONE, Change, added, both, edited, removed
+from tests.builders.recorded import record
 from tests.builders.stack import SIZE, stack_settings
 
 TODAY = date(2026, 11, 21)

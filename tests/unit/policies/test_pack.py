@@ -31,6 +31,8 @@ from tests.builders.components import ROOT
 from tests.builders.mutants import as_pulumi_passes
 from tests.builders.policies import DEMO, MUTANTS, Change, both, edited, recorded, settings_of
 
+pytestmark = pytest.mark.whole
+
 PACK = ROOT / "ebbtide" / "policies" / "pack"
 CANARY = "canary-3f9a"
 BUDGET = "PodDisruptionBudget ebbtide/api"
@@ -282,6 +284,7 @@ def as_a_process() -> Generator[Analyzer]:
         process.communicate()
 
 
+@pytest.mark.process
 def test_the_pack_serves_in_a_process_of_its_own() -> None:
     with as_a_process() as pack:
         ((policy, message, _),) = show(pack, changed(MUTANTS["EB001"].change))

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from ebbtide.policies import RULES, judge
 from ebbtide.policies.cloud import TAGGABLE
 from ebbtide.policies.rule import Hits, PolicyResult, Rule, Severity
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings
@@ -41,7 +40,11 @@ from tests.builders.policies import (
     removed,
     settings_of,
 )
+from tests.builders.recorded import record
 from tests.builders.stack import stack_settings
+from tests.counts import examples
+
+pytestmark = pytest.mark.whole
 
 TODAY = date(2026, 11, 21)
 API = "Deployment ebbtide/api"
@@ -444,7 +447,7 @@ def with_junk(value: Any, data: st.DataObject) -> Any:
     return data.draw(JUNK)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_whatever_stands_in_a_resource_every_rule_can_be_judged(data: st.DataObject) -> None:
     resources = list[Resource](recorded(DEMO))

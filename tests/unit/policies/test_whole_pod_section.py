@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 
 from ebbtide.policies import judge
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, short_type
 from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.volumes import Volume
 from tests.builders.real_size import real_size, real_size_text
+from tests.builders.recorded import record
 from tests.builders.settings import loaded
 
 TODAY = date(2026, 11, 20)

@@ -28,6 +28,8 @@ from tests.builders.sides import (
 )
 from tests.builders.stack import stack_settings
 
+pytestmark = pytest.mark.whole
+
 ID = "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"
 BLOCKING, WARNING, NOTE = Severity.BLOCKING, Severity.WARNING, Severity.NOTE
 

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.document import ChangeKind, DangerCode
 from ebbtide.preview.sides import Side
 from tests.builders.sides import coded, dangers, demo, demo_now, whole, without
+
+pytestmark = pytest.mark.whole
 
 JOB: dict[str, Any] = {"image": "registry.example.com/db:1", "cpu": 1, "memory": "2Gi", "longestRun": "2h"}
 

@@ -3,11 +3,15 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.dangers import dangers_of
 from ebbtide.preview.document import Danger, DangerCode
 from tests.builders.sides import Change, coded, dangers, demo, edited, put, whole
+
+pytestmark = pytest.mark.whole
 
 SMALLER: Change = whole("nodeGroups", small={"kind": "flexible", "instanceTypes": ["m7i.xlarge"], "max": 10})
 ARM: Change = whole("nodeGroups", graviton={"kind": "flexible", "instanceTypes": ["m7g.4xlarge"], "max": 10})

@@ -11,13 +11,15 @@ from ebbtide.policies.rule import PolicyResult, Severity
 from ebbtide.preview.document import ChangeKind, CustomerPreview, Danger, DangerCode, PreviewDocument, StackVerdict
 from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.plan import plan_of
-from ebbtide.recording.record import record
 from ebbtide.settings import load_stack
 from ebbtide.simulator.trace.counted import find_requests
 from ebbtide.simulator.trace.traces import Trace, read_trace
 from tests.builders.preview import policy
+from tests.builders.recorded import record
 from tests.builders.settings import SHORTEST, shortest
 from tests.builders.workloads.services import with_services
+
+pytestmark = pytest.mark.process
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BROKEN = SHORTEST.replace("max: 4", "max: -4")

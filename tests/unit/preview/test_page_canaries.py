@@ -12,6 +12,8 @@ from ebbtide.cli.__main__ import app
 from tests.builders.mutants import CANARY
 from tests.builders.settings import SHORTEST
 
+pytestmark = pytest.mark.process
+
 URN = "urn:pulumi:acme::ebbtide::kubernetes:core/v1:Secret::gone"
 MARKED = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": CANARY}
 SECRETS = f"""\

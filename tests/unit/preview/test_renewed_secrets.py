@@ -11,6 +11,8 @@ from ebbtide.preview.sides import side_now
 from tests.builders.settings import SHORTEST
 from tests.builders.sides import Repository, coded
 
+pytestmark = pytest.mark.process
+
 SECRETS = """
   ebbtide:digestKey: { secure: "v1:a:key" }
   ebbtide:secrets:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from ebbtide.preview.replacing import is_listed
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import parse_stack
+from tests.builders.recorded import record
 from tests.unit.preview.replacement import gone, one_of_each, replaced
+
+pytestmark = pytest.mark.whole
 
 Config = dict[str, Any]
 Change = Callable[[Config], object]

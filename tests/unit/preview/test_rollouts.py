@@ -11,9 +11,11 @@ from ebbtide.policies.rule import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode
 from ebbtide.preview.sides import Side
-from ebbtide.recording.record import record
 from ebbtide.settings import parse_stack
+from tests.builders.recorded import record
 from tests.builders.sides import dangers, edited, with_input
+
+pytestmark = pytest.mark.whole
 
 POD: Mapping[str, Any] = {
     "image": "registry.example.com/a:1",

@@ -20,9 +20,11 @@ from ebbtide.preview.render.markdown import markdown
 from ebbtide.preview.render.text import text_parts
 from ebbtide.preview.render.words import service_rows
 from ebbtide.preview.sides import Side
-from ebbtide.recording.record import record
 from tests.builders.preview import customer, document
+from tests.builders.recorded import record
 from tests.builders.workloads.services import ON_SPOT, services_stack
+
+pytestmark = pytest.mark.whole
 
 LARGE = """\
       large:

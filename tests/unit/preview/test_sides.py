@@ -14,6 +14,8 @@ from ebbtide.settings import StackSettings
 from tests.builders.settings import SHORTEST
 from tests.builders.sides import Repository, with_max
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def unrendered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.sides import side_now
 from tests.builders.sides import Repository, with_max
+
+pytestmark = pytest.mark.process
 
 
 def test_what_the_file_says_otherwise_is_what_changes(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import pytest
 from ebbtide.prices.aws_cli import AwsCommand, AwsRefused, NoAws, Question
 from tests.unit.prices.aws_stand_in import Said, StandInAws, refused
 
+pytestmark = pytest.mark.process
+
 QUESTION = Question(
     command=("pricing", "get-products"),
     arguments=("--service-code", "AmazonEKS"),

@@ -12,6 +12,7 @@ from ebbtide.prices.aws_questions import Figures
 from ebbtide.prices.book import Book, ListPrice, PlanDiscount, ServicePrice, SpotSaving, files_of, read_book
 from ebbtide.prices.tables import shipped
 from ebbtide.prices.update import changed, updated
+from tests.counts import examples
 
 TODAY = date(2026, 11, 21)
 SERVICES = dict.fromkeys(ITEMS, 0.5)
@@ -90,7 +91,7 @@ def test_spot_above_the_list_price_saves_nothing() -> None:
     } == {"m7i.2xlarge": 0.0}
 
 
-@settings(max_examples=25)  # each writes and reads all shipped rows as well
+@settings(max_examples=examples(25))  # each writes and reads all shipped rows as well
 @given(
     prices=st.dictionaries(st.sampled_from(instance_type_names()), st.floats(1e-4, 200), min_size=1, max_size=6),
     spot=st.dictionaries(st.sampled_from(instance_type_names()), st.floats(1e-4, 200), max_size=6),

@@ -12,6 +12,8 @@ from typer.testing import CliRunner, Result
 from ebbtide.cli.__main__ import app
 from ebbtide.pull_requests.changed_stacks import NOTHING, concerned
 
+pytestmark = pytest.mark.process
+
 STACKS = ("acme", "demo")
 
 

@@ -21,6 +21,8 @@ from infra.config import stack_secrets
 from tests.builders.mutants import CANARY, as_pulumi_passes, sound_config
 from tests.builders.settings import SHORTEST
 
+pytestmark = pytest.mark.whole
+
 PASSWORD = "ebbtide:redisPassword"
 SECRETS = "ebbtide:secrets"
 DIGEST_KEY = "ebbtide:digestKey"

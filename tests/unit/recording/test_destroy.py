@@ -10,12 +10,14 @@ from functools import cache
 import pytest
 
 from ebbtide.labels import POOL
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack, parse_stack
 from tests.builders.components import ROOT
 from tests.builders.mutants import sound_config
+from tests.builders.recorded import record
 from tests.builders.stack import Recorded
+
+pytestmark = pytest.mark.whole
 
 POD_OWNERS = ("Deployment", "StatefulSet", "DaemonSet", "CronJob")
 ACCESS = ("aws:eks/accessEntry:AccessEntry", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation")

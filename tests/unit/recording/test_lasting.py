@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.recording.ownership import LastingRow, lasting_rows
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from tests.builders.components import demo_stack
+from tests.builders.recorded import record
 from tests.builders.rights import workload
 from tests.builders.stack import stack_settings
 

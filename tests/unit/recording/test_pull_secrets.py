@@ -6,11 +6,13 @@ from typing import Any, cast
 import pytest
 
 from ebbtide.operate.probe.wants import wants_of
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import kind_of, namespace_of
 from ebbtide.settings.every_pod import pull_secret_namespaces
+from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack
 from tests.paths import ROOT
+
+pytestmark = pytest.mark.whole
 
 PULLS = "ebbtide:images: { pullSecrets: [regcred] }\n"
 HUB = """\

@@ -22,6 +22,8 @@ from tests.builders.monitoring.day import Day, needs_promtool, nodes_at
 from tests.builders.monitoring.servers import needs_prometheus, prometheus
 from tests.builders.settings import shortest
 
+pytestmark = pytest.mark.process
+
 BERLIN = ZoneInfo("Europe/Berlin")
 LEFT_OUT = (Recorded.USED_MEMORY, Recorded.DOLLARS, Recorded.EVICTIONS, "ebbtide_exporter_sees")
 FIGURES = ("nodes", "workers", "cpu", "memory", "gpus", "dollars", "waits", "budgets", "evictions", "unremovable")

@@ -11,6 +11,8 @@ from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.vocabulary.windows import BusinessHours, zone_of
 from tests.builders.settings import loaded, problem_of, shortest
 
+pytestmark = pytest.mark.whole
+
 YEARS = (2026, 2027)
 
 

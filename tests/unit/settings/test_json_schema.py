@@ -9,6 +9,8 @@ from ebbtide.settings.json_schema import schema_text
 from tests.builders.settings import shortest
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.whole
+
 REGENERATE = "make schema"
 
 

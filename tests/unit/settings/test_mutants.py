@@ -7,6 +7,8 @@ import pytest
 from ebbtide.settings import Problem, StackInvalid, load_stack
 from tests.builders.mutants import CANARY, MEANING, WRITING, Mutant, bases, mutants
 
+pytestmark = pytest.mark.whole
+
 COUNT = 500
 WHOLE = ("UTF-8 text", "a mapping with config:")  # what is wanted of a file that has no lines
 

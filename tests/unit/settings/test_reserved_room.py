@@ -4,10 +4,10 @@ from datetime import date
 from pathlib import Path
 
 from ebbtide.policies import judge
-from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, warnings_of
 from ebbtide.settings.placement import node_of
 from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from tests.builders.recorded import record
 from tests.builders.settings import loaded, problem_of, shortest
 
 WHOLE = (15700, 57541)  # of a m7i.4xlarge

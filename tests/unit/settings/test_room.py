@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from ebbtide.recording.record import record
 from ebbtide.settings.checks.cautions import Caution, warnings_of
 from ebbtide.settings.load import stack_of_text
 from tests.builders.generated import text_of
+from tests.builders.recorded import record
 from tests.builders.settings import loaded, problem_of, shortest
 from tests.builders.stack_files.listed import config_of
+
+pytestmark = pytest.mark.whole
 
 TWO_GPUS = {"gpu": {"instanceTypes": ["g5.xlarge"], "max": 2}}  # one GPU each
 GPU: dict[str, Any] = {"category": "flexible", "image": "a:1", "cpu": 1, "memory": "2Gi", "gpu": 1}

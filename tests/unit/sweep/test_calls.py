@@ -7,6 +7,8 @@ import pytest
 
 from ebbtide.sweep.calls import Failed, ended, results
 
+pytestmark = pytest.mark.whole
+
 
 def double(number: int) -> int:
     return 2 * number

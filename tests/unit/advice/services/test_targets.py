@@ -18,6 +18,8 @@ from tests.builders.workloads.played import a_request_trace
 from tests.builders.workloads.services import ON_SPOT
 from tests.builders.workloads.tuned import SMALL, a_stack, advice, an_afternoon
 
+pytestmark = pytest.mark.whole
+
 SMALL_OWN = (SMALL, "cpu: 3, memory: 12Gi, scale: { metrics: { inFlight: 3 }, min: 6, max: 12 } } # watched\n")
 RIGHT = "scale: { metrics: { inFlight: 3 }, min: 2, max: 12 }"
 

@@ -13,6 +13,8 @@ from kubernetes.client import Configuration
 
 from controllers.adapters.kube_api import KubeApi, NoCluster, from_kubeconfig
 
+pytestmark = pytest.mark.process
+
 
 @contextmanager
 def answering(dates: list[str]) -> Generator[str]:

@@ -8,6 +8,8 @@ import pytest
 
 from controllers.adapters.server import Server, document, verdict
 
+pytestmark = pytest.mark.process
+
 WHY = {"why": ""}
 
 

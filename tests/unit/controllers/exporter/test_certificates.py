@@ -57,6 +57,7 @@ def server(context: ssl.SSLContext | None) -> Generator[str]:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
+@pytest.mark.process
 @needs_openssl
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_the_end_is_read_of_a_certificate_that_nobody_trusts(
@@ -70,6 +71,7 @@ def test_the_end_is_read_of_a_certificate_that_nobody_trusts(
         assert end_of(endpoint) == end
 
 
+@pytest.mark.process
 @needs_openssl
 def test_a_server_that_wants_a_certificate_of_its_callers_shows_its_own_first(issued: tuple[Path, datetime]) -> None:
     file, end = issued
@@ -81,6 +83,7 @@ def test_a_server_that_wants_a_certificate_of_its_callers_shows_its_own_first(is
         assert end_of(endpoint) == end
 
 
+@pytest.mark.process
 def test_who_accepts_and_says_nothing_is_given_up() -> None:
     with server(None) as endpoint, pytest.raises(OSError, match="timed out"):
         end_of(endpoint, patience=0.2)

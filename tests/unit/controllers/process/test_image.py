@@ -136,6 +136,7 @@ def linked_dependencies(folder: Path) -> Path:
     return made
 
 
+@pytest.mark.process
 def test_what_is_copied_runs_with_what_is_locked_and_nothing_else(tmp_path: Path) -> None:
     lay_out(tmp_path)
     dependencies = linked_dependencies(tmp_path)

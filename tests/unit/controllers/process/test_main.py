@@ -61,6 +61,7 @@ def test_a_bad_argument_is_one_line(
     assert says in refused(tmp_path, capsys, dump(config()), *more)
 
 
+@pytest.mark.process
 def test_a_taken_port_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -12,6 +12,8 @@ import pytest
 from tests.builders.redis import wait_until
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.process
+
 NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 # The real handler, in a process whose own work hangs for good.

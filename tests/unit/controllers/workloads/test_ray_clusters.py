@@ -32,6 +32,8 @@ from tests.builders.operation import ALWAYS_NIGHT
 from tests.builders.workloads.process import TOKEN, RecordedHead
 from tests.builders.workloads.specs import group, spec
 
+pytestmark = pytest.mark.process
+
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 AWAKE_SINCE = "2026-11-23T11:50:00Z"
 NEVER_READY = {"status": "False", "lastTransitionTime": AWAKE_SINCE}

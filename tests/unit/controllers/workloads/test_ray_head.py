@@ -13,6 +13,8 @@ from controllers.workloads.ray.idle import LONGEST_GAP, Busy, Idle, IdleTime, Un
 from tests.builders.workloads.process import TOKEN, RecordedHead
 from tests.builders.workloads.specs import ANSWERS
 
+pytestmark = pytest.mark.process
+
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 

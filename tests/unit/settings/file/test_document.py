@@ -10,6 +10,8 @@ from ebbtide.settings.file.scalars import differs
 from ebbtide.settings.load import MOST_BYTES
 from tests.builders.settings import problem_of, problems_of, shortest
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.mark.parametrize(
     "text",

@@ -89,6 +89,7 @@ def test_a_key_whose_last_sibling_is_deep_comes_after_all_of_it() -> None:
     assert found == TEXT.replace("    embed: {}\n", "    embed: {}\n    third: { max: 1 }\n")
 
 
+@pytest.mark.process
 def test_a_file_without_a_last_newline_is_changed_too(tmp_path: Path) -> None:
     text = "config:\n  ebbtide:a: 1"
 
@@ -125,6 +126,7 @@ def test_an_unsound_file_is_refused_with_its_faults() -> None:
         made(change("a", before=1, after=2), text="config:\n  a: *b\n")
 
 
+@pytest.mark.process
 def test_the_difference_is_a_patch_that_git_applies(tmp_path: Path) -> None:
     after = made(
         change(SERVICES, "chat", "scale", "max", before=8, after=12),

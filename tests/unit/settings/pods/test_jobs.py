@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.sections.cron import cron_times, parse_cron
 from ebbtide.settings.sections.jobs import Concurrency
 from ebbtide.settings.summary import summary
 from tests.builders.existing import onprem
+from tests.builders.recorded import record
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
 
 JOB = 'image: "example.com/db:1", cpu: 1, memory: 2Gi, longestRun: 2h'

@@ -123,6 +123,7 @@ def test_two_vectors_that_are_matched_by_some_labels_need_one_series_each() -> N
     assert not has_one_series("a / on() sum(b)")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool on PATH (Debian's package prometheus has it)")
 def test_prometheus_itself_agrees(tmp_path: Path) -> None:
     """Of two series of each metric. What is said to have one has one of them."""

@@ -10,6 +10,7 @@ from ebbtide.simulator.cluster import ClusterModel, GroupModel, Node, Pod, StopR
 from ebbtide.simulator.cluster.model import Accidents
 from ebbtide.simulator.timeline import Timeline
 from tests.builders.cluster import QUICK, Played, Witness, group, homes, quick, running, waiting, workload
+from tests.counts import examples
 
 ZONES = ("a", "b")
 
@@ -235,7 +236,7 @@ class Moves:
     def nodes_changed(self) -> None: ...
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     zones=st.sampled_from([("a", "b"), ("a", "b", "c")]),
     pods=st.integers(1, 5),

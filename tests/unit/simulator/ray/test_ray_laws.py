@@ -33,7 +33,7 @@ from tests.builders.simulator import (
     a_trace,
     with_ray,
 )
-from tests.counts import count
+from tests.counts import count, examples
 
 IDLE_AFTER = 90.0
 LONGEST_TASK = 100.0  # the most beside spot
@@ -158,7 +158,7 @@ def laws_hold(jobs: list[Job], its_stack: StackSettings, taken_back: float, seed
     assert hours["cheap"] + 1e-9 >= results["cheap"].worker_hours
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @CASES
 def test_tasks_are_done_once_and_workers_stay_within_their_group(
     jobs: list[Job], its_stack: StackSettings, taken_back: float, seed: int
@@ -176,7 +176,7 @@ def test_the_laws_hold_in_very_many_worlds(
     laws_hold(jobs, its_stack, taken_back, seed)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(JOBS, st.integers(0, 99))
 def test_an_idle_worker_goes_within_its_time_and_one_look(jobs: list[Job], seed: int) -> None:
     """Never earlier, and later only for a task that waited: then at the look after its start."""

@@ -31,6 +31,8 @@ from ebbtide.vocabulary.windows import zone_of
 from tests.builders.generated import stack_text
 from tests.builders.simulator import HOUR, a_driver_job, a_job, a_trace
 
+pytestmark = pytest.mark.whole
+
 SEEDS = range(12)
 
 

@@ -25,7 +25,7 @@ from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.workers import JobRun, runs_of
 from ebbtide.simulator.world.world import World, WorldSetup
 from tests.builders.simulator import HOUR, a_job, a_pool, a_saver, a_stack, a_trace
-from tests.counts import count
+from tests.counts import count, examples
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 QUIET = Accidents()
@@ -121,13 +121,13 @@ def workers_run_what_jobs_took(jobs: list[Job], accidents: Accidents, seed: int)
         assert found.seen_s >= found.work_s * (1 - 1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @CASES
 def test_every_job_ends_once_whatever_fails(jobs: list[Job], accidents: Accidents, seed: int) -> None:
     every_job_ends_once(jobs, accidents, seed)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @CASES
 def test_workers_run_for_as_long_as_jobs_took_and_lost_and_members_wait_besides(
     jobs: list[Job], accidents: Accidents, seed: int
@@ -157,7 +157,7 @@ def no_more_than_an_interval_is_lost(
         assert found.seen_s >= found.work_s * (1 - 1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @WITH_SAVES
 def test_a_job_with_checkpoints_loses_an_interval_at_most_and_nothing_when_it_is_told(
     jobs: list[Job], accidents: Accidents, missed: float, saver: CheckpointSettings, seed: int

@@ -16,6 +16,8 @@ from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
 from ebbtide.simulator.world.failures import Failures
 from tests.builders.simulator import HOUR, a_job, a_pool, a_saver, a_stack, a_trace
 
+pytestmark = pytest.mark.whole
+
 START = datetime(2026, 6, 1, 12)  # noqa: DTZ001 - local time of the customer
 TODAY, SPOT = "fixed-flexible", "fixed-flexible-spot"
 

@@ -24,6 +24,7 @@ from ebbtide.simulator.world.workers import runs_of
 from ebbtide.simulator.world.world import World, WorldSetup
 from ebbtide.vocabulary.labels import Category
 from tests.builders.simulator import HOUR, a_cron_job, a_job, a_one_off, a_pool, a_stack, a_trace, a_workload, with_jobs
+from tests.counts import examples
 
 MONDAY = datetime(2026, 6, 1)  # noqa: DTZ001 - local time of the customer
 OPTIONS = ReplayOptions(days=1, start=MONDAY)
@@ -125,7 +126,7 @@ def test_a_fleet_has_room_for_the_jobs_of_each_instant_and_not_for_the_sum_of_al
     assert guests() == []
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     minute=st.integers(0, 59),
     takes=st.sampled_from([60.0, 3000.0, 3 * HOUR]),

@@ -20,6 +20,8 @@ from ebbtide.simulator.services.served import PlayedMetric, SimulatedService
 from ebbtide.simulator.strategies.hpa import HpaMetric, HpaPolicy, TargetKind
 from tests.builders.workloads.played import BEHAVIOR, a_service, clear_week, never, nine_to_seven, shuffled
 
+pytestmark = pytest.mark.whole
+
 SERVICE = a_service(most=20)
 
 

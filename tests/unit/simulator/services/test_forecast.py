@@ -16,6 +16,7 @@ from ebbtide.simulator.services.run import ServiceSight
 from ebbtide.simulator.services.strategies import Autoscaled, with_forecast
 from ebbtide.simulator.strategies.hpa import Hpa
 from tests.builders.workloads.played import a_request_trace, a_service, clear_week, never
+from tests.counts import examples
 
 WEEK = clear_week(days=8, noise=0.0)
 RUSH = 7 * DAY_MINUTES + 8 * 60  # at which load is seven times what it was, on the eighth day
@@ -115,7 +116,7 @@ def test_a_forecast_fed_with_lies_keeps_the_floor_between_the_calendar_and_max(l
     assert 3 < max(pods) <= 15, "nothing else asks for more than the calendar"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.none() | st.floats(-1e3, 1e6), min_size=10, max_size=60), st.integers(1, 20))
 def test_whatever_was_counted_a_forecast_keeps_its_limits(rates: list[float | None], most: int) -> None:
     minutes = Minutes([rate for rate in rates for _ in range(90)])

@@ -11,6 +11,8 @@ from ebbtide.simulator.services.strategies import ServiceStrategy
 from tests.builders.workloads.played import a_request_trace, clear_week
 from tests.builders.workloads.services import services_stack
 
+pytestmark = pytest.mark.whole
+
 SLOW = (
     ("requestTakes: 150ms", "requestTakes: 2s"),
     ("p95: 400ms", "p95: 6s"),

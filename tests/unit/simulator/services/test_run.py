@@ -15,6 +15,7 @@ from ebbtide.simulator.services.served import PlayedMetric
 from ebbtide.simulator.services.strategies import Autoscaled, Fixed, hpa_of, keda_defaults
 from ebbtide.simulator.strategies.hpa import Hpa, HpaMetric, TargetKind
 from tests.builders.workloads.played import a_pod, a_service, evenly
+from tests.counts import examples
 
 SURE = a_pod(spread=0.0)
 
@@ -159,7 +160,7 @@ def test_least_request_leaves_a_busy_pod_alone_and_round_robin_does_not() -> Non
     assert p95[BalanceKind.LEAST_REQUEST] < p95[BalanceKind.ROUND_ROBIN] < p95[BalanceKind.RANDOM]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     rate=st.floats(0.2, 12),
     seed=st.integers(0, 100),
@@ -202,7 +203,7 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     rate=st.floats(0.1, 4),
     length=st.sampled_from((60, 300, 890)),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_what_the_minutes_tell_adds_up_to_the_whole(plan: dict[float, int], rate: float, length: float) -> None:
     steps = {0.0: 2, **dict(sorted(plan.items()))}
     service = a_service(longest_s=2.0, max_in_flight=5)

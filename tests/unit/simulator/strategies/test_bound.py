@@ -19,6 +19,7 @@ from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.simulator.world.pools import PooledJob, assign
 from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace
+from tests.counts import examples
 
 DAY = 24 * HOUR
 PLANS = st.sampled_from([PricingAssumption.ON_DEMAND, PricingAssumption.COMPUTE_1Y, PricingAssumption.EC2_3Y])
@@ -83,7 +84,7 @@ def test_jobs_count_from_submission_to_their_end_and_not_past_the_replay() -> No
     assert short.node_hours["gpu"] == pytest.approx(5 / 3600)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(jobs=JOBS, plan=PLANS)
 def test_a_fleet_in_which_no_job_ever_waits_never_costs_less(
     jobs: tuple[PooledJob, ...], plan: PricingAssumption
@@ -130,7 +131,7 @@ def fits(pod: Pod, room: Capacity) -> bool:
     return pod.cpu <= room.cpu and pod.memory <= room.memory
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(train=st.integers(0, 3), wide=st.integers(0, 3))
 def test_no_packing_of_whole_nodes_is_cheaper_at_any_instant(train: int, wide: int) -> None:
     jobs = tuple(PooledJob(0.0, 2 * DAY, name) for name, n in (("train", train), ("wide", wide)) for _ in range(n))

@@ -15,6 +15,7 @@ from ebbtide.simulator.strategies.constant import fleet_runs
 from ebbtide.simulator.strategies.fleet import FleetGroup, FleetPool, NoFleet, peak_fleet, smallest_fleet
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.waits import fifo_starts, percentile
+from tests.counts import examples
 
 NODE = Capacity(cpu=8000, memory=32768, gpu=0, pods=20)
 GPU_NODE = Capacity(cpu=8000, memory=32768, gpu=1, pods=20)
@@ -168,7 +169,7 @@ def test_one_more_worker_never_makes_a_job_start_later(jobs: list[tuple[int, int
     assert all(later >= earlier for later, earlier in zip(fewer, more, strict=True))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(a=JOBS, b=JOBS, c=JOBS, target=st.sampled_from([0.0, 5.0, 20.0, 60.0]))
 def test_no_fleet_that_holds_the_target_is_cheaper(
     a: list[tuple[float, float]], b: list[tuple[float, float]], c: list[tuple[float, float]], target: float

@@ -13,6 +13,7 @@ from ebbtide.simulator.world.rollouts import Rollout, Rollouts, planned_rollouts
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.builders.simulator import OFFICE_WEEK, a_workload
+from tests.counts import examples
 
 HOURS = BusinessHours(timezone="America/New_York", week=OFFICE_WEEK, closed_dates=frozenset({date(2026, 6, 3)}))
 SERVICES = {
@@ -43,7 +44,7 @@ def test_flexible_services_are_deployed_once_on_each_working_day_and_fixed_ones_
     assert {rollout.workload: rollout.surge for rollout in plan()} == {"api": 1, "hub": 1, "head": 0, "metrics": 0}
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(seed=st.integers(0, 10_000), late=st.integers(1, 600))
 def test_every_rollout_starts_in_business_hours_and_knows_when_they_end(seed: int, late: int) -> None:
     night = tuple(WeeklyInterval(weekday, 22 * 60, 24 * 60 + late) for weekday in range(5))

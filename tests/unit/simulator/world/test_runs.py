@@ -13,6 +13,7 @@ from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.world.runs import Runs
 from ebbtide.simulator.world.schedules import JobPlan
 from tests.builders.cluster import QUICK, group, workload
+from tests.counts import examples
 
 NAME = "job nightly"
 PLAN = JobPlan(workload=NAME, due=(100.0,), pod_s=50.0, most_s=1000.0)
@@ -183,7 +184,7 @@ PLANS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(one=PLANS, other=PLANS, least=st.integers(0, 2))
 def test_no_node_goes_under_a_running_pod_and_every_run_comes_to_an_end(
     one: JobPlan, other: JobPlan, least: int
@@ -204,7 +205,7 @@ def test_no_node_goes_under_a_running_pod_and_every_run_comes_to_an_end(
     assert len(nights.cluster.nodes()) == max(1, least)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(plan=PLANS, rate=st.sampled_from([2.0, 20.0]))
 def test_every_run_comes_to_an_end_where_machines_are_taken_back(plan: JobPlan, rate: float) -> None:
     accidents = Accidents(interruptions_per_hour={"flexible": rate})

@@ -10,6 +10,7 @@ from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.world.saves import SAVE_S, Saves, saves_of
 from ebbtide.simulator.world.workers import JobRun, PoolEdges, PoolQueue, WorkerTimes
 from tests.builders.simulator import a_pool, a_saver
+from tests.counts import examples
 
 EVERY, TAKES = 300.0, 10.0
 SAVES = Saves(every_s=EVERY, takes_s=TAKES)
@@ -201,7 +202,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(STEPS, st.booleans())
 def test_no_work_is_lost_beyond_an_interval_and_what_workers_run_adds_up(
     steps: list[tuple[str, int]],
