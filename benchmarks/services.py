@@ -1,7 +1,7 @@
 """`python -m benchmarks.services`: ways to have pods for a service, on each queue of a public trace of requests.
 
 Each queue is a service of its own, scaled so that its busiest window takes 80 % of `max`, with a pod that starts fast
-and with one that starts slowly. `--page` writes docs/reference/results-of-services.md.
+and with one that starts slowly. `--page` writes docs/evidence/results-of-services.md.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def page(cases: Sequence[Case], seed: int) -> str:
 def _page(cases: Sequence[Case], seed: int) -> Iterator[str]:
     yield "# Ways to have pods for a service, on public requests"
     yield ""
-    yield f"Written by `python -m benchmarks.services --page docs/reference/results-of-services.md`, seed {seed}."
+    yield f"Written by `python -m benchmarks.services --page docs/evidence/results-of-services.md`, seed {seed}."
     yield ""
     yield (
         f"Each queue of `{TRACE}` is a service of its own: counts by ten minutes are the trace's, times one constant "

@@ -2,7 +2,7 @@
 
 Each trace is replayed on the stack that Ebbtide suggests for it: as it is, and with all workers on spot nodes, with
 checkpoints and without, at the published rates of interruption and above them. `--page` writes
-docs/reference/results-on-spot.md. A case that is done is a file of its own, as in `benchmarks.study`.
+docs/evidence/results-on-spot.md. A case that is done is a file of its own, as in `benchmarks.study`.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 A case is a trace, a longest job, a shift of the start and a seed. Each case that is done is a file of its own, kept
 under a digest of everything that it depends on in this tree: a run that was ended goes on where it stopped, and figures
-of other code are never mixed in. `--page` writes docs/reference/results.md from what is
+of other code are never mixed in. `--page` writes docs/evidence/results.md from what is
 there, and its JSON beside the cases.
 """
 

@@ -30,6 +30,6 @@ def test_every_difference_that_is_listed_occurs(said: dict[str, list[Objection]]
 
 
 def test_the_page_says_how_many_resources_of_each_stack_were_asked_about(said: dict[str, list[Objection]]) -> None:
-    page = (ROOT / "docs" / "reference" / "aws-provider.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "aws-provider.md").read_text(encoding="utf-8")
 
     assert stacks_table({name: len(of_aws(recorded(name))) for name in said}, said) in page

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.aws, pytest.mark.imitation, pytest.mark.timeout(900)]
 
 SHORT = ("demo", "example-berlin", "ElastiCache with a standby", "a given VPC", "public access")
 LONG = ("the longest names and the most tags", "example-lisbon", "a closed network", "pods with rights in AWS")
-PAGE = ROOT / "docs" / "reference" / "aws-provider.md"
+PAGE = ROOT / "docs" / "evidence" / "aws-provider.md"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from tests.builders.components import ROOT
 
 FEATURES = ROOT / "docs" / "reference" / "features.md"
-PROOFS = ROOT / "docs" / "reference" / "proofs.md"
-FAULTS = ROOT / "docs" / "reference" / "faults.md"
+PROOFS = ROOT / "docs" / "evidence" / "proofs.md"
+FAULTS = ROOT / "docs" / "evidence" / "faults.md"
 NAMED = [(FEATURES, "tests/components"), (PROOFS, "tests/control_plane"), (FAULTS, "tests/unit/controllers")]
 
 

@@ -281,7 +281,7 @@ class WorkerSettings(ScrapedPodSettings):
     instead_of: ClassVar[dict[str, str]] = {
         "calm": "it is called stabilizationWindow",
         "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
-        "in none of 36 cases (docs/reference/results-of-pool-forecasts.md)",
+        "in none of 36 cases (docs/evidence/results-of-pool-forecasts.md)",
         "kubernetes": "a queue worker starts no pods; what does is a workload, under ebbtide:workloads",
     }
     one_of: ClassVar[tuple[tuple[str, str], ...]] = (("jobsPerWorker", "drainWithin"), ("jobsPerWorker", "jobTakes"))

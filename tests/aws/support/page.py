@@ -1,4 +1,4 @@
-"""The tables of docs/reference/aws-provider.md."""
+"""The tables of docs/evidence/aws-provider.md."""
 
 import re
 from collections.abc import Mapping, Sequence

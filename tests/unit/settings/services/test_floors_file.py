@@ -142,7 +142,7 @@ def test_a_forecast_takes_a_memory_of_a_week(tmp_path: Path) -> None:
 
 def test_a_pool_has_no_forecast_and_is_told_by_which_figures(tmp_path: Path) -> None:
     (problem,) = problems_of(shortest(train="floor: forecast"), tmp_path)
-    page = Path("docs/reference/results-of-pool-forecasts.md")
+    page = Path("docs/evidence/results-of-pool-forecasts.md")
 
     assert (problem.code, problem.path) == ("key.elsewhere", "ebbtide:workers.train.floor")
     assert f"pays in none of 36 cases ({page})" in str(problem)
