@@ -6,7 +6,7 @@ table, which stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _DECISION = re.compile(r"# (\d+)\. (.+)\n\nStatus: (.+) · Date: (\d{4}-\d\d-\d\d)\n")
 _NAMED = "<name>"
+_MODEL = "ebbtide:workloads"
 
 
 def documents() -> dict[Path, str]:
@@ -80,17 +81,42 @@ def decisions() -> str:
 
 
 def stack_file_keys() -> str:
-    """One table for each section of a stack file, from the JSON Schema that editors use."""
+    """One table for each section of a stack file, from the JSON Schema that editors use.
+
+    What a key means for workloads is said there alone: other sections name the keys that are the same.
+    """
     schema = json_schema()
     config = schema["properties"]["config"]
     parts: list[str] = []
+    entry = f"{_NAMED}."
+    workloads = _rows(_plain(config["properties"][_MODEL], schema), schema, "")
+    same = {(key.strip("`").removeprefix(entry), *rest) for key, *rest in workloads}
     for name, node in cast("dict[str, dict[str, Any]]", config["properties"]).items():
         required = "required" if name in config["required"] else "optional"
         about = _plain(node, schema)
         parts.append(f"## `{name}`\n\n{_sentence(about.get('description', ''))}({required})\n")
-        if rows := list(_rows(about, schema, "")):
-            parts.append(table(("key", "value", "default", "meaning"), rows))
+        rows = list(_rows(about, schema, ""))
+        shared = {} if name == _MODEL else {row: place for row in rows if (place := _place_of(row, same)) is not None}
+        if own := [row for row in rows if row not in shared]:
+            parts.append(table(("key", "value", "default", "meaning"), own))
+        for place in dict.fromkeys(shared.values()):
+            names = dict.fromkeys(
+                row[0].strip("`").removeprefix(place).split(".")[0].split("[")[0]
+                for row in shared
+                if shared[row] == place
+            )
+            listed = ", ".join(f"`{key}`" for key in names)
+            parts.append(
+                f"\nUnder `{place.rstrip('.')}` these are as for [workloads](#{_MODEL.replace(':', '')}): {listed}.\n"
+            )
     return "\n".join(parts)
+
+
+def _place_of(row: Row, same: Collection[tuple[str, ...]]) -> str | None:
+    """Up to where a key's path is another section's own, if what follows is a workload's key with the same words."""
+    path, *rest = row[0].strip("`"), *row[1:]
+    starts = [0, *(at + 1 for at, letter in enumerate(path) if letter == ".")]
+    return next((path[:at] for at in starts if at and (path[at:], *rest) in same), None)
 
 
 def _sentence(text: str) -> str:
