@@ -170,7 +170,7 @@ def group_options(kind: NodeKind) -> dict[str, str]:
         return {}  # the careful defaults: half empty for ten minutes
     options = {
         # Keeping a node for longer than its boot takes costs more than the boot; but a job that finds no GPU waits
-        # longest. Chosen by replays of public traces, on weeks that were held out: docs/reference/defaults.md.
+        # longest. Chosen by replays of public traces, on weeks that were held out: docs/evidence/defaults.md.
         "scaledownunneededtime": "3m0s" if kind is NodeKind.GPU else "1m0s",
         # Above the threshold a node is never considered, whatever the budgets say. Higher thrashes: see docs/adr/0005.
         "scaledownutilizationthreshold": "0.65",

@@ -1,4 +1,4 @@
-"""The bills of docs/reference/bills.md, read, and a calculator for their arithmetic."""
+"""The bills of docs/evidence/bills.md, read, and a calculator for their arithmetic."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from functools import cache
 from ebbtide.preview.document import Amounts
 from tests.paths import ROOT
 
-PAGE = ROOT / "docs" / "reference" / "bills.md"
+PAGE = ROOT / "docs" / "evidence" / "bills.md"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The twenty bills of docs/reference/bills.md: their own arithmetic, and every line of them against the estimate."""
+"""The twenty bills of docs/evidence/bills.md: their own arithmetic, and every line of them against the estimate."""
 
 from pathlib import Path
 

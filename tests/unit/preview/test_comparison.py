@@ -54,7 +54,7 @@ def test_totals_add_up_and_one_open_line_leaves_them_open(tmp_path: Path) -> Non
     comparison = compared(shortest(more=USAGE), shortest(more=half), tmp_path)
 
     assert comparison.before is not None
-    assert comparison.before.at_usage == pytest.approx(1438.50, abs=0.01)  # the first of docs/reference/bills.md
+    assert comparison.before.at_usage == pytest.approx(1438.50, abs=0.01)  # the first of docs/evidence/bills.md
     assert comparison.after is not None
     assert comparison.after.at_max == pytest.approx(13_754.60, abs=0.01)
     assert comparison.after.at_usage is None
@@ -110,7 +110,7 @@ def test_a_fleet_that_never_changes_is_split_by_the_hours(tmp_path: Path) -> Non
 
     assert comparison.open_hours == pytest.approx((261, 217.5))
     assert comparison.closed_hours == pytest.approx((469, 512.5))
-    whole = 3 * 294.336 + 4 * 588.672 + 28 + 73 + 32.85 + 3.65 + 1 + 0.64  # the third of docs/reference/bills.md
+    whole = 3 * 294.336 + 4 * 588.672 + 28 + 73 + 32.85 + 3.65 + 1 + 0.64  # the third of docs/evidence/bills.md
     assert comparison.open_usd == pytest.approx((whole * 261 / 730, whole * 217.5 / 730))
     assert comparison.closed_usd == pytest.approx((whole * 469 / 730, whole * 512.5 / 730))
 
