@@ -26,7 +26,7 @@ def seen(event, arguments):
 sys.addaudithook(seen)
 """
 _COMMAND = ("-c", "from ebbtide.cli.__main__ import main; main()", "preview", "--all", "--format", "markdown")
-_REPLAY = ("--simulate", "openb2023-a")
+_REPLAY = ("--trace", "openb2023-a")
 
 
 def measured() -> dict[str, Figures]:

@@ -66,11 +66,34 @@ COMMANDS = {
 }
 
 
+PANELS = {
+    "Write and review": ("new", "check", "render", "preview"),
+    "Estimate": ("demo", "simulate", "sweep", "advise", "prices"),
+    "Operate": (
+        *("status", "top", "why", "report"),
+        *("pause", "resume", "keep", "wake", "maintenance", "release", "probe"),
+    ),
+    "Automation": ("changed", "dashboards"),
+}
+"""The commands as the help shows them, by what somebody wants to do."""
+
+FORMER = {"preview": {"--simulate": "--trace"}, "sweep": {"--traces": "--trace"}}
+"""Options that had another name, by command: read for one release."""
+
+
 class LazyGroup(TyperGroup):
     """Lists commands from the table, and imports a command's module only to run it."""
 
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the group's own form
+        return [name for names in PANELS.values() for name in names]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the group's own form
+        for title, names in PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name].help) for name in names])
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _prices_first(args))
+        return super().parse_args(ctx, _with_new_names(_prices_first(args)))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
@@ -96,6 +119,22 @@ def _prices_first(args: list[str]) -> list[str]:
         elif rest[at].startswith("--prices="):
             front = [rest.pop(at), *front]
     return front + rest
+
+
+def _with_new_names(args: list[str]) -> list[str]:
+    """The arguments with the names that options have now; a line on stderr for each that had another."""
+    at = next((at for at, word in enumerate(args) if word in FORMER), len(args))
+    if at == len(args):
+        return args
+    end = args.index("--") if "--" in args else len(args)
+    renamed = FORMER[args[at]]
+    new = list(args)
+    for place in range(at + 1, end):
+        option, equals, value = args[place].partition("=")
+        if option in renamed:
+            typer.echo(f"{option} is called {renamed[option]} now; the next release no longer reads it", err=True)
+            new[place] = f"{renamed[option]}{equals}{value}"
+    return new
 
 
 def _imported(name: str) -> Any:

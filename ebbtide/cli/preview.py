@@ -41,7 +41,7 @@ _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths."
 _AGAINST_HELP = "A git ref whose stack files are the state before, such as origin/main; default: none, so all is new."
 _PLAN_HELP = "Output of `pulumi preview --json` of one stack; may be repeated."
 _TRACE_HELP = f"Replay these jobs or requests before and after: a .csv, a .csv.gz, or {', '.join(bundled())}."
-_DAYS_HELP = "With --simulate: days to replay, of jobs the first, of requests the last; default: 7, or all."
+_DAYS_HELP = "With --trace: days to replay, of jobs the first, of requests the last; default: 7, or all."
 
 
 @command.command("preview", epilog="Example: ebbtide preview demo --against origin/main --format markdown")
@@ -52,13 +52,13 @@ def preview_command(
     against: Annotated[str | None, typer.Option(metavar="GIT_REF", help=_AGAINST_HELP)] = None,
     format_: Annotated[Format, typer.Option("--format", help="For a terminal, a comment, or tools.")] = Format.TEXT,
     plan: Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_PLAN_HELP)] = None,
-    simulate: Annotated[str | None, typer.Option(metavar="TRACE", help=_TRACE_HELP)] = None,
+    simulate: Annotated[str | None, typer.Option("--trace", metavar="TRACE", help=_TRACE_HELP)] = None,
     days: Annotated[int | None, typer.Option(metavar="N", min=1, help=_DAYS_HELP)] = None,
 ) -> None:
     """Show what a change does, before it is merged."""
     names = _stack_names(stacks or [], all_=all_)
     if days is not None and simulate is None:
-        raise typer.BadParameter("--days: wanted --simulate TRACE too")
+        raise typer.BadParameter("--days: wanted --trace TRACE too")
     problems: list[str] = []
     jobs, requests = _trace(simulate, problems)
     asked = PageRequest(

@@ -28,7 +28,7 @@ from ebbtide.sweep.vary import EXAMPLE as VARY_EXAMPLE
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
-_EXAMPLE = "ebbtide sweep demo example-berlin --traces openb2023-a --days 7 --vary 'stabilizationWindow=30s,2m'"
+_EXAMPLE = "ebbtide sweep demo example-berlin --trace openb2023-a --days 7 --vary 'stabilizationWindow=30s,2m'"
 
 
 @command.command(epilog=f"Example: {_EXAMPLE}")
@@ -36,7 +36,7 @@ def sweep(
     stacks: Annotated[list[str], typer.Argument(metavar="STACK…", help="Names or paths of stack files.")],
     *,
     traces: Annotated[
-        list[str], typer.Option("--traces", metavar="FILE", help="A trace as of simulate; may be repeated.")
+        list[str], typer.Option("--trace", metavar="FILE", help="A trace as of simulate; may be repeated.")
     ],
     vary: Annotated[
         list[str] | None,

@@ -155,7 +155,7 @@ def _traces(traces: Sequence[str], wrong: list[str]) -> Iterator[tuple[str, tupl
             wrong.append(str(error))
             continue
         if (other := seen.setdefault(trace.name, asked)) != asked:
-            wrong.append(f"--traces {asked}: wanted traces with names of their own, found {trace.name} in {other} too")
+            wrong.append(f"--trace {asked}: wanted traces with names of their own, found {trace.name} in {other} too")
             continue
         told = hashlib.sha256(trace_path(asked).read_bytes() + prices + digest_of(TASK).encode())
         yield trace.name, (trace, told.hexdigest())

@@ -28,7 +28,7 @@ KILLS = 3
 def asked(tmp_path: Path) -> list[str]:
     stacks = [a_stack_file(tmp_path, "acme"), a_stack_file(tmp_path, "bolt")]
     changes = ["--vary", "stabilizationWindow=30s,10m", "--seeds", str(SEEDS), "--processes", "2"]
-    return [*stacks, "--traces", a_trace_file(tmp_path, jobs=200), *changes]
+    return [*stacks, "--trace", a_trace_file(tmp_path, jobs=200), *changes]
 
 
 @pytest.fixture

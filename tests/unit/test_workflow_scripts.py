@@ -97,7 +97,7 @@ def test_a_preview_replays_the_trace_that_the_repository_names() -> None:
 
     ran = preview(["acme"], trace="jobs of march.csv")
 
-    assert ran.asked == ["preview --format markdown --against origin/main... --simulate jobs of march.csv -- acme"]
+    assert ran.asked == ["preview --format markdown --against origin/main... --trace jobs of march.csv -- acme"]
 
 
 def test_a_blocked_preview_is_handed_on_before_the_job_fails() -> None:

@@ -105,7 +105,7 @@ def test_days_of_no_trace_are_wrong_use(preview: Answer) -> None:
     result = preview("demo", "--days", "3")
 
     assert result.exit_code == 2
-    assert "--simulate" in result.output
+    assert "--trace" in result.output
 
 
 def test_all_without_stacks_is_wrong_use(preview: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,13 +125,13 @@ def test_a_trace_of_requests_is_read_as_jobs_for_pools_and_as_requests_for_servi
 
     monkeypatch.setattr("ebbtide.cli.preview.preview", made)
     for trace in ("requests-azure2023-code", "openb2023-a"):
-        CliRunner().invoke(command, ["demo", "--simulate", trace], catch_exceptions=False)
+        CliRunner().invoke(command, ["demo", "--trace", trace], catch_exceptions=False)
 
     assert [request.trace is not None for request in asked] == [True, True]
     assert [request.requests is not None for request in asked] == [True, False]
 
 
-@pytest.mark.parametrize("option", ["--plan", "--simulate"])
+@pytest.mark.parametrize("option", ["--plan", "--trace"])
 def test_a_file_that_cannot_be_used_is_one_line_beside_the_page(preview: Answer, option: str) -> None:
     result: Any = preview("demo", option, "nowhere.json", "--format", "json")
     page = json.loads(result.stdout)

@@ -22,7 +22,7 @@ def _code_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def swept(folder: Path, *options: str, stacks: tuple[str, ...] = ("acme", "bolt")) -> Result:
-    asked = [*(a_stack_file(folder, name) for name in stacks), "--traces", a_trace_file(folder), "--processes", "1"]
+    asked = [*(a_stack_file(folder, name) for name in stacks), "--trace", a_trace_file(folder), "--processes", "1"]
     return CliRunner().invoke(command.command, [*asked, "--results", str(folder / "results"), *options])
 
 

@@ -107,7 +107,7 @@ def test_equal_figures_have_an_equal_digest_and_others_another(plan: SweepPlan) 
 
 def test_json_table_and_page_say_the_same(plan: SweepPlan) -> None:
     found = summary(plan)
-    document, text, page = as_json(found), shown(found), render_sweep(found, "ebbtide sweep acme --traces x")
+    document, text, page = as_json(found), shown(found), render_sweep(found, "ebbtide sweep acme --trace x")
 
     assert document["best"] == LONG
     assert document["stacks"][0]["settings"][SHORT] == {

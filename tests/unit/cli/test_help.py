@@ -1,0 +1,36 @@
+"""The list of commands, and options that had another name."""
+
+import pytest
+from typer.testing import CliRunner
+
+from ebbtide.cli.__main__ import COMMANDS, PANELS, app
+
+TRACE = "no-such-trace"
+
+
+def test_each_command_is_in_one_group_with_its_line() -> None:
+    said = CliRunner().invoke(app, ["--help"], terminal_width=200).output
+
+    assert sorted(name for names in PANELS.values() for name in names) == sorted(COMMANDS)
+    for title, names in PANELS.items():
+        _, _, group = said.partition(f"\n{title}:\n")
+        listed = [line.split()[0] for line in group.partition("\n\n")[0].splitlines()]
+        assert listed == list(names)
+    assert all(command.help in said for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize(
+    ("command", "former"), [(["preview", "demo"], "--simulate"), (["sweep", "demo", "--vary", "x=1"], "--traces")]
+)
+def test_a_former_name_of_an_option_is_read_and_told_of(command: list[str], former: str) -> None:
+    now, before = (CliRunner().invoke(app, [*command, f"{name}={TRACE}"]) for name in ("--trace", former))
+
+    told = f"{former} is called --trace now; the next release no longer reads it\n"
+    assert before.stderr.startswith(told)
+    assert TRACE in now.output
+    assert before.output.replace(told, "") == now.output
+    assert before.exit_code == now.exit_code != 0
+
+
+def test_behind_two_hyphens_nothing_is_an_option() -> None:
+    assert "is called" not in CliRunner().invoke(app, ["preview", "--", "--simulate"]).stderr
