@@ -93,7 +93,8 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(name, COMMANDS[name].help) for name in names])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _with_new_names(_prices_first(args)))
+        front, rest = _prices_first(args)
+        return super().parse_args(ctx, front + _with_new_names(rest))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
@@ -107,8 +108,8 @@ class LazyGroup(TyperGroup):
             fail("interrupted", code=130)
 
 
-def _prices_first(args: list[str]) -> list[str]:
-    """`--prices` belongs to every command, so it may stand behind the command's name too."""
+def _prices_first(args: list[str]) -> tuple[list[str], list[str]]:
+    """`--prices` belongs to every command, so it may stand behind the command's name too: apart, and the rest."""
     front: list[str] = []
     rest = list(args)
     end = rest.index("--") if "--" in rest else len(rest)
@@ -118,18 +119,15 @@ def _prices_first(args: list[str]) -> list[str]:
             del rest[at : at + 2]
         elif rest[at].startswith("--prices="):
             front = [rest.pop(at), *front]
-    return front + rest
+    return front, rest
 
 
 def _with_new_names(args: list[str]) -> list[str]:
     """The arguments with the names that options have now; a line on stderr for each that had another."""
-    at = next((at for at, word in enumerate(args) if word in FORMER), len(args))
-    if at == len(args):
-        return args
+    renamed = FORMER.get(args[0], {}) if args else {}
     end = args.index("--") if "--" in args else len(args)
-    renamed = FORMER[args[at]]
     new = list(args)
-    for place in range(at + 1, end):
+    for place in range(1, end):
         option, equals, value = args[place].partition("=")
         if option in renamed:
             typer.echo(f"{option} is called {renamed[option]} now; the next release no longer reads it", err=True)

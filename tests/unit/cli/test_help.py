@@ -32,5 +32,11 @@ def test_a_former_name_of_an_option_is_read_and_told_of(command: list[str], form
     assert before.exit_code == now.exit_code != 0
 
 
+def test_a_directory_of_prices_may_be_called_like_a_command() -> None:
+    ran = CliRunner().invoke(app, ["--prices", "preview", "sweep", "demo", "--traces", TRACE, "--vary", "x=1"])
+
+    assert ran.stderr.startswith("--traces is called --trace now")
+
+
 def test_behind_two_hyphens_nothing_is_an_option() -> None:
     assert "is called" not in CliRunner().invoke(app, ["preview", "--", "--simulate"]).stderr
