@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,7 @@ def of_an_idle_ray_cluster() -> str:
 
 def of_the_exporter() -> str:
     """Of one that sees a node, a pod and one that waits, an HPA, a closer that has just run, and then an eviction."""
+    now = datetime.now(UTC)  # Prometheus compares these instants with its own clock
     waiting = objects.pod("train-2", node="", phase="Pending")
     killed = objects.container_status(1, last=objects.ended("OOMKilled"))
     evicted = objects.pod(containerStatuses=[killed], conditions=[objects.disrupted()])
@@ -99,7 +100,7 @@ def of_the_exporter() -> str:
             "/api/v1/nodes": [objects.node()],
             "/api/v1/pods": [objects.pod(containerStatuses=[objects.container_status()]), waiting],
             "hpas": [objects.hpa()],
-            "cronjobs": [objects.closing_job(at=datetime.now(UTC))],
+            "cronjobs": [objects.closing_job(at=now)],
         },
         {"/api/v1/pods": [objects.event("MODIFIED", evicted)]},
     )
@@ -109,7 +110,7 @@ def of_the_exporter() -> str:
         prices=(exporter_words.Price(instance_type="g5.xlarge", dollars_per_hour=1.006),),
         tls_endpoints=("redis.example.com:6379",),
         timezone="America/New_York",
-        holidays_until=date(2028, 12, 31),
+        holidays_until=now.date() + timedelta(days=700),
     )
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder) / "exporter.json"
@@ -120,7 +121,7 @@ def of_the_exporter() -> str:
     sight.cron_jobs = {"cronjobs": KubeCache(seen.api, "cronjobs", closing_job, lambda: None)}
     for cache in (sight.nodes, sight.pods, *sight.hpas.values(), *sight.cron_jobs.values()):
         looked(cache)
-    process.certificates = Certificates(read=lambda _: datetime(2027, 3, 1, tzinfo=UTC))
+    process.certificates = Certificates(read=lambda _: now + timedelta(days=90))
     process.certificates.follow(config.tls_endpoints)
     process.certificates.look()
     process._api.calls["WATCH"] = 4
