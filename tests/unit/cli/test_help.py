@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import COMMANDS, PANELS, app
+from ebbtide.prices.tables import ENVIRONMENT
 
 TRACE = "no-such-trace"
 
@@ -32,7 +33,9 @@ def test_a_former_name_of_an_option_is_read_and_told_of(command: list[str], form
     assert before.exit_code == now.exit_code != 0
 
 
-def test_a_directory_of_prices_may_be_called_like_a_command() -> None:
+def test_a_directory_of_prices_may_be_called_like_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, "")  # the command sets it for its process, and this one goes on
+
     ran = CliRunner().invoke(app, ["--prices", "preview", "sweep", "demo", "--traces", TRACE, "--vary", "x=1"])
 
     assert ran.stderr.startswith("--traces is called --trace now")

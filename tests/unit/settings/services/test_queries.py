@@ -82,6 +82,7 @@ def test_a_query_that_can_never_work_is_refused(text: str, why: str, tmp_path: P
     assert problem.tells("scale.promql", "services.ranker.scale.metrics.query.promql:", why, "sum(my_backlog)")
 
 
+@pytest.mark.whole  # the parser takes half a gigabyte for it
 @pytest.mark.parametrize("deep", ["(" * 1_999 + "a" + ")" * 1_999, "-" * 3_999 + "a", "a" + "+a" * 1_999])
 def test_a_query_that_is_nested_beyond_reason_is_refused_and_ends_no_process(deep: str) -> None:
     assert "within each other" in query_fault(deep)
