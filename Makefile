@@ -33,8 +33,8 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 	@$(BIN)/ebbtide demo | tee out/demo.txt
 	@$(BIN)/python -m tools.docs.shown out/demo.txt
 
-test: setup ## what to run while editing, in two minutes: needs Python alone, and starts no program
-	@$(PYTEST) -m "$(FAST)" tests/unit tests/components tests/contracts tests/properties
+test: setup ## what to run while editing, in three minutes: needs Python alone, and starts no program
+	@$(PYTEST) -m "$(FAST)" tests/unit tests/components tests/contracts tests/properties tests/aws tests/engine
 
 test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool; and properties with all their examples
 	@EBBTIDE_EXAMPLES=full $(BIN)/python -m pytest -n 3 --dist loadfile -m "(process or whole or redis or hypothesis) and $(ALONE)"

@@ -4,8 +4,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.aws.support.provider import HOW, NAMED
 from tests.paths import ROOT
+
+pytestmark = pytest.mark.process
 
 
 def without_the_provider(**environment: str) -> tuple[int, str]:
