@@ -34,7 +34,7 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 	@$(BIN)/python -m tools.docs.shown out/demo.txt
 
 test: setup ## what to run while editing, in three minutes: needs Python alone, and starts no program
-	@$(PYTEST) -m "$(FAST)" tests/unit tests/components tests/contracts tests/properties tests/aws tests/engine
+	@$(PYTEST) -m "$(FAST)" tests/unit tests/components tests/contracts tests/properties tests/golden tests/aws tests/engine
 
 test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool; and properties with all their examples
 	@EBBTIDE_EXAMPLES=full $(BIN)/python -m pytest -n 3 --dist loadfile -m "(process or whole or redis or hypothesis) and $(ALONE)"
@@ -134,6 +134,9 @@ docs: .venvs/docs/.installed ## the documents as a site, in out/site; a dead lin
 
 schema: setup ## write anew what follows from the code: docs/*.schema.json, the tables of docs/reference
 	@$(BIN)/python -m tools.docs.reference
+
+golden: setup ## write the golden files anew and name those that differ: what is rendered, estimated and named
+	@$(BIN)/python -m tests.golden
 
 lock: ## pin the dependencies anew, with hashes and without addresses; LOCK=--upgrade takes the newest (needs uv)
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --extra dev \
