@@ -4,10 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from components.images import UPSTREAM, ImageSource
+from components.images import ImageSource
 from ebbtide.settings.sections.controller import ControllerSettings
 from ebbtide.settings.sections.images import ImageSettings
 from tests.builders.recorded import record
@@ -56,15 +54,6 @@ def test_a_mirror_keeps_the_upstreams_apart_by_their_hosts(image: str, mirrored:
     assert MIRROR.of(image) == mirrored
 
 
-@given(
-    host=st.from_regex(r"[a-z]{1,8}\.[a-z]{2,4}", fullmatch=True),
-    rest=st.from_regex(r"(/[a-z]{1,8}){1,3}:[a-z0-9]{1,5}(@sha256:[0-9a-f]{64})?", fullmatch=True),
-)
-def test_a_full_name_only_gains_a_prefix(host: str, rest: str) -> None:
-    assert MIRROR.of(host + rest) == f"mirror.example.com/hub/{host}{rest}"
-    assert UPSTREAM.of(host + rest) == host + rest
-
-
 def test_all_that_ebbtide_brings_comes_from_the_mirror(mirrored: Recorded) -> None:
     customers = {"hub:1", "api:1", "train:1"}
     upstream = {image for image in images(mirrored) - customers if not image.startswith("mirror.example.com/hub/")}
@@ -78,10 +67,6 @@ def test_every_pod_has_the_pull_secrets(mirrored: Recorded) -> None:
 
     assert len(secrets) >= 7
     assert all(each == [{"name": "regcred"}, {"name": "spare"}] for each in secrets)
-
-
-def test_without_the_section_no_pod_names_a_secret(stack: Recorded) -> None:
-    assert not any("imagePullSecrets" in pod for pod in pods(stack))
 
 
 def test_an_image_that_the_file_names_is_not_looked_for_in_the_mirror() -> None:

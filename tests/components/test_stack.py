@@ -14,7 +14,6 @@ import infra
 from ebbtide.labels import NodeKind
 from ebbtide.recording.record import SECRET, Recording, record_directory
 from ebbtide.settings.load import stack_of_text
-from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.vocabulary.controller_config import load
 from tests.builders.components import pod_of
 from tests.builders.recorded import record
@@ -124,24 +123,6 @@ def test_a_destroy_takes_things_down_from_the_inside(
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
-
-
-def test_every_group_has_a_node_group_in_every_zone_and_the_sizes_add_up() -> None:
-    groups = {"fixed": group_settings(NodeKind.FIXED, min=4, max=7), "wide": group_settings(max=5)}
-    seen = Recorded(record(stack_settings(cluster=ClusterSettings(zones=("a", "b", "c")), node_groups=groups)))
-    sizes = {r.name: r.inputs["scalingConfig"] for r in seen.of("NodeGroup") if r.custom}
-
-    assert set(sizes) == {f"{group}-{zone}-nodes" for group in groups for zone in "abc"}
-    assert sum(size["minSize"] for name, size in sizes.items() if name.startswith("fixed")) == 4
-    assert sum(size["maxSize"] for name, size in sizes.items() if name.startswith("wide")) == 5
-
-
-def test_the_device_plugin_comes_with_gpus_only(stack: Recorded) -> None:
-    groups = {"fixed": group_settings(NodeKind.FIXED), "flexible": group_settings()}
-    without = Recorded(record(stack_settings(node_groups=groups)))
-
-    assert [r.name for r in stack.of("DaemonSet")] == ["device-plugin-pods"]
-    assert without.of("DaemonSet") == []
 
 
 def test_raising_the_fixed_minimum_changes_that_group_and_nothing_else(stack: Recorded) -> None:

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from tests.golden.listed import FILES, QUICK, SLOW
-from tests.golden.stacks import GENERATED, SEEDS, new_stack_file
+from tests.golden.listed import QUICK, SLOW
+from tests.golden.stacks import FILES, GENERATED, SEEDS, new_stack_file
 
 
 def main(wanted: Sequence[str]) -> int:

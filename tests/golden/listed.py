@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 from tests.golden.estimates import CHANGES, JOBS, REQUESTS, change_document, jobs_document, requests_document
 from tests.golden.stacks import SEEDS, WHOLE, stack_lines, whole_stack
 from tests.golden.words import words
-
-FILES = Path(__file__).parent / "files"
 
 QUICK: Mapping[str, Callable[[], str]] = {
     "words.txt": words,

@@ -17,10 +17,10 @@ from ebbtide.settings import StackSettings, load_stack, parse_stack
 from tests.builders.example import example
 from tests.builders.generated import stack_text
 from tests.builders.recorded import record
-from tests.builders.stack_files.listed import shapes
 from tests.paths import DATA, ROOT
 
-GENERATED = Path(__file__).parent / "files" / "generated"
+FILES = Path(__file__).parent / "files"
+GENERATED = FILES / "generated"
 SEEDS = range(40)
 WHOLE = (
     "demo",
@@ -29,8 +29,8 @@ WHOLE = (
     "labelling",
     "closed",
     "existing",
-    "everything-on-eks",
-    "everything-on-existing",
+    "full-eks",
+    "full-existing",
 )
 _LONG = 100_000
 """Characters of a definition or a dashboard, which their own projects version: such texts are hashed."""
@@ -45,7 +45,7 @@ def whole_stack(name: str) -> str:
 
 
 def stack_lines(seed: int) -> str:
-    """One line for each resource of a generated stack: the end of its URN with its kind, its name, a hash of the rest."""
+    """One line for each resource of a generated stack: end of the URN, name, and a hash of the rest."""
     text = (GENERATED / f"{seed:02}.yaml").read_text(encoding="utf-8")
     settings = parse_stack(yaml.safe_load(text)["config"], stack=f"generated-{seed:02}", file=f"{seed:02}.yaml")
     resources = record(settings)
@@ -70,21 +70,25 @@ def _settings(name: str) -> StackSettings:
         return load_stack(str(DATA / "former-release" / f"Pulumi.{name}.yaml"))
     if name == "labelling":
         return example()
-    if name in shapes():
-        return parse_stack(yaml.safe_load(shapes()[name])["config"], stack=name, file=name)
+    if name.startswith("full-"):
+        return load_stack(str(FILES / "stacks" / f"{name}.yaml"))
     return load_stack(name, ROOT)
 
 
 def _blocks(resources: Sequence[Resource]) -> Mapping[str, str]:
     """By URN, sorted. A resource depends on what is written there and on whatever that depends on.
 
-    The same long list is written once: a second resource that has it names the first.
+    The same long list is written once: a second resource that has it names the first. A component is its URN alone:
+    what it was given shows in its parts.
     """
     needs = {resource.urn: {*resource.depends_on} for resource in resources}
     ordered = sorted(resources, key=lambda resource: resource.urn)
     first = dict[tuple[str, ...], str]()
     blocks = dict[str, str]()
     for resource in ordered:
+        if not resource.custom:
+            blocks[resource.urn] = f"{_end(resource.urn)}\n"
+            continue
         directly = needs[resource.urn] - {further for need in needs[resource.urn] for further in _all_of(need, needs)}
         names = tuple(sorted(_short(urn) for urn in directly))
         if len(names) > _LIST and first.setdefault(names, _short(resource.urn)) != _short(resource.urn):
@@ -104,11 +108,13 @@ def _all_of(urn: str, needs: Mapping[str, set[str]]) -> set[str]:
 
 
 def _block(resource: Resource, depends_on: Sequence[str]) -> str:
-    """The inputs of a component are those of its parts, and what a provider is given depends on the machine."""
-    inputs = dict(_shown(masked_inputs(resource))) if resource.custom and is_part(resource) else {}
+    """What a provider is given depends on the machine."""
+    inputs = dict(_shown(masked_inputs(resource))) if is_part(resource) else {}
     if kind_of(resource) == "CustomResourceDefinition":
         inputs = {"metadata": inputs["metadata"], "hash": _hash(str(resource.inputs))}
-    written = yaml.dump(inputs, Dumper=_Dumper, width=120, allow_unicode=True, default_flow_style=None) if inputs else ""
+    written = (
+        yaml.dump(inputs, Dumper=_Dumper, width=120, allow_unicode=True, default_flow_style=None) if inputs else ""
+    )
     options = "".join(f"  ({option})\n" for option in _options(resource, depends_on))
     return f"{_end(resource.urn)}\n{options}{written}"
 

@@ -47,22 +47,6 @@ def test_without_people_only_the_deployer_comes_in(stack: Recorded) -> None:
     assert rights(stack) == {DEPLOYER: "AmazonEKSClusterAdminPolicy"}
 
 
-def test_admins_may_do_everything_and_viewers_see_no_secret(peopled: Recorded) -> None:
-    assert rights(peopled) == {
-        DEPLOYER: "AmazonEKSClusterAdminPolicy",
-        PLATFORM: "AmazonEKSClusterAdminPolicy",
-        SUPPORT: "AmazonEKSViewPolicy",
-        OTHER_SUPPORT: "AmazonEKSViewPolicy",
-    }
-
-
-def test_a_right_waits_for_its_entry(peopled: Recorded) -> None:
-    entry_of = {entry.inputs["principalArn"]: entry.name for entry in peopled.of("AccessEntry")}
-
-    for grant in peopled.of("AccessPolicyAssociation"):
-        assert entry_of[grant.inputs["principalArn"]] in peopled.before(grant)
-
-
 def test_every_way_in_goes_after_all_that_lives_in_the_cluster_and_before_the_cluster(peopled: Recorded) -> None:
     ways_in = [*peopled.of("AccessEntry"), *peopled.of("AccessPolicyAssociation")]
     inside = [resource for resource in peopled.all if resource.type.startswith("kubernetes:")]

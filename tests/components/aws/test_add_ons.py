@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from components.aws.add_on_versions import PINNED, add_on_version
 from components.aws.add_ons import ON_FIXED_NODES, after_nodes, before_nodes
 from components.cluster.autoscaler_settings import RELEASES
-from ebbtide.labels import GPU_TAINT_KEY
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS, AddOn, parse_add_on_version
-from tests.builders.stack import COST_TAGS, Recorded
+from tests.builders.stack import Recorded
 
 TAGS = st.dictionaries(st.text(min_size=1, max_size=20), st.text(max_size=20), max_size=5)
 PARTS_THAT_ARE_DEPLOYMENTS = {
@@ -69,17 +68,6 @@ def test_every_add_on_is_there_once_and_each_deployment_is_on_fixed_nodes(tags: 
         assert part["nodeSelector"] == ON_FIXED_NODES, add_on
 
 
-def test_installed_add_ons_have_the_versions_of_the_table(stack: Recorded) -> None:
-    installed = {addon.inputs["addonName"]: addon.inputs.get("addonVersion") for addon in stack.of("Addon")}
-
-    assert installed == {add_on.value: version for add_on, version in PINNED["1.35"].items()}
-
-
-@pytest.mark.parametrize("add_on", ["cluster-vpc-cni", "cluster-kube-proxy", "cluster-eks-pod-identity-agent"])
-def test_nodes_find_what_they_need_to_become_ready(stack: Recorded, add_on: str) -> None:
-    assert all(add_on in stack.before(group) for group in stack.of("NodeGroup"))
-
-
 @pytest.mark.parametrize(
     "add_on",
     [
@@ -93,36 +81,6 @@ def test_add_ons_that_need_a_node_come_after_all_groups(stack: Recorded, add_on:
     groups = {group.name for group in stack.of("NodeGroup") if group.custom}
 
     assert groups <= stack.before(stack.named(add_on, "Addon"))
-
-
-def test_system_deployments_stay_on_fixed_nodes_and_have_a_second_pod(stack: Recorded) -> None:
-    dns, volumes = configuration(stack, "add-ons-coredns"), configuration(stack, "add-ons-aws-ebs-csi-driver")
-    metrics = configuration(stack, "add-ons-metrics-server")
-
-    for placed in (dns, volumes["controller"], metrics):
-        assert placed["nodeSelector"] == {"ebbtide.dev/node-kind": "fixed"}
-    assert (dns["replicaCount"], volumes["controller"]["replicaCount"], metrics["replicas"]) == (2, 2, 2)
-
-
-def test_nodes_take_addresses_by_the_prefix_and_enforce_network_policies(stack: Recorded) -> None:
-    network = configuration(stack, "cluster-vpc-cni")
-
-    assert network["enableNetworkPolicy"] == "true"
-    assert network["env"]["ENABLE_PREFIX_DELEGATION"] == "true"
-    assert network["env"]["WARM_PREFIX_TARGET"] == "1"
-
-
-def test_the_health_of_gpus_is_watched_behind_their_taint(stack: Recorded) -> None:
-    (toleration,) = configuration(stack, "add-ons-eks-node-monitoring-agent")["dcgmAgent"]["tolerations"]
-
-    assert (toleration["key"], toleration["operator"]) == (GPU_TAINT_KEY, "Exists")
-
-
-def test_volumes_and_interfaces_made_later_carry_the_cost_tags(stack: Recorded) -> None:
-    interfaces = configuration(stack, "cluster-vpc-cni")["env"]["ADDITIONAL_ENI_TAGS"]
-
-    assert json.loads(interfaces) == COST_TAGS
-    assert configuration(stack, "add-ons-aws-ebs-csi-driver")["controller"]["extraVolumeTags"] == COST_TAGS
 
 
 @pytest.mark.parametrize(

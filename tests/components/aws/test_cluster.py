@@ -36,14 +36,6 @@ def opened() -> Recorded:
     )
 
 
-def test_the_log_group_and_the_rights_exist_before_the_cluster(stack: Recorded) -> None:
-    cluster = stack.named("cluster-control-plane", "Cluster")
-
-    assert {"cluster-logs", "cluster-control-plane-AmazonEKSClusterPolicy", "cluster-secrets"} <= stack.before(cluster)
-    assert stack.named("cluster-logs").inputs["name"] == "/aws/eks/acme/cluster"
-    assert stack.named("cluster-logs").inputs["retentionInDays"] > 0
-
-
 def test_the_cluster_is_locked_against_accidents(stack: Recorded) -> None:
     cluster, key = stack.named("cluster-control-plane", "Cluster"), stack.named("cluster-secrets")
 
@@ -75,38 +67,6 @@ def test_the_internet_does_not_reach_the_api_unless_it_is_told_from_where(stack:
     assert private["endpointPublicAccess"] is False
     assert listed["endpointPublicAccess"] is True
     assert listed["publicAccessCidrs"] == ["203.0.113.0/24", "198.51.100.7/32"]
-
-
-def test_own_networks_reach_the_api_through_the_clusters_security_group(stack: Recorded, opened: Recorded) -> None:
-    (rule,) = opened.of("SecurityGroupIngressRule")
-
-    assert rule.inputs["cidrIpv4"] == "10.20.0.0/16"
-    assert rule.inputs["securityGroupId"] == "sg-cluster-control-plane"
-    assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (443, 443, "tcp")
-    assert "cluster-control-plane" in opened.before(rule)
-    assert not [rule for rule in stack.of("SecurityGroupIngressRule") if rule.name.startswith("cluster")]
-
-
-def test_the_control_plane_is_as_the_file_says(stack: Recorded, opened: Recorded) -> None:
-    plain, changed = control_plane(stack), control_plane(opened)
-
-    assert (plain["version"], changed["version"]) == ("1.35", "1.34")
-    assert (plain["upgradePolicy"], changed["upgradePolicy"]) == (
-        {"supportType": "STANDARD"},
-        {"supportType": "EXTENDED"},
-    )
-    assert (plain["zonalShiftConfig"], changed["zonalShiftConfig"]) == ({"enabled": True}, {"enabled": False})
-    assert plain["controlPlaneScalingConfig"] == {"tier": "standard"}  # said, or a paid tier would stay
-    assert changed["controlPlaneScalingConfig"] == {"tier": "tier-2xl"}
-    assert stack.named("cluster-logs").inputs["retentionInDays"] == 90
-    assert opened.named("cluster-logs").inputs["retentionInDays"] == 365
-
-
-def test_nodes_have_the_version_of_their_control_plane(opened: Recorded) -> None:
-    groups = [group for group in opened.of("NodeGroup") if group.custom]
-
-    assert groups
-    assert {group.inputs["version"] for group in groups} == {"1.34"}
 
 
 def test_a_node_may_join_and_pull_images_and_no_more(stack: Recorded, opened: Recorded) -> None:

@@ -39,14 +39,6 @@ def test_the_autoscaler_reaches_every_service_it_has_rights_in() -> None:
     assert {"autoscaling", "ec2"} <= services <= set(reached(stack))
 
 
-def test_endpoints_answer_in_every_zone_by_their_public_names() -> None:
-    seen = network("a", "b", "d", nat="none")
-    interfaces = [e.inputs for e in seen.of("VpcEndpoint") if e.inputs["vpcEndpointType"] == "Interface"]
-
-    assert all(len(endpoint["subnetIds"]) == 3 for endpoint in interfaces)
-    assert all(endpoint["privateDnsEnabled"] for endpoint in interfaces)
-
-
 def test_only_https_from_the_vpc_is_let_in() -> None:
     seen = network("a", "b", nat="none", cidr="10.7.0.0/18")
     rule = seen.named("network-endpoints-https").inputs
@@ -61,14 +53,3 @@ def test_endpoints_outlive_the_nodes_that_use_them() -> None:
     endpoints = {endpoint.name for endpoint in stack.of("VpcEndpoint")}
 
     assert all(endpoints <= stack.before(group) for group in stack.of("NodeGroup"))
-
-
-def test_a_network_with_a_way_out_has_them_on_request_only() -> None:
-    assert reached(network("a", "b")) == {"s3": "Gateway"}
-    assert reached(network("a", "b", endpoints=True)).keys() == {"s3", *CALLED}
-
-
-def test_shells_on_nodes_work_in_a_closed_network_too() -> None:
-    without, with_ = network("a", "b", nat="none"), network("a", "b", nat="none", session_manager=True)
-
-    assert reached(with_).keys() - reached(without).keys() == {"ssm", "ssmmessages"}

@@ -7,24 +7,9 @@ from ebbtide.recording.answers import ACCOUNT
 from tests.builders.network import network
 from tests.builders.stack import Recorded
 
-GROUP = "logGroup:LogGroup"
-
 
 def statements(seen: Recorded, kind: str, document: str) -> list[dict[str, Any]]:
     return json.loads(seen.named("network-flow-logs", kind).inputs[document])["Statement"]
-
-
-def test_flow_logs_are_off_unless_asked_for() -> None:
-    assert [resource.name for resource in network("a", "b").all if "flow-logs" in resource.name] == []
-
-
-def test_all_traffic_of_the_vpc_is_kept_as_long_as_the_file_says() -> None:
-    seen = network("a", "b", flowLogs={"retentionDays": 30})
-    log = seen.named("network-flow-logs", "FlowLog").inputs
-
-    assert seen.named("network-flow-logs", GROUP).inputs["retentionInDays"] == 30
-    assert seen.named("network-flow-logs", GROUP).inputs["name"] == "/aws/vpc/acme/flow-logs"
-    assert (log["trafficType"], log["logDestinationType"]) == ("ALL", "cloud-watch-logs")
 
 
 def test_only_this_accounts_flow_logs_may_take_the_role() -> None:
@@ -43,11 +28,3 @@ def test_the_role_can_make_no_group_so_that_none_comes_back_after_a_destroy() ->
     assert "logs:PutLogEvents" in actions
     assert "logs:CreateLogGroup" not in actions
     assert anywhere == {"logs:DescribeLogGroups"}
-
-
-def test_the_log_starts_after_its_rights_and_stops_before_they_go() -> None:
-    seen = network("a", "b", flowLogs={})
-    log = seen.named("network-flow-logs", "FlowLog")
-    before = {resource.type.split(":")[-1] for resource in seen.all if resource.urn in log.depends_on}
-
-    assert {"RolePolicy", "Role", "LogGroup", "Vpc"} <= before

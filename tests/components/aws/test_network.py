@@ -6,11 +6,9 @@ from hypothesis import strategies as st
 
 from components.aws.network import Network, NetworkArgs
 from ebbtide.recording.answers import identifier
-from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings
 from tests.builders.network import network
-from tests.builders.recorded import record
-from tests.builders.stack import Recorded, run, stack_settings
+from tests.builders.stack import Recorded, run
 from tests.counts import examples
 
 pytestmark = pytest.mark.whole
@@ -47,31 +45,12 @@ def test_a_private_subnet_has_one_way_out_or_none_in_a_closed_network(zones: lis
     assert len({way for ways in found.values() for way in ways}) == len(seen.of("NatGateway"))
 
 
-def test_each_zone_has_both_subnets_with_the_tags_load_balancers_look_for() -> None:
-    subnets = {subnet.name: subnet.inputs for subnet in network("a", "c").of("Subnet")}
-
-    assert sorted(subnets) == ["network-private-a", "network-private-c", "network-public-a", "network-public-c"]
-    assert subnets["network-private-c"]["availabilityZone"] == "us-east-1c"
-    assert subnets["network-private-a"]["tags"]["kubernetes.io/role/internal-elb"] == "1"
-    assert subnets["network-public-a"]["tags"]["kubernetes.io/role/elb"] == "1"
-    assert all(subnet["tags"]["kubernetes.io/cluster/acme"] == "shared" for subnet in subnets.values())
-
-
 @pytest.mark.parametrize("nat", list(Nat))
 def test_what_gets_no_group_of_its_own_neither_calls_nor_is_called(nat: Nat) -> None:
     (default,) = network("a", "b", nat=nat).of("DefaultSecurityGroup")
 
     assert default.inputs["vpcId"] == identifier("aws:ec2/vpc:Vpc", "network-vpc")
     assert (default.inputs["ingress"], default.inputs["egress"]) == ([], [])
-
-
-def test_private_subnets_share_one_way_out_and_reach_s3_without_it() -> None:
-    seen = network("a", "b", "c")
-
-    assert [ways_out(seen, zone) for zone in "abc"] == [["network-nat"]] * 3
-    assert "network-to-internet" in seen.before(seen.named("network-nat", "NatGateway"))
-    assert len(seen.named("network-s3").inputs["routeTableIds"]) == 4
-    assert len(seen.of("RouteTableAssociation")) == 6
 
 
 def test_with_a_gateway_per_zone_no_traffic_leaves_through_another_zone() -> None:
@@ -138,23 +117,3 @@ def test_in_a_given_vpc_nothing_is_made() -> None:
     assert [resource.name for resource in run(program).all] == ["network"]
     assert outputs == {"vpc": "vpc-0a1b2c3d", "c": "subnet-0000000c", "a": "subnet-0000000a"}
     assert built[0].public_subnet_ids == {}
-
-
-def test_a_stack_in_a_given_vpc_puts_cluster_and_nodes_into_its_subnets() -> None:
-    given = NetworkSettings(vpc=GIVEN)
-    seen = Recorded(record(stack_settings(network=given, cluster=ClusterSettings(zones=("a", "c")))))
-    nodes = {group.name.split("-")[1]: group.inputs["subnetIds"] for group in seen.of("NodeGroup") if group.custom}
-
-    assert nodes == {"a": ["subnet-0000000a"], "c": ["subnet-0000000c"]}
-    assert seen.named("cluster-control-plane", "Cluster").inputs["vpcConfig"]["subnetIds"] == [
-        *("subnet-0000000a", "subnet-0000000c")
-    ]
-    assert seen.of("Subnet") == seen.of("Vpc") == seen.of("Route") == []
-
-
-@pytest.mark.parametrize("nat", list(Nat))
-def test_everything_that_takes_tags_has_them(nat: Nat) -> None:
-    seen = network("a", "b", nat=nat, endpoints=True, flowLogs={"retentionDays": 7})
-    untagged = [resource for resource in seen.all if resource.custom and "team" not in resource.inputs.get("tags", {})]
-
-    assert {resource.type.split(":")[-1] for resource in untagged} <= {"Route", "RouteTableAssociation", "RolePolicy"}

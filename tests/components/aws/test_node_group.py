@@ -128,13 +128,6 @@ def test_the_desired_size_starts_at_the_minimum_and_is_then_the_autoscalers() ->
     assert (row.name, row.owner, row.initial) == ("flexible-a-nodes", FieldOwner.CLUSTER_AUTOSCALER, 2)
 
 
-def test_the_cost_tags_reach_instances_volumes_and_interfaces() -> None:
-    template = node_group().named("flexible-a-template").inputs
-
-    tagged = {part["resourceType"]: part["tags"]["team"] for part in template["tagSpecifications"]}
-    assert tagged == {"instance": "ml", "volume": "ml", "network-interface": "ml"}
-
-
 def test_nodes_keep_their_role_and_their_disks_to_themselves() -> None:
     template = node_group().named("flexible-a-template").inputs
     (disk,) = template["blockDeviceMappings"]
@@ -143,19 +136,6 @@ def test_nodes_keep_their_role_and_their_disks_to_themselves() -> None:
     assert template["metadataOptions"]["httpPutResponseHopLimit"] == 1
     assert disk["ebs"]["encrypted"] == "true"
     assert disk["ebs"]["volumeType"] == "gp3"
-
-
-def test_only_spot_groups_buy_spot() -> None:
-    bought = {kind: nodes_of(node_group(kind=kind))["capacityType"] for kind in NodeKind}
-
-    assert [kind for kind, capacity in bought.items() if capacity == "SPOT"] == [NodeKind.SPOT]
-
-
-def test_a_disk_is_as_large_as_the_file_says() -> None:
-    shape = node_shape("flexible", group_settings(disk_size=300))
-    (disk,) = node_group(shape).named("flexible-a-template").inputs["blockDeviceMappings"]
-
-    assert disk["ebs"]["volumeSize"] == 300
 
 
 def told_to_nodes(seen: Recorded) -> dict[str, Any]:
@@ -180,30 +160,6 @@ def test_the_autoscaler_is_told_of_more_pods_than_it_takes_for_granted() -> None
     shape = node_shape("flexible", group_settings(instance_types=("m7i.8xlarge",)))
 
     assert read_from_tags(shape.autoscaling_tags()).resources["pods"] == "250"
-
-
-def test_nodes_that_fail_for_good_are_replaced() -> None:
-    assert nodes_of(node_group())["nodeRepairConfig"] == {"enabled": True}
-
-
-def test_an_update_takes_a_third_of_the_nodes_at_once_and_one_where_gpus_are_scarce() -> None:
-    assert nodes_of(node_group())["updateConfig"] == {"maxUnavailablePercentage": 33}
-    assert nodes_of(node_group(kind=NodeKind.GPU))["updateConfig"] == {
-        "maxUnavailable": 1,
-        "updateStrategy": "MINIMAL",
-    }
-
-
-@pytest.mark.parametrize(
-    ("type_", "image"),
-    [
-        ("m7i.4xlarge", "AL2023_x86_64_STANDARD"),
-        ("m7g.4xlarge", "AL2023_ARM_64_STANDARD"),
-        ("g5.2xlarge", "AL2023_x86_64_NVIDIA"),
-    ],
-)
-def test_the_image_follows_from_the_instance_type(type_: str, image: str) -> None:
-    assert ami_type(group_settings(instance_types=(type_,))) == image
 
 
 def test_every_known_instance_type_makes_labels_that_kubernetes_takes() -> None:

@@ -14,7 +14,7 @@ from tests.builders.existing import onprem
 from tests.builders.recorded import record
 from tests.builders.rights import workload
 from tests.builders.settings import loaded
-from tests.builders.stack import COST_TAGS, Recorded, pool_settings, stack_settings
+from tests.builders.stack import Recorded, pool_settings, stack_settings
 
 ACCOUNT = "111122223333"  # the recording's
 LONGEST = "a" * 40
@@ -109,16 +109,6 @@ def test_the_role_and_the_account_are_there_before_the_pod() -> None:
         assert f"{name}-account" in found.before(deployment)
 
 
-def test_what_is_made_says_who_pays_and_policies_are_attached_by_their_arn() -> None:
-    arns = ["arn:aws:iam::aws:policy/a/b", "arn:aws:iam::aws:policy/a-b", f"arn:aws:iam::{ACCOUNT}:policy/a-b"]
-    found = stack(policies=arns)
-
-    attached = [r.inputs["policyArn"] for r in found.of("RolePolicyAttachment") if r.name.startswith("workload-api")]
-    assert sorted(attached) == sorted(arns)
-    assert found.named("workload-api-role", ":Role").inputs["tags"] == COST_TAGS
-    assert not [r for r in found.of("RolePolicy") if r.name.startswith("workload-api")]
-
-
 def test_a_role_that_is_there_is_associated_and_nothing_else_is_made() -> None:
     arn = f"arn:aws:iam::{ACCOUNT}:role/team/api"
     found = stack(role=arn)
@@ -137,13 +127,6 @@ def test_the_longest_names_are_short_enough_for_iam() -> None:
 
     assert [r.name for r in roles if LONGEST in r.name] == [f"workload-{LONGEST}-role", f"worker-{LONGEST}-role"]
     assert max(len(r.name) for r in roles if LONGEST in r.name) + 8 <= 64
-
-
-def test_a_pod_without_rights_keeps_its_form() -> None:
-    found = Recorded(record(stack_settings()))
-
-    assert not [r for r in found.of("ServiceAccount") if r.name == "api-account"]
-    assert "serviceAccountName" not in pod_of(found.named("api-deployment"))
 
 
 def test_an_account_of_others_is_named_and_decides_about_its_token(tmp_path: Any) -> None:

@@ -1,6 +1,5 @@
 """Snapshots of the disks of stateful services: a policy for each volume, which finds its disks and no others."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +10,7 @@ from components.disks import Disks
 from ebbtide.labels import VOLUME
 from tests.builders.recorded import record
 from tests.builders.rights import workload
-from tests.builders.stack import COST_TAGS, Recorded, stack_settings
+from tests.builders.stack import Recorded, stack_settings
 
 pytestmark = pytest.mark.whole
 
@@ -45,17 +44,6 @@ def targets(found: Recorded) -> list[dict[str, str]]:
     return [policy.inputs["policyDetails"]["targetTags"] for policy in found.of(POLICY)]
 
 
-def test_a_policy_says_how_often_and_how_many_and_copies_the_tags_of_the_disk() -> None:
-    details = stack(db={"data": volume(snapshots={"every": "12h", "keep": 14})}).of(POLICY)[0].inputs["policyDetails"]
-
-    assert (details["policyType"], details["resourceTypes"]) == ("EBS_SNAPSHOT_MANAGEMENT", ["VOLUME"])
-    (schedule,) = details["schedules"]
-    assert schedule["createRule"] == {"interval": 12, "intervalUnit": "HOURS"}
-    assert schedule["retainRule"] == {"count": 14}
-    assert schedule["copyTags"] is True
-    assert "tagsToAdd" not in schedule
-
-
 def test_a_policy_finds_the_disks_of_its_volume_by_a_tag_that_no_other_disk_has() -> None:
     found = stack(db={"data": volume(snapshots=DAILY), "log": volume(at="/log")}, hub={"data": volume()})
 
@@ -82,45 +70,9 @@ def test_names_that_look_alike_when_joined_are_still_apart() -> None:
     assert len(targets(stack_of({"db-a": {"b": volume(snapshots=DAILY)}, "db": {"a-b": volume(snapshots=DAILY)}}))) == 2
 
 
-def test_the_role_is_for_data_lifecycle_manager_with_its_own_policy_and_there_before() -> None:
-    found = stack(db={"data": volume(snapshots=DAILY)}, hub={"state": volume(snapshots=DAILY)})
-    (role,) = [r for r in found.of("Role") if r.type.startswith("aws:") and r.name == "snapshots"]
-    (grant,) = [r for r in found.of("RolePolicyAttachment") if r.name.startswith("snapshots")]
-
-    (trust,) = json.loads(role.inputs["assumeRolePolicy"])["Statement"]
-    assert trust["Principal"] == {"Service": "dlm.amazonaws.com"}
-    assert grant.inputs["policyArn"].endswith(":policy/service-role/AWSDataLifecycleManagerServiceRole")
-    assert len(found.of(POLICY)) == 2
-    assert all(grant.name in found.before(policy) for policy in found.of(POLICY))
-
-
-def test_a_policy_has_a_name_and_the_cost_tags() -> None:
-    (policy,) = stack(db={"data": volume(snapshots=DAILY)}).of(POLICY)
-
-    assert policy.inputs["tags"] == {**COST_TAGS, "Name": "acme-db-data", VOLUME: "acme.db.data"}
-
-
 @pytest.mark.parametrize("name", ["db", "d-b", LONGEST])
 def test_a_description_has_only_what_aws_takes(name: str) -> None:
     (policy,) = stack_of({name: {"x" * 63: volume(snapshots=DAILY)}}, "a" * 24).of(POLICY)
 
     assert re.fullmatch(r"[0-9A-Za-z _-]{1,500}", policy.inputs["description"])
     assert all(len(tag) <= 256 for tag in policy.inputs["tags"].values())
-
-
-def test_the_schedule_keeps_its_name_whatever_the_file_says() -> None:
-    """AWS deletes no snapshot of a schedule that has another name now."""
-    names = {
-        policy.inputs["policyDetails"]["schedules"][0]["name"]
-        for snapshots in (DAILY, {"every": "1h", "keep": 1})
-        for policy in stack(db={"data": volume(snapshots=snapshots)}).of(POLICY)
-    }
-
-    assert len(names) == 1
-
-
-def test_without_snapshots_there_is_neither_policy_nor_role() -> None:
-    found = stack(db={"data": volume()})
-
-    assert found.of(POLICY) == []
-    assert not [r for r in found.all if r.name.startswith("snapshots")]

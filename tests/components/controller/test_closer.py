@@ -34,18 +34,6 @@ def on_sundays(hour: int, minute: int = 0) -> list[WeeklyInterval]:
     return [WeeklyInterval(SUNDAY, hour * 60 + minute, 12 * 60)]
 
 
-def test_it_runs_the_controllers_image_and_document_under_its_own_account() -> None:
-    job = the(closer(), "CronJob").inputs["spec"]
-    pod = job["jobTemplate"]["spec"]["template"]["spec"]
-    container = pod["containers"][0]
-
-    assert (job["schedule"], job["timeZone"]) == ("45 7 * * 1,2,3,4,5", "America/New_York")
-    assert (container["image"], pod["serviceAccountName"]) == ("controller:1", "ebbtide-closer")
-    assert container["command"] == ["python", "-m", "controllers.closer", "--config", "/etc/ebbtide/config.json"]
-    assert container["volumeMounts"][0]["mountPath"] == "/etc/ebbtide"
-    assert pod["volumes"] == [{"name": "config", "configMap": {"name": "ebbtide-controller"}}]
-
-
 def test_it_may_touch_the_budgets_of_the_document_and_nothing_else() -> None:
     fixed = BudgetPolicy(name="ray-head", namespace="ebbtide")
     config = replace(controller_config(budgets=("web", "api")), never_opened=(fixed,))

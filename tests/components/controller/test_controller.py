@@ -9,7 +9,7 @@ from components.controller.controller import Controller, ControllerArgs
 from components.controller.rights import closer_rules, system_rules, worker_rules
 from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, load
-from tests.builders.components import controller_config, of_kind, pod_of, recorded, the
+from tests.builders.components import controller_config, of_kind, recorded, the
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection", "*"}
 NAMELESS = {  # writes that cannot be limited by name, with the reason in components/controller/rights.py
@@ -43,22 +43,6 @@ def test_another_document_is_the_same_pod_since_the_controller_rereads_it() -> N
     assert the(changed, "Deployment").inputs == the(controller(), "Deployment").inputs
 
 
-def test_the_pod_runs_the_mounted_document_on_a_fixed_node_and_cannot_write() -> None:
-    pod = pod_of(the(controller(), "Deployment"))
-    container = pod["containers"][0]
-
-    assert container["command"] == ["python", "-m", "controllers", "--config", "/etc/ebbtide/config.json"]
-    assert container["volumeMounts"] == [{"name": "config", "mountPath": "/etc/ebbtide", "readOnly": True}]
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert pod["nodeSelector"] == {"ebbtide.dev/node-kind": "fixed"}
-    assert pod["serviceAccountName"] == the_account(controller())
-
-
-def the_account(resources: Sequence[Resource]) -> str:
-    names = [account.inputs["metadata"]["name"] for account in of_kind(resources, "ServiceAccount")]
-    return next(name for name in names if "controller" in name)
-
-
 def test_a_rollout_of_the_controller_needs_no_room_for_one_pod_more() -> None:
     resources = controller()
     deployment = the(resources, "Deployment").inputs["spec"]
@@ -66,32 +50,6 @@ def test_a_rollout_of_the_controller_needs_no_room_for_one_pod_more() -> None:
     assert deployment["replicas"] == 1
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     assert the(resources, "PodDisruptionBudget").inputs["spec"]["maxUnavailable"] == 0
-
-
-def test_a_second_pod_prefers_another_node() -> None:
-    deployment = the(controller(replicas=2), "Deployment").inputs["spec"]
-
-    assert deployment["replicas"] == 2
-    keys = [c["topologyKey"] for c in deployment["template"]["spec"]["topologySpreadConstraints"]]
-    assert keys == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
-
-
-def test_probes_ask_the_port_that_the_container_names() -> None:
-    container = pod_of(the(controller(), "Deployment"))["containers"][0]
-
-    assert [port["containerPort"] for port in container["ports"]] == [8080]
-    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
-        assert container[probe]["httpGet"] == {"path": path, "port": 8080}
-
-
-def test_the_closer_runs_the_controllers_own_image() -> None:
-    job = the(controller(), "CronJob").inputs["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-
-    assert [container["image"] for container in job["containers"]] == ["ebbtide-controller:1"]
-
-
-def test_the_lease_exists_before_the_controller_and_says_nothing() -> None:
-    assert "spec" not in the(controller(), "Lease").inputs
 
 
 def roles(resources: Sequence[Resource]) -> Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]:

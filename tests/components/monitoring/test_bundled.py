@@ -11,11 +11,10 @@ from components.monitoring.scraping import CADVISOR_KEPT, GPU_KEPT
 from components.monitoring.targets import targets
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.monitoring.recordings import recordings
-from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.sections.alerting import Alerts
-from tests.builders.monitoring.bundled import ALERTS, HELD, document, jobs, on_an_existing_cluster, pod, settings, stack
+from tests.builders.monitoring.bundled import ALERTS, document, jobs, on_an_existing_cluster, pod, settings, stack
 from tests.builders.monitoring.promql import uses
-from tests.builders.monitoring.watched import WORKERS, settings_with
+from tests.builders.monitoring.watched import WORKERS
 from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.components.cluster.test_network_policies import (
@@ -24,7 +23,6 @@ from tests.components.cluster.test_network_policies import (
     DNS,
     INTERNET,
     METADATA,
-    POD_IDENTITY,
     Outside,
     Pod,
     Policies,
@@ -33,9 +31,6 @@ from tests.components.cluster.test_network_policies import (
 pytestmark = pytest.mark.whole
 
 PARTS = ("prometheus", "alertmanager")
-ROLE = "arn:aws:iam::123456789012:role/writer"
-TENANT = {"headers": {"X-Scope-OrgID": "acme"}}
-STORE = "https://aps-workspaces.us-east-1.amazonaws.com/api/v1/remote_write"
 NODE = Outside("10.0.4.17")
 
 
@@ -78,23 +73,6 @@ def test_only_prometheus_has_a_token_of_the_cluster() -> None:
     tokens = {part: pod(stack(), part)["automountServiceAccountToken"] for part in PARTS}
 
     assert tokens == {"prometheus": True, "alertmanager": False}
-
-
-def test_the_oldest_samples_go_before_the_volume_is_full() -> None:
-    made = Recorded(record(settings(retention="36h", storage="100Gi")))
-    (claim,) = made.named("monitoring-prometheus-server").inputs["spec"]["volumeClaimTemplates"]
-    flags = pod(made, "prometheus")["containers"][0]["args"]
-
-    assert claim["spec"]["resources"]["requests"]["storage"] == "100Gi"
-    assert "--storage.tsdb.retention.time=129600s" in flags
-    assert f"--storage.tsdb.retention.size={int(100 * 1024 * 0.85)}MB" in flags
-
-
-def test_prometheus_has_the_memory_that_the_file_names() -> None:
-    made = Recorded(record(settings(memory="3Gi")))
-    asked = {part: pod(made, part)["containers"][0]["resources"]["requests"]["memory"] for part in PARTS}
-
-    assert asked == {"prometheus": "3Gi", "alertmanager": "96Mi"}
 
 
 def test_a_changed_config_is_another_pod_and_a_changed_claim_is_not() -> None:
@@ -161,19 +139,6 @@ def test_kubelets_are_believed_by_the_clusters_authority_on_eks_alone() -> None:
     assert jobs(existing)["cadvisor"]["tls_config"] == {"insecure_skip_verify": True}
 
 
-def test_gpu_nodes_have_an_exporter_where_ebbtide_makes_them() -> None:
-    (exporter,) = [one for one in stack().of("DaemonSet") if "gpu-exporter" in one.name]
-    template = exporter.inputs["spec"]["template"]
-    (looked,) = jobs(stack())["gpu"]["kubernetes_sd_configs"]
-    existing = Recorded(record(on_an_existing_cluster()))
-
-    assert template["metadata"]["labels"]["ebbtide.dev/workload"] in looked["selectors"][0]["label"]
-    assert template["spec"]["nodeSelector"] == {"ebbtide.dev/node-kind": "gpu"}
-    assert "gpu" not in jobs(existing)
-    assert [one.name for one in existing.of("DaemonSet")] == []
-    assert [one.name for one in Recorded(record(settings_with())).of("DaemonSet") if "exporter" in one.name] == []
-
-
 def test_the_rules_are_those_of_the_stack() -> None:
     assert document(stack(), "prometheus", "rules.json") == rules_document(settings())
     assert document(stack(), "prometheus", "prometheus.json")["rule_files"] == ["/etc/prometheus/rules.json"]
@@ -187,14 +152,6 @@ def test_no_other_pod_and_no_config_knows_of_it_so_that_nothing_waits_for_it() -
     assert len(ours) > 10
     named = {one.name for one in others if any(name in str(one.inputs) for name in ("ebbtide-prom", "ebbtide-alertm"))}
     assert named <= policies
-
-
-def test_without_somebody_to_tell_there_is_no_alertmanager() -> None:
-    made = Recorded(record(settings(alerts=None)))
-
-    assert [one.name for one in made.all if "alertmanager" in one.name] == []
-    assert "alerting" not in document(made, "prometheus", "prometheus.json")
-    assert "alertmanager" not in jobs(made)
 
 
 def test_secrets_are_read_from_files_in_the_namespace_of_the_pods() -> None:
@@ -293,58 +250,6 @@ def test_both_are_called_through_the_api_server_alone() -> None:
     for one in (ours("ebbtide-controller"), ours("flow-cpu", "ebbtide-ray-flow")):
         assert not open_to.allow(Pod(namespace="elsewhere"), one, 8080)
         assert not open_to.allow(ours("api"), one, 8080)
-
-
-def test_alertmanager_calls_the_ports_of_its_receivers() -> None:
-    open_to = Policies(stack().all)
-
-    for port, is_open in ((8443, True), (443, True), (80, False), (587, False), (9090, False)):
-        assert open_to.allow(ALERTMANAGER, INTERNET, port) is is_open
-    assert not open_to.allow(ALERTMANAGER, METADATA, 443)
-
-
-def test_remote_write_by_a_token_is_read_from_a_file() -> None:
-    held = {**HELD["secrets"], "store": {"token": SECRET}}
-    made = Recorded(
-        record(
-            settings(
-                more={"secrets": held}, remoteWrite={"url": "https://m.example:8443/push", **TENANT, "secret": "store"}
-            )
-        )
-    )
-    (remote,) = document(made, "prometheus", "prometheus.json")["remote_write"]
-    (volume,) = [one for one in pod(made, "prometheus")["volumes"] if "secret" in one]
-
-    assert remote == {
-        "url": "https://m.example:8443/push",
-        "authorization": {"credentials_file": "/etc/prometheus-remote-write/token"},
-        "headers": {"x-scope-orgid": "acme"},
-    }
-    assert volume["secret"]["secretName"] == "store"
-    assert Policies(made.all).allow(PROMETHEUS, INTERNET, 8443)
-    assert not Policies(stack().all).allow(PROMETHEUS, INTERNET, 8443)
-
-
-def test_remote_write_by_a_role_gives_its_account_the_role_before_the_pod_starts() -> None:
-    made = Recorded(record(settings(remoteWrite={"url": STORE, "role": ROLE})))
-    (given,) = [one for one in made.of("PodIdentityAssociation") if one.inputs["roleArn"] == ROLE]
-    (remote,) = document(made, "prometheus", "prometheus.json")["remote_write"]
-
-    assert (given.inputs["namespace"], given.inputs["serviceAccount"]) == ("ebbtide", "ebbtide-prometheus")
-    assert remote == {"url": STORE, "sigv4": {"region": settings().region}}
-    assert given.name in made.before(made.named("monitoring-prometheus-server"))
-    assert Policies(made.all).allow(PROMETHEUS, POD_IDENTITY, 80)
-    assert not Policies(stack().all).allow(PROMETHEUS, POD_IDENTITY, 80)
-
-
-def test_a_closed_network_is_left_by_the_proxy() -> None:
-    made = Recorded(record(settings(more={"egress": {"httpsProxy": "http://10.9.9.9:3128"}})))
-    receivers = document(made, "alertmanager", "alertmanager.json")["receivers"]
-    names = {one["name"] for one in pod(made, "alertmanager")["containers"][0]["env"]}
-
-    assert all(one["webhook_configs"][0]["http_config"] == {"proxy_from_environment": True} for one in receivers)
-    assert "HTTPS_PROXY" in names
-    assert Policies(made.all).allow(ALERTMANAGER, Outside("10.9.9.9"), 3128)
 
 
 def test_what_rules_ask_of_kubelets_and_gpus_is_kept() -> None:

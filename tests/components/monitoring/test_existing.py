@@ -17,7 +17,6 @@ from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
 from tests.builders.monitoring.servers import needs_prometheus
 from tests.builders.monitoring.watched import (
-    KINDS,
     WATCHED,
     WORKERS,
     WORKLOADS,
@@ -69,13 +68,6 @@ def pods() -> dict[tuple[str, str], set[str]]:
     return found
 
 
-def test_by_default_there_is_none_and_nothing_of_it() -> None:
-    plain = Recorded(record(stack_settings()))
-
-    assert stack_settings().monitoring.prometheus == "none"
-    assert [one.name for one in plain.all if one.name.startswith("monitoring")] == []
-
-
 def test_each_namespace_with_something_to_scrape_has_a_monitor_and_the_stack_its_rules() -> None:
     assert sorted(objects()) == sorted(OBJECTS)
     assert objects()["PrometheusRule", "ebbtide", "ebbtide"].inputs["spec"] == rules_document(settings())
@@ -108,24 +100,6 @@ def on_one_port() -> StackSettings:
     llm = {**WORKLOADS["api"], "ports": {"http": 8001, "metrics": 9091}, "metrics": "http"}
     workloads = {**WORKLOADS, "llm": llm}
     return settings_with(monitoring=WATCHED, workers={**WORKERS, "prep": prep}, workloads=workloads)
-
-
-def test_a_section_may_name_the_port_of_its_metrics() -> None:
-    recorded = Recorded(record(on_one_port()))
-    monitors = {place_of(it): it.inputs["spec"] for it in recorded.all if it.inputs.get("kind") == "PodMonitor"}
-    chosen = {
-        place: (spec["podMetricsEndpoints"][0]["port"], spec["selector"]["matchExpressions"][0]["values"])
-        for place, spec in monitors.items()
-        if place[1].startswith("ebbtide-pods")
-    }
-
-    assert chosen == {
-        ("ebbtide", "ebbtide-pods"): ("metrics", ["api"]),
-        ("ebbtide", "ebbtide-pods-http"): ("http", ["llm"]),
-        ("ebbtide-workers", "ebbtide-pods"): ("metrics", ["train"]),
-        ("ebbtide-workers", "ebbtide-pods-http"): ("http", ["prep"]),
-    }
-    assert not [*schema_of("PodMonitor").iter_errors({"spec": monitors["ebbtide", "ebbtide-pods-http"]})]
 
 
 def test_prometheus_reaches_the_port_of_metrics_that_a_section_names() -> None:
@@ -174,21 +148,6 @@ def test_the_operators_own_definitions_take_each_object_and_know_each_of_its_key
 
     faults = [f"{error.json_path}: {error.message}" for error in schema_of(place[0]).iter_errors({**plain})]
     assert faults == []
-
-
-def test_one_without_an_operator_is_given_files_in_its_own_namespace() -> None:
-    by_files = Recorded(record(settings_with(monitoring={**WATCHED, "discovery": "config-map"})))
-    (given,) = [one for one in by_files.all if one.name == "monitoring-files"]
-    scrapes, rules = (json.loads(given.inputs["data"][file]) for file in ("scrape.json", "rules.json"))
-
-    assert [one for one in by_files.all if one.inputs.get("kind") in KINDS] == []
-    assert given.inputs["metadata"] == {
-        "name": f"ebbtide-{settings().customer}",
-        "namespace": "monitoring",
-        "labels": {"ebbtide.dev/customer": settings().customer, "release": "stack"},
-    }
-    assert rules == rules_document(settings())
-    assert len(scrapes["scrape_configs"]) == len(targets(settings()))
 
 
 @pytest.mark.process

@@ -8,13 +8,10 @@ import pulumi
 import pytest
 
 from components.monitoring.exporter import Exporter, ExporterArgs
-from components.monitoring.targets import targets
-from ebbtide.settings.exporter_document import exporter_config
 from ebbtide.settings.sections.monitoring import PrometheusKind
-from ebbtide.vocabulary.controller_config import RedisEndpoint
-from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump, load
-from tests.builders.components import demo_stack, recorded
-from tests.builders.monitoring.watched import WATCHED, settings, stack
+from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump
+from tests.builders.components import recorded
+from tests.builders.monitoring.watched import WATCHED, stack
 from tests.builders.recorded import record
 from tests.builders.rights import hub_stack
 from tests.builders.stack import Recorded
@@ -51,10 +48,6 @@ def with_tls() -> Recorded:
     return Recorded(record(ray_settings(monitoring=WATCHED, redis=TLS)))
 
 
-def test_without_a_prometheus_there_is_none_and_nothing_of_it() -> None:
-    assert [one for one in demo_stack() if EXPORTER in str(one.inputs)] == []
-
-
 def rules(found: Recorded) -> Iterator[tuple[str, str, str]]:
     """Verb, resource and namespace, "" for all of them."""
     for kind in ("ClusterRole", "Role"):
@@ -88,33 +81,6 @@ def test_each_role_is_bound_to_its_account_alone() -> None:
     }
 
 
-def test_its_pod_is_fixed_small_alone_and_cannot_write() -> None:
-    deployment = the("Deployment")
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-
-    assert deployment["spec"]["replicas"] == 1
-    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    assert deployment["spec"]["template"]["metadata"]["labels"]["ebbtide.dev/category"] == "fixed"
-    assert pod["nodeSelector"] == {"ebbtide.dev/node-kind": "fixed"}
-    assert pod["serviceAccountName"] == EXPORTER
-    assert container["command"] == ["python", "-m", "controllers.exporter", "--config", "/etc/ebbtide/exporter.json"]
-    assert container["resources"]["requests"] == {"cpu": "50m", "memory": "128Mi"}
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    assert [volume["configMap"] for volume in pod["volumes"]] == [{"name": EXPORTER}], "and no Secret"
-    assert the("PodDisruptionBudget")["spec"]["maxUnavailable"] == 0
-
-
-def test_its_document_is_the_stacks() -> None:
-    written = load(the("ConfigMap")["data"]["exporter.json"])
-
-    assert written == exporter_config(settings(), RedisEndpoint(host="redis"))
-    assert load(inputs(with_tls(), "ConfigMap")[0]["data"]["exporter.json"]).tls_endpoints == (
-        "redis.example.com:6380",
-    )
-
-
 def test_of_a_cache_that_is_still_to_be_made_the_address_is_written_once_it_is_known() -> None:
     def program() -> None:
         args = ExporterArgs(
@@ -139,12 +105,6 @@ def test_a_namespace_is_there_before_the_rights_in_it() -> None:
     (space,) = [one for one in found.of("Namespace") if one.inputs["metadata"]["name"] == "ebbtide-hub"]
 
     assert space.urn in found.urns_before(role)
-
-
-def test_it_is_scraped() -> None:
-    (own,) = [target for target in targets(settings()) if target.namespace == "ebbtide" and target.port == "http"]
-
-    assert EXPORTER in own.workloads
 
 
 @pytest.mark.parametrize(

@@ -53,71 +53,11 @@ def template(resources: tuple[Resource, ...], kind: str = "Deployment") -> dict[
     return dict(the(resources, kind).inputs["spec"]["template"]["metadata"])
 
 
-def test_a_section_without_further_keys_has_nothing_further() -> None:
-    resources = workload()
-
-    assert set(container(resources)) == {"name", "image", "resources", "securityContext"}
-    assert "annotations" not in template(resources)
-    assert {resource.type.rpartition(":")[2] for resource in resources} == {
-        "Workload",
-        "Deployment",
-        "PodDisruptionBudget",
-    }
-
-
-def test_variables_are_values_and_references() -> None:
-    env = {
-        "LEVEL": "info",
-        "PASSWORD": {"secret": "db", "key": "password"},
-        "FLAG": {"configMap": "flags", "key": "f"},
-        "NAME": {"field": "metadata.name"},
-    }
-    made = container(workload(env=env, envFrom=[{"secret": "db", "prefix": "DB_"}, {"configMap": "flags"}]))
-
-    assert made["env"] == [
-        {"name": "LEVEL", "value": "info"},
-        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
-        {"name": "FLAG", "valueFrom": {"configMapKeyRef": {"name": "flags", "key": "f"}}},
-        {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-    ]
-    assert made["envFrom"] == [{"prefix": "DB_", "secretRef": {"name": "db"}}, {"configMapRef": {"name": "flags"}}]
-
-
-def test_ports_are_the_containers_and_a_services() -> None:
-    resources = workload(ports={"http": 8080, "metrics": 9090})
-    service = the(resources, "Service")
-
-    assert container(resources)["ports"] == [
-        {"name": "http", "containerPort": 8080},
-        {"name": "metrics", "containerPort": 9090},
-    ]
-    assert service.inputs["metadata"]["name"] == "api"
-    assert service.inputs["spec"]["selector"] == {WORKLOAD: "api"}
-    assert service.inputs["spec"]["ports"][1] == {"name": "metrics", "port": 9090, "targetPort": "metrics"}
-
-
 def test_a_port_without_a_probe_must_take_connections_before_traffic_comes() -> None:
     made = container(workload(ports={"http": 8080, "metrics": 9090}))
 
     assert made["readinessProbe"]["tcpSocket"] == {"port": "http"}
     assert made["lifecycle"] == {"preStop": {"sleep": {"seconds": 5}}}
-
-
-def test_a_probe_of_ones_own_is_the_only_one_of_its_kind() -> None:
-    made = container(workload(ports={"http": 8080}, probes={"readiness": {"http": "/healthz", "every": "5s"}}))
-
-    assert made["readinessProbe"] == {
-        "httpGet": {"path": "/healthz", "port": "http"},
-        "periodSeconds": 5,
-        "timeoutSeconds": 1,
-        "failureThreshold": 3,
-    }
-
-
-def test_a_grpc_probe_has_the_number_of_its_port() -> None:
-    made = container(workload(ports={"api": 9000}, probes={"liveness": {"grpc": "api", "service": "health"}}))
-
-    assert made["livenessProbe"]["grpc"] == {"port": 9000, "service": "health"}
 
 
 def test_a_worker_has_no_readiness_probe_and_does_not_wait_to_stop() -> None:
@@ -128,39 +68,6 @@ def test_a_worker_has_no_readiness_probe_and_does_not_wait_to_stop() -> None:
     assert "lifecycle" not in made
     assert made["startupProbe"]["exec"] == {"command": ["true"]}
     assert the(resources, "Service").inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
-
-
-def test_a_workers_own_variables_stand_behind_those_of_its_queues() -> None:
-    names = [variable["name"] for variable in container(pool(env={"LEVEL": "info"}))["env"]]
-
-    assert names == ["RQ_REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PASSWORD", "LEVEL"]
-
-
-def test_volumes_are_mounted_where_the_file_says() -> None:
-    volumes = {
-        "cache": {"scratch": "10Gi", "at": "/scratch"},
-        "models": {"claim": "models-efs", "at": "/models", "readOnly": True},
-        "tls": {"secret": "api-tls", "at": "/etc/tls"},
-        "conf": {"files": {"app.toml": "debug = true"}, "at": "/etc/app"},
-    }
-    resources = workload(volumes=volumes, shm="1Gi")
-
-    assert pod_of(the(resources, "Deployment"))["volumes"] == [
-        {"name": "cache", "emptyDir": {"sizeLimit": "10Gi"}},
-        {"name": "models", "persistentVolumeClaim": {"claimName": "models-efs"}},
-        {"name": "tls", "secret": {"secretName": "api-tls"}},
-        {"name": "conf", "configMap": {"name": "api.conf"}},
-        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
-    ]
-    assert container(resources)["volumeMounts"] == [
-        {"name": "cache", "mountPath": "/scratch"},
-        {"name": "models", "mountPath": "/models", "readOnly": True},
-        {"name": "tls", "mountPath": "/etc/tls", "readOnly": True},
-        {"name": "conf", "mountPath": "/etc/app", "readOnly": True},
-        {"name": "shm", "mountPath": "/dev/shm"},
-    ]
-    files = the(resources, "ConfigMap")
-    assert (files.inputs["metadata"]["name"], files.inputs["data"]) == ("api.conf", {"app.toml": "debug = true"})
 
 
 def test_a_scratch_volume_lets_the_node_go() -> None:
@@ -212,32 +119,6 @@ def test_a_disk_without_a_class_has_one_of_its_volume_that_keeps_it_where_the_dr
     assert class_.inputs["volumeBindingMode"] == "WaitForFirstConsumer"
     assert class_.inputs["parameters"].items() >= {"type": "gp3", "encrypted": "true"}.items()
     assert class_.urn in pods.depends_on
-
-
-def test_elsewhere_a_disk_without_a_class_has_the_clusters_own() -> None:
-    resources = workload(kind="stateful-set", volumes={"data": {"perPod": "100Gi", "at": "/data"}}, on_ebs=False)
-
-    (template,) = the(resources, "StatefulSet").inputs["spec"]["volumeClaimTemplates"]
-    assert "storageClassName" not in template["spec"]
-    assert of_kind(resources, "StorageClass") == []
-
-
-def test_limits_and_room_on_the_disk_stand_beside_the_requests() -> None:
-    made = container(workload(limits={"cpu": 2, "memory": "4Gi"}, ephemeralStorage="20Gi"))["resources"]
-
-    assert made["requests"] == {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "20Gi"}
-    assert made["limits"] == {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "20Gi"}
-
-
-def test_user_root_file_system_labels_and_priority_are_the_files() -> None:
-    resources = workload(user=999, writableRoot=False, labels={"team": "search"}, priority=7, args=["--fast"])
-    pod = pod_of(the(resources, "Deployment"))
-
-    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (999, 999)
-    assert container(resources)["securityContext"]["readOnlyRootFilesystem"] is True
-    assert pod["priorityClassName"] == "ebbtide-priority-7"
-    assert template(resources)["labels"]["team"] == "search"
-    assert container(resources)["args"] == ["--fast"]
 
 
 @pytest.mark.parametrize("category", [Category.FIXED, Category.FLEXIBLE])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from components.pods.egress import BUNDLE, NEVER_PROXIED, OPEN, Egress, egress_of
+from components.pods.egress import BUNDLE, NEVER_PROXIED, Egress, egress_of
 from ebbtide.settings.sections.egress import EgressSettings
 from ebbtide.settings.sections.network import NetworkSettings
 from tests.builders.authority import AUTHORITY
@@ -43,10 +43,6 @@ def pod(stack: Recorded, name: str) -> Mapping[str, Any]:
     return next(spec for _, its_name, spec in pods(stack) if its_name == name)
 
 
-def test_an_open_network_changes_no_pod() -> None:
-    assert OPEN.through(BARE) == BARE
-
-
 def test_every_container_of_a_pod_gets_the_proxy_in_both_spellings() -> None:
     through = cast("Mapping[str, Any]", Egress(http_proxy=PROXY).through(BARE))
 
@@ -82,20 +78,6 @@ def test_services_with_an_endpoint_in_the_vpc_are_called_directly(endpoints: boo
 
     assert ("sts.us-east-1.amazonaws.com" in way_out.no_proxy) is direct
     assert ("s3.us-east-1.amazonaws.com" in way_out.no_proxy) is direct
-
-
-@pytest.mark.parametrize("name", ["ebbtide-controller", "ebbtide-redis"])
-def test_what_calls_nothing_outside_knows_no_proxy(closed: Recorded, name: str) -> None:
-    assert "HTTPS_PROXY" not in variables(pod(closed, name))[0]
-
-
-@pytest.mark.parametrize("name", ["api", "train", "cluster-autoscaler", "ebbtide-controller"])
-def test_the_bundle_is_mounted_where_the_variables_point(closed: Recorded, name: str) -> None:
-    spec = pod(closed, name)
-    (mount,) = (each for each in spec["containers"][0]["volumeMounts"] if each["name"] == BUNDLE)
-
-    for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE"):
-        assert variables(spec)[0][variable] == f"{mount['mountPath']}/bundle.pem"
 
 
 def test_a_bundle_lies_in_each_namespace_whose_pods_mount_it(closed: Recorded) -> None:

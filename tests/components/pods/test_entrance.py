@@ -106,38 +106,6 @@ def test_with_a_certificate_the_load_balancer_ends_tls_and_takes_no_old_version_
     assert not [key for key in of_aws(load_balancer()) if key.startswith("ssl-")]
 
 
-def test_cost_tags_and_subnets_are_handed_on_and_a_tag_that_would_arrive_cut_short_is_not() -> None:
-    shared = Balancing(tags={"team": "search", "filter": "a=b"}, subnets=["subnet-1", "subnet-2"])
-
-    assert of_aws(load_balancer(shared))["additional-resource-tags"] == "team=search"
-    assert of_aws(load_balancer(shared))["subnets"] == "subnet-1,subnet-2"
-    assert not {"additional-resource-tags", "subnets"} & set(of_aws(load_balancer()))
-
-
-def test_an_ingress_leads_a_host_and_path_to_a_port_of_the_service() -> None:
-    ingress = {"host": "api.example.com", "path": "/v1", "tls": "api-tls", "class": "nginx", "port": "grpc"}
-    found = the(workload(ingress={**ingress, "annotations": {"nginx.ingress.kubernetes.io/a": "b"}}), "Ingress")
-    backend = {"service": {"name": "api", "port": {"name": "grpc"}}}
-
-    assert found.inputs["spec"] == {
-        "ingressClassName": "nginx",
-        "rules": [
-            {
-                "host": "api.example.com",
-                "http": {"paths": [{"path": "/v1", "pathType": "Prefix", "backend": backend}]},
-            }
-        ],
-        "tls": [{"hosts": ["api.example.com"], "secretName": "api-tls"}],
-    }
-    assert found.inputs["metadata"]["annotations"]["nginx.ingress.kubernetes.io/a"] == "b"
-
-
-def test_without_a_class_the_cluster_chooses_and_without_a_secret_there_is_no_tls() -> None:
-    found = the(workload(ingress={"host": "api.example.com"}), "Ingress")
-
-    assert set(found.inputs["spec"]) == {"rules"}
-
-
 @pytest.mark.parametrize("kind", WorkloadKind)
 @pytest.mark.parametrize("keys", [{"ingress": {"host": "api.example.com"}}, {"expose": {}}], ids=str)
 def test_an_entrance_goes_before_its_pods_and_is_waited_for(kind: WorkloadKind, keys: dict[str, Any]) -> None:
@@ -172,21 +140,3 @@ def stack(network: dict[str, Any]) -> tuple[Resource, ...]:
         "ebbtide:network": network,
     }
     return record(parse_stack({**sound_config("shortest"), **more}, stack="acme", file="any"))
-
-
-def test_in_a_vpc_of_its_own_subnets_are_found_by_their_tags() -> None:
-    (found,) = filter(is_load_balancer, stack({}))
-    subnets = [r.inputs["tags"] for r in stack({}) if r.type.endswith(":Subnet")]
-
-    assert "subnets" not in of_aws(found)
-    assert of_aws(found)["additional-resource-tags"] == "ebbtide.dev/customer=acme,cost-center=ml-7"
-    assert [tags["kubernetes.io/cluster/acme"] for tags in subnets] == ["shared"] * 4
-    roles = [set(tags) & {"kubernetes.io/role/elb", "kubernetes.io/role/internal-elb"} for tags in subnets]
-    assert sorted(map(sorted, roles)) == [["kubernetes.io/role/elb"]] * 2 + [["kubernetes.io/role/internal-elb"]] * 2
-
-
-def test_in_a_given_vpc_they_are_named() -> None:
-    subnets = {"a": "subnet-0a1b2c3d", "b": "subnet-4e5f6071", "c": "subnet-00000000"}
-    (found,) = filter(is_load_balancer, stack({"vpc": {"id": "vpc-0a1b2c3d", "privateSubnets": subnets}}))
-
-    assert of_aws(found)["subnets"] == "subnet-0a1b2c3d,subnet-4e5f6071"

@@ -1,6 +1,5 @@
 """What a job and a cron job register: pods that run to their end, and a budget that needs no scale."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,11 +7,10 @@ import pytest
 from components.pods.budget import budget_without_scale
 from components.pods.job import CronJob, Job, JobArgs
 from components.pods.rules import PodIdentity
-from ebbtide.labels import POOL
 from ebbtide.recording.resources import Resource
-from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, History, JobSettings
+from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.vocabulary.labels import Category
-from tests.builders.components import pod_of, recorded, the
+from tests.builders.components import recorded, the
 
 SIZE: dict[str, Any] = {"image": "db:1", "cpu": "1", "memory": "2Gi", "longest_run": "2h", "node_group": "flexible"}
 
@@ -58,46 +56,6 @@ def test_a_job_ends_in_time_is_not_awaited_and_leaves_the_pods_that_failed() -> 
     }
     assert found["spec"]["template"]["spec"]["restartPolicy"] == "Never"
     assert found["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
-
-
-def test_a_jobs_pods_are_workers_of_no_pool() -> None:
-    labels = the(job(), "batch/v1:Job").inputs["spec"]["template"]["metadata"]["labels"]
-
-    assert labels["ebbtide.dev/category"] == "worker"
-    assert POOL not in labels
-
-
-def test_a_job_runs_its_own_command_on_its_group_without_a_token() -> None:
-    pod = pod_of(the(job(command=("python", "-m", "db"), args=("--all",)), "batch/v1:Job"))
-
-    assert (pod["containers"][0]["command"], pod["containers"][0]["args"]) == (["python", "-m", "db"], ["--all"])
-    assert pod["nodeSelector"] == {"ebbtide.dev/node-group": "flexible"}
-    assert pod["automountServiceAccountToken"] is False
-    assert not {"command", "args"} & set(pod_of(the(job(), "batch/v1:Job"))["containers"][0])
-
-
-def test_a_cron_job_says_when_and_how() -> None:
-    found = the(
-        cron_job(
-            timezone="Asia/Tokyo",
-            concurrency=Concurrency.REPLACE,
-            start_within=timedelta(minutes=10),
-            history=History(succeeded=0, failed=5),
-            suspended=True,
-        ),
-        "batch/v1:CronJob",
-    ).inputs["spec"]
-
-    assert {key: value for key, value in found.items() if key != "jobTemplate"} == {
-        "schedule": "30 2 * * 1-5",
-        "timeZone": "Asia/Tokyo",
-        "concurrencyPolicy": "Replace",
-        "startingDeadlineSeconds": 600,
-        "successfulJobsHistoryLimit": 0,
-        "failedJobsHistoryLimit": 5,
-        "suspend": True,
-    }
-    assert found["jobTemplate"]["spec"]["template"]["metadata"]["labels"]["ebbtide.dev/workload"] == "nightly"
 
 
 def test_no_flexible_pod_gets_a_budget_that_opens_for_all_at_once() -> None:

@@ -6,18 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.pods.rules import (
-    PodIdentity,
-    affinity,
-    home,
-    nodes_of_group,
-    nodes_of_kind,
-    resources,
-    spread,
-    tolerations,
-)
+from components.pods.rules import PodIdentity, affinity, home, spread
 from ebbtide.labels import NodeKind
-from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
 from ebbtide.settings.sections.types import parse_cpu, parse_memory
 from ebbtide.settings.sections.workers import grace_seconds
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
@@ -35,16 +25,6 @@ def test_a_selector_holds_the_name_alone_and_finds_its_own_pods(category: Catego
 
     assert pod.selector == {"ebbtide.dev/workload": "api"}
     assert pod.selector.items() <= pod.labels.items()
-
-
-def test_pods_say_who_they_are() -> None:
-    assert identity().labels == {
-        "app.kubernetes.io/name": "api",
-        "ebbtide.dev/workload": "api",
-        "ebbtide.dev/category": "flexible",
-        "ebbtide.dev/customer": "acme",
-    }
-    assert identity(Category.WORKER).labels["ebbtide.dev/pool"] == "api"
 
 
 def test_fixed_pods_keep_all_others_off_their_nodes_in_every_namespace() -> None:
@@ -81,34 +61,6 @@ def test_no_spread_is_a_hard_one(category: Category) -> None:
     constraints = spread(identity(category), revision_label="pod-template-hash")
 
     assert {constraint["when_unsatisfiable"] for constraint in constraints} == {"ScheduleAnyway"}
-
-
-def test_replicas_spread_over_hosts_and_zones_but_workers_do_not() -> None:
-    replicas = spread(identity(), revision_label="pod-template-hash")
-    workers = spread(identity(Category.WORKER), revision_label="")
-
-    assert [constraint["topology_key"] for constraint in replicas] == [
-        "kubernetes.io/hostname",
-        "topology.kubernetes.io/zone",
-    ]
-    assert [constraint.get("match_label_keys") for constraint in replicas] == [["pod-template-hash"]] * 2
-    assert [constraint["topology_key"] for constraint in workers] == ["ebbtide.dev/node-group"]
-
-
-def test_nodes_are_chosen_by_kind_or_by_group() -> None:
-    assert nodes_of_kind(NodeKind.FIXED) == {"ebbtide.dev/node-kind": "fixed"}
-    assert nodes_of_group("gpu-large") == {"ebbtide.dev/node-group": "gpu-large"}
-
-
-def test_gpu_pods_tolerate_the_taint_and_limit_the_device() -> None:
-    assert tolerations(NO_GPU) == []
-    assert tolerations(Gpu(count=1)) == [
-        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"},
-    ]
-    assert resources(cpu=4000, memory=16384, gpu=Gpu(count=2)) == {
-        "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"},
-        "limits": {"memory": "16Gi", "nvidia.com/gpu": "2"},
-    }
 
 
 @pytest.mark.parametrize(("amount", "text"), [(500, "500m"), (1000, "1"), (2500, "2500m"), (16000, "16")])

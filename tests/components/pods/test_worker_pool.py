@@ -1,20 +1,16 @@
 """What a worker pool registers: zero replicas, a closed budget, and workers that stop safely."""
 
-import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from rq.cli.workers import worker as rq_worker
 
 from components.cluster.namespaces import Namespaces, NamespacesArgs
 from components.ownership import OwnershipTable
-from components.pods.worker_pool import WorkerPool, WorkerPoolArgs, worker_command
+from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
-from ebbtide.settings.sections.pods.pod import Gpu
-from ebbtide.settings.sections.pods.volumes import Volume
-from ebbtide.settings.sections.workers import Acks, Source, SourceKind
+from ebbtide.settings.sections.workers import Source
 from tests.builders.components import REDIS, of_kind, pod_of, recorded, the, worker_settings
 
 
@@ -55,26 +51,6 @@ def test_a_worker_budget_stays_closed_and_pulumis_own() -> None:
     assert budget.ignore_changes == ()
 
 
-def test_a_pool_lives_in_the_namespace_of_workers() -> None:
-    def program() -> None:
-        namespaces = Namespaces("namespaces", NamespacesArgs(customer="acme"))
-        args = WorkerPoolArgs(
-            name="train",
-            namespace=namespaces.workers.metadata.name,
-            settings=worker_settings(),
-            customer="acme",
-            redis=REDIS,
-        )
-        WorkerPool("train", args)
-
-    resources = recorded(program)
-    workers = next(r for r in of_kind(resources, "Namespace") if r.inputs["metadata"]["name"] == "ebbtide-workers")
-    deployment = the(resources, "Deployment")
-
-    assert deployment.inputs["metadata"]["namespace"] == "ebbtide-workers"
-    assert workers.urn in deployment.depends_on
-
-
 def test_namespaces_enforce_the_restricted_level() -> None:
     for namespace in of_kind(recorded(lambda: Namespaces("namespaces", NamespacesArgs(customer="acme"))), "Namespace"):
         assert namespace.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
@@ -112,32 +88,6 @@ def test_signals_reach_the_worker_itself_even_while_it_imports() -> None:
     assert pod["shareProcessNamespace"] is True
 
 
-def test_rq_understands_the_command() -> None:
-    context = rq_worker.make_context("rq worker", worker_command(worker_settings())[2:])
-
-    assert context.params["worker_class"] == "ebbtide.jobs.rq_worker.SafeWorker"
-    assert context.params["queues"] == ("train",)
-    assert context.params["with_scheduler"] is True
-    pop = context.params["worker_ttl"] - 15
-    assert 0 < context.params["maintenance_interval"] < pop < 60  # an idle worker looks after each pop
-
-
-def test_an_image_without_a_safe_stop_runs_the_stock_worker() -> None:
-    assert "--worker-class" not in worker_command(worker_settings(safe_stop=False))
-
-
-def test_other_frameworks_run_the_images_own_command_and_find_redis_by_their_own_variable() -> None:
-    source = Source(kind=SourceKind.CELERY, queues=("train",), acks=Acks.LATE)
-    container = pod_of(the(pool(source=source), "Deployment"))["containers"][0]
-
-    assert "command" not in container
-    assert "CELERY_BROKER_URL" in {item["name"] for item in container["env"]}
-
-
-def test_a_command_of_the_file_replaces_ours() -> None:
-    assert worker_command(worker_settings(command=("python", "-m", "work"))) == ["python", "-m", "work"]
-
-
 def test_the_password_reaches_the_worker_only_through_the_secret() -> None:
     environment = {item["name"]: item for item in pod_of(the(pool(), "Deployment"))["containers"][0]["env"]}
 
@@ -146,49 +96,8 @@ def test_the_password_reaches_the_worker_only_through_the_secret() -> None:
     assert environment["REDIS_HOST"]["value"] == "ebbtide-redis.ebbtide.svc"
 
 
-def test_workers_go_to_their_group_and_carry_no_required_affinity() -> None:
-    pod = pod_of(the(pool(node_group="gpu-large", gpu=Gpu(count=1)), "Deployment"))
-
-    assert pod["nodeSelector"] == {"ebbtide.dev/node-group": "gpu-large"}
-    assert pod["tolerations"][0]["key"] == "nvidia.com/gpu"
-    assert pod["affinity"].keys() == {"podAffinity"}
-
-
 def checkpoints(**given: Any) -> CheckpointSettings:
     return CheckpointSettings.model_validate(given)
-
-
-def test_a_pool_without_checkpoints_knows_nothing_of_them() -> None:
-    pod = pod_of(the(pool(), "Deployment"))
-
-    assert "EBBTIDE_CHECKPOINTS" not in {item["name"] for item in pod["containers"][0]["env"]}
-    assert "volumes" not in pod
-
-
-def test_workers_find_the_store_of_their_checkpoints_in_one_variable() -> None:
-    pod = pod_of(the(pool(checkpoints=checkpoints(store="s3://acme-checkpoints/prod")), "Deployment"))
-
-    (value,) = [item["value"] for item in pod["containers"][0]["env"] if item["name"] == "EBBTIDE_CHECKPOINTS"]
-    assert json.loads(value) == {
-        "store": "s3://acme-checkpoints/prod/acme/train",
-        "every": 300,
-        "saveWithin": 90,
-        "required": False,
-        "openWithin": 600,
-    }
-    assert "volumes" not in pod
-
-
-def test_a_claim_is_mounted_where_the_variable_says() -> None:
-    volumes = {"cache": Volume.model_validate({"scratch": "1Gi", "at": "/cache"})}
-    given = checkpoints(claim="checkpoints-efs")
-    pod = pod_of(the(pool(checkpoints=given, volumes=volumes), "Deployment"))
-
-    (value,) = [item["value"] for item in pod["containers"][0]["env"] if item["name"] == "EBBTIDE_CHECKPOINTS"]
-    (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "ebbtide-checkpoints"]
-    assert json.loads(value)["store"] == f"{mount['mountPath']}/acme/train"
-    assert [volume["name"] for volume in pod["volumes"]] == ["cache", "ebbtide-checkpoints"]
-    assert pod["volumes"][1]["persistentVolumeClaim"] == {"claimName": "checkpoints-efs"}
 
 
 @pytest.mark.parametrize(("required", "grace"), [(False, 12 * 3600 + 120), (True, 240)])

@@ -108,15 +108,6 @@ def test_replicas_of_another_owner_are_declared_once(owner: ReplicasOwner, kind:
     ]
 
 
-def test_a_stateful_set_has_a_service_that_nothing_waits_for() -> None:
-    resources = workload(Category.FIXED, kind=WorkloadKind.STATEFUL_SET)
-    stateful_set, service = the(resources, "StatefulSet"), the(resources, "Service")
-
-    assert service.inputs["spec"] == {"clusterIP": "None", "selector": {"ebbtide.dev/workload": "api"}}
-    assert stateful_set.inputs["spec"]["serviceName"] == service.inputs["metadata"]["name"]
-    assert service.urn in stateful_set.depends_on
-
-
 def test_up_waits_for_a_workload_only_where_pods_can_come_at_once() -> None:
     def annotations(**settings: Any) -> dict[str, str]:
         return the(workload(**settings), "Deployment").inputs["metadata"].get("annotations", {})
@@ -198,32 +189,6 @@ def claim(**said: Any) -> dict[str, Any]:
 )
 def test_two_pods_of_a_release_never_wait_for_one_claim(settings: dict[str, Any], ends_first: bool) -> None:
     assert (strategy(**settings) == RECREATE) is ends_first
-
-
-def test_pods_go_to_their_kind_of_node_with_the_restricted_profile() -> None:
-    pod = pod_of(the(workload(gpu=Gpu(count=1), node_kind=NodeKind.GPU), "Deployment"))
-    container = pod["containers"][0]
-
-    assert pod["nodeSelector"] == {"ebbtide.dev/node-kind": "gpu"}
-    assert pod["tolerations"] == [
-        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
-    ]
-    assert container["resources"] == {
-        "requests": {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": "1"},
-        "limits": {"memory": "2Gi", "nvidia.com/gpu": "1"},
-    }
-    assert is_restricted(pod)
-
-
-def is_restricted(pod: Any) -> bool:
-    """What the restricted Pod Security level checks."""
-    whole = pod["securityContext"]
-    parts = [container["securityContext"] for container in pod["containers"]]
-    return (
-        whole["runAsNonRoot"]
-        and whole["seccompProfile"] == {"type": "RuntimeDefault"}
-        and all(not part["allowPrivilegeEscalation"] and part["capabilities"] == {"drop": ["ALL"]} for part in parts)
-    )
 
 
 def test_every_child_belongs_to_the_component() -> None:

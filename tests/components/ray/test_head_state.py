@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from components.pods.redis_access import CA_FILE
 from ebbtide.settings.sections.ray import RECONNECT
 from tests.builders.components import pod_of
 from tests.builders.recorded import record
@@ -34,10 +33,6 @@ def wanted(found: Recorded) -> dict[str, Any]:
     return json.loads(found.named("ray-flow-cluster").inputs["metadata"]["annotations"]["ebbtide.dev/spec"])
 
 
-def variables(template: dict[str, Any]) -> dict[str, str]:
-    return {it["name"]: it.get("value", "") for it in template["spec"]["containers"][0]["env"]}
-
-
 def secrets(found: Recorded) -> set[str]:
     """The namespaces that Redis' password is in."""
     named = (it.inputs["metadata"] for it in found.all if it.type.endswith(":Secret"))
@@ -47,28 +42,6 @@ def secrets(found: Recorded) -> set[str]:
 def may_make_jobs(found: Recorded) -> bool:
     rules = found.named("ray-operator-flow-role").inputs["rules"]
     return any("create" in rule["verbs"] and "jobs" in rule["resources"] for rule in rules)
-
-
-def test_it_is_off_unless_the_file_says_so() -> None:
-    found = stack(kept=False)
-
-    assert "gcsFaultToleranceOptions" not in wanted(found)
-    assert secrets(found) == {"ebbtide", "ebbtide-workers"}
-    assert not may_make_jobs(found)
-    assert RECONNECT[0] not in str(pod_of(found.named("drive-deployment")))
-    assert not any(
-        it.name.startswith("redis-") for it in found.all if it.name in found.before(found.named("ray-flow-cluster"))
-    )
-
-
-def test_the_head_is_told_of_redis_and_takes_the_password_from_the_secret_beside_it() -> None:
-    found = stack(kept=True)
-
-    assert wanted(found)["gcsFaultToleranceOptions"] == {
-        "redisAddress": "redis://ebbtide-redis.ebbtide.svc:6379",
-        "redisPassword": {"valueFrom": {"secretKeyRef": {"name": "ebbtide-redis", "key": "password"}}},
-    }
-    assert secrets(found) == {"ebbtide", "ebbtide-workers", NAMESPACE}
 
 
 def test_the_operators_update_of_the_whole_object_has_no_empty_list_to_drop() -> None:
@@ -91,25 +64,6 @@ def test_the_operator_cleans_up_in_redis_which_is_still_there_at_a_destroy() -> 
     assert may_make_jobs(found)
     assert {"redis-server", "redis-ray-flow-secret", "redis-clients", "ray-operator-flow-role"} <= found.before(cluster)
     assert cluster.inputs["metadata"]["annotations"]["pulumi.com/deletionPropagationPolicy"] == "background"
-
-
-@pytest.mark.parametrize(
-    ("redis", "address", "authority"),
-    [
-        ({"kind": "in-cluster", "tls": {"secret": "tls"}}, "rediss://ebbtide-redis.ebbtide.svc:6379", CA_FILE),
-        ({"kind": "elasticache"}, "rediss://", "/etc/ssl/certs/ca-certificates.crt"),
-        ({"kind": "url", "url": "redis://r.example.com:6380/2"}, "redis://r.example.com:6380", None),
-    ],
-)
-def test_ray_is_told_whom_to_trust(redis: dict[str, Any], address: str, authority: str | None) -> None:
-    spec = with_redis(**redis)
-    head, worker = spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]
-
-    assert spec["gcsFaultToleranceOptions"]["redisAddress"].startswith(address)
-    assert variables(head).get("RAY_REDIS_CA_CERT") == authority
-    mounted = [it["mountPath"] for it in head["spec"]["containers"][0]["volumeMounts"]]
-    assert ("/etc/ebbtide-redis" in mounted) is (authority == CA_FILE)
-    assert "ebbtide-redis" not in str(worker)
 
 
 def test_a_user_of_redis_is_told() -> None:

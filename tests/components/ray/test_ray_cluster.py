@@ -12,13 +12,11 @@ from ebbtide.recording.pods import pods_of
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.values import mebibytes
 from ebbtide.settings import StackSettings
-from ebbtide.settings.sections.ray import RAY_ENV
-from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, WORKLOAD
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, WORKLOAD
 from ebbtide.vocabulary.workloads import SLEEP, SPEC
-from tests.builders.components import pod_of
 from tests.builders.recorded import record
 from tests.builders.stack import Recorded
-from tests.components.ray.stack import IMAGE, NAMESPACE, ray_settings, ray_stack
+from tests.components.ray.stack import NAMESPACE, ray_settings, ray_stack
 
 pytestmark = pytest.mark.whole
 
@@ -56,38 +54,12 @@ def test_what_rays_autoscaler_writes_is_not_in_the_wanted_spec(stack: Recorded) 
     assert not any({"replicas", "scaleStrategy"} & group.keys() for group in spec["workerGroupSpecs"])
 
 
-def test_groups_come_from_zero_and_go_when_idle_in_the_order_of_the_file(stack: Recorded) -> None:
-    groups = wanted(stack)["workerGroupSpecs"]
-
-    assert [(it["groupName"], it["minReplicas"], it["maxReplicas"], it["idleTimeoutSeconds"]) for it in groups] == [
-        ("cpu", 0, 20, 180),
-        ("gpu", 0, 8, 120),
-    ]
-
-
-def test_the_head_is_fixed_and_runs_no_tasks(stack: Recorded) -> None:
-    head = wanted(stack)["headGroupSpec"]
-
-    assert head["rayStartParams"]["num-cpus"] == "0"
-    assert head["template"]["metadata"]["labels"][CATEGORY] == "fixed"
-    assert head["template"]["spec"]["nodeSelector"] == {"ebbtide.dev/node-kind": "fixed"}
-    assert head["template"]["spec"]["automountServiceAccountToken"] is True
-
-
 def test_a_worker_drains_before_it_is_killed(stack: Recorded) -> None:
     for group in wanted(stack)["workerGroupSpecs"]:
         grace = group["template"]["spec"]["terminationGracePeriodSeconds"]
         env = {it["name"]: it["value"] for it in container(group["template"])["env"]}
         assert grace == (30 + 2) * 60
         assert int(env["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"]) == grace - 60
-
-
-def test_only_the_group_with_gpus_asks_for_them(stack: Recorded) -> None:
-    cpu, gpu = wanted(stack)["workerGroupSpecs"]
-
-    assert "nvidia.com/gpu" not in container(cpu["template"])["resources"]["limits"]
-    assert container(gpu["template"])["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert [it["key"] for it in gpu["template"]["spec"]["tolerations"]] == ["nvidia.com/gpu"]
 
 
 def test_what_ray_writes_on_the_node_keeps_no_autoscaler_from_taking_it(stack: Recorded) -> None:
@@ -182,24 +154,6 @@ def test_a_destroy_waits_for_the_cluster_and_its_namespace_as_long_as_a_task_may
 
     assert [found.named(name).delete_timeout for name in ("ray-flow-cluster", "ray-spaces-flow")] == [f"{seconds}s"] * 2
     assert found.named("namespaces-system").delete_timeout == ""
-
-
-def test_workers_of_the_pool_are_told_the_cluster_and_given_its_token(stack: Recorded) -> None:
-    pod = pod_of(stack.named("drive-deployment"))
-    env = {it["name"]: it.get("value") for it in pod["containers"][0]["env"]}
-
-    assert json.loads(env[RAY_ENV]) == {
-        "cluster": "flow",
-        "address": f"flow-head-svc.{NAMESPACE}.svc:6379",
-        "version": "2.60.0",
-        "image": IMAGE,
-    }
-    path = env["RAY_AUTH_TOKEN_PATH"]
-    mounts = {it["mountPath"]: it["name"] for it in pod["containers"][0]["volumeMounts"]}
-    assert path is not None
-    volume = mounts[path.rpartition("/")[0]]
-    assert {"name": volume, "secret": {"secretName": "flow-ray-token"}} in pod["volumes"]
-    assert RAY_ENV not in str(pod_of(stack.named("train-deployment")))
 
 
 def test_its_pods_are_seen_as_pods_of_the_stack(stack: Recorded) -> None:

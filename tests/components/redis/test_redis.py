@@ -76,14 +76,6 @@ def test_only_our_namespaces_may_connect() -> None:
     ]
 
 
-def test_the_endpoint_is_the_service() -> None:
-    service = the(redis(), "Service").inputs
-
-    assert redis_endpoint(IN_CLUSTER).host == f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
-    assert redis_endpoint(IN_CLUSTER).port == service["spec"]["ports"][0]["port"]
-    assert service["spec"]["clusterIP"] == "None"
-
-
 def test_both_namespaces_get_the_same_secret_with_or_without_a_password() -> None:
     for resources in (redis(), redis(password="hush-hush")):
         secrets = of_kind(resources, "Secret")
@@ -106,21 +98,6 @@ def test_the_secret_holds_the_password_and_the_whole_address(monkeypatch: pytest
         "password": "hush/hush",
         "url": "redis://:hush%2Fhush@ebbtide-redis.ebbtide.svc:6379/0",
     }
-
-
-def test_a_redis_elsewhere_gets_a_secret_and_no_server() -> None:
-    resources = redis(outside("rediss://queue@cache.example:6380/2"))
-
-    assert {resource.type for resource in resources} == {"ebbtide:components:Redis", "kubernetes:core/v1:Secret"}
-    assert redis_endpoint(outside("rediss://queue@cache.example:6380/2")) == RedisEndpoint(
-        host="cache.example", port=6380, db=2, tls=True, username="queue", password_env="REDIS_PASSWORD"
-    )
-
-
-def test_port_and_database_have_defaults() -> None:
-    endpoint = redis_endpoint(outside("redis://cache.example"))
-
-    assert (endpoint.port, endpoint.db, endpoint.tls) == (6379, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +138,6 @@ def test_any_password_survives_the_url(password: str, username: str | None) -> N
     assert (parts.scheme, parts.hostname, parts.port, parts.path) == ("rediss", "cache.example", 6380, "/2")
 
 
-def test_without_a_password_the_url_has_no_login() -> None:
-    assert redis_url(RedisEndpoint(host="cache.example"), "") == "redis://cache.example:6379/0"
-
-
 def claim(resources: tuple[Resource, ...]) -> Mapping[str, Any]:
     (template,) = the(resources, "StatefulSet").inputs["spec"]["volumeClaimTemplates"]
     return template["spec"]
@@ -177,28 +150,12 @@ def test_a_changed_volume_size_never_replaces_a_running_redis() -> None:
     assert the(resources, "StatefulSet").ignore_changes == ("spec.volumeClaimTemplates",)
 
 
-def test_three_quarters_of_the_memory_hold_jobs() -> None:
-    server = redis(RedisSettings(memory="4Gi", storage="8Gi"))  # pyright: ignore[reportArgumentType] - as a file says it
-    container = pod_of(the(server, "StatefulSet"))["containers"][0]
-
-    assert container["args"][container["args"].index("--maxmemory") + 1] == "3072mb"
-    assert container["resources"]["limits"]["memory"] == "4Gi"
-
-
 def test_on_eks_the_volume_outlives_the_stack_unless_the_file_says_otherwise() -> None:
     kept, dropped = redis(on_ebs=True), redis(RedisSettings(keep_on_destroy=False), on_ebs=True)
 
     assert the(kept, "StorageClass").inputs["reclaimPolicy"] == "Retain"
     assert claim(kept)["storageClassName"] == the(kept, "StorageClass").inputs["metadata"]["name"]
     assert "storageClassName" not in claim(dropped)
-
-
-def test_elsewhere_the_volume_is_of_the_clusters_default_class_or_the_one_named() -> None:
-    plain, named = redis(), redis(RedisSettings(storage_class="fast-retained"))
-
-    assert of_kind(plain, "StorageClass") == of_kind(named, "StorageClass") == []
-    assert "storageClassName" not in claim(plain)
-    assert claim(named)["storageClassName"] == "fast-retained"
 
 
 def test_with_a_certificate_the_plain_port_is_closed() -> None:

@@ -63,14 +63,6 @@ def test_a_worker_sees_the_private_authority_where_there_is_one() -> None:
     assert trusting["containers"][0]["volumeMounts"][0]["mountPath"] == CA_FILE.rpartition("/")[0]
 
 
-def test_without_one_a_pod_keeps_its_shape() -> None:
-    """Even an empty list would be a change of a running stack."""
-    pod = worker()
-
-    assert "volumes" not in pod
-    assert not {"volumeMounts"} & set(pod["containers"][0])
-
-
 def test_an_address_that_is_known_later_reaches_worker_and_controller() -> None:
     args = ControllerArgs(
         config=controller_config(),

@@ -44,13 +44,6 @@ def test_pulumi_declares_the_minimum_once_and_leaves_it(kind: str, name: str, fi
     assert (row.owner, row.initial) == ("workload-controller", str(declared))
 
 
-def test_a_minimum_without_a_floor_stays_pulumis() -> None:
-    of_ranker = resources(OPEN[1])
-
-    assert only(of_ranker, "ScaledObject", "embedder-small").ignore_changes == ()
-    assert only(resources(), "HorizontalPodAutoscaler", "ranker").ignore_changes == ()
-
-
 def test_an_update_that_would_take_the_minimum_back_breaks_a_rule() -> None:
     broken = [(hit.id, hit.reason) for hit in judge(services_stack(*OPEN), resources(), TODAY)]
 
@@ -93,10 +86,3 @@ def test_the_api_server_holds_it_to_the_minimum_between_min_and_max() -> None:
     assert f"system:serviceaccount:ebbtide:{NAME}" in policy["matchConditions"][0]["expression"]
     assert "ebbtide-horizontalpodautoscalers" in named(resources(*OPEN), "ValidatingAdmissionPolicyBinding")
     assert "ebbtide-rayclusters" not in named(resources(*OPEN), "ValidatingAdmissionPolicy")
-
-
-def test_it_reaches_the_api_server_and_is_scraped() -> None:
-    policy = only(resources(*OPEN), "NetworkPolicy", "ebbtide-workload-controller").inputs["spec"]
-
-    assert len(policy["egress"]) == 2  # names and the API server
-    assert NAME in json.dumps(only(resources(*OPEN), "ConfigMap", "ebbtide-prometheus").inputs)

@@ -1,13 +1,9 @@
 """Images of what the stack brings for its services: each has a key, so that each can be named by digest."""
 
-import re
 from pathlib import Path
 
 import pytest
 
-from ebbtide.recording.resources import kind_of
-from ebbtide.settings.load import stack_of_text
-from tests.builders.recorded import record
 from tests.builders.settings import problem_of, problems_of, shortest
 from tests.builders.workloads.services import with_services
 
@@ -45,20 +41,6 @@ def test_each_image_that_comes_with_services_may_be_missing_a_digest(tmp_path: P
 
     assert {it.path.removeprefix("ebbtide:images.") for it in problems} == {*OTHERS, *OF_SERVICES}
     assert {it.code for it in problems} == {"image.no-digest"}
-
-
-def test_with_a_digest_for_each_key_nothing_runs_by_tag() -> None:
-    settings = stack_of_text(strict((*OTHERS, *OF_SERVICES)), stack="acme", file="Pulumi.acme.yaml")
-    found = {
-        image
-        for resource in record(settings)
-        if kind_of(resource) != "CustomResourceDefinition"
-        for image in re.findall(r"'image': '([^']+)'", str(resource.inputs))
-    }
-
-    assert found
-    assert {image for image in found if DIGEST not in image} == set()
-    assert {f"mirror.example.com/{key.lower()}{DIGEST}" for key in OF_SERVICES} <= found
 
 
 @pytest.mark.parametrize("image", ["embedder-small:3", "ranker:1"])

@@ -93,13 +93,3 @@ def test_triggers_refer_to_it_and_the_secret_is_where_keda_looks(
     assert {trigger["metadata"]["customHeaders"] for trigger in triggers} == {"x-scope-orgid=acme"}
     assert [namespace_of(it) for it in found if kind_of(it) == "Secret" and name_of(it) == "mimir"] == made
     assert {it.namespace for it in needed_secrets(found) if it.name == "mimir"} == needed
-
-
-def test_headers_that_are_no_secret_need_no_object() -> None:
-    serving = f"ebbtide:serving: {{ {ADDRESS}, prometheusAccess: {{ headers: {{ X-Scope-OrgID: acme }} }} }}\n"
-    found = record(services_stack(more=serving))
-    (first, *_) = [it.inputs["spec"]["triggers"][0] for it in found if kind_of(it) == "ScaledObject"]
-
-    assert first["metadata"]["customHeaders"] == "x-scope-orgid=acme"
-    assert "authenticationRef" not in first
-    assert "TriggerAuthentication" not in {kind_of(it) for it in found}

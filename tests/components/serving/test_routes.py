@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from components.serving.crds import release
-from components.serving.routing import backend_policy, client_policy, gateway_spec, http_routes
+from components.serving.routing import backend_policy, client_policy, http_routes
 from ebbtide.settings.sections.serving.services import ServiceSettings
 from tests.builders.workloads.services import services_stack
 
@@ -25,16 +25,6 @@ def only_rule(route: Any) -> Any:
 
 def policy(*changes: tuple[str, str], proxies: int = 2, largest: int = 12) -> Any:
     return backend_policy("embedder-small", embedder(*changes), proxies=proxies, largest=largest)
-
-
-def test_a_variant_with_a_condition_has_a_route_of_the_name_of_its_pods() -> None:
-    routes = http_routes("embedder", embedder())
-
-    assert list(routes) == ["embedder-small", "embedder-large"]
-    for name, route in routes.items():
-        assert route["hostnames"] == ["models.acme.internal"]
-        assert only_rule(route)["backendRefs"] == [{"name": name, "port": 8000}]
-        assert only_rule(route)["timeouts"] == {"request": "1m"}
 
 
 def test_a_model_is_named_by_a_header_or_by_the_path() -> None:
@@ -96,27 +86,8 @@ def test_another_gateway_is_told_a_weight_of_0_as_it_is() -> None:
     ]
 
 
-def test_a_service_without_a_route_has_none() -> None:
-    assert http_routes("ranker", services_stack().services["ranker"]) == {}
-
-
 def test_only_a_request_that_reached_no_pod_is_sent_again() -> None:
     assert policy()["retry"]["retryOn"] == {"triggers": ["connect-failure", "refused-stream"]}
-
-
-@pytest.mark.parametrize(
-    ("balance", "kind"), [("leastRequest", "LeastRequest"), ("roundRobin", "RoundRobin"), ("random", "Random")]
-)
-def test_each_way_to_choose_a_pod(balance: str, kind: str) -> None:
-    assert (
-        policy(("longestRequest: 60s", f"longestRequest: 60s\n    balance: {balance}"))["loadBalancer"]["type"] == kind
-    )
-
-
-def test_sessions_go_by_a_header() -> None:
-    chosen = policy(("longestRequest: 60s", "longestRequest: 60s\n    balance: { consistentHash: X-Session-Id }"))
-
-    assert chosen["loadBalancer"]["consistentHash"] == {"type": "Headers", "headers": [{"name": "x-session-id"}]}
 
 
 def test_zones_are_preferred_only_where_each_has_pods_to_spare() -> None:
@@ -156,12 +127,6 @@ def test_requests_go_on_to_those_that_may_answer_however_many_refuse() -> None:
     assert policy()["healthCheck"]["panicThreshold"] == 10
 
 
-def test_a_connection_is_given_two_seconds_and_a_request_what_the_file_says() -> None:
-    timeout = policy(("longestRequest: 60s", "longestRequest: 90s"))["timeout"]
-
-    assert timeout == {"tcp": {"connectTimeout": "2s"}, "http": {"requestTimeout": "90s"}}
-
-
 def test_envoy_gateway_knows_each_key_of_the_clients_policy() -> None:
     """Its API server would drop one that it does not know, without a word."""
     (kind,) = [crd for crd in release("envoy-gateway")["crds"] if crd["spec"]["names"]["kind"] == "ClientTrafficPolicy"]
@@ -182,14 +147,3 @@ def unknown_keys(given: Any, schema: Any) -> list[str]:
         *(key for key in held if key not in properties),
         *(each for key, value in held.items() if key in properties for each in unknown_keys(value, properties[key])),
     ]
-
-
-def test_the_gateway_listens_for_http_or_ends_tls_with_a_secret() -> None:
-    (plain,), (ended,) = (gateway_spec("ebbtide", tls)["listeners"] for tls in (None, "models-tls"))
-
-    assert (plain["protocol"], plain["port"], "tls" in plain) == ("HTTP", 80, False)
-    assert (ended["protocol"], ended["port"], ended["tls"]["mode"]) == ("HTTPS", 443, "Terminate")
-    assert ended["tls"]["certificateRefs"] == [{"name": "models-tls", "kind": "Secret", "group": ""}]
-    for listener in (plain, ended):
-        allowed = listener["allowedRoutes"]["namespaces"]
-        assert allowed["selector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ebbtide"}}

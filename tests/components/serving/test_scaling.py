@@ -2,17 +2,9 @@
 
 from typing import Any
 
-import pytest
-
-from components.serving.scaling import Scaled, autoscaler, behavior, reasons, scaled_object
+from components.serving.scaling import Scaled, behavior, scaled_object
 from tests.builders.workloads.services import services_stack
 
-GPU_SCALE = """\
-cpu: 3
-        memory: 12Gi
-        gpu: 1
-        scale: { metrics: { gpu: 70% }, min: 2, max: 12 }
-"""
 METRICS = "inFlight: 3, latency: 300ms"
 
 
@@ -33,23 +25,6 @@ def small(*changes: tuple[str, str]) -> Scaled:
     return scaled("embedder", "small", *changes)
 
 
-def test_the_metric_gpu_is_asked_of_the_nodes_as_a_ratio() -> None:
-    """Of the variant with GPUs alone: the other one has none to be busy."""
-    own = ("cpu: 3\n        memory: 12Gi\n        gpu: 1\n", GPU_SCALE)
-    (trigger,) = scaled_object(scaled("embedder", "large", own))["triggers"]
-
-    assert (trigger["name"], trigger["metricType"], trigger["metadata"]["threshold"]) == ("gpu", "Value", "70")
-    assert "embedder-large" in trigger["metadata"]["query"]
-
-
-def test_cpu_alone_is_an_autoscaler_of_kubernetes_own() -> None:
-    spec = autoscaler(scaled("ranker", ""))
-
-    assert spec["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "ranker"}
-    assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 6)
-    assert spec["metrics"][0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 70}
-
-
 def test_a_metric_that_is_missing_never_lowers() -> None:
     spec = scaled_object(small())
 
@@ -63,21 +38,6 @@ def test_in_flight_is_shared_among_the_pods_and_latency_is_a_ratio() -> None:
     assert (by_name["inFlight"]["metricType"], by_name["inFlight"]["metadata"]["threshold"]) == ("AverageValue", "3")
     assert (by_name["latency"]["metricType"], by_name["latency"]["metadata"]["threshold"]) == ("Value", "0.3")
     assert "envoy_cluster_name=~" in by_name["inFlight"]["metadata"]["query"]
-
-
-@pytest.mark.parametrize(
-    ("metrics", "names"),
-    [
-        ("cpu: 70%, inFlight: 3", ["cpu", "inFlight"]),
-        ("memory: 80%, inFlight: 3, throughput: 20", ["memory", "inFlight", "throughput"]),
-        ('queue: { metric: "vllm:num_requests_waiting", target: 4 }', ["queue"]),
-        ("query: { promql: sum(my_backlog), target: 10 }", ["query"]),
-    ],
-)
-def test_each_metric_has_a_trigger(metrics: str, names: list[str]) -> None:
-    triggers = scaled_object(small((METRICS, metrics)))["triggers"]
-
-    assert [trigger.get("name", trigger["type"]) for trigger in triggers] == names
 
 
 def test_up_goes_at_once_and_down_waits_for_a_pod_to_have_come_twice() -> None:
@@ -109,11 +69,3 @@ def test_the_tolerance_leaves_less_than_a_pod_uncovered_where_the_cluster_knows_
 
     assert many["scaleUp"]["tolerance"] == "0.025"
     assert "tolerance" not in unknown["scaleUp"]
-
-
-def test_the_longest_times_are_those_that_the_api_takes() -> None:
-    slow = small((METRICS, "inFlight: 3"), ("startsWithin: 90s", "startsWithin: 3h"))
-    steps: Any = behavior(slow)
-
-    assert steps["scaleDown"]["stabilizationWindowSeconds"] == 3600
-    assert "after 1h below, since a pod takes 3h" in reasons(slow)

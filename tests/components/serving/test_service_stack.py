@@ -22,7 +22,6 @@ from tests.builders.workloads.services import services_stack
 pytestmark = pytest.mark.whole
 
 TODAY = date(2026, 11, 24)
-EXTERNAL = "inFlight: 3, latency: 300ms"
 SESSIONS = ("longestRequest: 10s", "longestRequest: 10s\n    session: { redis: true }")
 
 
@@ -130,35 +129,12 @@ def test_a_pod_waits_before_it_stops_and_has_the_time_to_end_its_longest_request
     assert spec["terminationGracePeriodSeconds"] >= wait + 60
 
 
-def test_what_comes_along_is_what_the_file_asks_for() -> None:
-    whole = resources()
-    scaled_by_cpu = resources((EXTERNAL, "cpu: 60%"))
-
-    assert {"keda-operator", "envoy-gateway"} <= set(named(whole, "Deployment"))
-    assert "keda-operator" not in named(scaled_by_cpu, "Deployment")
-    assert "envoy-gateway" in named(scaled_by_cpu, "Deployment")
-
-
-def test_metrics_server_comes_once_as_the_add_on_of_eks() -> None:
-    add_ons = [it.inputs["addonName"] for it in resources() if it.type == "aws:eks/addon:Addon"]
-
-    assert add_ons.count("metrics-server") == 1
-    assert "metrics-server" not in named(resources(), "Deployment")
-
-
 @pytest.mark.parametrize(("longest", "drains"), [("2s", "20s"), ("60s", "70s")])
 def test_a_pod_of_envoy_drains_for_longer_than_it_takes_to_be_known_and_to_answer(longest: str, drains: str) -> None:
     found = resources(("longestRequest: 60s", f"longestRequest: {longest}"))
     proxy = only(found, "EnvoyProxy", "ebbtide").inputs["spec"]
 
     assert proxy["shutdown"] == {"drainTimeout": drains, "minDrainDuration": "10s"}
-
-
-def test_keda_may_reach_the_prometheus_that_the_file_names() -> None:
-    found = resources(more="ebbtide:serving: { prometheus: 'http://mimir.monitoring.svc:8080' }\n")
-    policy = only(found, "NetworkPolicy", "keda-operator").inputs["spec"]
-
-    assert 8080 in {port["port"] for rule in policy["egress"] for port in rule["ports"]}
 
 
 def test_keda_may_scale_what_keeps_its_pods_names_too() -> None:
@@ -208,13 +184,6 @@ def test_the_load_balancer_is_internal_unless_the_file_says_public() -> None:
     assert balancer.inputs["spec"]["ports"][0]["targetPort"] == 10080
 
 
-def test_sessions_are_given_the_stacks_redis_and_a_prefix() -> None:
-    env = {it["name"]: it for it in container(resources(SESSIONS), "ranker")["env"]}
-
-    assert env["REDIS_URL"]["valueFrom"]["secretKeyRef"] == {"name": "ebbtide-redis", "key": "url"}
-    assert env["SESSION_PREFIX"]["value"] == "session:ranker:"
-
-
 REDIS_TLS = "ebbtide:redis: { kind: url, url: 'rediss://cache.example:6379/0', tls: { secret: cache-ca } }\n"
 
 
@@ -260,13 +229,6 @@ def test_on_an_existing_cluster_the_certificate_is_needed_beside_the_gateway(own
     (command,) = certificates(found)
     assert command.startswith("kubectl create secret generic models-tls --namespace ebbtide --type=kubernetes.io/tls")
     assert command.endswith(" --from-file=tls.crt=… --from-file=tls.key=…")
-
-
-def test_grpc_is_spoken_to_pods_without_tls() -> None:
-    changed = ("path: /embed, model: embedder-v3", "path: /, protocol: grpc")
-    ports = only(resources(changed), "Service", "embedder-small").inputs["spec"]["ports"]
-
-    assert {port["name"]: port.get("appProtocol") for port in ports} == {"http": "kubernetes.io/h2c", "metrics": None}
 
 
 def test_a_stateful_model_keeps_its_pods_names_and_is_scaled_too() -> None:

@@ -10,7 +10,6 @@ import pytest
 from components.serving.routing import http_routes
 from ebbtide.monitoring.documents import rule_groups
 from ebbtide.monitoring.recorded import Recorded
-from ebbtide.monitoring.rules import Recording
 from ebbtide.policies.judging import judge
 from ebbtide.preview.cost.services import service_costs
 from ebbtide.prices import on_demand, spot_typical
@@ -100,12 +99,6 @@ def test_variants_by_weight_take_no_service_of_both() -> None:
     assert SERVICE not in named("Service", found)
 
 
-def test_grpc_is_spoken_to_both_without_tls() -> None:
-    spec = named("Service", resources(("path: /embed, model: embedder-v3", "path: /, protocol: grpc")))[SERVICE].inputs
-
-    assert spec["spec"]["ports"][0]["appProtocol"] == "kubernetes.io/h2c"
-
-
 def test_all_its_pods_of_a_node_may_be_evicted_at_once_and_not_by_the_autoscaler() -> None:
     budgets = named("PodDisruptionBudget", resources())
 
@@ -168,16 +161,6 @@ def test_requests_are_recorded_once_for_the_one_beside_it(record: Recorded) -> N
     rules = [it for group in rule_groups(spot_stack()) for it in group.rules if getattr(it, "record", "") == record]
 
     assert sorted(it.labels["variant"] for it in rules if it.labels["service"] == SERVICE) == ["large", "small"]
-
-
-def test_of_it_alone_there_are_pods() -> None:
-    rules = [it for group in rule_groups(spot_stack()) for it in group.rules if it.labels.get("variant") == "cheap"]
-
-    assert {it.record for it in rules if isinstance(it, Recording)} == {
-        Recorded.PODS,
-        Recorded.PODS_WANTED,
-        Recorded.PODS_AT_MOST,
-    }
 
 
 def test_failures_of_the_service_count_the_cluster_of_both_once() -> None:

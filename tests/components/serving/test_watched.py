@@ -10,7 +10,6 @@ from ebbtide.monitoring.documents import rule_groups
 from ebbtide.settings import StackSettings
 from tests.builders.monitoring.promql import series, uses
 from tests.builders.recorded import record
-from tests.builders.stack import stack_settings
 from tests.builders.workloads.services import services_stack
 from tests.components.cluster.test_network_policies import Pod, Policies
 from tests.paths import DATA
@@ -28,29 +27,6 @@ ENVOY = Pod(
 def envoy_jobs(settings: StackSettings) -> list[dict[str, Any]]:
     scraping = Scraping(customer=settings.customer, targets=targets(settings), kubelets_are_known=True)
     return [it for it in prometheus_document(scraping)["scrape_configs"] if it["job_name"].endswith("/ebbtide-envoy")]
-
-
-def test_envoy_is_asked_more_often_than_an_autoscaler_reads() -> None:
-    (job,) = envoy_jobs(services_stack())
-    (found,) = job["kubernetes_sd_configs"]
-
-    assert (job["metrics_path"], job["scrape_interval"]) == ("/stats/prometheus", "10s")
-    assert found["namespaces"] == {"names": ["ebbtide-gateway"]}
-    assert found["selectors"] == [{"role": "pod", "label": "gateway.envoyproxy.io/owning-gateway-name in (ebbtide)"}]
-
-
-def test_a_stack_without_a_route_has_no_gateway_to_ask() -> None:
-    inside = services_stack(
-        ("    route: { host: models.acme.internal, path: /embed, model: embedder-v3 }\n", ""),
-        ("inFlight: 3, latency: 300ms", "cpu: 60%"),
-        ('        when: { header: "x-model-size: large" }\n', ""),
-        (
-            '      small: { hardware: cpu, image: "registry.example.com/ml/embedder-small:3", cpu: 3, memory: 12Gi }\n',
-            "",
-        ),
-    )
-
-    assert envoy_jobs(inside) == envoy_jobs(stack_settings()) == []
 
 
 def test_what_is_kept_of_envoy_is_what_rules_and_triggers_name_and_nothing_else() -> None:
