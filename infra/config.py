@@ -11,8 +11,8 @@ from pulumi.runtime import is_config_secret
 from pulumi.runtime.config import CONFIG
 
 from components.pods.secrets import StackSecrets
-from ebbtide.settings.checks.draft import REDIS_PASSWORD
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
+from ebbtide.settings.file.keys import REDIS_PASSWORD
 from ebbtide.settings.file.problems import SECRET, Secret
 from ebbtide.settings.load import encrypted, value_of
 from ebbtide.settings.sections.redis import token_fault

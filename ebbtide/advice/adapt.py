@@ -19,7 +19,7 @@ from ebbtide.advice.suggest import (
 )
 from ebbtide.labels import NodeKind
 from ebbtide.settings import StackInvalid, StackSettings
-from ebbtide.settings.checks.draft import GROUPS, WORKERS
+from ebbtide.settings.file.keys import GROUPS, WORKERS
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.placement import pod_size
 from ebbtide.settings.sections.node_groups import NodeGroupSettings

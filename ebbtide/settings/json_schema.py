@@ -9,10 +9,9 @@ from typing import Any, cast
 
 import yaml
 
-from ebbtide.settings.checks.draft import HOURS
 from ebbtide.settings.file.document import OURS, PULUMI_KEYS
+from ebbtide.settings.file.keys import HOURS, REDIS_PASSWORD
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.reading import REDIS_PASSWORD
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SET_DIGEST_KEY
 from ebbtide.settings.sections.serving.services import INHERITED, ServiceSettings, VariantSettings

@@ -13,9 +13,10 @@ from typing import Any, cast
 from ebbtide.files import read_file
 from ebbtide.settings.file.contents import Beside, files_in, no_files
 from ebbtide.settings.file.document import DEEPEST, OURS, REGION, Lines, StackDocument, nearest_line, read_document
+from ebbtide.settings.file.keys import REDIS_PASSWORD
 from ebbtide.settings.file.problems import SECRET, Finding, Problem, StackInvalid, path_text
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.reading import REDIS_PASSWORD, Sections
+from ebbtide.settings.reading import Sections
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
 STACKS = "stacks"

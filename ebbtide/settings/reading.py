@@ -8,33 +8,40 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ebbtide.labels import NodeKind
-from ebbtide.settings.checks.crosschecks import autoscaler_of_a_newer_version, cross_findings
-from ebbtide.settings.checks.draft import (
-    CLUSTER,
-    COSTS,
-    CRON_JOBS,
-    GROUPS,
-    HOURS,
-    JOBS,
-    REDIS,
-    REDIS_PASSWORD,
-    WORKERS,
-    WORKLOADS,
-    draft_of,
-    entries,
-    gpus_wanted,
-)
-from ebbtide.settings.checks.homes import home_findings, to_place
-from ebbtide.settings.checks.monitoring import MONITORING
+from ebbtide.settings.checks.crosschecks import cross_findings
+from ebbtide.settings.checks.read import Read, pods_of
 from ebbtide.settings.checks.secrets import told_once
-from ebbtide.settings.checks.services import SERVING
 from ebbtide.settings.defaults import REGION as DEFAULT_REGION
 from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.contents import Beside, with_files
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
-from ebbtide.settings.file.pod_entries import RAY
+from ebbtide.settings.file.keys import (
+    CLUSTER,
+    CONTROLLER,
+    COSTS,
+    CRON_JOBS,
+    CUSTOMER,
+    EGRESS,
+    EXCEPTIONS,
+    GROUPS,
+    HOURS,
+    IMAGES,
+    JOBS,
+    KEYS,
+    MONITORING,
+    NETWORK,
+    PODS,
+    RAY,
+    REDIS,
+    REDIS_PASSWORD,
+    SERVICES,
+    SERVING,
+    WORKERS,
+    WORKLOADS,
+)
+from ebbtide.settings.file.pod_entries import named_entries
 from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show
-from ebbtide.settings.file.service_entries import SERVICES, as_written, with_variants
+from ebbtide.settings.file.service_entries import as_written, with_variants
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import (
     cheapest_group,
@@ -53,7 +60,7 @@ from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.controller import ControllerSettings
 from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.egress import EgressSettings
-from ebbtide.settings.sections.exceptions import ExceptionSettings
+from ebbtide.settings.sections.exceptions import ExceptionSettings, PolicyException
 from ebbtide.settings.sections.existing import is_existing, misplaced
 from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
@@ -62,47 +69,14 @@ from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
 from ebbtide.settings.sections.redis import RedisSettings
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS, secret_faults, secrets_of
+from ebbtide.settings.sections.secrets import secret_faults, secrets_of
 from ebbtide.settings.sections.serving.gateway import ServingSettings
 from ebbtide.settings.sections.serving.services import ALONE, INHERITED, ServiceSettings
 from ebbtide.settings.sections.types import Name, ShortName
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.settings.sections.zones import zone_findings
 from ebbtide.settings.translation import findings_of
 from ebbtide.vocabulary.labels import Category
-
-CUSTOMER = OURS + "customer"
-NETWORK = OURS + "network"
-IMAGES = OURS + "images"
-EGRESS = OURS + "egress"
-CONTROLLER = OURS + "controller"
-EXCEPTIONS = OURS + "exceptions"
-
-KEYS = (
-    CUSTOMER,
-    HOURS,
-    NETWORK,
-    CLUSTER,
-    GROUPS,
-    IMAGES,
-    EGRESS,
-    REDIS,
-    REDIS_PASSWORD,
-    SECRETS,
-    DIGEST_KEY,
-    CONTROLLER,
-    WORKLOADS,
-    WORKERS,
-    JOBS,
-    CRON_JOBS,
-    RAY,
-    SERVICES,
-    SERVING,
-    MONITORING,
-    COSTS,
-    EXCEPTIONS,
-)
 
 _NAMES: Mapping[str, TypeAdapter[str]] = {
     GROUPS: TypeAdapter(ShortName),
@@ -112,6 +86,27 @@ _NAMES: Mapping[str, TypeAdapter[str]] = {
     CRON_JOBS: TypeAdapter(Name),
     RAY: TypeAdapter(ShortName),
     SERVICES: TypeAdapter(ShortName),
+}
+
+FIELDS: Mapping[str, str] = {
+    HOURS: "business_hours",
+    NETWORK: "network",
+    CLUSTER: "cluster",
+    GROUPS: "node_groups",
+    IMAGES: "images",
+    EGRESS: "egress",
+    REDIS: "redis",
+    CONTROLLER: "controller",
+    WORKLOADS: "workloads",
+    WORKERS: "workers",
+    JOBS: "jobs",
+    CRON_JOBS: "cron_jobs",
+    RAY: "ray",
+    SERVICES: "services",
+    SERVING: "serving",
+    MONITORING: "monitoring",
+    COSTS: "costs",
+    EXCEPTIONS: "exceptions",
 }
 
 _CLUSTER_KEYS = frozenset(field.alias or name for name, field in ClusterSettings.model_fields.items())
@@ -137,76 +132,53 @@ class Sections:
     def settings(self, stack: str) -> StackSettings | None:
         """The stack; None when something is wrong, and then `findings` says what."""
         self._refuse_unknown_keys()
-        region, customer = self._region(), self._customer()
-        hours = self._section(HOURS, BusinessHoursSettings, required=True)
-        network = self._section(NETWORK, NetworkSettings)
-        cluster = self._section(CLUSTER, ClusterSettings)
-        images = self._section(IMAGES, ImageSettings)
-        egress = self._section(EGRESS, EgressSettings)
-        redis = self._section(REDIS, RedisSettings)
-        controller = self._section(CONTROLLER, ControllerSettings)
-        monitoring = self._section(MONITORING, MonitoringSettings)
-        costs = self._section(COSTS, CostSettings)
-        exceptions = self._exceptions()
-        workloads = self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS))
-        workers = self._read_all(WORKERS, WorkerSettings, self._pools())
-        jobs = self._read_all(JOBS, JobSettings, self._mapping(JOBS))
-        cron_jobs = self._read_all(CRON_JOBS, CronJobSettings, self._mapping(CRON_JOBS))
-        ray = self._read_all(RAY, RaySettings, self._mapping(RAY))
-        services = self._read_all(SERVICES, ServiceSettings, self._mapping(SERVICES))
-        serving = self._section(SERVING, ServingSettings)
-        filled = self._groups()
-        groups = self._read_all(GROUPS, NodeGroupSettings, filled)
+        read: dict[str, Any] = {
+            "stack": stack,
+            "region": self._region(),
+            "customer": self._customer(),
+            "business_hours": self._section(HOURS, BusinessHoursSettings, required=True),
+            "network": self._section(NETWORK, NetworkSettings),
+            "cluster": self._section(CLUSTER, ClusterSettings),
+            "images": self._section(IMAGES, ImageSettings),
+            "egress": self._section(EGRESS, EgressSettings),
+            "redis": self._section(REDIS, RedisSettings),
+            "controller": self._section(CONTROLLER, ControllerSettings),
+            "monitoring": self._section(MONITORING, MonitoringSettings),
+            "costs": self._section(COSTS, CostSettings),
+            "exceptions": self._exceptions(),
+            "workloads": self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS)),
+            "workers": self._read_all(WORKERS, WorkerSettings, self._pools()),
+            "jobs": self._read_all(JOBS, JobSettings, self._mapping(JOBS)),
+            "cron_jobs": self._read_all(CRON_JOBS, CronJobSettings, self._mapping(CRON_JOBS)),
+            "ray": self._read_all(RAY, RaySettings, self._mapping(RAY)),
+            "services": self._read_all(SERVICES, ServiceSettings, self._mapping(SERVICES)),
+            "serving": self._section(SERVING, ServingSettings),
+            "secrets": secrets_of(self._config),
+            "redis_password_set": REDIS_PASSWORD in self._config,
+        }
+        filled = self._groups(read)
+        read["node_groups"] = self._read_all(GROUPS, NodeGroupSettings, filled)
         self.findings += secret_faults(self._config)
         self.findings = told_once(self.findings, self._config)
         self._refuse_misplaced_keys()
-        self.findings += cross_findings(draft_of(self._config, filled))
-        if cluster and images:
-            self.findings += autoscaler_of_a_newer_version(cluster, images)
-        if cluster and not is_existing(self._config):
-            self.findings += zone_findings(cluster.zones, region, (CLUSTER, "zones"))
-        if cluster and groups.keys() == filled.keys():
-            placed = to_place(workloads, {WORKERS: workers, JOBS: jobs, CRON_JOBS: cron_jobs}, ray, services)
-            self.findings += home_findings(placed, groups, region, cluster.zones)
+        self.findings += cross_findings(self._for_checks(read, filled))
         self.findings = as_written(self.findings, self._written)
-        if self.findings or not (
-            hours
-            and network
-            and cluster
-            and images
-            and egress
-            and redis
-            and controller
-            and serving
-            and monitoring
-            and costs
-            and exceptions
-        ):
-            return None
-        return StackSettings(
+        return None if self.findings else _settled(StackSettings.model_construct(None, **read))
+
+    def _for_checks(self, read: Mapping[str, Any], groups: Mapping[str, object]) -> Read:
+        """What was read without a fault."""
+        faulty = {finding.at[0] for finding in self.findings}
+        stack = StackSettings.model_construct(None, **read)
+        for section, field in FIELDS.items():
+            if section in faulty:
+                vars(stack).pop(field)
+        password = self._config.get(REDIS_PASSWORD)
+        return Read(
             stack=stack,
-            region=region,
-            customer=customer,
-            business_hours=hours,
-            network=network,
-            cluster=cluster,
-            node_groups=groups,
-            images=images,
-            egress=egress,
-            redis=redis,
-            secrets=secrets_of(self._config),
-            controller=controller,
-            workloads={name: _of_kind(workload, groups) for name, workload in workloads.items()},
-            workers={name: _placed(pool, groups, region) for name, pool in workers.items()},
-            jobs={name: _placed(job, groups, region) for name, job in jobs.items()},
-            cron_jobs={name: _in_zone(_placed(job, groups, region), hours.timezone) for name, job in cron_jobs.items()},
-            ray={name: _ray_placed(cluster, groups, region) for name, cluster in ray.items()},
-            services={name: _served(name, service, groups) for name, service in services.items()},
-            serving=serving,
-            monitoring=monitoring,
-            costs=costs,
-            exceptions=exceptions.exceptions,
-            redis_password_set=REDIS_PASSWORD in self._config,
+            whole=frozenset({REGION, *KEYS} - faulty),
+            config={**self._config, GROUPS: groups if isinstance(self._config.get(GROUPS, {}), Mapping) else None},
+            existing=is_existing(self._config),
+            token_fault=password.token_fault if isinstance(password, Secret) else "",
         )
 
     def _refuse_unknown_keys(self) -> None:
@@ -276,14 +248,14 @@ class Sections:
             return None
         return self._read(model, self._config.get(key, {}), (key,))
 
-    def _exceptions(self) -> ExceptionSettings | None:
+    def _exceptions(self) -> tuple[PolicyException, ...]:
         """A list, which a model reads best as its one field; what is wrong stands below the key itself."""
         held = {"exceptions": self._config.get(EXCEPTIONS, [])}
         before = len(self.findings)
         read = self._read(ExceptionSettings, held, ())
         own = [replace(f, at=(EXCEPTIONS, *f.at[1:])) for f in self.findings[before:]]
         self.findings[before:] = own
-        return read
+        return () if read is None else read.exceptions
 
     def _pools(self) -> dict[str, object]:
         if all(self._config.get(key, {}) == {} for key in (WORKERS, SERVICES, WORKLOADS, RAY)):
@@ -300,11 +272,14 @@ class Sections:
             )
         return self._mapping(WORKERS)
 
-    def _groups(self) -> dict[str, object]:
-        """None on an existing cluster: its nodes are not made here."""
+    def _groups(self, read: Mapping[str, Any]) -> dict[str, object]:
+        """None on an existing cluster: its nodes are not made here. Pods that were not read may want GPUs."""
         if is_existing(self._config):
             return {}
-        return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_wanted(self._config))
+        sections = frozenset(PODS) - {finding.at[0] for finding in self.findings}
+        found = pods_of(StackSettings.model_construct(None, **read), sections)
+        wanted = len(sections) < len(PODS) or any(each.pod.gpu.count for each in found)
+        return filled_groups(self._mapping(GROUPS), gpus_wanted=wanted)
 
     def _read_all(self, key: str, model: type[_Section], given: Mapping[str, object]) -> dict[str, _Section]:
         whole: dict[str, _Section] = {}
@@ -331,7 +306,7 @@ class Sections:
             self.findings.append(
                 Finding(code="type.mapping", at=(key,), wanted="a mapping of names", found=show(value), hint=hint)
             )
-        return entries(self._config, key)
+        return dict(named_entries(self._config.get(key)))
 
     def _read(self, model: type[_Section], raw: object, at: tuple[str, ...]) -> _Section | None:
         """Only the file's own spelling is taken: Python's names of the fields would pass here and fail in an editor."""
@@ -362,6 +337,23 @@ def without_secrets(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [without_secrets(inner) for inner in cast("list[object]", value)]
     return value
+
+
+def _settled(stack: StackSettings) -> StackSettings:
+    """With what is left to Ebbtide: the node groups of pods, their processor, and the zone of schedules."""
+    groups, region, timezone = stack.node_groups, stack.region, stack.business_hours.timezone
+    return stack.model_copy(
+        update={
+            "workloads": {name: _of_kind(it, groups) for name, it in stack.workloads.items()},
+            "workers": {name: _placed(it, groups, region) for name, it in stack.workers.items()},
+            "jobs": {name: _placed(it, groups, region) for name, it in stack.jobs.items()},
+            "cron_jobs": {
+                name: _in_zone(_placed(it, groups, region), timezone) for name, it in stack.cron_jobs.items()
+            },
+            "ray": {name: _ray_placed(it, groups, region) for name, it in stack.ray.items()},
+            "services": {name: _served(name, it, groups) for name, it in stack.services.items()},
+        }
+    )
 
 
 def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str) -> _Placed:

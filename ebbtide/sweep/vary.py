@@ -12,8 +12,8 @@ from itertools import product
 from typing import Any, TypeAlias, cast
 
 from ebbtide.settings.file.document import OURS, read_document
+from ebbtide.settings.file.keys import KEYS
 from ebbtide.settings.file.problems import did_you_mean
-from ebbtide.settings.reading import KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
 
 ALL = "*"

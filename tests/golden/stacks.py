@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -144,9 +144,10 @@ def _short(urn: str) -> str:
 
 def _shown(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _document(item) if key.endswith(".json") else _shown(item) for key, item in value.items()}
+        items = cast("Mapping[str, Any]", value).items()
+        return {key: _document(item) if key.endswith(".json") else _shown(item) for key, item in items}
     if isinstance(value, list | tuple):
-        return [_shown(item) for item in value]
+        return [_shown(item) for item in cast("Sequence[Any]", value)]
     if isinstance(value, str) and (len(value) > _LONG or '"panels"' in value):
         return f"hash {_hash(value)}"
     return value

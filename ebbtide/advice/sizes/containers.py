@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from ebbtide.advice.sizes.rules import Asked, Resource
 from ebbtide.labels import WORKER_NAMESPACE, NodeKind, ReplicasOwner
-from ebbtide.settings.checks.draft import CRON_JOBS, JOBS, WORKERS, WORKLOADS
 from ebbtide.settings.every_pod import namespace_of
+from ebbtide.settings.file.keys import CRON_JOBS, JOBS, WORKERS, WORKLOADS
 from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.file.service_entries import SERVICES, VARIANTS

@@ -2,78 +2,72 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import cast
 
-from ebbtide.settings.file.problems import Finding, Location, value_at
-from ebbtide.settings.sections.checked import readable
-from ebbtide.settings.sections.checkpoints import CheckpointSettings
+from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.file.keys import GROUPS, WORKERS, WORKLOADS
+from ebbtide.settings.file.problems import Finding
+from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.durations import format_duration
 
 LONGEST_SPOT_SAVE = timedelta(seconds=100)
 """Of the two minutes' notice: the rest goes by until the worker is told, and until it has put its job back."""
 
-_WORKLOADS = "ebbtide:workloads"
+
+def _saves_are_short_on_spot(read: Read) -> Iterator[Finding]:
+    for name, pool in read.stack.workers.items():
+        saved = pool.checkpoints
+        if saved is not None and read.stack.on_spot(pool) and saved.save_within > LONGEST_SPOT_SAVE:
+            yield Finding(
+                code="spot.long-saves",
+                at=(WORKERS, name, "checkpoints", "saveWithin"),
+                wanted="at most 100s on spot nodes, which go two minutes after their notice",
+                found=format_duration(saved.save_within),
+                example="90s",
+                hint="a state that takes longer to save belongs on a flexible group",
+            )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointsDraft:
-    required: bool | None
-    save_within: timedelta | None
-    claim: str | None  # None where there is a store, too
-
-    @property
-    def may_suit_spot(self) -> bool:
-        """For jobs of any length. What could not be read is given the doubt, and a long save has its own finding."""
-        return self.required is not False
-
-
-def checkpoints_draft(pool: object) -> CheckpointsDraft | None:
-    """Of a pool as the file has it; None without the section."""
-    raw = value_at(pool, ("checkpoints",))
-    if raw is None:
-        return None
-    read = readable(CheckpointSettings, raw)
-    return CheckpointsDraft(required=read.get("required"), save_within=read.get("save_within"), claim=read.get("claim"))
+def _claims_are_for_several_pods(read: Read) -> Iterator[Finding]:
+    own = _own_claims(read.stack.workloads)
+    for name, pool in read.stack.workers.items():
+        claim = None if pool.checkpoints is None else pool.checkpoints.claim
+        for place, named in own.items() if claim is not None else ():
+            if named.fullmatch(claim or "") is not None:
+                yield Finding(
+                    code="checkpoints.claim-of-one-pod",
+                    at=(WORKERS, name, "checkpoints", "claim"),
+                    wanted="a claim that is ReadWriteMany, in the workers' namespace",
+                    found=f"{claim!r}, a disk of workloads.{place}, which is ReadWriteOnce and in another namespace",
+                    hint="make a claim of a file system, of EFS say, or take a store",
+                )
 
 
-def own_claims(config: Mapping[str, object]) -> Mapping[str, re.Pattern[str]]:
+def _own_claims(workloads: Mapping[str, WorkloadSettings]) -> Mapping[str, re.Pattern[str]]:
     """By the place of each volume whose disks a stateful set of the stack claims: how those claims are called."""
     return {
-        f"{name}.volumes.{volume}": re.compile(rf"{re.escape(str(volume))}-{re.escape(str(name))}-[0-9]+")
-        for name, workload in _entries(config.get(_WORKLOADS)).items()
-        for volume, raw in _entries(value_at(workload, ("volumes",))).items()
-        if value_at(raw, ("perPod",)) is not None
+        f"{name}.volumes.{volume}": re.compile(rf"{re.escape(volume)}-{re.escape(name)}-[0-9]+")
+        for name, workload in workloads.items()
+        for volume, given in workload.volumes.items()
+        if given.per_pod is not None
     }
 
 
-def _entries(value: object) -> Mapping[object, object]:
-    return cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
-
-
-def save_too_long_for_spot(at: Location, draft: CheckpointsDraft | None) -> Iterator[Finding]:
-    if draft is not None and draft.save_within is not None and draft.save_within > LONGEST_SPOT_SAVE:
-        yield Finding(
-            code="spot.long-saves",
-            at=(*at, "checkpoints", "saveWithin"),
-            wanted="at most 100s on spot nodes, which go two minutes after their notice",
-            found=format_duration(draft.save_within),
-            example="90s",
-            hint="a state that takes longer to save belongs on a flexible group",
-        )
-
-
-def claim_of_one_pod(
-    at: Location, draft: CheckpointsDraft | None, own: Mapping[str, re.Pattern[str]]
-) -> Iterator[Finding]:
-    claim = None if draft is None else draft.claim
-    for place, named in own.items() if claim is not None else ():
-        if named.fullmatch(claim or "") is not None:
+def _names_are_free(read: Read) -> Iterator[Finding]:
+    for name, pool in read.stack.workers.items():
+        if pool.checkpoints is not None and name in read.names(WORKLOADS):
             yield Finding(
-                code="checkpoints.claim-of-one-pod",
-                at=(*at, "checkpoints", "claim"),
-                wanted="a claim that is ReadWriteMany, in the workers' namespace",
-                found=f"{claim!r}, a disk of workloads.{place}, which is ReadWriteOnce and in another namespace",
-                hint="make a claim of a file system, of EFS say, or take a store",
+                code="name.taken",
+                at=(WORKERS, name),
+                wanted="a name that no workload has, for a pool with checkpoints",
+                found=f"{name!r}, which is also in {WORKLOADS}",
+                example=f"{name}-jobs",
+                hint="the controller knows the budgets that it opens by their names alone",
             )
+
+
+RULES = (
+    Rule((WORKERS, GROUPS), _saves_are_short_on_spot),
+    Rule((WORKERS, WORKLOADS), _claims_are_for_several_pods),
+    Rule((WORKERS,), _names_are_free),
+)

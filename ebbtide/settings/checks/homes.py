@@ -1,85 +1,26 @@
 """Pods whose file asks for nodes that no node group has: they would stay pending, and the autoscaler bring none.
 
-Takes settings that were read, whatever else of the file was not. Silent about a pod whose groups could not be read, and
-about one that no group of its kind has room for, which has a finding of its own.
+Silent about a pod that no group of its kind has room for, which has a finding of its own.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ebbtide.labels import NODE_GROUP, Architecture, NodeKind
-from ebbtide.settings.checks.draft import WORKLOADS
-from ebbtide.settings.file.pod_entries import RAY
+from ebbtide.labels import NODE_GROUP, Architecture
+from ebbtide.settings.checks.read import Placed, Read, Rule
+from ebbtide.settings.file.document import REGION
+from ebbtide.settings.file.keys import CLUSTER, GROUPS
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
-from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
-from ebbtide.settings.fragment.size import PodSize
-from ebbtide.settings.placement import (
-    architecture,
-    fits,
-    gpus_suffice,
-    head_size,
-    home_kind,
-    home_of,
-    labels_of_nodes,
-    node_of,
-    pod_size,
-)
-from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.placement import architecture, fits, gpus_suffice, labels_of_nodes, node_of
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import RayGroup, RaySettings
-from ebbtide.settings.sections.serving.services import ServiceSettings
-from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.sections.zones import is_id
-from ebbtide.vocabulary.labels import Category
 
 _REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
 
-class Placed(NamedTuple):
-    """A pod, where it stands, and which nodes it may use besides what it says of them itself."""
-
-    at: Location
-    pod: PodSettings
-    size: PodSize
-    kind: NodeKind
-    group: str = ""  # that it names
-
-
-def to_place(
-    workloads: Mapping[str, WorkloadSettings],
-    pools: Mapping[str, Mapping[str, WorkerSettings | JobSettings]],
-    ray: Mapping[str, RaySettings],
-    services: Mapping[str, ServiceSettings],
-) -> Iterator[Placed]:
-    """`pools`: by section."""
-    for name, workload in workloads.items():
-        yield Placed((WORKLOADS, name), workload, pod_size(workload), home_of(workload))
-    for name, service in services.items():
-        for variant, it in service.variants.items():
-            workload = it.workload(name, service)
-            yield Placed((SERVICES, name, VARIANTS, variant), workload, pod_size(workload), home_of(workload))
-    for section, named in pools.items():
-        for name, pool in named.items():
-            yield _of_worker((section, name), pool)
-    for name, cluster in ray.items():
-        yield Placed((RAY, name, "head"), cluster.head, head_size(cluster.head), NodeKind.FIXED)
-        for key, group in cluster.groups.items():
-            yield _of_worker((RAY, name, "groups", key), group)
-
-
-def _of_worker(at: Location, pod: WorkerSettings | JobSettings | RayGroup) -> Placed:
-    size = pod_size(pod)
-    return Placed(at, pod, size, home_kind(Category.WORKER, size.gpu), pod.node_group)
-
-
-def home_findings(
-    pods: Iterable[Placed], groups: Mapping[str, NodeGroupSettings], region: str, zones: Collection[str]
-) -> Iterator[Finding]:
-    """`groups` are all that there are."""
-    for each in pods:
+def _nodes_are_offered(read: Read) -> Iterator[Finding]:
+    groups = read.stack.node_groups
+    for each in read.pods:
         named = {each.group: groups[each.group]} if each.group in groups else {}
         of_kind = {name: group for name, group in groups.items() if group.kind is each.kind}
         found = {
@@ -94,7 +35,7 @@ def home_findings(
         if not suited:
             yield _no_such_processor(each, found)
             continue
-        labels = [_labels(name, group, region, zones) for name, group in suited.items()]
+        labels = [_labels(name, group, read.stack.region, read.stack.cluster.zones) for name, group in suited.items()]
         where = unmet(each.pod.pod, labels)
         if where is not None:
             yield _no_such_labels(each, where, [*suited], labels)
@@ -131,3 +72,6 @@ def _labels(name: str, group: NodeGroupSettings, region: str, zones: Collection[
     """With what one stack knows of all its nodes."""
     by_letter = {} if any(map(is_id, zones)) else {_ZONE: frozenset(f"{region}{zone}" for zone in zones)}
     return {**labels_of_nodes(group), NODE_GROUP: frozenset((name,)), _REGION: frozenset((region,)), **by_letter}
+
+
+RULES = (Rule((GROUPS, CLUSTER, REGION), _nodes_are_offered, on_eks_alone=True),)

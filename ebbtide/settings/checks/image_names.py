@@ -1,32 +1,18 @@
-"""All images of a stack file, as far as they can be read: what the file names, and what Ebbtide brings."""
+"""All images of a stack: what the file names, and what Ebbtide brings."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from pydantic import BaseModel
-
-from ebbtide.settings.file.pod_entries import RAY, named_entries, raw_pods
-from ebbtide.settings.file.problems import Finding, Location, value_at
-from ebbtide.settings.file.service_entries import SERVICES
+from ebbtide.labels import NodeKind
+from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.file.keys import CLUSTER, CONTROLLER, GROUPS, IMAGES, MONITORING, RAY, REDIS, SERVICES, WORKLOADS
+from ebbtide.settings.file.problems import Finding, Location
 from ebbtide.settings.fragment.values import containers
-from ebbtide.settings.sections.checked import readable
-from ebbtide.settings.sections.controller import CONTROLLER_IMAGE, ControllerSettings
-from ebbtide.settings.sections.images import DIGEST, ImageSettings
-from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
-from ebbtide.settings.sections.ray import RaySettings
-from ebbtide.settings.sections.serving.services import VariantSettings
-from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.settings.sections.workloads import WorkloadSettings
-
-IMAGES = "ebbtide:images"
-_CONTROLLER = "ebbtide:controller"
-_NAMING: Mapping[str, type[BaseModel]] = {
-    "ebbtide:workloads": WorkloadSettings,
-    "ebbtide:workers": WorkerSettings,
-    "ebbtide:jobs": JobSettings,
-    "ebbtide:cronJobs": CronJobSettings,
-    RAY: RaySettings,
-}
+from ebbtide.settings.sections.cluster import RayOperatorSource
+from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
+from ebbtide.settings.sections.images import DIGEST
+from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.redis import RedisKind
+from ebbtide.settings.sections.workloads import Vertical, WorkloadSettings
 
 BROUGHT = {
     "redis": "redis",
@@ -48,52 +34,72 @@ BROUGHT = {
 """What Ebbtide brings, by field and by key. The controller's image has its key in the controller's section."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImagesDraft:
-    """`brought` has None for an image that the file leaves to Ebbtide; what cannot be read is nowhere."""
-
-    require_digests: bool
-    brought: Mapping[str, str | None]
-    named: Mapping[Location, str]
-
-    def without_digest(self, rendered: frozenset[str]) -> Iterator[Finding]:
-        """`rendered`: the keys of those that Ebbtide brings to this stack."""
-        for at, image in self.named.items():
-            if DIGEST not in image:
-                yield _finding(at, "this release's image, by tag" if image == CONTROLLER_IMAGE else repr(image), image)
-        for key in sorted(rendered & set(self.brought)):
-            own = self.brought[key]
-            if own is None or DIGEST not in own:
-                example = own or f"registry.example.com/{key.lower()}:1.0"
-                yield _finding((IMAGES, key), repr(own) if own else "this release's image, by tag", example)
+_SETTLES = (CLUSTER, GROUPS, IMAGES, MONITORING, RAY, REDIS, SERVICES, WORKLOADS)
+"""Sections that say what comes along."""
 
 
-def images_draft(config: Mapping[str, object]) -> ImagesDraft:
-    read = readable(ImageSettings, config.get(IMAGES, {}))
-    return ImagesDraft(
-        require_digests=read.get("require_digests") is True,
-        brought={key: read[field] for field, key in BROUGHT.items() if field in read},
-        named=dict(_named(config)),
-    )
+def _brought(read: Read) -> Iterator[str]:
+    """The keys of the images that Ebbtide brings to this stack."""
+    stack = read.stack
+    gpus = any(group.kind is NodeKind.GPU for group in stack.node_groups.values())
+    if stack.redis.kind is RedisKind.IN_CLUSTER:
+        yield "redis"
+    if stack.ray and stack.cluster.ray_operator is RayOperatorSource.BUNDLED:
+        yield "rayOperator"
+    if stack.monitoring.prometheus is PrometheusKind.BUNDLED:
+        yield from ("prometheus", *(["alertmanager"] if stack.monitoring.alerts is not None else []))
+        yield from ["gpuExporter"] if gpus else []
+    if not read.existing:
+        yield from ("autoscaler", *(["devicePlugin"] if gpus else []))
+        yield from _of_services(read)
 
 
-def _named(config: Mapping[str, object]) -> Iterator[tuple[Location, str]]:
-    controller = readable(ControllerSettings, config.get(_CONTROLLER, {}))
-    if "image" in controller:
-        yield (_CONTROLLER, "image"), controller["image"]
-    for section, model in _NAMING.items():
-        for name, entry in named_entries(config.get(section)):
-            image = readable(model, entry).get("image")
-            if image is not None:
-                yield (section, name, "image"), image
-    for pod in raw_pods(config, (SERVICES,)):
-        image = readable(VariantSettings, pod.raw).get("image")
-        if image is not None:
-            yield (*pod.at, "image"), image
-    for pod in raw_pods(config, (*_NAMING, SERVICES)):
-        for at, container in containers(value_at(pod.raw, ("pod",))):
+def _of_services(read: Read) -> Iterator[str]:
+    services = read.stack.services.values()
+    if any(variant.scale.metrics.external for service in services for variant in service.variants.values()):
+        yield from ("keda", "kedaMetrics")
+    if any(service.route is not None for service in services):
+        yield from ("envoyGateway", "envoy")
+    pods = (each.pod for each in read.pods)
+    if any(isinstance(pod, WorkloadSettings) and pod.vertical is not Vertical.OFF for pod in pods):
+        yield from ("vpaRecommender", "vpaUpdater", "vpaAdmission", "vpaCertgen")
+
+
+def _brought_ones_have_a_digest(read: Read) -> Iterator[Finding]:
+    own = {key: getattr(read.stack.images, field) for field, key in BROUGHT.items()}
+    for key in sorted({*_brought(read)}) if read.stack.images.require_digests else ():
+        if own[key] is None or DIGEST not in own[key]:
+            example = own[key] or f"registry.example.com/{key.lower()}:1.0"
+            yield _finding((IMAGES, key), repr(own[key]) if own[key] else "this release's image, by tag", example)
+
+
+def _named_ones_have_a_digest(read: Read) -> Iterator[Finding]:
+    for at, image in _named(read) if read.stack.images.require_digests else ():
+        if DIGEST not in image:
+            yield _finding(at, "this release's image, by tag" if image == CONTROLLER_IMAGE else repr(image), image)
+
+
+def _named(read: Read) -> Iterator[tuple[Location, str]]:
+    if CONTROLLER in read.whole:
+        yield (CONTROLLER, "image"), read.stack.controller.image
+    if RAY in read.whole:
+        yield from (((RAY, name, "image"), cluster.image) for name, cluster in read.stack.ray.items())
+    for each in read.pods:
+        if each.at[0] != RAY:
+            yield (*each.at, "image"), each.pod.image
+        for at, container in containers(each.pod.pod):
             if isinstance(further := container.get("image"), str):
-                yield (*pod.at, "pod", *at, "image"), further
+                yield (*each.at, "pod", *at, "image"), further
+
+
+def _given_ones_are_used(read: Read) -> Iterator[Finding]:
+    """A key that would do nothing is refused."""
+    used = {*_brought(read)}
+    for field, key in BROUGHT.items():
+        own = getattr(read.stack.images, field)
+        if own is not None and key not in used:
+            hint = "this stack runs none of its own"
+            yield Finding(code="image.unused", at=(IMAGES, key), wanted="this key left out", found=repr(own), hint=hint)
 
 
 def _finding(at: Location, found: str, image: str) -> Finding:
@@ -105,3 +111,10 @@ def _finding(at: Location, found: str, image: str) -> Finding:
         example=f"{image}{DIGEST}…",
         hint="docker buildx imagetools inspect shows the digest of a tag",
     )
+
+
+RULES = (
+    Rule((IMAGES,), _named_ones_have_a_digest),
+    Rule(_SETTLES, _brought_ones_have_a_digest),
+    Rule(_SETTLES, _given_ones_are_used),
+)

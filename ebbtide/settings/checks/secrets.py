@@ -6,19 +6,16 @@ A reference to a name that the stack file does not have is a Secret of somebody 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from ebbtide.settings.checks.draft import CRON_JOBS, JOBS, REDIS_PASSWORD, WORKERS, WORKLOADS
+from ebbtide.settings.checks.read import Read, Rule
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.pod_entries import RAY
+from ebbtide.settings.file.keys import DIGEST_KEY, IMAGES, MONITORING, PODS, REDIS, REDIS_PASSWORD, SECRETS, SERVING
 from ebbtide.settings.file.problems import Finding, Location, Secret, did_you_mean, show
-from ebbtide.settings.file.service_entries import SERVICES
-from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS, SecretReference, set_command
+from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
+from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS, SecretReference, secrets_of, set_command
+from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 
 ENCRYPTED = (SECRETS, REDIS_PASSWORD, DIGEST_KEY)
 """Where encrypted values belong."""
-
-OF_PODS = (WORKLOADS, WORKERS, JOBS, CRON_JOBS, RAY, SERVICES)
-"""Sections in which a reference can take the place of a value."""
 
 _PART = 2
 """Where in the place of a value the key of its pod section stands, after the section and the name."""
@@ -56,6 +53,34 @@ def wrong_keys_of_redis(references: Iterable[SecretReference]) -> Iterator[Findi
                 )
 
 
+def _references(read: Read) -> Iterator[SecretReference]:
+    """To Secrets of the stack or of somebody else, in the sections that were read."""
+    stack = read.stack
+    if IMAGES in read.whole:
+        for index, name in enumerate(stack.images.pull_secrets):
+            yield SecretReference((IMAGES, "pullSecrets", index), name, (PULL_KEY,))
+    if REDIS in read.whole and stack.redis.tls is not None and stack.redis.kind is RedisKind.IN_CLUSTER:
+        yield SecretReference((REDIS, "tls", "secret"), stack.redis.tls.secret, TLS_KEYS)
+    if MONITORING in read.whole:
+        for at, name, key in stack.monitoring.secret_references():
+            yield SecretReference((MONITORING, *at), name, (key,))
+    if SERVING in read.whole:
+        if stack.serving.tls is not None:
+            yield SecretReference((SERVING, "tls"), stack.serving.tls, GATEWAY_TLS_KEYS)
+        access = stack.serving.prometheus_access
+        for key, held in access.held if access is not None else ():
+            yield SecretReference((SERVING, "prometheusAccess", key, "key"), held.secret, (held.key,))
+    for each in read.pods:
+        for at, name, key in each.pod.secret_references():
+            yield SecretReference((*each.at, *at), name, () if key is None else (key,))
+
+
+def _have_the_keys(read: Read) -> Iterator[Finding]:
+    references = [*_references(read)]
+    yield from wrong_references(references, secrets_of(read.config))
+    yield from wrong_keys_of_redis(references)
+
+
 def told_once(findings: Sequence[Finding], config: Mapping[str, object]) -> list[Finding]:
     """The findings with one for each encrypted value in a wrong place, instead of whatever else is said of it."""
     told = list(findings)
@@ -83,7 +108,7 @@ def _misplaced(config: Mapping[str, object]) -> Iterator[Finding]:
 
 def _advice(at: Location) -> str:
     key = str(at[0])
-    if key in OF_PODS:
+    if key in PODS:  # where a reference can take the place of a value
         return (
             f"for this one value Pulumi would hide all of {key}: {set_command('NAME', 'KEY')}, "
             f"and refer to it here: {_reference(at)}"
@@ -107,3 +132,6 @@ def _secrets_in(value: object, at: Location) -> Iterator[Location]:
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(cast("Sequence[object]", value)):
             yield from _secrets_in(inner, (*at, index))
+
+
+RULES = (Rule((), _have_the_keys),)

@@ -81,7 +81,7 @@ def test_a_host_and_path_lead_to_one_workload(tmp_path: Path) -> None:
         f"api: {_HTTP}, ingress: {{ host: a.example.com, path: /v1 }}",
         f"web: {_HTTP}, ingress: {{ host: a.example.com }}",
         f"old: {_HTTP}, ingress: {{ host: a.example.com, path: /v1/ }}",
-        f"odd: {_HTTP}, cpus: 3, ingress: {{ host: a.example.com, path: /, class: nginx }}",
+        f"odd: {_HTTP}, ingress: {{ host: a.example.com, path: /, class: nginx }}",
     )
 
     taken = [fault for fault in faults(text, tmp_path) if fault.code == "ingress.host-taken"]

@@ -101,10 +101,9 @@ def test_a_pool_names_nodes_that_are_known_and_take_it(nodes: str, said: tuple[s
 
 
 def test_all_is_told_at_once(tmp_path: Path) -> None:
-    text = onprem('version: "1.35", clusterId: abc', more="ebbtide:network: {}", train="nodeGroup: fixed")
+    text = onprem('version: "1.35", clusterId: abc', more="ebbtide:network: {}")
 
     assert [problem.path for problem in problems_of(text, tmp_path)] == [
-        "ebbtide:workers.train.nodeGroup",
         "ebbtide:cluster.clusterId",
         "ebbtide:cluster.version",
         "ebbtide:network",

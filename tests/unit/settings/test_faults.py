@@ -221,14 +221,12 @@ def test_structure_and_cross_checks_are_told_together(tmp_path: Path) -> None:
     text = shortest(
         train="stabilizationWindow: soon", hours="overnight: [{ pool: tran, at: '02:00', for: 2h, workers: 2 }]"
     )
-    text += '    eval: { source: { queues: [eval] }, image: "a:1", max: 2, cpu: 40, memory: 1Gi, longestJob: 1h }\n'
 
     paths = [problem.path for problem in problems_of(text, tmp_path)]
 
     assert paths == [
         "ebbtide:businessHours.overnight[0].pool",
         "ebbtide:workers.train.stabilizationWindow",
-        "ebbtide:workers.eval",
     ]
 
 

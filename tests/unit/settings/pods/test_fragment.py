@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ebbtide.settings.checks.draft import draft_of
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.settings.fragment.size import whole_size
@@ -322,11 +321,12 @@ def test_a_field_newer_than_the_clusters_version_is_refused(version: str, refuse
         assert loaded(text, tmp_path).workers["train"].pod
 
 
-def test_of_a_cluster_that_is_there_nobody_knows_the_version() -> None:
-    config = {"ebbtide:cluster": {"kind": "existing", "context": "onprem"}}
+def test_of_a_cluster_that_is_there_nobody_knows_the_version(tmp_path: Path) -> None:
+    newer = stack({"hostnameOverride": "a"}, version="1.33")
+    there = newer.replace('version: "1.33"', "kind: existing, context: onprem")
 
-    assert draft_of(config, {}).version is None
-    assert codes({"hostnameOverride": "a"}, PodFacts(main="api", category=None)) == {}
+    assert problem_of(newer, tmp_path).tells("pod.newer-field")
+    assert loaded(there, tmp_path).cluster.context == "onprem"
 
 
 def test_a_volume_of_the_short_keys_has_its_name_to_itself() -> None:

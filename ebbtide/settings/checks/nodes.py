@@ -1,0 +1,294 @@
+"""Node groups by themselves, and pods against the nodes that they would run on.
+
+Only of a cluster that Ebbtide makes are the nodes known.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from ebbtide.labels import GPU_RESOURCE, NodeKind
+from ebbtide.prices import instance_type, instance_type_names
+from ebbtide.settings.checks.read import Placed, Read, Rule
+from ebbtide.settings.defaults import SPOT_TYPES
+from ebbtide.settings.file.keys import CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
+from ebbtide.settings.file.problems import Finding, Location, did_you_mean
+from ebbtide.settings.fragment.size import PodSize
+from ebbtide.settings.packing import Nodes, nodes_needed
+from ebbtide.settings.placement import fits, gpu_memory, node_of, room_on_disk, room_text, smallest_node
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.redis import CPU, RedisKind
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.units.quantities import memory_text
+from ebbtide.vocabulary.labels import Category
+
+FEWEST_SPOT_TYPES = 4
+"""AWS takes spot nodes back type by type; how many types are enough nobody says, and four is what we ask for."""
+
+Groups: TypeAlias = Mapping[str, NodeGroupSettings]
+
+
+def _types_have_one_shape(read: Read) -> Iterator[Finding]:
+    for name, group in read.stack.node_groups.items():
+        facts = [instance_type(kind) for kind in group.instance_types]
+        if len({fact.shape for fact in facts}) > 1:
+            shapes = "; ".join(f"{f.name} {f.vcpu} vCPU {f.memory_mib // 1024} GiB {f.gpu} GPU {f.arch}" for f in facts)
+            yield Finding(
+                code="node-group.shapes",
+                at=(GROUPS, name, "instanceTypes"),
+                wanted="instance types of one shape",
+                found=shapes,
+                hint="the autoscaler takes one node as the pattern for all: make a group for each shape",
+            )
+
+
+def _gpus_are_on_gpu_groups(read: Read) -> Iterator[Finding]:
+    for name, group in read.stack.node_groups.items():
+        of_gpus = group.kind is NodeKind.GPU
+        wrong = next((fact for fact in map(instance_type, group.instance_types) if (fact.gpu > 0) is not of_gpus), None)
+        if wrong is not None:
+            yield Finding(
+                code="node-group.gpus",
+                at=(GROUPS, name, "instanceTypes"),
+                wanted="types with GPUs" if of_gpus else "types without GPUs, or kind: gpu",
+                found=f"{wrong.name} with {wrong.gpu} GPU in a {group.kind} group",
+                example="g5.2xlarge",
+            )
+
+
+def _spot_groups_have_a_choice(read: Read) -> Iterator[Finding]:
+    for name, group in read.stack.node_groups.items():
+        types = group.instance_types
+        if group.kind is NodeKind.SPOT and len(types) < FEWEST_SPOT_TYPES:
+            yield Finding(
+                code="spot.few-types",
+                at=(GROUPS, name, "instanceTypes"),
+                wanted=f"at least {FEWEST_SPOT_TYPES} types of one shape for spot nodes",
+                found=f"{len(types)}: {', '.join(types)}",
+                example=f"[{', '.join(_spot_example(types))}]",
+                hint=_spot_hint(types),
+            )
+
+
+def _spot_example(types: Sequence[str]) -> Sequence[str]:
+    """Types of the group's own shape, where there are enough."""
+    known = _of_same_shape(types)
+    return known[:FEWEST_SPOT_TYPES] if len(known) >= FEWEST_SPOT_TYPES else SPOT_TYPES
+
+
+def _spot_hint(types: Sequence[str]) -> str:
+    known = _of_same_shape(types)
+    if 0 < len(known) < FEWEST_SPOT_TYPES:
+        return f"of this shape only {', '.join(known)} are known: take another one"
+    return "AWS gives nodes of the type that it will take back least soon: the fewer types, the sooner"
+
+
+def _of_same_shape(types: Sequence[str]) -> Sequence[str]:
+    """The types themselves, and all others of their shape; nothing where they have several."""
+    shapes = {instance_type(name).shape for name in types}
+    if len(shapes) != 1:
+        return ()
+    twins = [name for name in instance_type_names() if instance_type(name).shape in shapes]
+    return [*types, *(name for name in twins if name not in types)]
+
+
+def _something_is_left_of_a_node(read: Read) -> Iterator[Finding]:
+    for name, group in read.stack.node_groups.items():
+        node = node_of(group)
+        if not (node.cpu and node.memory):
+            yield Finding(
+                code="node-group.all-reserved",
+                at=(GROUPS, name, "reserved"),
+                wanted=f"less than a node offers: {room_text(replace(smallest_node(group.instance_types), gpu=0))}",
+                found="all of it",
+                example="{ cpu: 500m, memory: 1Gi }",
+            )
+
+
+def _groups_reach_every_zone(read: Read) -> Iterator[Finding]:
+    zones = len(read.stack.cluster.zones)
+    for name, group in read.stack.node_groups.items():
+        if group.max < zones:
+            yield Finding(
+                code="node-group.max-below-zones",
+                at=(GROUPS, name, "max"),
+                wanted=f"at least {zones}, one node for each zone",
+                found=str(group.max),
+                example=str(zones),
+                hint="max is the total of all zones",
+            )
+
+
+def _pods_fit_their_nodes(read: Read) -> Iterator[Finding]:
+    for each in read.pods:
+        wrong = [*_unsuitable(read, each)] if each.group else []
+        yield from wrong
+        if not each.group or wrong:
+            yield from _must_fit(read, each.at, each.size, _kinds(each))
+            continue
+        node = node_of(read.stack.node_groups[each.group])
+        if not fits(each.size, node):
+            wanted = f"a pod that fits a node of group {each.group}: {room_text(node)}"
+            yield Finding(code="pod.too-large", at=each.at, wanted=wanted, found=str(each.size))
+
+
+def _unsuitable(read: Read, each: Placed) -> Iterator[Finding]:
+    """What is wrong with the group that a pod names, its size aside."""
+    at, group, kinds = (*each.at, "nodeGroup"), read.stack.node_groups.get(each.group), _kinds(each)
+    if group is None:
+        known = tuple(read.stack.node_groups)
+        what = "one of the node groups"
+        yield Finding(
+            code="name.unknown", at=at, wanted=what, found=repr(each.group), hint=did_you_mean(each.group, known)
+        )
+    elif group.kind not in kinds:
+        yield Finding(
+            code="node-group.kind",
+            at=at,
+            wanted=f"a group of kind {' or '.join(kinds)}",
+            found=f"{each.group!r} of kind {group.kind}",
+            hint="" if each.size.gpu else f"{_why_not_fixed(each)}; on fixed nodes nothing would be saved",
+        )
+
+
+def _why_not_fixed(each: Placed) -> str:
+    if each.at[0] == RAY:
+        return "Ray's workers come and go"
+    return "workers scale to zero" if each.at[0] == WORKERS else "a job ends"
+
+
+def _kinds(each: Placed) -> tuple[NodeKind, ...]:
+    """The kinds of group that a pod may run on. Spot is only ever named."""
+    return (each.kind, NodeKind.SPOT) if each.group and each.kind is NodeKind.FLEXIBLE else (each.kind,)
+
+
+def _redis_fits(read: Read) -> Iterator[Finding]:
+    redis = read.stack.redis
+    if redis.kind is RedisKind.IN_CLUSTER:
+        size = PodSize(cpu=CPU, memory=redis.memory_mib, gpu=0)
+        yield from _must_fit(read, (REDIS, "memory"), size, (NodeKind.FIXED,))
+
+
+def _must_fit(read: Read, at: Location, size: PodSize, kinds: Sequence[NodeKind]) -> Iterator[Finding]:
+    offers = [node_of(group) for group in read.stack.node_groups.values() if group.kind in kinds]
+    kind = " or ".join(kinds)
+    if not offers:
+        yield Finding(
+            code="node-group.missing",
+            at=at,
+            wanted=f"a node group of kind {kind} for it",
+            found="none",
+            example=f"{GROUPS}: {{ {kinds[0]}: {{ max: 8 }} }}",
+        )
+    elif not any(fits(size, node) for node in offers):
+        yield Finding(
+            code="pod.too-large",
+            at=at,
+            wanted=f"a pod that fits a {kind} node; the largest that would: {room_text(max(offers))}",
+            found=str(size),
+            hint="each node also runs system pods, so less than its nominal size is left",
+        )
+
+
+def _suitable(read: Read, each: Placed) -> Groups:
+    """The groups that a pod may use and fits; none of a pod too large, which has a finding."""
+    groups = read.stack.node_groups
+    own = groups.get(each.group)
+    usable = {each.group: own} if own is not None else {n: it for n, it in groups.items() if it.kind in _kinds(each)}
+    return {name: group for name, group in usable.items() if fits(each.size, node_of(group))}
+
+
+def _gpus_have_the_memory(read: Read) -> Iterator[Finding]:
+    for each in read.pods:
+        asked = each.pod.gpu.memory
+        suitable = {name: it for name, it in _suitable(read, each).items() if it.kind is NodeKind.GPU}
+        if not each.size.gpu or asked is None or not suitable:
+            continue
+        most = {name: gpu_memory(group.instance_types) for name, group in suitable.items()}
+        if asked > max(most.values()) > 0:
+            offers = ", ".join(f"{name} {memory_text(most[name])} ({_models(suitable[name])})" for name in most)
+            yield Finding(
+                code="gpu.too-much-memory",
+                at=(*each.at, "gpu", "memory"),
+                wanted=f"at most what a GPU of the node groups for it has: {offers}",
+                found=memory_text(asked),
+                example=memory_text(max(most.values())),
+                hint=f"by the figures of AWS, which are below a maker's round ones{_with_as_much(asked)}",
+            )
+
+
+def _with_as_much(memory: int) -> str:
+    types = map(instance_type, instance_type_names())
+    families = sorted({fact.family for fact in types if fact.gpu_memory_mib >= memory})
+    return f"; types with as much: {', '.join(families)}" if families else ""
+
+
+def _models(group: NodeGroupSettings) -> str:
+    return " or ".join(dict.fromkeys(instance_type(name).gpu_model for name in group.instance_types))
+
+
+def _gpus_are_offered(read: Read) -> Iterator[Finding]:
+    for each in read.pods:
+        if each.pod.gpu.count and each.pod.gpu.resource != GPU_RESOURCE:
+            yield Finding(
+                code="gpu.resource-not-offered",
+                at=(*each.at, "gpu", "resource"),
+                wanted=f"{GPU_RESOURCE}, all that the GPU nodes of a cluster made here offer",
+                found=each.pod.gpu.resource,
+                example=GPU_RESOURCE,
+                hint="other devices and slices take a cluster of kind: existing, whose owner runs their device plugin",
+            )
+
+
+def _disks_hold_the_pods(read: Read) -> Iterator[Finding]:
+    for each in read.pods:
+        rooms = [room_on_disk(group.disk_size) for group in _suitable(read, each).values()]
+        asked = each.pod.ephemeral_storage or 0
+        if rooms and asked > 1024 * max(rooms):
+            yield Finding(
+                code="pod.disk-too-large",
+                at=(*each.at, "ephemeralStorage"),
+                wanted=f"at most {max(rooms)}Gi, what is left for pods of the disk of a node",
+                found=memory_text(asked),
+                example=f"{max(rooms)}Gi",
+                hint="or raise diskSize of its node group: there is no node that it could start on",
+            )
+
+
+def _fixed_pods_fit_together(read: Read) -> Iterator[Finding]:
+    """Silent about a pod too large for any node, which has a finding."""
+    nodes = {
+        name: Nodes(each=node_of(group), most=group.max)
+        for name, group in read.stack.node_groups.items()
+        if group.kind is NodeKind.FIXED
+    }
+    pods = [
+        (each.size, each.pod.most if isinstance(each.pod, WorkloadSettings) else 1)
+        for each in read.pods
+        if each.category is Category.FIXED and not each.size.gpu
+    ]
+    for name, needed in nodes_needed(pods, nodes).items():
+        if needed > nodes[name].most:
+            yield Finding(
+                code="fixed.no-room",
+                at=(GROUPS, name, "max"),
+                wanted=f"at least {needed}, the nodes that the fixed workloads need in total",
+                found=str(nodes[name].most),
+                example=str(needed),
+                hint="fixed pods never move, so those without room would stay pending",
+            )
+
+
+RULES = (
+    Rule((GROUPS,), _types_have_one_shape),
+    Rule((GROUPS,), _gpus_are_on_gpu_groups),
+    Rule((GROUPS,), _spot_groups_have_a_choice),
+    Rule((GROUPS,), _something_is_left_of_a_node),
+    Rule((GROUPS, CLUSTER), _groups_reach_every_zone),
+    Rule((GROUPS, CLUSTER), _pods_fit_their_nodes, on_eks_alone=True),
+    Rule((GROUPS, CLUSTER), _gpus_have_the_memory, on_eks_alone=True),
+    Rule((CLUSTER,), _gpus_are_offered, on_eks_alone=True),
+    Rule((GROUPS, CLUSTER), _disks_hold_the_pods, on_eks_alone=True),
+    Rule((GROUPS, WORKLOADS, SERVICES, RAY), _fixed_pods_fit_together),
+    Rule((GROUPS, REDIS, CLUSTER), _redis_fits, on_eks_alone=True),
+)

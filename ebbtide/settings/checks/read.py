@@ -1,0 +1,135 @@
+"""What was read of a stack file, for checks across its sections.
+
+Such a check names the sections that it needs and runs once those were read without a fault, so that no check reports
+the consequence of a section that was not read. Names of entries come from the file itself.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ebbtide.labels import NodeKind
+from ebbtide.settings.file.keys import CRON_JOBS, JOBS, PODS, WORKERS, WORKLOADS
+from ebbtide.settings.file.pod_entries import RAY, named_entries
+from ebbtide.settings.file.problems import Finding, Location
+from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
+from ebbtide.settings.fragment.size import PodSize
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import head_size, home_kind, home_of, pod_size
+from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.ray import RAY_CONTAINER, RayGroup, RaySettings, group_name, head_name
+from ebbtide.settings.sections.serving.services import pod_name
+from ebbtide.settings.sections.workers import WORKER_CONTAINER, WorkerSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import Category
+
+
+class Placed(NamedTuple):
+    """A pod, where it stands, and which nodes it may use besides what it says of them itself."""
+
+    at: Location
+    name: str  # of its account and its budget
+    main: str  # its own container
+    category: Category
+    pod: PodSettings
+    size: PodSize
+    kind: NodeKind
+    group: str = ""  # that it names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    stack: StackSettings  # without the sections that are not in `whole`
+    whole: frozenset[str]  # sections without a fault
+    config: Mapping[str, object]  # the file's, with node groups filled in
+    existing: bool  # a cluster that is there already
+    token_fault: str = ""  # what a cache of AWS would refuse about the password
+
+    def names(self, section: str) -> tuple[str, ...]:
+        """Of the entries that the file has there, whatever is wrong with them."""
+        return tuple(name for name, _ in named_entries(self.config.get(section)))
+
+    def lacks(self, section: str, name: str) -> bool:
+        """Whether the file has no entry of that name there. Of a section that is no mapping nobody can tell."""
+        return isinstance(self.config.get(section, {}), Mapping) and name not in self.names(section)
+
+    @property
+    def pods(self) -> Iterator[Placed]:
+        """Of the sections that were read."""
+        return pods_of(self.stack, self.whole)
+
+
+def pods_of(stack: StackSettings, sections: Collection[str]) -> Iterator[Placed]:
+    for section in PODS:
+        if section in sections:
+            yield from _PODS_OF[section](stack)
+
+
+class Rule(NamedTuple):
+    needs: tuple[str, ...]  # sections
+    find: Callable[[Read], Iterator[Finding]]
+    on_eks_alone: bool = False
+
+    def findings(self, read: Read) -> Iterator[Finding]:
+        if read.whole.issuperset(self.needs) and not (self.on_eks_alone and read.existing):
+            yield from self.find(read)
+
+
+def _of_workloads(stack: StackSettings) -> Iterator[Placed]:
+    for name, workload in stack.workloads.items():
+        yield _workload((WORKLOADS, name), name, workload)
+
+
+def _of_services(stack: StackSettings) -> Iterator[Placed]:
+    for name, service in stack.services.items():
+        for variant, it in service.variants.items():
+            at: Location = (SERVICES, name, VARIANTS, variant)
+            yield _workload(at, pod_name(name, variant), it.workload(name, service))
+
+
+def _workload(at: Location, name: str, pod: WorkloadSettings) -> Placed:
+    return Placed(at, name, name, pod.category, pod, pod_size(pod), home_of(pod))
+
+
+def _of_workers(stack: StackSettings) -> Iterator[Placed]:
+    for name, pool in stack.workers.items():
+        yield _worker((WORKERS, name), name, WORKER_CONTAINER, pool)
+
+
+def _of_jobs(stack: StackSettings) -> Iterator[Placed]:
+    for name, job in stack.jobs.items():
+        yield _worker((JOBS, name), name, name, job)
+
+
+def _of_cron_jobs(stack: StackSettings) -> Iterator[Placed]:
+    for name, job in stack.cron_jobs.items():
+        yield _worker((CRON_JOBS, name), name, name, job)
+
+
+def _of_ray(stack: StackSettings) -> Iterator[Placed]:
+    for name, cluster in stack.ray.items():
+        yield from _of_cluster(name, cluster)
+
+
+def _of_cluster(name: str, cluster: RaySettings) -> Iterator[Placed]:
+    head, size = cluster.head, head_size(cluster.head)
+    yield Placed((RAY, name, "head"), head_name(name), RAY_CONTAINER, Category.FIXED, head, size, NodeKind.FIXED)
+    for key, group in cluster.groups.items():
+        yield _worker((RAY, name, "groups", key), group_name(name, key), RAY_CONTAINER, group)
+
+
+def _worker(at: Location, name: str, main: str, pod: WorkerSettings | JobSettings | RayGroup) -> Placed:
+    size = pod_size(pod)
+    kind = home_kind(Category.WORKER, size.gpu)
+    return Placed(at, name, main, Category.WORKER, pod, size, kind, pod.node_group)
+
+
+_PODS_OF: Mapping[str, Callable[[StackSettings], Iterator[Placed]]] = {
+    WORKLOADS: _of_workloads,
+    SERVICES: _of_services,
+    WORKERS: _of_workers,
+    JOBS: _of_jobs,
+    CRON_JOBS: _of_cron_jobs,
+    RAY: _of_ray,
+}

@@ -1,0 +1,53 @@
+"""The keys of a stack file's sections."""
+
+from ebbtide.settings.file.document import OURS
+from ebbtide.settings.file.pod_entries import RAY
+from ebbtide.settings.file.service_entries import SERVICES
+from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
+
+CUSTOMER = OURS + "customer"
+HOURS = OURS + "businessHours"
+NETWORK = OURS + "network"
+CLUSTER = OURS + "cluster"
+GROUPS = OURS + "nodeGroups"
+IMAGES = OURS + "images"
+EGRESS = OURS + "egress"
+REDIS = OURS + "redis"
+REDIS_PASSWORD = OURS + "redisPassword"
+CONTROLLER = OURS + "controller"
+WORKLOADS = OURS + "workloads"
+WORKERS = OURS + "workers"
+JOBS = OURS + "jobs"
+CRON_JOBS = OURS + "cronJobs"
+SERVING = OURS + "serving"
+MONITORING = OURS + "monitoring"
+COSTS = OURS + "costs"
+EXCEPTIONS = OURS + "exceptions"
+
+PODS = (WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY)
+"""Sections whose entries are pods, or have pods."""
+
+KEYS = (
+    CUSTOMER,
+    HOURS,
+    NETWORK,
+    CLUSTER,
+    GROUPS,
+    IMAGES,
+    EGRESS,
+    REDIS,
+    REDIS_PASSWORD,
+    SECRETS,
+    DIGEST_KEY,
+    CONTROLLER,
+    WORKLOADS,
+    WORKERS,
+    JOBS,
+    CRON_JOBS,
+    RAY,
+    SERVICES,
+    SERVING,
+    MONITORING,
+    COSTS,
+    EXCEPTIONS,
+)

@@ -1,0 +1,41 @@
+"""A rule across sections looks at no other section than those that it names: others may not have been read."""
+
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+import yaml
+
+from ebbtide.settings import load_stack
+from ebbtide.settings.checks.crosschecks import RULES
+from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.file.document import REGION
+from ebbtide.settings.file.keys import PODS
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.reading import FIELDS
+from tests.golden.stacks import FILES
+
+FULL = ("full-eks", "full-existing")
+
+
+@cache
+def loaded(stack: str) -> tuple[StackSettings, Mapping[str, object]]:
+    path = FILES / "stacks" / f"{stack}.yaml"
+    return load_stack(str(path)), yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
+
+
+def read(stack: str, sections: frozenset[str]) -> Read:
+    """As after a file in which these sections alone are without a fault."""
+    whole, config = loaded(stack)
+    kept = {"region", *(field for section, field in FIELDS.items() if section in sections)}
+    settings = StackSettings.model_construct(None)
+    vars(settings).clear()
+    vars(settings).update({name: value for name, value in vars(whole).items() if name in kept})
+    return Read(stack=settings, whole=sections, config=config, existing=whole.cluster.context is not None)
+
+
+@pytest.mark.parametrize("stack", FULL)
+@pytest.mark.parametrize("rule", RULES, ids=[rule.find.__qualname__ for rule in RULES])
+def test_a_rule_finds_nothing_in_a_sound_file_by_the_sections_that_it_names(rule: Rule, stack: str) -> None:
+    for section in PODS:
+        assert [*rule.findings(read(stack, frozenset({REGION, section, *rule.needs})))] == []
