@@ -1,7 +1,7 @@
 """How calls from outside reach a workload: its Ingress, and the Service that makes AWS build a load balancer.
 
 **What builds it.** The Service controller that EKS runs beside the API server, cloud-provider-aws, since no class is
-named. It goes by annotations; `docs/reference/stack-file.md`, "An entrance", says which ones it knows.
+named. It goes by annotations; `docs/evidence/aws-provider.md`, "Annotations of a load balancer", lists them.
 
 **Its targets are the fixed nodes alone**, each on the node port of the Service. Other nodes come and go all day with
 the workers, and a load balancer learns of a lost node by health checks that fail for a minute and a half: each such

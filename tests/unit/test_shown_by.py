@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.components import ROOT
 
-FEATURES = ROOT / "docs" / "reference" / "features.md"
+FEATURES = ROOT / "docs" / "evidence" / "features.md"
 PROOFS = ROOT / "docs" / "evidence" / "proofs.md"
 FAULTS = ROOT / "docs" / "evidence" / "faults.md"
 NAMED = [(FEATURES, "tests/components"), (PROOFS, "tests/control_plane"), (FAULTS, "tests/unit/controllers")]
@@ -33,7 +33,7 @@ def test_a_document_names_tests_that_exist(document: Path, folder: str) -> None:
     assert (missing, len(found) > 10) == ([], True)
 
 
-CHECKPOINTS = ROOT / "docs" / "how-to" / "checkpoints.md"
+CHECKPOINTS = ROOT / "docs" / "evidence" / "checkpoints.md"
 
 
 def test_the_table_of_what_survives_names_parts_of_tests_that_exist() -> None:

@@ -34,7 +34,7 @@ EXPOSITIONS = DATA / "expositions"
 JOINED = ("container_", "DCGM_")
 """Metrics without a customer, which become ours by the pods that the exporter names."""
 RUNBOOKS = ROOT / "docs" / "runbooks"
-HEADINGS = ["What it means", "How to look", "What to do", "When to sleep on"]
+HEADINGS = ["What it means", "How to look", "What to do", "Can it wait until morning?"]
 
 
 RULES = [rule for group in rule_groups(STACK) for rule in group.rules]
