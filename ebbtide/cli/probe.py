@@ -13,16 +13,27 @@ from rich.console import Console
 from ebbtide.cli.cluster import Context, Kubeconfig, cluster
 from ebbtide.cli.console import fail
 from ebbtide.operate.api import OperatorApi
-from ebbtide.operate.probe.facts import facts_of, fault_of_token
+from ebbtide.operate.probe.facts import Right, facts_of, fault_of_token
 from ebbtide.operate.probe.findings import Finding, Probed, State
+from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.probe.rules import findings_of
 from ebbtide.operate.probe.wants import Wants, wants_of
+from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.settings.load import stack_of_text
 from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _STACK_HELP = "A name (demo for stacks/Pulumi.demo.yaml) or a path; its context is taken where none is given."
+_SHORTEST = """\
+config:
+  ebbtide:customer: any
+  ebbtide:businessHours: { timezone: UTC, week: { mon-fri: "08:00-18:00" } }
+  ebbtide:cluster: { kind: existing, context: any }
+  ebbtide:workers:
+    any: { source: { queues: [any] }, image: any, max: 1, cpu: 1, memory: 1Gi, longestJob: 1h }
+"""
 _STYLES = {State.OK: "green", State.MISSING: "bold red", State.NOTE: "yellow"}
 
 
@@ -36,7 +47,7 @@ def probe(
 ) -> None:
     """List what a cluster lacks for Ebbtide."""
     settings = None if stack is None else _loaded(stack)
-    wants = Wants() if settings is None else wants_of(settings)
+    wants = Wants(rights=_rights_of_any()) if settings is None else wants_of(settings, _registered(settings))
     with cluster(kubeconfig, context or (settings and settings.cluster.context)) as api:
         facts = facts_of(api, wants.nodes or {}, wants.rights, wants.objects, wants.ray, wants.serving)
     fault = fault_of_token(settings.stack) if settings and wants.token else None
@@ -47,6 +58,17 @@ def probe(
         _show(console(), api, findings)
     if any(finding.state is State.MISSING for finding in findings):
         raise typer.Exit(1)
+
+
+def _registered(settings: StackSettings) -> tuple[Resource, ...]:
+    from ebbtide.recording.record import record  # a program that the help need not load
+
+    return record(settings)
+
+
+def _rights_of_any() -> tuple[Right, ...]:
+    """What every stack on an existing cluster takes: those of the shortest one."""
+    return rights_of(_registered(stack_of_text(_SHORTEST, stack="any", file="any")))
 
 
 def _loaded(stack: str) -> StackSettings:

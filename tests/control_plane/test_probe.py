@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
 from ebbtide.files import write_directory
-from ebbtide.operate.probe.wants import RIGHTS, wants_of
+from ebbtide.operate.probe.rights import rights_of
 from ebbtide.recording.output import output_files
 from ebbtide.settings import StackSettings, load_stack
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.existing import onprem, twins, with_everything, written
 from tests.builders.recorded import record
+from tests.builders.settings import loaded
 from tests.control_plane.support.applying import Applying, objects_in
 
 pytestmark = pytest.mark.control_plane
@@ -104,7 +105,7 @@ def test_an_account_that_may_nothing_is_told_what_it_lacks(
 
     assert code == 1
     assert said["rights"].startswith("missing: you may not ")
-    assert f"and {len(RIGHTS) - 3} more" in said["rights"]
+    assert f"and {len(rights_of(record(loaded(onprem(), tmp_path)))) - 3} more" in said["rights"]
     assert said["nodes fixed"].startswith("note: nodes cannot be read")
     assert said["ebbtide"].startswith("note: whether it is installed cannot be read")
 
@@ -118,7 +119,7 @@ def settings(request: pytest.FixtureRequest) -> StackSettings:
 @pytest.fixture
 def deployer(control_plane: ControlPlane, fresh: Fresh, settings: StackSettings) -> tuple[str, str]:
     """With the rights that the probe asks for, one rule each, and no other."""
-    rights = wants_of(settings).rights
+    rights = rights_of(record(settings))
     rules = [{"verbs": [r.verb], "apiGroups": [r.group], "resources": [r.resource]} for r in rights]
     made = account(control_plane, fresh, rules)
     may = control_plane.api_as(*made)

@@ -7,7 +7,7 @@ import pytest
 
 from components.cluster.started_pods import validations
 from ebbtide.operate.probe.facts import Right
-from ebbtide.operate.probe.wants import wants_of
+from ebbtide.operate.probe.rights import rights_of
 from ebbtide.policies.judging import judge
 from ebbtide.recording.manifests import is_object
 from ebbtide.settings import StackSettings, parse_stack
@@ -135,7 +135,7 @@ def test_an_open_namespace_of_such_a_workload_is_found() -> None:
 
 def test_the_rights_that_it_takes_on_an_existing_cluster_are_asked_about() -> None:
     settings = on_premises()
-    asked = set(wants_of(settings).rights)
+    asked = set(rights_of(record(settings)))
     made = [r for r in record(settings) if is_object(r) and r.inputs["metadata"].get("namespace") == OWN]
 
     kinds = {"Role": "roles", "RoleBinding": "rolebindings", "NetworkPolicy": "networkpolicies"}

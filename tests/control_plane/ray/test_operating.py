@@ -15,12 +15,13 @@ from controllers.adapters.kube_api import APPLY
 from ebbtide.cli.__main__ import app
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.objects import Document
-from ebbtide.operate.probe.wants import wants_of
+from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.ray import facts as ray_facts
 from ebbtide.operate.status import NoStatus
 from ebbtide.vocabulary.labels import KEEP_UNTIL, NAMESPACE, PAUSED
 from ebbtide.vocabulary.workloads import APPLY_UNTIL, SLEEP, SPEC, WAKE_UNTIL, WORKLOADS
 from tests.builders.control_plane import Fresh, eventually
+from tests.builders.recorded import record
 from tests.builders.settings import loaded
 from tests.builders.workloads.process import RayProcess, RecordedHead
 from tests.control_plane.ray.conftest import CLUSTER, PODS, RAY, STACK, RayStack
@@ -211,7 +212,7 @@ def test_the_rights_that_the_probe_asks_for_are_enough_to_make_what_ray_needs(
     ray_stack: RayStack, fresh: Fresh, tmp_path: Path
 ) -> None:
     """Each object once more under another name, as a dry run: nobody may grant what he lacks himself."""
-    rights = wants_of(loaded(STACK, tmp_path)).rights
+    rights = rights_of(record(loaded(STACK, tmp_path)))
     rules = [{"verbs": [r.verb], "apiGroups": [r.group], "resources": [r.resource]} for r in rights]
     namespace, name = account(ray_stack.plane, fresh, rules)
     may = ray_stack.plane.api_as(namespace, name)

@@ -15,10 +15,10 @@ from controllers.adapters.kube_api import ApiError
 from ebbtide.cli import cluster as cluster_options
 from ebbtide.cli.__main__ import app
 from ebbtide.labels import CUSTOMER, GPU_RESOURCE
-from ebbtide.operate.probe.facts import facts_of
+from ebbtide.operate.probe.facts import Right, facts_of
 from ebbtide.operate.probe.findings import Probed, State
 from ebbtide.operate.probe.rules import findings_of
-from ebbtide.operate.probe.wants import RIGHTS, Wants, wants_of
+from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.vocabulary.controller_config import dump
 from ebbtide.vocabulary.labels import CONTROLLER
@@ -115,6 +115,12 @@ class CannedCluster:
         return {"status": {"allowed": (wish["verb"], wish["resource"]) not in self._denied}}
 
 
+RIGHTS = (
+    Right("create", "admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    *(Right("get", "", "secrets", space) for space in ("ebbtide", "ebbtide-workers")),
+    *(Right("patch", "rbac.authorization.k8s.io", "roles", space) for space in ("ebbtide", "ebbtide-workers")),
+    Right("get", "", "pods", "ebbtide"),
+)
 BY_ID = f'clusterId: "{CLUSTER_ID}"'
 GPU_NODES = "nodeSelectors: { gpu: { pool: gpu } }"
 
@@ -128,7 +134,7 @@ def said(cluster: CannedCluster, wants: Wants | None = None, ahead: timedelta | 
 
 
 def wants(tmp_path: Path, cluster: str = "", most: int = 1, **changes: str) -> Wants:
-    return wants_of(loaded(onprem(cluster, **changes).replace("max: 4", f"max: {most}"), tmp_path))
+    return wants_of(loaded(onprem(cluster, **changes).replace("max: 4", f"max: {most}"), tmp_path), ())
 
 
 def lacking(cluster: CannedCluster, wants: Wants | None = None) -> list[str]:
@@ -325,7 +331,7 @@ def test_nodes_that_an_autoscaler_adds_are_never_too_few(tmp_path: Path) -> None
 def test_on_eks_a_group_that_check_calls_too_small_is_named(tmp_path: Path) -> None:
     small = shortest(more="ebbtide:nodeGroups: { flexible: { max: 2 } }").replace("max: 4,", "max: 400,")
 
-    assert said(CannedCluster(), wants_of(loaded(small, tmp_path)))["nodes"].endswith("at its most: flexible")
+    assert said(CannedCluster(), wants_of(loaded(small, tmp_path), ()))["nodes"].endswith("at its most: flexible")
 
 
 def test_a_pod_without_gpus_does_not_tolerate_the_taint_of_gpu_nodes(tmp_path: Path) -> None:
@@ -553,5 +559,5 @@ def test_a_stack_file_with_faults_is_told_before_any_cluster_is_asked(
 def test_on_eks_the_nodes_are_the_stacks_own(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": []}})
 
-    assert said(cluster, wants_of(loaded(SHORTEST, tmp_path)))["nodes"].startswith("note: created by the stack")
+    assert said(cluster, wants_of(loaded(SHORTEST, tmp_path), ()))["nodes"].startswith("note: created by the stack")
     assert NODES not in cluster.asked

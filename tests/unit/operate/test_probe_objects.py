@@ -86,7 +86,7 @@ def test_a_stack_wants_the_secrets_of_others_that_it_names_and_not_its_own(tmp_p
         "ebbtide:digestKey: { secure: A }\nebbtide:secrets: { own: { .dockerconfigjson: { secure: A } } }"
     )
 
-    wanted = {(str(want), want.keys) for want in wants_of(loaded(onprem(more=more), tmp_path)).objects}
+    wanted = {(str(want), want.keys) for want in wants_of(loaded(onprem(more=more), tmp_path), ()).objects}
 
     assert wanted == {
         ("Secret ebbtide/regcred", ()),
@@ -119,7 +119,7 @@ def test_what_the_pods_of_a_file_name_is_wanted_where_they_run(tmp_path: Path) -
         """,
     )
 
-    assert set(wants_of(loaded(text, tmp_path)).objects) == {
+    assert set(wants_of(loaded(text, tmp_path), ()).objects) == {
         ObjectWant("Secret", "ebbtide", "db", ("password",), "workloads.web"),
         ObjectWant("Secret", "ebbtide-workers", "tokens", (), "workers.train"),
         ObjectWant("PersistentVolumeClaim", "ebbtide-workers", "models-efs", (), "workers.train", 4),
@@ -132,7 +132,7 @@ def test_the_secret_of_the_controllers_own_user_is_wanted_beside_it(tmp_path: Pa
     reader = "controller: { user: reader, secret: redis-reader }"
     text = shortest(more=f"ebbtide:redis: {{ kind: url, url: 'redis://jobs@r.example', {reader} }}")
 
-    assert set(wants_of(loaded(text, tmp_path)).objects) == {
+    assert set(wants_of(loaded(text, tmp_path), ()).objects) == {
         ObjectWant("Secret", "ebbtide", "redis-reader", ("password",), "redis.controller")
     }
 
@@ -149,7 +149,7 @@ def test_the_secret_that_leads_to_redis_is_ebbtides_own_where_ebbtide_writes_it(
         ),
     )
 
-    assert [str(want) for want in wants_of(loaded(text, tmp_path)).objects] == ["Secret ebbtide-hub/ebbtide-redis"]
+    assert [str(want) for want in wants_of(loaded(text, tmp_path), ()).objects] == ["Secret ebbtide-hub/ebbtide-redis"]
 
 
 def claim(*modes: str) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def test_the_pods_of_all_who_mount_a_claim_count_together(tmp_path: Path) -> Non
         ),
     )
 
-    wanted = {str(want): (want.pods, want.keys) for want in wants_of(loaded(text, tmp_path)).objects}
+    wanted = {str(want): (want.pods, want.keys) for want in wants_of(loaded(text, tmp_path), ()).objects}
 
     assert wanted == {
         "PersistentVolumeClaim ebbtide-workers/models": (4 + 3 + 1, ()),
@@ -216,7 +216,7 @@ def test_config_maps_of_others_are_wanted_wherever_they_are_named_and_ebbtides_o
             envFrom: [{ configMapRef: { name: shared } }] }] }"""
     )
 
-    wanted = {(want.kind, want.name): want.keys for want in wants_of(loaded(text, tmp_path)).objects}
+    wanted = {(want.kind, want.name): want.keys for want in wants_of(loaded(text, tmp_path), ()).objects}
 
     assert wanted == {
         ("ConfigMap", "defaults"): (),
@@ -236,4 +236,4 @@ def test_a_claim_that_a_release_mounts_twice_must_bear_it(said: str, pods: int, 
     volumes = f"volumes: {{ models: {{ claim: models, at: /models{said} }} }}"
     text = shortest(more=f"ebbtide:workloads: {{ api: {{ {pod}, {volumes} }} }}")
 
-    assert [want.pods for want in wants_of(loaded(text, tmp_path)).objects] == [pods]
+    assert [want.pods for want in wants_of(loaded(text, tmp_path), ()).objects] == [pods]

@@ -7,21 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.ray.cluster import AUTOSCALER_RULES
 from components.ray.crds import crds, version
-from components.ray.operator import CLEAN_UP as OPERATOR_CLEANS_UP
-from components.ray.operator import RULES
 from ebbtide.labels import CUSTOMER
 from ebbtide.operate.probe.facts import RAY_POLICY
-from ebbtide.operate.probe.ray_wants import (
-    CLEAN_UP,
-    MADE_IN_ITS_NAMESPACE,
-    OF_THE_AUTOSCALER,
-    OF_THE_OPERATOR,
-    OF_THE_WORKLOAD_CONTROLLER,
-    Rules,
-)
-from ebbtide.operate.probe.wants import KINDS, Wants, wants_of
+from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.recording.manifests import manifests
 from tests.builders.existing import onprem
 from tests.builders.recorded import record
@@ -79,9 +68,14 @@ SOUND: dict[str, Any] = {
 }
 
 
+def wanted(text: str, folder: Path) -> Wants:
+    settings = loaded(text, folder)
+    return wants_of(settings, record(settings))
+
+
 @pytest.fixture
 def wants(tmp_path: Path) -> Wants:
-    return wants_of(loaded(onprem() + RAY, tmp_path))
+    return wanted(onprem() + RAY, tmp_path)
 
 
 def ray_of(wants: Wants, answers: dict[str, Any] | None = None, **how: Any) -> dict[str, str]:
@@ -105,7 +99,7 @@ def test_a_sound_cluster_has_one_good_line_for_each_thing(wants: Wants) -> None:
 def test_a_stack_without_ray_asks_nothing_of_it(tmp_path: Path) -> None:
     cluster = CannedCluster()
 
-    found = said(cluster, wants_of(loaded(onprem(), tmp_path)))
+    found = said(cluster, wanted(onprem(), tmp_path))
 
     assert [what for what in found if what.startswith("ray")] == []
     assert not {path for path in cluster.asked if "ray" in path or path == DEPLOYMENTS}
@@ -155,7 +149,7 @@ def test_a_foreign_operator_is_told_where_it_watches_the_same_namespaces(
 def test_a_stack_that_brings_no_operator_needs_one_that_watches_its_namespaces(
     tmp_path: Path, found: list[dict[str, Any]], line: str
 ) -> None:
-    theirs = wants_of(loaded(onprem("rayOperator: existing") + RAY, tmp_path))
+    theirs = wanted(onprem("rayOperator: existing") + RAY, tmp_path)
 
     told = ray_of(theirs, {DEPLOYMENTS: {"items": found}})
 
@@ -220,41 +214,9 @@ def test_rights_of_the_three_accounts_are_asked_for_each_alone(wants: Wants) -> 
     assert ray_of(wants, others_lack=None)["flow operator"].startswith("note: what it may do cannot be read")
 
 
-def granted(rules: Rules) -> set[tuple[str, str, str]]:
-    return {(group, resource, verb) for group, resource, verbs in rules for verb in verbs}
-
-
-def rendered(rules: Any) -> set[tuple[str, str, str]]:
-    return {
-        (group, resource, verb)
-        for rule in rules
-        for group in rule["api_groups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-
-
-def test_the_rights_are_those_that_are_rendered() -> None:
-    from components.controller.workloads import _ray_rules  # pyright: ignore[reportPrivateUsage] - what it must equal
-
-    assert granted(OF_THE_OPERATOR) == rendered(RULES)
-    assert granted(CLEAN_UP) == rendered([OPERATOR_CLEANS_UP])
-    assert granted(OF_THE_AUTOSCALER) == rendered(AUTOSCALER_RULES)
-    assert granted(OF_THE_WORKLOAD_CONTROLLER) == rendered(_ray_rules("flow"))
-
-
 def made(folder: Path) -> list[dict[str, Any]]:
     texts = manifests(record(loaded(onprem() + RAY, folder))).values()
     return [it for text in texts for it in yaml.safe_load_all(text) if it]
-
-
-def test_all_kinds_that_are_made_in_a_namespace_of_ray_are_asked_for(tmp_path: Path) -> None:
-    objects = made(tmp_path)
-    here = {it["kind"] for it in objects if it["metadata"].get("namespace") == "ebbtide-ray-flow"}
-
-    assert {"RayCluster", "PodDisruptionBudget"} <= here
-    assert here <= MADE_IN_ITS_NAMESPACE.keys()
-    assert {it["kind"] for it in objects if "namespace" not in it["metadata"]} <= {*KINDS, "CustomResourceDefinition"}
 
 
 def test_the_policy_has_the_name_that_is_rendered(tmp_path: Path) -> None:
@@ -264,6 +226,6 @@ def test_the_policy_has_the_name_that_is_rendered(tmp_path: Path) -> None:
 def test_pull_secrets_are_wanted_in_the_namespaces_of_ray_too(tmp_path: Path) -> None:
     stack = onprem() + RAY + "\n  ebbtide:images: { pullSecrets: [registry] }\n"
 
-    wanted = {it.namespace for it in wants_of(loaded(stack, tmp_path)).objects if it.name == "registry"}
+    wanted = {it.namespace for it in wants_of(loaded(stack, tmp_path), ()).objects if it.name == "registry"}
 
     assert wanted == {"ebbtide", "ebbtide-workers", "ebbtide-ray-flow"}

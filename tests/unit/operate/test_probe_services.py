@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
-from ebbtide.operate.probe.facts import Right, facts_of
+from ebbtide.operate.probe.facts import facts_of
 from ebbtide.operate.probe.findings import Probed
 from ebbtide.operate.probe.serving import serving
 from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.settings.load import stack_of_text
-from tests.builders.recorded import record
-from tests.builders.stack import Recorded
 from tests.builders.workloads.services import services_stack, with_services
 from tests.unit.operate.test_probe import CannedCluster, groups, said
 
@@ -39,7 +37,7 @@ SOUND = {
 
 def asked(*changes: tuple[str, str]) -> Wants:
     text = with_services((_NODES, HERE), *changes)
-    return wants_of(stack_of_text(text, stack="acme", file="Pulumi.acme.yaml"))
+    return wants_of(stack_of_text(text, stack="acme", file="Pulumi.acme.yaml"), ())
 
 
 def lines(wants: Wants, **answers: Any) -> dict[str, str]:
@@ -107,7 +105,7 @@ def test_another_server_of_external_metrics_leaves_cpu_and_memory() -> None:
 
 
 def test_a_stack_on_eks_brings_all_but_refuses_another_server_of_metrics() -> None:
-    wants = wants_of(services_stack())
+    wants = wants_of(services_stack(), ())
     cluster = CannedCluster({EXTERNAL: server("other", "monitoring")})
 
     assert "gateway" not in said(cluster, wants)
@@ -115,32 +113,8 @@ def test_a_stack_on_eks_brings_all_but_refuses_another_server_of_metrics() -> No
     assert "gateway" not in said(CannedCluster({EXTERNAL: 404}), wants)
 
 
-def test_the_rights_are_those_to_make_what_the_program_makes() -> None:
-    settings = stack_of_text(with_services((_NODES, HERE)), stack="acme", file="Pulumi.acme.yaml")
-    plural = {"BackendTrafficPolicy": "backendtrafficpolicies", "ClientTrafficPolicy": "clienttrafficpolicies"}
-    own = ("keda.sh", "autoscaling", "gateway.networking.k8s.io", "gateway.envoyproxy.io", "autoscaling.k8s.io")
-    made = {
-        (it.inputs["apiVersion"].partition("/")[0], plural.get(kind, f"{kind.lower()}s"))
-        for it in Recorded(record(settings)).all
-        if "metadata" in it.inputs and it.inputs.get("apiVersion", "").partition("/")[0] in own
-        for kind in [it.inputs["kind"]]
-    }
-
-    assert {group for group, _ in made} >= {"keda.sh", "gateway.networking.k8s.io", "gateway.envoyproxy.io"}
-    for group, resource in made:
-        assert Right("create", group, resource, "ebbtide") in wants_of(settings).rights
-
-
 @pytest.mark.parametrize(("changes", "wanted"), [((("keda: true", "keda: true, tls: models-tls"),), True), ((), False)])
 def test_the_certificate_of_the_gateway_is_looked_for(changes: tuple[tuple[str, str], ...], wanted: bool) -> None:
     found = [(it.namespace, it.keys) for it in asked(*changes).objects if it.wanted_by == "serving.tls"]
 
     assert found == ([("ebbtide", ("tls.crt", "tls.key"))] if wanted else [])
-
-
-def test_who_runs_an_update_has_what_is_granted_to_the_workload_controller() -> None:
-    watching = Right("watch", "keda.sh", "scaledobjects", "ebbtide")
-    floor = "min: 2, max: 12, floor: calendar, open: 4"
-
-    assert watching not in asked().rights
-    assert watching in asked(("min: 2, max: 12", floor)).rights

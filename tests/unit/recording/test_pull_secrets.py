@@ -71,7 +71,7 @@ def test_whoever_pulls_is_in_a_namespace_that_is_named(
 def test_probe_looks_for_it_where_a_workload_starts_pods() -> None:
     settings = services_stack(HERE, more=PULLS + HUB + RAY + SERVING)
 
-    assert {it.namespace for it in wants_of(settings).objects if it.wanted_by == "images.pullSecrets"} == OWN
+    assert {it.namespace for it in wants_of(settings, ()).objects if it.wanted_by == "images.pullSecrets"} == OWN
 
 
 def test_the_page_names_all_of_them() -> None:

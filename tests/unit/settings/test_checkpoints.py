@@ -9,10 +9,12 @@ import pytest
 from components.cluster.autoscaler_settings import autoscaler_flags
 from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.probe.facts import Right
+from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.probe.wants import wants_of
 from ebbtide.settings import warnings_of
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from tests.builders.existing import onprem
+from tests.builders.recorded import record
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
 
 S3 = "store: s3://acme-checkpoints"
@@ -215,7 +217,7 @@ def test_a_pool_without_rights_to_its_bucket_is_told_how_it_gets_them(
 def test_the_probe_looks_for_the_claim_as_one_that_several_pods_mount(tmp_path: Path) -> None:
     text = onprem().replace("longestJob:", "checkpoints: { claim: efs }, longestJob:")
 
-    (want,) = [want for want in wants_of(loaded(text, tmp_path)).objects if want.name == "efs"]
+    (want,) = [want for want in wants_of(loaded(text, tmp_path), ()).objects if want.name == "efs"]
     assert str(want) == "PersistentVolumeClaim ebbtide-workers/efs"
     assert want.pods >= 2
 
@@ -233,7 +235,7 @@ def test_the_probe_asks_for_the_rights_that_the_controller_is_granted(tmp_path: 
     def watched(section: str) -> bool:
         text = onprem().replace("longestJob:", f"{section}longestJob:")
         right = Right("watch", "policy", "poddisruptionbudgets", WORKER_NAMESPACE)
-        return right in wants_of(loaded(text, tmp_path)).rights
+        return right in rights_of(record(loaded(text, tmp_path)))
 
     assert watched("checkpoints: { claim: efs }, ")
     assert not watched("")
