@@ -17,7 +17,7 @@ _SAME_START = (
 )
 
 
-def comparison_table(replays: Sequence[Replay]) -> Table:
+def comparison_table(replays: Sequence[Replay], *, assumptions: bool) -> Table:
     """For each strategy a row per stack, and what each further stack changes."""
     first = replays[0]
     table = _table(f"{' against '.join(found.stack for found in reversed(replays))} on {first.trace}")
@@ -39,7 +39,7 @@ def comparison_table(replays: Sequence[Replay]) -> Table:
                     _signed(count(abs(change.jobs_interrupted)), change.jobs_interrupted),
                 )
                 table.add_row("", f"  {other.stack} changes", *cells, style="bold")
-    table.caption = Text("\n".join([*map(_covers, replays), _SAME_START, *_assumed(first)]))
+    table.caption = Text("\n".join([*map(_covers, replays), _SAME_START, *_assumed(first, shown=assumptions)]))
     return table
 
 
@@ -101,5 +101,6 @@ def _covers(found: Replay) -> str:
     return f"{found.stack} covers {coverage_line(found)}."
 
 
-def _assumed(found: Replay) -> list[str]:
-    return [f"Replayed: {scope_line(found)}.", "Assumed:", *(f"- {sentence}" for sentence in found.assumptions)]
+def _assumed(found: Replay, *, shown: bool) -> list[str]:
+    assumed = ["Assumed:", *(f"- {sentence}" for sentence in found.assumptions)]
+    return [f"Replayed: {scope_line(found)}.", *(assumed if shown else [])]

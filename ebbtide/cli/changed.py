@@ -20,13 +20,15 @@ _AGAINST_HELP = "The branch, tag or commit to compare with, from the merge base 
 @command.command(epilog="Example: ebbtide changed --against origin/main")
 def changed(
     *,
-    against: Annotated[str | None, typer.Option(metavar="REF", help=_AGAINST_HELP)] = None,
+    against: Annotated[str | None, typer.Option(metavar="GIT_REF", help=_AGAINST_HELP)] = None,
     all_: Annotated[bool, typer.Option("--all", help="All stacks in stacks/, without a comparison.")] = False,
     gone: Annotated[bool, typer.Option("--gone", help="Print the stacks whose file was removed instead.")] = False,
 ) -> None:
     """Print the stacks that differ from a git ref, as JSON."""
     if (against is None) is not all_:
-        raise typer.BadParameter("wanted --against REF or --all (for example: ebbtide changed --against origin/main)")
+        raise typer.BadParameter(
+            "wanted --against GIT_REF or --all (for example: ebbtide changed --against origin/main)"
+        )
     try:
         found = changed_stacks(against, Path())
     except GitFailed as error:

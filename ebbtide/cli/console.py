@@ -49,12 +49,22 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def finish(json_file: Path | None, document: Any, shown: "RenderableType") -> None:
-    """Write the JSON file before anything is shown: whoever sees the figures has the file too."""
+    """Write the JSON file before anything is shown: whoever sees the figures has the file too. `-` shows it instead."""
     from ebbtide.terminal import console
 
+    if json_file is not None and str(json_file) == "-":
+        typer.echo(json.dumps(document, indent=2))
+        return
     if json_file is not None:
         write_json(json_file, document)
     console(fold=True).print(shown)
+
+
+def with_assumptions(shown: "RenderableType", *, full: bool) -> "RenderableType":
+    """In full it says what was assumed; else where that is said."""
+    from rich.console import Group
+
+    return shown if full else Group(shown, "Assumptions: --full, or the page of --report.")
 
 
 @contextmanager

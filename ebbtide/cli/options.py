@@ -23,7 +23,8 @@ MaxJob = Annotated[
     timedelta | None, typer.Option(parser=duration_option, metavar="8h", help="Leave longer jobs of the trace out.")
 ]
 JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON.")
+    Path | None,
+    typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON; - shows them alone."),
 ]
 Context = Annotated[str | None, typer.Option("--context", help="The kubeconfig's context; default: its current one.")]
 Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: as kubectl finds it.")]

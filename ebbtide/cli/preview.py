@@ -54,6 +54,7 @@ def preview_command(
     plan: Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_PLAN_HELP)] = None,
     simulate: Annotated[str | None, typer.Option("--trace", metavar="TRACE", help=_TRACE_HELP)] = None,
     days: Annotated[int | None, typer.Option(metavar="N", min=1, help=_DAYS_HELP)] = None,
+    full: Annotated[bool, typer.Option("--full", help="As text, show everything and not what decides alone.")] = False,
 ) -> None:
     """Show what a change does, before it is merged."""
     names = _stack_names(stacks or [], all_=all_)
@@ -71,7 +72,7 @@ def preview_command(
     )
     found = preview(names, Path(), asked)
     document = replace(found, problems=(*problems, *found.problems))
-    _show(document, format_)
+    _show(document, format_, full=full)
     if _is_refused(document):
         raise typer.Exit(1)
 
@@ -107,12 +108,12 @@ def _trace(name: str | None, problems: list[str]) -> tuple[Trace | None, Request
         return None, None
 
 
-def _show(document: PreviewDocument, format_: Format) -> None:
+def _show(document: PreviewDocument, format_: Format, *, full: bool) -> None:
     if format_ is Format.TEXT:
         out = console(fold=True)
         if not out.is_terminal:
             out = console(fold=True, min_width=_FILE_WIDTH)
-        for part in text_parts(document):
+        for part in text_parts(document, full=full):
             out.print(part)
     else:
         typer.echo(as_json(document) if format_ is Format.JSON else markdown(document), nl=False)

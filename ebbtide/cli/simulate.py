@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.cli.console import fail, finish, needs, replay_with_bars, write
+from ebbtide.cli.console import fail, finish, needs, replay_with_bars, with_assumptions, write
 from ebbtide.cli.options import AtOnce, Day, Days, JsonFile, MaxJob, Queue, Rate, Service, duration_option
 from ebbtide.cli.simulate_service import Asked, describe_for, one_stack, serve
 from ebbtide.files import Unwritable
@@ -100,6 +100,7 @@ def simulate(
     rate: Rate = None,
     at_once: AtOnce = None,
     day: Day = None,
+    full: Annotated[bool, typer.Option("--full", help="Say what was assumed, too; --report always does.")] = False,
 ) -> None:
     """Replay a trace of jobs: node-hours, dollars, waits; with --service of requests: pod-hours, latency, losses."""
     longest = None if max_job is None else max_job.total_seconds()
@@ -133,7 +134,7 @@ def simulate(
         )
         if day is not None and report is None:
             raise typer.BadParameter("--day is the day that --report draws (for example --day 2 --report report.html)")
-        serve(asked, report, json_file)
+        serve(asked, report, json_file, full=full)
         return
     if any(it is not None for it in (queue, rate, at_once, day)):
         raise typer.BadParameter(
@@ -155,13 +156,13 @@ def simulate(
     )
     settings, jobs = _read(names, str(trace))
     if len(settings) > 1 or shift:
-        _compare(settings, jobs, options, shift or [], _Outputs(report, json_file))
+        _compare(settings, jobs, options, shift or [], _Outputs(report, json_file), full=full)
         return
     write_page = None if report is None else _page_writer(report)
     found = replay_with_bars(settings[0], jobs, options)
     if write_page is not None:
         write_page([found])
-    finish(json_file, as_json(found), strategy_table(found))
+    finish(json_file, as_json(found), with_assumptions(strategy_table(found, assumptions=full), full=full))
 
 
 def _failures(spot: float, missed: float, failed: float, slow: float, pull: timedelta | None) -> Failures:
@@ -234,6 +235,8 @@ def _compare(
     options: ReplayOptions,
     shifts: Sequence[timedelta],
     outputs: _Outputs,
+    *,
+    full: bool,
 ) -> None:
     from ebbtide.advice.comparison import comparison_json, replay_each, replay_shifted, shifts_json
     from ebbtide.advice.comparison_text import comparison_table, shift_table
@@ -244,10 +247,10 @@ def _compare(
         document, shown = shifts_json(replays), shift_table(replays)
     else:
         replays = replay_each(stacks, trace, options, replay_with_bars)
-        document, shown = comparison_json(replays), comparison_table(replays)
+        document, shown = comparison_json(replays), comparison_table(replays, assumptions=full)
     if write_page is not None:
         write_page(replays)
-    finish(outputs.json, document, shown)
+    finish(outputs.json, document, with_assumptions(shown, full=full))
 
 
 def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ebbtide.cli.console import fail, finish, needs, progress_bars, write
+from ebbtide.cli.console import fail, finish, needs, progress_bars, with_assumptions, write
 from ebbtide.files import Unwritable
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.simulator.replay import ReplayError
@@ -63,7 +63,7 @@ def one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, 
     return stacks[0]
 
 
-def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
+def serve(asked: Asked, report: Path | None, json_file: Path | None, *, full: bool) -> None:
     from ebbtide.report.charts.served_day import NoSuchDay, days_of, require_day
     from ebbtide.report.pages.services import service_table
     from ebbtide.simulator.services.replay import (
@@ -93,7 +93,7 @@ def serve(asked: Asked, report: Path | None, json_file: Path | None) -> None:
         found = replay_service(course, options, told)
     if report is not None:
         _write_report(found, requests, asked, report)
-    finish(json_file, as_json(found), service_table(found))
+    finish(json_file, as_json(found), with_assumptions(service_table(found, assumptions=full), full=full))
 
 
 def _is_picture(path: Path) -> bool:

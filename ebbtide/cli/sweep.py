@@ -31,6 +31,20 @@ command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mo
 _EXAMPLE = "ebbtide sweep demo example-berlin --trace openb2023-a --days 7 --vary 'stabilizationWindow=30s,2m'"
 
 
+_MOST_SEEDS = 1000
+
+
+def _seeds(text: str) -> range:
+    first, to, last = text.partition("-")
+    try:
+        found = range(int(first), int(last if to else first) + 1)
+    except ValueError:
+        found = range(0)
+    if not 0 < len(found) <= _MOST_SEEDS:
+        raise typer.BadParameter(f"wanted a number or up to {_MOST_SEEDS} of them, found {text!r} (for example 0-4)")
+    return found
+
+
 @command.command(epilog=f"Example: {_EXAMPLE}")
 def sweep(
     stacks: Annotated[list[str], typer.Argument(metavar="STACK…", help="Names or paths of stack files.")],
@@ -42,7 +56,11 @@ def sweep(
         list[str] | None,
         typer.Option(metavar="KEY=V1,V2", help=f"Values of a key, for example {VARY_EXAMPLE}; may be repeated."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many, from 0.")] = 1,
+    seed: Annotated[
+        list[range] | None,
+        typer.Option(parser=_seeds, metavar="N", help="A seed, or several as 0-4; may be repeated; default: 0."),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=1000, hidden=True)] = None,
     objective: Annotated[
         str, typer.Option(metavar="FIGURE", help=f"What to make small, for example '{EXAMPLE}'.")
     ] = "usd",
@@ -63,12 +81,15 @@ def sweep(
     json_file: JsonFile = None,
 ) -> None:
     """Play many stacks with many settings: the best for each, the best for all, and what that costs each."""
+    if seeds is not None:
+        typer.echo(f"--seeds {seeds} is --seed 0-{seeds - 1} now; the next release no longer reads it", err=True)
+    given = seed or [range(seeds or 1)]
     plan, store = _checked(
         Asked(
             stacks=stacks,
             traces=[name for given in traces for name in given.split(",")],
             vary=vary or [],
-            seeds=seeds,
+            seeds=tuple(dict.fromkeys(number for each in given for number in each)),
             objective=objective,
             strategy=strategy,
             options=ReplayOptions(days=days, max_job_s=None if max_job is None else max_job.total_seconds()),

@@ -38,7 +38,7 @@ class Asked:
     stacks: Sequence[str]
     traces: Sequence[str]
     vary: Sequence[str]
-    seeds: int
+    seeds: Sequence[int]
     objective: str
     strategy: Strategy
     options: ReplayOptions
@@ -100,7 +100,7 @@ def plan_of(asked: Asked) -> SweepPlan:
         for _, (base, by_setting) in customers
         for name, (_, digest) in jobs.items()
         for setting, its in by_setting.items()
-        for seed in range(asked.seeds)
+        for seed in asked.seeds
     ]
     data = {name: packed(trace) for name, (trace, _) in jobs.items()}
     return SweepPlan(

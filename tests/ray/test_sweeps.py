@@ -18,7 +18,7 @@ from tests.ray.cluster import PROGRAMS, VERSION, RayCluster
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 ASKED = [
-    *("demo", "example-berlin", "--trace", "openb2023-a", "--days", "3", "--seeds", "3"),
+    *("demo", "example-berlin", "--trace", "openb2023-a", "--days", "3", "--seed", "0-2"),
     *("--vary", "stabilizationWindow=30s,2m", "--objective", "usd where wait_p95_s <= keda-defaults"),
 ]
 REPLAYS = 12

@@ -27,7 +27,7 @@ KILLS = 3
 @pytest.fixture
 def asked(tmp_path: Path) -> list[str]:
     stacks = [a_stack_file(tmp_path, "acme"), a_stack_file(tmp_path, "bolt")]
-    changes = ["--vary", "stabilizationWindow=30s,10m", "--seeds", str(SEEDS), "--processes", "2"]
+    changes = ["--vary", "stabilizationWindow=30s,10m", "--seed", f"0-{SEEDS - 1}", "--processes", "2"]
     return [*stacks, "--trace", a_trace_file(tmp_path, jobs=200), *changes]
 
 

@@ -1,7 +1,7 @@
 """`ebbtide advise sizes`: what containers ask for against what Prometheus saw them use, and which nodes would do."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.load import stack_path
+from ebbtide.units.durations import read_duration
 
 if TYPE_CHECKING:
     from ebbtide.advice.sizes.advice import Recommended, SizesAdvice
@@ -21,18 +22,34 @@ if TYPE_CHECKING:
     from ebbtide.monitoring.links import Link
     from ebbtide.operate.api import OperatorApi
 
+_LEAST, _MOST = 7, 30
+
+
+def _whole_days(text: str) -> int:
+    found = read_duration(text)
+    days = 0 if found is None else found.days
+    if found != timedelta(days=days) or not _LEAST <= days <= _MOST:
+        raise typer.BadParameter(f"wanted {_LEAST}d to {_MOST}d, found {text!r} (for example 14d)")
+    return days
+
+
 History = Annotated[
-    int,
+    int | None,
     typer.Option(
-        "--days", min=7, max=30, help="How far back; 7 days with samples have to be there.", show_default=True
+        "--since",
+        parser=_whole_days,
+        metavar="14d",
+        help="How far back; 7 days with samples have to be there; default: 14d.",
     ),
 ]
+Days = Annotated[int | None, typer.Option("--days", min=_LEAST, max=_MOST, hidden=True)]
 
 
 def sizes(
     stack: Stack,
     *,
-    days: History = 14,
+    since: History = None,
+    former_days: Days = None,
     json_file: JsonFile = None,
     patch: PatchFile = None,
     prometheus: PrometheusUrl = "",
@@ -45,6 +62,9 @@ def sizes(
     from ebbtide.operate.api import CannotOperate
     from ebbtide.operate.prometheus import link_of, named_link
 
+    if former_days is not None:
+        typer.echo(f"--days {former_days} is --since {former_days}d now; the next release no longer reads it", err=True)
+    days = since or former_days or 14
     try:
         settings = load_stack(stack)
     except StackInvalid as invalid:

@@ -298,7 +298,7 @@ def _fewer_hours(before: BusinessHoursSettings, after: BusinessHoursSettings) ->
     if before.timezone == after.timezone and not lost:
         return
     moved = f" in {after.timezone} instead of {before.timezone}" if before.timezone != after.timezone else ""
-    hours = f"{lost / 60:g} hours a week are no longer business hours" if lost else "business hours are the same"
+    hours = f"{lost / 60:g} h a week are no longer business hours" if lost else "business hours are the same"
     yield Danger(
         code=DangerCode.BUSINESS_HOURS_CHANGED,
         severity=Severity.NOTE,

@@ -1,4 +1,4 @@
-"""A page for the terminal: the parts and the order of the comment, as wide as the terminal is, unfolded."""
+"""A page for the terminal: in short what decides, or in full the parts and the order of the comment, unfolded."""
 
 from collections.abc import Iterator, Sequence
 
@@ -36,10 +36,12 @@ from ebbtide.preview.render.words import (
     compared,
     cost_fields,
     cost_notes,
+    count,
     findings_of,
     headline,
     hours_lines,
     line_step,
+    money_text,
     night_rows,
     no_danger,
     policies_text,
@@ -61,17 +63,57 @@ _KINDS = {
 }
 
 
-def text_parts(document: PreviewDocument) -> Iterator[RenderableType]:
+_SHORT = 8
+"""Components with changes that are named in short."""
+
+
+def text_parts(document: PreviewDocument, *, full: bool) -> Iterator[RenderableType]:
     yield _line(headline(document), _VERDICTS[worst(document)])
     yield _line(compared(document), "dim")
     for note in document.notes:
         yield _line(note, "dim")
     for problem in document.problems:
         yield _line(problem, "yellow")
-    if len(document.customers) > 1:
+    alone = len(document.customers) == 1
+    if full and not alone:
         yield _overview(document.customers)
     for customer in document.customers:
-        yield from _customer(customer, alone=len(document.customers) == 1)
+        yield from _customer(customer, alone=alone) if full else _in_short(customer, alone=alone)
+    if not full and document.customers:
+        yield _line("everything: --full", "dim")
+
+
+def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableType]:
+    """The verdict, dangers, money, and what differs in the nights; an unchanged stack is one line."""
+    if not alone:
+        yield _line(f"{customer.stack}: {customer.verdict}, {changes_text(customer)}", _VERDICTS[customer.verdict])
+    for problem in customer.problems:
+        yield _line(problem, "yellow")
+    if customer.verdict is StackVerdict.SAFE and not customer.changes:
+        return
+    yield from _dangers(customer)
+    if customer.cost is not None:
+        yield _line(f"US dollars a month: {money_text(customer.cost)}")
+        yield _line(f"policies: {policies_text(customer.policies)}")
+    if customer.nights is not None:
+        yield from _nights_in_short(customer.nights, new=customer.new)
+    if customer.simulated is not None:
+        yield _line(f"simulated over {simulated_over(customer.simulated)}:")
+        yield _table(("", ">before → after"), simulated_rows(customer.simulated))
+    if customer.simulated_services is not None:
+        yield _line(f"services simulated over {services_over(customer.simulated_services)}:")
+        yield _table(SIMULATED_COLUMNS, simulated_service_rows(customer.simulated_services))
+    components = [name or "outside of any component" for name in by_component(customer.changes)]
+    if components:
+        more = f" and {len(components) - _SHORT} more" if len(components) > _SHORT else ""
+        yield _line(f"changes in {', '.join(components[:_SHORT])}{more}")
+
+
+def _nights_in_short(nights: ComingNights, *, new: bool) -> Iterator[RenderableType]:
+    if nights.warnings:
+        yield _line(f"nights: {count(len(nights.warnings), 'warning')}", "yellow")
+    for line in nights.changes or (() if new else ("nights: as before",)):
+        yield _line(line)
 
 
 def _customer(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableType]:

@@ -10,8 +10,8 @@ _HEADINGS = ("strategy", "pod-hours", "dollars", "p50", "p95", "p99", "beyond", 
 _WIDTHS = (18, 10, 8, 7, 7, 7, 8, 8, 7)  # 80 in all
 
 
-def service_table(replay: ServiceReplay) -> str:
-    return "\n".join(_lines(replay))
+def service_table(replay: ServiceReplay, *, assumptions: bool) -> str:
+    return "\n".join((*_lines(replay), *(("", *replay.assumptions) if assumptions else ())))
 
 
 def _lines(replay: ServiceReplay) -> Iterator[str]:
@@ -29,8 +29,6 @@ def _lines(replay: ServiceReplay) -> Iterator[str]:
     yield "Beyond the SLO: answered later than its p95, or not at all; those turned away (429) are among them."
     for name, why in replay.left_out.items():
         yield f"{name} is left out: {why}."
-    yield ""
-    yield from replay.assumptions
 
 
 def _cells(name: str, its: ServiceResult) -> tuple[str, ...]:

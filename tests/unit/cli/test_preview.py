@@ -30,8 +30,29 @@ def preview(monkeypatch: pytest.MonkeyPatch) -> Answer:
     return run
 
 
-def test_text_shows_the_parts_in_their_order(preview: Answer) -> None:
+def test_text_in_short_shows_what_decides_and_where_the_rest_is(preview: Answer) -> None:
     result = preview("demo")
+    lines = result.stdout.splitlines()
+
+    assert "demo: needs attention" in lines[0]
+    assert any("replaces node group" in line for line in lines)
+    assert "US dollars a month: " in result.stdout
+    assert "Fridays: the window opens at 17:00 instead of 19:00" in lines
+    assert "ownership" not in result.stdout
+    assert lines[-1] == "everything: --full"
+    assert len(lines) < 30
+
+
+def test_a_stack_without_a_change_is_one_line(preview: Answer) -> None:
+    safe = customer("same", verdict=StackVerdict.SAFE, changes=(), counts={}, dangers=())
+    result = preview("same", "demo", page=document(safe, customer()))
+
+    assert "same: safe, no change" in result.stdout.splitlines()
+    assert result.stdout.index("same: safe") < result.stdout.index("demo: needs attention")
+
+
+def test_text_in_full_shows_the_parts_in_their_order(preview: Answer) -> None:
+    result = preview("demo", "--full")
     parts = [
         "needs attention",
         "replaces node group",
@@ -63,7 +84,7 @@ def test_text_cuts_nothing_in_a_narrow_terminal(preview: Answer, monkeypatch: py
 
 
 def test_several_customers_are_named_in_one_table(preview: Answer) -> None:
-    result = preview("acme", "beta")
+    result = preview("acme", "beta", "--full")
 
     assert result.stdout.startswith("2 customers: 2 need attention")
     assert "USD a month, min" in result.stdout

@@ -41,6 +41,14 @@ def test_a_replay_prints_a_table_and_writes_its_files_whole(tmp_path: Path, trac
     assert [path.name for path in figures.parent.iterdir()] == ["figures.json"]  # nothing partial is left
 
 
+def test_what_was_assumed_is_said_in_full_and_else_where_it_is(trace: str) -> None:
+    short, full = (simulate("--trace", trace, "--strategy", "fixed-fleet", *more).stdout for more in ((), ("--full",)))
+
+    assert short.rstrip().endswith("Assumptions: --full, or the page of --report.")
+    assert "Assumed:" in full
+    assert "Assumed:" not in short
+
+
 def test_options_reach_the_replay(tmp_path: Path, trace: str) -> None:
     figures = tmp_path / "figures.json"
     options = ["--start", "2026-03-03T07:00", "--max-job", "8h", "--seed", "5", "--days", "1"]

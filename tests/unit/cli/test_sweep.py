@@ -86,3 +86,25 @@ def test_prices_of_ones_own_stay_on_this_machine(tmp_path: Path, monkeypatch: py
 
     assert ran.exit_code == 1
     assert ran.output.startswith("--ray: wanted the shipped prices, found --prices")
+
+
+@pytest.mark.parametrize(("given", "seeds"), [(["--seed", "3"], 1), (["--seed", "0-1", "--seed", "5"], 3)])
+def test_seeds_are_numbers_and_ranges(given: list[str], seeds: int, tmp_path: Path) -> None:
+    found = json.loads(swept(tmp_path, *given, "--json", "-", stacks=("acme",)).stdout)
+
+    assert (found["seeds"], found["replays"]) == (seeds, seeds)
+
+
+@pytest.mark.parametrize("given", ["x", "3-1", "0-", "0-1000"])
+def test_a_range_that_is_none_is_told(given: str, tmp_path: Path) -> None:
+    ran = swept(tmp_path, f"--seed={given}")
+
+    assert ran.exit_code == 2
+    assert "(for example 0-4)" in ran.output
+
+
+def test_a_number_of_seeds_is_read_for_one_more_release(tmp_path: Path) -> None:
+    ran = swept(tmp_path, "--seeds", "2", "--json", "-", stacks=("acme",))
+
+    assert json.loads(ran.stdout)["seeds"] == 2
+    assert ran.stderr.startswith("--seeds 2 is --seed 0-1 now; the next release no longer reads it\n")

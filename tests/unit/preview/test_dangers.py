@@ -142,7 +142,7 @@ def test_of_changes_of_every_day_those_that_interrupt_somebody_are_told() -> Non
     assert moved.impact == "1 service (1 pod at most); 1 closed budget"
     assert "spec.containers[0].image" in restarted.what
     assert "from 168h to 2h" in jobs.what
-    assert hours.what.startswith("4 hours a week")
+    assert hours.what.startswith("4 h a week")
 
 
 def hidden_key(config: dict[str, object]) -> None:

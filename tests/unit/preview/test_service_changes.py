@@ -270,7 +270,7 @@ def test_a_floor_that_is_lowered_is_told(before: str, after: str, told: tuple[Se
 
 def drawn(page: PreviewDocument) -> str:
     console = Console(width=200, record=True, file=StringIO())
-    for part in text_parts(page):
+    for part in text_parts(page, full=True):
         console.print(part)
     return console.export_text()
 

@@ -43,7 +43,7 @@ def a_trace_file(folder: Path, jobs: int = 12, cpu: int = 2) -> str:
 def asked(stacks: Sequence[str], traces: Sequence[str], **changes: Any) -> Asked:
     values: dict[str, Any] = {
         "vary": ["stabilizationWindow=30s,10m"],
-        "seeds": 1,
+        "seeds": (0,),
         "objective": "usd",
         "strategy": Strategy.FIXED_FLEXIBLE,
         "options": ReplayOptions(),

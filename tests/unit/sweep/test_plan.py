@@ -11,7 +11,7 @@ from tests.unit.sweep.stacks import a_plan, a_stack_file, a_trace_file, asked
 
 
 def test_a_replay_for_each_stack_setting_and_seed(tmp_path: Path) -> None:
-    plan = a_plan(tmp_path, seeds=3)
+    plan = a_plan(tmp_path, seeds=range(3))
 
     assert len(plan.tasks) == len({task.key for task in plan.tasks}) == 2 * 2 * 3
     assert {str(task) for task in plan.tasks} >= {"acme on some-jobs, stabilizationWindow=10m, seed 2"}

@@ -15,7 +15,7 @@ from tests.unit.sweep.stacks import a_plan
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> SweepPlan:
-    return a_plan(tmp_path_factory.mktemp("stacks"), seeds=2)
+    return a_plan(tmp_path_factory.mktemp("stacks"), seeds=range(2))
 
 
 @pytest.fixture

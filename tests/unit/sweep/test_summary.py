@@ -20,7 +20,7 @@ USD = {("acme", SHORT): 10.0, ("acme", LONG): 11.0, ("bolt", SHORT): 30.0, ("bol
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> SweepPlan:
-    return a_plan(tmp_path_factory.mktemp("stacks"), seeds=2, objective=OBJECTIVE)
+    return a_plan(tmp_path_factory.mktemp("stacks"), seeds=range(2), objective=OBJECTIVE)
 
 
 def summary(
