@@ -1,24 +1,23 @@
 """What the pages of docs/reference say follows from the code."""
 
 import re
-from pathlib import Path
-
-import pytest
+from functools import cache
 
 from tests.paths import ROOT
 from tools.docs.reference import documents
 
-DOCUMENTS = documents()
+DOCUMENTS = cache(documents)
 METRIC = re.compile(r"(?<!:)\bebbtide_[a-z_]+\b")  # no recording rule
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=[path.stem for path in DOCUMENTS])
-def test_a_generated_document_is_up_to_date(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == DOCUMENTS[path], "out of date; run: make schema"
+def test_generated_documents_are_up_to_date() -> None:
+    old = [path.name for path, text in DOCUMENTS().items() if path.read_text(encoding="utf-8") != text]
+
+    assert old == [], "out of date; run: make schema"
 
 
 def test_every_table_is_on_a_page() -> None:
-    pages = {path.stem for path in DOCUMENTS if path.suffix == ".md"}
+    pages = {path.stem for path in DOCUMENTS() if path.suffix == ".md"}
 
     assert pages == {"index", "aws-provider", "cli", "fidelity", "metrics", "monitoring", "policies", "stack-file-keys"}
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -18,28 +19,35 @@ from ebbtide.simulator.services.results import STEP_MINUTES, ServiceReplay
 from tests.builders.workloads.served import a_served_replay
 from tests.unit.report.looking import paths, words_in
 
-REPLAY = a_served_replay()
-BUSIEST = served_day(REPLAY)
+
+@cache
+def replay() -> ServiceReplay:
+    return a_served_replay()
+
+
+@cache
+def busiest() -> ServedDay:
+    return served_day(replay())
 
 
 def at(start: str) -> ServiceReplay:
     """The same, begun at another local time."""
-    return replace(REPLAY, start=datetime.fromisoformat(start).replace(tzinfo=REPLAY.start.tzinfo))
+    return replace(replay(), start=datetime.fromisoformat(start).replace(tzinfo=replay().start.tzinfo))
 
 
-def chart(day: ServedDay = BUSIEST) -> str:
-    return service_day_chart(day, ChartView(ident="day", width=1076, height=900))
+def chart(day: ServedDay | None = None) -> str:
+    return service_day_chart(day or busiest(), ChartView(ident="day", width=1076, height=900))
 
 
 def test_the_busiest_day_is_drawn_unless_another_is_asked_for() -> None:
-    assert [day.date for day in days_of(REPLAY.start, 0, 3 * 86_400)] == ["1 Jun", "2 Jun", "3 Jun"]
-    assert BUSIEST.day.date == "2 Jun"
-    assert served_day(REPLAY, 3).day.date == "3 Jun"
+    assert [day.date for day in days_of(replay().start, 0, 3 * 86_400)] == ["1 Jun", "2 Jun", "3 Jun"]
+    assert busiest().day.date == "2 Jun"
+    assert served_day(replay(), 3).day.date == "3 Jun"
 
 
 def test_a_part_of_a_day_is_not_the_busiest_although_it_has_the_most() -> None:
     """From noon on: the first half day has most of the requests."""
-    first = REPLAY.strategies["hpa-only"]
+    first = replay().strategies["hpa-only"]
     sent = [50 * count if minute < 720 else count for minute, count in enumerate(first.series.sent)]
     rushed = replace(first, series=replace(first.series, sent=sent))
     halves = replace(at("2026-06-01T12:00"), strategies={"hpa-only": rushed})
@@ -52,40 +60,40 @@ def test_a_part_of_a_day_is_not_the_busiest_although_it_has_the_most() -> None:
 @pytest.mark.parametrize("number", [0, 4])
 def test_a_day_that_was_not_played_is_one_line(number: int) -> None:
     with pytest.raises(NoSuchDay, match=rf"^--day: wanted 1 to 3, .* found {number} \(for example 1\)$"):
-        served_day(REPLAY, number)
+        served_day(replay(), number)
 
 
 def test_the_days_together_are_the_table() -> None:
-    days = [served_day(REPLAY, number) for number in (1, 2, 3)]
+    days = [served_day(replay(), number) for number in (1, 2, 3)]
 
-    for name, played in REPLAY.strategies.items():
+    for name, played in replay().strategies.items():
         its = [day.strategies[name] for day in days]
         assert sum(sum(day.pod_hours) for day in its) == pytest.approx(played.result.pod_hours)
         assert sum(sum(day.unanswered) for day in its) == played.result.lost + played.result.turned_away
         assert max(max(day.asked) for day in its) <= played.result.most_pods
     sent = sum(rate * STEP_S for day in days for rate in day.rate if rate is not None)
-    assert sent == pytest.approx(REPLAY.strategies["hpa-only"].result.sent)
+    assert sent == pytest.approx(replay().strategies["hpa-only"].result.sent)
 
 
 def test_pods_are_by_the_minute_and_latency_by_five() -> None:
-    for its in BUSIEST.strategies.values():
+    for its in busiest().strategies.values():
         assert len(its.floor) == len(its.asked) == len(its.ready) == len(its.pod_hours) == 24 * 60
-        assert len(its.p95_s) == len(its.unanswered) == len(BUSIEST.rate) == 24 * 60 / STEP_MINUTES
+        assert len(its.p95_s) == len(its.unanswered) == len(busiest().rate) == 24 * 60 / STEP_MINUTES
 
 
 def test_the_floor_is_the_calendars_in_business_hours_and_min_else() -> None:
     """From half past seven on, since a node and a pod take their time."""
-    (opens, closes) = BUSIEST.open_spans[0]
-    floor = BUSIEST.strategies["calendar-floor"].floor
+    (opens, closes) = busiest().open_spans[0]
+    floor = busiest().strategies["calendar-floor"].floor
     minutes = range(len(floor))
 
     assert {floor[it] for it in minutes if opens <= it * MINUTE_S < closes - MINUTE_S} == {6}
     assert {floor[it] for it in minutes if it * MINUTE_S < opens - 1800 or it * MINUTE_S > closes} == {2}
-    assert set(BUSIEST.strategies["hpa-only"].floor) == {2}
+    assert set(busiest().strategies["hpa-only"].floor) == {2}
 
 
 def test_where_the_trace_says_nothing_nothing_is_drawn() -> None:
-    last = served_day(REPLAY, 3)
+    last = served_day(replay(), 3)
     known = [rate is not None for rate in last.rate]
 
     assert last.gaps == ((12 * 3600.0, 18 * 3600.0),)
@@ -103,7 +111,7 @@ def test_a_day_on_which_clocks_change_is_as_long_as_it_was() -> None:
 
 def test_each_strategy_has_its_panels_on_one_scale() -> None:
     texts = [word.text for word in words_in(chart())]
-    units = [f"{name}: {what}" for name in BUSIEST.strategies for what in ("pods", "p95 latency")]
+    units = [f"{name}: {what}" for name in busiest().strategies for what in ("pods", "p95 latency")]
 
     assert [text for text in texts if ": " in text] == units
     assert texts.count("SLO 30 s") == 3
@@ -111,8 +119,8 @@ def test_each_strategy_has_its_panels_on_one_scale() -> None:
 
 
 def test_more_pods_are_drawn_higher_on_one_scale() -> None:
-    few, many = (replace(BUSIEST.strategies["hpa-only"], ready=[pods] * 1440) for pods in (2, 10))
-    day = replace(BUSIEST, strategies={"few": few, "many": many})
+    few, many = (replace(busiest().strategies["hpa-only"], ready=[pods] * 1440) for pods in (2, 10))
+    day = replace(busiest(), strategies={"few": few, "many": many})
     found = [re.match(r"M\S+ (\S+)V([\d.]+)H", path) for path in paths(chart(day), "f-g5")]
     heights = [float(it[1]) - float(it[2]) for it in found if it is not None]
 
@@ -121,13 +129,13 @@ def test_more_pods_are_drawn_higher_on_one_scale() -> None:
 
 
 def test_a_lost_request_is_marked_and_where_none_is_lost_nothing_is() -> None:
-    its = BUSIEST.strategies["hpa-only"]
+    its = busiest().strategies["hpa-only"]
     nothing, one = (replace(its, unanswered=[lost, *([0] * 287)]) for lost in (0, 3))
 
-    assert paths(chart(replace(BUSIEST, strategies={"calm": nothing})), "f-g3") == []
-    (marks,) = paths(chart(replace(BUSIEST, strategies={"late": one})), "f-g3")
+    assert paths(chart(replace(busiest(), strategies={"calm": nothing})), "f-g3") == []
+    (marks,) = paths(chart(replace(busiest(), strategies={"late": one})), "f-g3")
     assert marks.count("M") == 1
-    assert "3 lost or turned away" in chart(replace(BUSIEST, strategies={"late": one}))
+    assert "3 lost or turned away" in chart(replace(busiest(), strategies={"late": one}))
 
 
 @given(
@@ -137,8 +145,8 @@ def test_a_lost_request_is_marked_and_where_none_is_lost_nothing_is() -> None:
 def test_every_latency_and_the_slo_have_room_on_the_axis_and_labels_are_few(
     latencies: list[float | None], slo: float
 ) -> None:
-    its = replace(BUSIEST.strategies["hpa-only"], p95_s=latencies)
-    scale = latency_scale(replace(BUSIEST, slo_s=slo, strategies={"one": its}))
+    its = replace(busiest().strategies["hpa-only"], p95_s=latencies)
+    scale = latency_scale(replace(busiest(), slo_s=slo, strategies={"one": its}))
     box = Box(left=0, top=0, width=100, height=100)
     drawn = sorted([slo, *(value for value in latencies if value)])
     heights = [scale.y(value, box) for value in drawn]
@@ -150,7 +158,7 @@ def test_every_latency_and_the_slo_have_room_on_the_axis_and_labels_are_few(
 
 
 def test_the_hours_of_the_table_are_the_day() -> None:
-    sheet = day_sheet(BUSIEST)
+    sheet = day_sheet(busiest())
     at = sheet.columns.index("hpa-only: pod-hours")
 
     assert [row.name for row in sheet.rows] == [f"{hour:02}:00" for hour in range(24)]
@@ -160,9 +168,9 @@ def test_the_hours_of_the_table_are_the_day() -> None:
 
 
 def test_the_crosshair_says_what_is_drawn_at_each_five_minutes() -> None:
-    found = day_hover(BUSIEST)
+    found = day_hover(busiest())
     names = [row.name for row in found.rows]
-    ready = BUSIEST.strategies["hpa-only"].ready
+    ready = busiest().strategies["hpa-only"].ready
 
     assert names[:4] == ["requests a second", "hpa-only: floor", "hpa-only: pods ready", "hpa-only: p95"]
     assert found.labels[144] == "Tue 2 Jun 12:00"
