@@ -46,9 +46,7 @@ Service = Annotated[
     str | None,
     typer.Option("--service", metavar="NAME", help="A service, or SERVICE-VARIANT; FILE counts requests."),
 ]
-Queue = Annotated[
-    str | None, typer.Option("--queue", metavar="NAME", help="With --service: this queue of the trace alone.")
-]
+Queue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Of a trace of requests: this queue alone.")]
 Rate = Annotated[
     float | None,
     typer.Option(
@@ -60,7 +58,12 @@ Rate = Annotated[
 ]
 AtOnce = Annotated[
     int | None,
-    typer.Option("--at-once", min=1, max=10_000, help="With --service: requests that a pod works on at a time."),
+    typer.Option(
+        "--at-once",
+        min=1,
+        max=10_000,
+        help="Requests that a pod works on at a time; default: its target in flight, rounded up, or 1.",
+    ),
 ]
 Day = Annotated[
     int | None,

@@ -10,7 +10,7 @@ from ebbtide.advice.services.place import StackText, place_of
 from ebbtide.cli.advise.patches import PatchFile, finish_advice
 from ebbtide.cli.advise.stacks import stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count
-from ebbtide.cli.options import Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, Stack
+from ebbtide.cli.options import AtOnce, Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, Queue, Stack
 from ebbtide.cli.said_by_variant import SaidByVariant
 from ebbtide.cli.service_history import Source, history_of
 from ebbtide.files import read_file
@@ -39,7 +39,6 @@ Since = Annotated[
     timedelta | None,
     typer.Option("--since", parser=_far, metavar="14d", help="Without --trace: how far back; default: 14d."),
 ]
-OneQueue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="This queue of the trace alone.")]
 Size = Annotated[
     float | None,
     typer.Option(
@@ -47,15 +46,6 @@ Size = Annotated[
         min=0.001,
         max=100_000,
         help="Scale the history to this mean; default: as it is. Of a public trace it has to be said.",
-    ),
-]
-AtATime = Annotated[
-    int | None,
-    typer.Option(
-        "--at-once",
-        min=1,
-        max=10_000,
-        help="Requests that a pod works on at a time; default: its target in flight, rounded up, or 1.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Same seed, same figures.")]
@@ -71,9 +61,9 @@ def targets(
     *,
     trace: Trace = None,
     patch: PatchFile = None,
-    queue: OneQueue = None,
+    queue: Queue = None,
     rate: Size = None,
-    at_once: AtATime = None,
+    at_once: AtOnce = None,
     seed: Seed = 0,
     since: Since = None,
     prometheus: PrometheusUrl = "",
@@ -117,9 +107,9 @@ def variants(
         list[str] | None, typer.Option("--service-time", metavar="VARIANT=60ms", help=_TIME)
     ] = None,
     share: Annotated[list[str] | None, typer.Option("--share", metavar="VARIANT=20%", help=_SHARE)] = None,
-    queue: OneQueue = None,
+    queue: Queue = None,
     rate: Size = None,
-    at_once: AtATime = None,
+    at_once: AtOnce = None,
     seed: Seed = 0,
     since: Since = None,
     prometheus: PrometheusUrl = "",
