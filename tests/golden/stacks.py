@@ -14,7 +14,7 @@ import yaml
 
 from ebbtide.recording.resources import Resource, is_part, kind_of, masked_inputs, name_of, short_type
 from ebbtide.settings import StackSettings, load_stack, parse_stack
-from tests.builders.example import example
+from tests.builders.example import STACK_FILE
 from tests.builders.generated import stack_text
 from tests.builders.recorded import record
 from tests.paths import DATA, ROOT
@@ -69,7 +69,7 @@ def _settings(name: str) -> StackSettings:
     if name in {"closed", "existing"}:
         return load_stack(str(DATA / "former-release" / f"Pulumi.{name}.yaml"))
     if name == "labelling":
-        return example()
+        return load_stack(str(STACK_FILE))
     if name.startswith("full-"):
         return load_stack(str(FILES / "stacks" / f"{name}.yaml"))
     return load_stack(name, ROOT)
