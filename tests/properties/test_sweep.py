@@ -16,7 +16,7 @@ from tests.unit.sweep.stacks import a_plan
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> SweepPlan:
-    return a_plan(tmp_path_factory.mktemp("stacks"), seeds=2, objective="usd where wait_p95_s <= keda-defaults")
+    return a_plan(tmp_path_factory.mktemp("stacks"), seeds=range(2), objective="usd where wait_p95_s <= keda-defaults")
 
 
 def digest(plan: SweepPlan, folder: Path, processes: int) -> str:

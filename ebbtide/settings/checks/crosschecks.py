@@ -31,6 +31,7 @@ from ebbtide.settings.file.keys import (
     IMAGES,
     JOBS,
     NETWORK,
+    PODS,
     RAY,
     REDIS,
     REDIS_PASSWORD,
@@ -38,9 +39,11 @@ from ebbtide.settings.file.keys import (
     WORKERS,
     WORKLOADS,
 )
-from ebbtide.settings.file.problems import Finding, Location, did_you_mean
+from ebbtide.settings.file.pod_entries import named_entries, raw_pods
+from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
+from ebbtide.settings.fragment.values import is_mapping
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_VOLUME
 from ebbtide.settings.sections.eks_versions import (
     KNOWN_VERSION,
@@ -50,12 +53,15 @@ from ebbtide.settings.sections.eks_versions import (
     to_use_a_newer,
 )
 from ebbtide.settings.sections.existing import unknown_nodes
-from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.volumes import SHM
+from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
 from ebbtide.settings.sections.types import ZONE_LETTERS
-from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.workers import WORKER_CONTAINER
 from ebbtide.settings.sections.zones import is_id, zone_findings
+from ebbtide.vocabulary.labels import Category
+
+_HEAD = 3  # parts of the place of a Ray cluster's head; a group has one more
 
 LONGEST_SPOT_JOB = timedelta(hours=1)
 """Spot nodes are taken back with two minutes' notice, so a job there is lost now and then: an hour of work at most."""
@@ -258,22 +264,34 @@ def _snapshots_need_eks(read: Read) -> Iterator[Finding]:
 
 
 def _fragments_break_no_promise(read: Read) -> Iterator[Finding]:
-    for each in read.pods:
-        facts = PodFacts(
-            main=each.main,
-            category=each.category,
-            minor=None if read.existing else read.stack.cluster.version,
-            volumes=_volumes(each.pod),
-        )
-        yield from fragment_findings(each.pod.pod, (*each.at, "pod"), facts)
+    """Of each pod that the file has, whatever else is wrong with it."""
+    known = CLUSTER in read.whole and not read.existing
+    minor = read.stack.cluster.version if known else None
+    for at, name, raw in raw_pods(read.config, PODS):
+        fragment = value_at(raw, ("pod",))
+        if is_mapping(fragment):
+            facts = PodFacts(main=_main(at, name), category=_category(at, raw), minor=minor, volumes=_volumes(raw))
+            yield from fragment_findings(fragment, (*at, "pod"), facts)
 
 
-def _volumes(pod: PodSettings) -> frozenset[str]:
-    """Names that the short keys make."""
-    shm = () if pod.shm is None else (SHM,)
-    saved = pod.checkpoints if isinstance(pod, WorkerSettings) else None
-    claim = (CHECKPOINTS_VOLUME,) if saved is not None and saved.claim is not None else ()
-    return frozenset((*pod.volumes, *shm, *claim))
+def _main(at: Location, name: str) -> str:
+    """The name of its own container."""
+    return {WORKERS: WORKER_CONTAINER, RAY: RAY_CONTAINER}.get(str(at[0]), name)
+
+
+def _category(at: Location, raw: object) -> Category | None:
+    """None where the file says none that there is."""
+    if at[0] not in (WORKLOADS, SERVICES):
+        return Category.FIXED if at[0] == RAY and len(at) == _HEAD else Category.WORKER
+    given = value_at(raw, ("category",)) or (Category.FLEXIBLE if at[0] == SERVICES else None)
+    return next((category for category in Category if category == given), None)
+
+
+def _volumes(raw: object) -> frozenset[str]:
+    """Names that the short keys make, however sound."""
+    shm = () if value_at(raw, ("shm",)) is None else (SHM,)
+    claim = () if value_at(raw, ("checkpoints", "claim")) is None else (CHECKPOINTS_VOLUME,)
+    return frozenset((*(name for name, _ in named_entries(value_at(raw, ("volumes",)))), *shm, *claim))
 
 
 RULES: tuple[Rule, ...] = (
@@ -298,7 +316,7 @@ RULES: tuple[Rule, ...] = (
     *secrets.RULES,
     *accounts.RULES,
     Rule((WORKLOADS, CLUSTER), _snapshots_need_eks),
-    Rule((CLUSTER,), _fragments_break_no_promise),
+    Rule((), _fragments_break_no_promise),
     *entrances.RULES,
     *monitoring.RULES,
     *services.RULES,

@@ -18,9 +18,9 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import head_size, home_kind, home_of, pod_size
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import RAY_CONTAINER, RayGroup, RaySettings, group_name, head_name
+from ebbtide.settings.sections.ray import RayGroup, RaySettings, group_name, head_name
 from ebbtide.settings.sections.serving.services import pod_name
-from ebbtide.settings.sections.workers import WORKER_CONTAINER, WorkerSettings
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 
@@ -30,7 +30,6 @@ class Placed(NamedTuple):
 
     at: Location
     name: str  # of its account and its budget
-    main: str  # its own container
     category: Category
     pod: PodSettings
     size: PodSize
@@ -89,22 +88,22 @@ def _of_services(stack: StackSettings) -> Iterator[Placed]:
 
 
 def _workload(at: Location, name: str, pod: WorkloadSettings) -> Placed:
-    return Placed(at, name, name, pod.category, pod, pod_size(pod), home_of(pod))
+    return Placed(at, name, pod.category, pod, pod_size(pod), home_of(pod))
 
 
 def _of_workers(stack: StackSettings) -> Iterator[Placed]:
     for name, pool in stack.workers.items():
-        yield _worker((WORKERS, name), name, WORKER_CONTAINER, pool)
+        yield _worker((WORKERS, name), name, pool)
 
 
 def _of_jobs(stack: StackSettings) -> Iterator[Placed]:
     for name, job in stack.jobs.items():
-        yield _worker((JOBS, name), name, name, job)
+        yield _worker((JOBS, name), name, job)
 
 
 def _of_cron_jobs(stack: StackSettings) -> Iterator[Placed]:
     for name, job in stack.cron_jobs.items():
-        yield _worker((CRON_JOBS, name), name, name, job)
+        yield _worker((CRON_JOBS, name), name, job)
 
 
 def _of_ray(stack: StackSettings) -> Iterator[Placed]:
@@ -114,15 +113,15 @@ def _of_ray(stack: StackSettings) -> Iterator[Placed]:
 
 def _of_cluster(name: str, cluster: RaySettings) -> Iterator[Placed]:
     head, size = cluster.head, head_size(cluster.head)
-    yield Placed((RAY, name, "head"), head_name(name), RAY_CONTAINER, Category.FIXED, head, size, NodeKind.FIXED)
+    yield Placed((RAY, name, "head"), head_name(name), Category.FIXED, head, size, NodeKind.FIXED)
     for key, group in cluster.groups.items():
-        yield _worker((RAY, name, "groups", key), group_name(name, key), RAY_CONTAINER, group)
+        yield _worker((RAY, name, "groups", key), group_name(name, key), group)
 
 
-def _worker(at: Location, name: str, main: str, pod: WorkerSettings | JobSettings | RayGroup) -> Placed:
+def _worker(at: Location, name: str, pod: WorkerSettings | JobSettings | RayGroup) -> Placed:
     size = pod_size(pod)
     kind = home_kind(Category.WORKER, size.gpu)
-    return Placed(at, name, main, Category.WORKER, pod, size, kind, pod.node_group)
+    return Placed(at, name, Category.WORKER, pod, size, kind, pod.node_group)
 
 
 _PODS_OF: Mapping[str, Callable[[StackSettings], Iterator[Placed]]] = {
