@@ -68,7 +68,7 @@ def planned(stacks: Sequence[str], seeds: int, days: int) -> SweepPlan:
             stacks=stacks,
             traces=["openb2023-a"],
             vary=["stabilizationWindow=30s,2m"],
-            seeds=seeds,
+            seeds=range(seeds),
             objective="usd",
             strategy=Strategy.FIXED_FLEXIBLE,
             options=ReplayOptions(days=days),
