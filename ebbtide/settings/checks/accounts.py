@@ -12,6 +12,7 @@ from ebbtide.settings.file.keys import CLUSTER, WORKLOADS
 from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.file.service_entries import SERVICES
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -65,7 +66,7 @@ def _named_ones_are_of_others(read: Read) -> Iterator[Finding]:
 
 def _rights_on_aws_need_eks(read: Read) -> Iterator[Finding]:
     """Pod Identity is a part of EKS, and an account of AWS is none of such a stack's business."""
-    for each in read.pods if read.existing else ():
+    for each in read.pods:
         if each.pod.aws is not None:
             yield Finding(
                 code="aws.existing-cluster",
@@ -80,5 +81,5 @@ def _rights_on_aws_need_eks(read: Read) -> Iterator[Finding]:
 RULES = (
     Rule((), _names_are_free),
     Rule((), _named_ones_are_of_others),
-    Rule((CLUSTER,), _rights_on_aws_need_eks),
+    Rule((CLUSTER,), _rights_on_aws_need_eks, on=ClusterKind.EXISTING),
 )

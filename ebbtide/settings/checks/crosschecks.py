@@ -4,7 +4,7 @@ No fault is told twice: a rule runs where the sections that it names were read, 
 refuses.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 
 from ebbtide.labels import NodeKind
@@ -40,11 +40,12 @@ from ebbtide.settings.file.keys import (
     WORKLOADS,
 )
 from ebbtide.settings.file.pod_entries import named_entries, raw_pods
-from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
+from ebbtide.settings.file.problems import Finding, Location, did_you_mean, unknown_name, value_at
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.settings.fragment.values import is_mapping
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_VOLUME
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.eks_versions import (
     KNOWN_VERSION,
     UNKNOWN_VERSION,
@@ -184,7 +185,7 @@ def _overnight_work_has_its_pool(read: Read) -> Iterator[Finding]:
     for index, plan in enumerate(read.stack.business_hours.overnight):
         if read.lacks(WORKERS, plan.pool):
             at: Location = (HOURS, "overnight", index, "pool")
-            yield _unknown(at, "one of the worker pools", plan.pool, read.names(WORKERS))
+            yield unknown_name(at, "one of the worker pools", plan.pool, read.names(WORKERS))
 
 
 def _overnight_work_is_within_max(read: Read) -> Iterator[Finding]:
@@ -203,21 +204,17 @@ def _overnight_work_is_within_max(read: Read) -> Iterator[Finding]:
 def _expected_hours_name_groups(read: Read) -> Iterator[Finding]:
     for name in read.stack.costs.expected_node_hours:
         if read.lacks(GROUPS, name):
-            yield _unknown((COSTS, "expectedNodeHours", name), "one of the node groups", name, read.names(GROUPS))
-
-
-def _unknown(at: Location, wanted: str, name: str, known: Sequence[str]) -> Finding:
-    return Finding(code="name.unknown", at=at, wanted=wanted, found=repr(name), hint=did_you_mean(name, known))
+            yield unknown_name((COSTS, "expectedNodeHours", name), "one of the node groups", name, read.names(GROUPS))
 
 
 def _pods_name_nodes_of_an_existing_cluster(read: Read) -> Iterator[Finding]:
-    for each in read.pods if read.existing else ():
+    for each in read.pods:
         if each.at[0] in (WORKERS, JOBS, CRON_JOBS):
             yield from unknown_nodes((*each.at, "nodeGroup"), each.group, read.stack.cluster.node_selectors)
 
 
 def _spot_variants_name_nodes_of_an_existing_cluster(read: Read) -> Iterator[Finding]:
-    for each in read.pods if read.existing else ():
+    for each in read.pods:
         if each.kind is NodeKind.SPOT and NodeKind.SPOT.value not in read.stack.cluster.node_selectors:
             yield Finding(
                 code="nodes.no-spot",
@@ -250,7 +247,7 @@ def _elasticache_is_possible(read: Read) -> Iterator[Finding]:
 
 def _snapshots_need_eks(read: Read) -> Iterator[Finding]:
     """Only where Ebbtide makes the cluster are its disks those of EBS, with a tag of ours."""
-    for name, workload in read.stack.workloads.items() if read.existing else ():
+    for name, workload in read.stack.workloads.items():
         for volume, given in workload.volumes.items():
             if given.snapshots is not None:
                 yield Finding(
@@ -297,9 +294,9 @@ def _volumes(raw: object) -> frozenset[str]:
 RULES: tuple[Rule, ...] = (
     *nodes.RULES,
     *homes.RULES,
-    Rule((CLUSTER, IMAGES), _an_autoscaler_of_a_newer_version_is_named, on_eks_alone=True),
-    Rule((CLUSTER, REGION), _zones_have_eks, on_eks_alone=True),
-    Rule((CLUSTER, NETWORK), _given_subnets_cover_the_zones, on_eks_alone=True),
+    Rule((CLUSTER, IMAGES), _an_autoscaler_of_a_newer_version_is_named, on=ClusterKind.EKS),
+    Rule((CLUSTER, REGION), _zones_have_eks, on=ClusterKind.EKS),
+    Rule((CLUSTER, NETWORK), _given_subnets_cover_the_zones, on=ClusterKind.EKS),
     Rule((WORKERS,), _drivers_have_a_cluster),
     Rule((WORKERS,), _one_pool_serves_a_queue),
     Rule((WORKERS, GROUPS), _no_long_jobs_on_spot),
@@ -308,14 +305,14 @@ RULES: tuple[Rule, ...] = (
     Rule((), _names_of_the_workers_namespace_differ),
     Rule((HOURS,), _overnight_work_has_its_pool),
     Rule((HOURS, WORKERS), _overnight_work_is_within_max),
-    Rule((COSTS, CLUSTER), _expected_hours_name_groups, on_eks_alone=True),
+    Rule((COSTS, CLUSTER), _expected_hours_name_groups, on=ClusterKind.EKS),
     Rule((REDIS, CLUSTER, REDIS_PASSWORD), _elasticache_is_possible),
-    Rule((CLUSTER,), _pods_name_nodes_of_an_existing_cluster),
-    Rule((CLUSTER, SERVICES), _spot_variants_name_nodes_of_an_existing_cluster),
+    Rule((CLUSTER,), _pods_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),
+    Rule((CLUSTER, SERVICES), _spot_variants_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),
     *image_names.RULES,
     *secrets.RULES,
     *accounts.RULES,
-    Rule((WORKLOADS, CLUSTER), _snapshots_need_eks),
+    Rule((WORKLOADS, CLUSTER), _snapshots_need_eks, on=ClusterKind.EXISTING),
     Rule((), _fragments_break_no_promise),
     *entrances.RULES,
     *monitoring.RULES,

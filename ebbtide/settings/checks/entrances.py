@@ -7,6 +7,7 @@ from ebbtide.settings.checks.read import Read, Rule
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.keys import CLUSTER, NETWORK, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.entrance import CERTIFICATE, LOAD_BALANCER_ENDINGS, Ingress
 from ebbtide.settings.sections.network import Nat, NetworkSettings
 
@@ -50,7 +51,7 @@ def _names_are_free(read: Read) -> Iterator[Finding]:
 
 
 def _load_balancers_need_eks(read: Read) -> Iterator[Finding]:
-    for name, workload in read.stack.workloads.items() if read.existing else ():
+    for name, workload in read.stack.workloads.items():
         if workload.expose is not None:
             yield Finding(
                 code="expose.existing-cluster",
@@ -100,8 +101,8 @@ def certificate_of_another_region(at: Location, certificate: str | None, region:
 
 RULES = (
     Rule((WORKLOADS,), _hosts_are_taken_once),
-    Rule((WORKLOADS, CLUSTER), _names_are_free, on_eks_alone=True),
-    Rule((WORKLOADS, CLUSTER), _load_balancers_need_eks),
-    Rule((WORKLOADS, CLUSTER, NETWORK), _load_balancers_have_subnets, on_eks_alone=True),
-    Rule((WORKLOADS, CLUSTER, REGION), _certificates_are_of_the_region, on_eks_alone=True),
+    Rule((WORKLOADS, CLUSTER), _names_are_free, on=ClusterKind.EKS),
+    Rule((WORKLOADS, CLUSTER), _load_balancers_need_eks, on=ClusterKind.EXISTING),
+    Rule((WORKLOADS, CLUSTER, NETWORK), _load_balancers_have_subnets, on=ClusterKind.EKS),
+    Rule((WORKLOADS, CLUSTER, REGION), _certificates_are_of_the_region, on=ClusterKind.EKS),
 )

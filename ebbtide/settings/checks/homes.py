@@ -12,6 +12,7 @@ from ebbtide.settings.file.keys import CLUSTER, GROUPS
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.placement import architecture, fits, gpus_suffice, labels_of_nodes, node_of
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.zones import is_id
 
@@ -74,4 +75,4 @@ def _labels(name: str, group: NodeGroupSettings, region: str, zones: Collection[
     return {**labels_of_nodes(group), NODE_GROUP: frozenset((name,)), _REGION: frozenset((region,)), **by_letter}
 
 
-RULES = (Rule((GROUPS, CLUSTER, REGION), _nodes_are_offered, on_eks_alone=True),)
+RULES = (Rule((GROUPS, CLUSTER, REGION), _nodes_are_offered, on=ClusterKind.EKS),)

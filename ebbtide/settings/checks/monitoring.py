@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ebbtide.settings.checks.read import Read, Rule
 from ebbtide.settings.file.keys import CLUSTER, MONITORING
 from ebbtide.settings.file.problems import Finding, did_you_mean, show
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.secrets import SECRETS, set_command
 
 
@@ -23,7 +24,7 @@ def _secrets_are_there(read: Read) -> Iterator[Finding]:
 
 def _roles_need_eks(read: Read) -> Iterator[Finding]:
     written = read.stack.monitoring.remote_write
-    if read.existing and written is not None and written.role is not None:
+    if written is not None and written.role is not None:
         yield Finding(
             code="monitoring.role-without-eks",
             at=(MONITORING, "remoteWrite", "role"),
@@ -35,5 +36,5 @@ def _roles_need_eks(read: Read) -> Iterator[Finding]:
 
 RULES = (
     Rule((MONITORING,), _secrets_are_there),
-    Rule((MONITORING, CLUSTER), _roles_need_eks),
+    Rule((MONITORING, CLUSTER), _roles_need_eks, on=ClusterKind.EXISTING),
 )

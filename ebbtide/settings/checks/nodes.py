@@ -12,10 +12,11 @@ from ebbtide.prices import instance_type, instance_type_names
 from ebbtide.settings.checks.read import Placed, Read, Rule
 from ebbtide.settings.defaults import SPOT_TYPES
 from ebbtide.settings.file.keys import CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
-from ebbtide.settings.file.problems import Finding, Location, did_you_mean
+from ebbtide.settings.file.problems import Finding, Location, unknown_name
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import fits, gpu_memory, node_of, room_on_disk, room_text, smallest_node
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.redis import CPU, RedisKind
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -136,11 +137,7 @@ def _unsuitable(read: Read, each: Placed) -> Iterator[Finding]:
     """What is wrong with the group that a pod names, its size aside."""
     at, group, kinds = (*each.at, "nodeGroup"), read.stack.node_groups.get(each.group), _kinds(each)
     if group is None:
-        known = tuple(read.stack.node_groups)
-        what = "one of the node groups"
-        yield Finding(
-            code="name.unknown", at=at, wanted=what, found=repr(each.group), hint=did_you_mean(each.group, known)
-        )
+        yield unknown_name(at, "one of the node groups", each.group, tuple(read.stack.node_groups))
     elif group.kind not in kinds:
         yield Finding(
             code="node-group.kind",
@@ -285,10 +282,10 @@ RULES = (
     Rule((GROUPS,), _spot_groups_have_a_choice),
     Rule((GROUPS,), _something_is_left_of_a_node),
     Rule((GROUPS, CLUSTER), _groups_reach_every_zone),
-    Rule((GROUPS, CLUSTER), _pods_fit_their_nodes, on_eks_alone=True),
-    Rule((GROUPS, CLUSTER), _gpus_have_the_memory, on_eks_alone=True),
-    Rule((CLUSTER,), _gpus_are_offered, on_eks_alone=True),
-    Rule((GROUPS, CLUSTER), _disks_hold_the_pods, on_eks_alone=True),
+    Rule((GROUPS, CLUSTER), _pods_fit_their_nodes, on=ClusterKind.EKS),
+    Rule((GROUPS, CLUSTER), _gpus_have_the_memory, on=ClusterKind.EKS),
+    Rule((CLUSTER,), _gpus_are_offered, on=ClusterKind.EKS),
+    Rule((GROUPS, CLUSTER), _disks_hold_the_pods, on=ClusterKind.EKS),
     Rule((GROUPS, WORKLOADS, SERVICES, RAY), _fixed_pods_fit_together),
-    Rule((GROUPS, REDIS, CLUSTER), _redis_fits, on_eks_alone=True),
+    Rule((GROUPS, REDIS, CLUSTER), _redis_fits, on=ClusterKind.EKS),
 )

@@ -16,6 +16,7 @@ from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import head_size, home_kind, home_of, pod_size
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import RayGroup, RaySettings, group_name, head_name
@@ -68,10 +69,11 @@ def pods_of(stack: StackSettings, sections: Collection[str]) -> Iterator[Placed]
 class Rule(NamedTuple):
     needs: tuple[str, ...]  # sections
     find: Callable[[Read], Iterator[Finding]]
-    on_eks_alone: bool = False
+    on: ClusterKind | None = None  # of either kind, unless given
 
     def findings(self, read: Read) -> Iterator[Finding]:
-        if read.whole.issuperset(self.needs) and not (self.on_eks_alone and read.existing):
+        kind = ClusterKind.EXISTING if read.existing else ClusterKind.EKS
+        if read.whole.issuperset(self.needs) and self.on in (None, kind):
             yield from self.find(read)
 
 

@@ -9,6 +9,7 @@ from ebbtide.settings.file.keys import CLUSTER, MONITORING, NETWORK, SECRETS, SE
 from ebbtide.settings.file.pod_entries import raw_pods
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
 from ebbtide.settings.file.service_entries import VARIANTS
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.secrets import set_command
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implementation
@@ -203,8 +204,8 @@ RULES = (
     Rule((SERVICES, SERVING, MONITORING, CLUSTER), _metrics_have_a_source),
     Rule((CLUSTER,), _keys_do_something),
     Rule((SERVICES, SERVING, CLUSTER), _a_gateway_is_there),
-    Rule((SERVING, NETWORK, CLUSTER), _the_balancer_has_subnets, on_eks_alone=True),
-    Rule((SERVING, REGION, CLUSTER), _the_certificate_is_of_the_region, on_eks_alone=True),
-    Rule((SERVICES, SERVING, CLUSTER), _grpc_finds_http2, on_eks_alone=True),
-    Rule((SERVING, CLUSTER), _secrets_are_there, on_eks_alone=True),
+    Rule((SERVING, NETWORK, CLUSTER), _the_balancer_has_subnets, on=ClusterKind.EKS),
+    Rule((SERVING, REGION, CLUSTER), _the_certificate_is_of_the_region, on=ClusterKind.EKS),
+    Rule((SERVICES, SERVING, CLUSTER), _grpc_finds_http2, on=ClusterKind.EKS),
+    Rule((SERVING, CLUSTER), _secrets_are_there, on=ClusterKind.EKS),
 )

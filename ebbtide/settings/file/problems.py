@@ -137,6 +137,10 @@ def _plain(word: str) -> str:
     return re.sub(r"[-_]", "", word.removeprefix("ebbtide:")).lower()
 
 
+def unknown_name(at: Location, wanted: str, name: str, known: Sequence[str]) -> Finding:
+    return Finding(code="name.unknown", at=at, wanted=wanted, found=repr(name), hint=did_you_mean(name, known))
+
+
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """A hint with the nearest known word, or with all of them where none is near."""
     plain = {_plain(name): name for name in known}
