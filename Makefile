@@ -19,6 +19,8 @@ WAITING := $(BIN)/python -m pytest -n 4 --dist worksteal
 # The tiers that need more than Python and Debian's redis.
 ALONE := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node and not ray and not serving
 FAST := not process and not whole and not redis and $(ALONE)
+# Each tier names its folders: to collect all tests takes a worker 20 s.
+PLAIN := tests/unit tests/components tests/contracts tests/properties tests/golden tests/aws
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*## .*/\1/p' Makefile)
 
@@ -34,10 +36,10 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 	@$(BIN)/python -m tools.docs.shown out/demo.txt
 
 test: setup ## what to run while editing, in three minutes: needs Python alone, and starts no program
-	@$(PYTEST) -m "$(FAST)" tests/unit tests/components tests/contracts tests/properties tests/golden tests/aws tests/engine
+	@$(PYTEST) -m "$(FAST)" $(PLAIN) tests/engine
 
 test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool; and properties with all their examples
-	@EBBTIDE_EXAMPLES=full $(BIN)/python -m pytest -n 3 --dist loadfile -m "(process or whole or redis or hypothesis) and $(ALONE)"
+	@EBBTIDE_EXAMPLES=full $(BIN)/python -m pytest -n 3 --dist loadfile -m "(process or whole or redis or hypothesis) and $(ALONE)" $(PLAIN) tests/checkpoints tests/harness
 
 test-smoke: setup ## types and a part of the fast tier, for another Python than its own
 	@$(BIN)/basedpyright
@@ -52,24 +54,24 @@ coverage: setup ## the fast tier, and how much of each package it runs; writes o
 	@$(BIN)/python tools/coverage_by_package.py out/coverage/files.json | tee out/coverage/packages.md
 
 test-redis: setup ## TLS, Sentinel and failover: needs Debian's redis-server and redis-sentinel
-	@$(WAITING) -m "redis_server and not long"
+	@$(WAITING) -m "redis_server and not long" tests/redis_faults
 
 test-backends: setup ## each job framework's real workers, in an environment of its own
 	@$(BIN)/python -m tests.backends.environments >/dev/null
-	@$(WAITING) -m "backends and not long"
+	@$(WAITING) -m "backends and not long" tests/backends tests/checkpoints tests/unit/jobs
 
 test-ray: setup .venvs/ray/.installed ## real Ray 2.60: a queue's workers drive it, its workers drain, and its demand brings nodes
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m "ray and not long"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m "ray and not long" tests/ray
 
 test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for AWS: needs a `pulumi` CLI, skips without
-	@$(BIN)/python -m pytest -rs -m "engine and not long"
+	@$(BIN)/python -m pytest -rs -m "engine and not long" tests/engine
 
 test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by HashiCorp's AWS provider, on Pulumi's engine too where a `pulumi` CLI is: needs that program, skips without
-	@$(BIN)/python -m pytest -rs -m "aws and not long"
+	@$(BIN)/python -m pytest -rs -m "aws and not long" tests/aws
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
 	@$(BIN)/python tools/control-plane/build.py --ray --monitoring
-	@$(PYTEST) -m "control_plane and not long"
+	@$(PYTEST) -m "control_plane and not long" tests/control_plane
 
 test-serving: setup ## models served by the bundled parts on a control plane, in a network of their own: needs Go, which builds them once (40 minutes)
 	@[ -n "$(EBBTIDE_BUILT)" ] || $(BIN)/python tools/control-plane/build.py --serving
@@ -77,7 +79,7 @@ test-serving: setup ## models served by the bundled parts on a control plane, in
 
 test-node: setup ## the stack on real nodes of this machine: needs root, Go and Debian's container packages, or skips
 	@$(BIN)/python tools/control-plane/build.py --nodes
-	@$(PYTEST) -rs -m "node and not long" # two clusters beside each other, in each of which tests are serial
+	@$(PYTEST) -rs -m "node and not long" tests/node # two clusters beside each other, in each of which tests are serial
 
 image: setup ## build the controller's image from the Dockerfile, without a registry, and check it: needs what test-node needs
 	@$(BIN)/python -m control_plane.nodes.images
