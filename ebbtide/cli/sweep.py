@@ -82,6 +82,8 @@ def sweep(
 ) -> None:
     """Play many stacks with many settings: the best for each, the best for all, and what that costs each."""
     if seeds is not None:
+        if seed:
+            raise typer.BadParameter("give --seed alone, for example --seed 0-4", param_hint="--seeds")
         typer.echo(f"--seeds {seeds} is --seed 0-{seeds - 1} now; the next release no longer reads it", err=True)
     given = seed or [range(seeds or 1)]
     plan, store = _checked(

@@ -63,6 +63,8 @@ def sizes(
     from ebbtide.operate.prometheus import link_of, named_link
 
     if former_days is not None:
+        if since is not None:
+            raise typer.BadParameter("give --since alone, for example --since 14d", param_hint="--days")
         typer.echo(f"--days {former_days} is --since {former_days}d now; the next release no longer reads it", err=True)
     days = since or former_days or 14
     try:

@@ -174,6 +174,23 @@ def test_a_stack_without_a_prometheus_is_one_line(here: Path) -> None:
     assert line(result) == "acme has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
 
 
-@pytest.mark.parametrize("days", ["6", "31"])
-def test_days_reach_from_a_week_to_a_month(here: Path, days: str) -> None:
-    assert sizes("--days", days).exit_code == 2
+@pytest.mark.parametrize("since", ["6d", "31d", "180h"])
+def test_whole_days_reach_from_a_week_to_a_month(here: Path, since: str) -> None:
+    result = sizes("--since", since)
+
+    assert result.exit_code == 2
+    assert "wanted 7d to 30d" in result.output
+
+
+def test_the_former_name_works_and_tells_the_new_one(here: Path, url: str) -> None:
+    result = sizes("--prometheus", url, "--days", "7")
+
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "--days 7 is --since 7d now; the next release no longer reads it\n"
+
+
+def test_both_names_at_once_are_refused(here: Path) -> None:
+    result = sizes("--since", "14d", "--days", "7")
+
+    assert result.exit_code == 2
+    assert "give --since alone" in result.output
