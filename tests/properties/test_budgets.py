@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.ports import ObservedBudget
-from controllers.scaler.budgets.decision import BudgetDecision, Reason, decide_budget, window_at
+from controllers.scaler.budgets.decision import window_at
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, WeeklyInterval
 
 INSTANTS = st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001
@@ -39,14 +38,3 @@ def test_what_the_window_says_holds_until_it_says(window: DisruptionWindow, now:
         value = said.decision.max_unavailable
         assert window_at(between, window).decision.max_unavailable == value
         assert window_at(said.until, window).decision.max_unavailable != value
-
-
-@given(st.integers(0, 5), st.booleans())
-def test_an_opening_needs_a_settled_budget_and_a_close_needs_nothing(present: int, settled: bool) -> None:
-    seen = ObservedBudget(max_unavailable=present, settled=settled)
-
-    opened = decide_budget(BudgetDecision(1, Reason.NIGHT), seen).max_unavailable
-    closed = decide_budget(BudgetDecision(0, Reason.GUARD), seen).max_unavailable
-
-    assert opened == (1 if settled or present else 0)
-    assert closed == 0

@@ -42,19 +42,6 @@ PROMETHEUS, ALERTMANAGER = (ours(f"ebbtide-{part}") for part in PARTS)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_each_is_one_fixed_pod_that_nobody_moves_by_day_or_night(part: str) -> None:
-    server = stack().named(f"monitoring-{part}-server").inputs
-    budget = stack().named(f"monitoring-{part}-budget").inputs["spec"]
-    labels = server["spec"]["template"]["metadata"]["labels"]
-
-    assert server["spec"]["replicas"] == 1
-    assert labels["ebbtide.dev/category"] == "fixed"
-    assert pod(stack(), part)["nodeSelector"] == {"ebbtide.dev/node-kind": "fixed"}
-    assert budget["maxUnavailable"] == 0
-    assert budget["selector"]["matchLabels"].items() <= labels.items()
-
-
-@pytest.mark.parametrize("part", PARTS)
 def test_each_runs_restricted_and_writes_to_its_volume_alone(part: str) -> None:
     (container,) = pod(stack(), part)["containers"]
     mounts = {mount["mountPath"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}

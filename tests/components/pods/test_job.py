@@ -27,18 +27,6 @@ def cron_job(**changes: Any) -> tuple[Resource, ...]:
     return recorded(lambda: CronJob("nightly", args))
 
 
-@pytest.mark.parametrize(("resources", "name"), [(job(), "migrate"), (cron_job(), "nightly")])
-def test_its_budget_asks_for_more_pods_than_a_cluster_holds(resources: tuple[Resource, ...], name: str) -> None:
-    budget = the(resources, "PodDisruptionBudget")
-
-    assert budget.inputs["spec"] == {
-        "minAvailable": 1_000_000,
-        "selector": {"matchLabels": {"ebbtide.dev/workload": name}},
-        "unhealthyPodEvictionPolicy": "IfHealthyBudget",
-    }
-    assert budget.ignore_changes == ()
-
-
 def test_a_job_runs_only_once_its_budget_is_there() -> None:
     resources = job()
 

@@ -40,17 +40,6 @@ def test_a_pool_starts_at_its_minimum_and_the_controller_takes_it_from_there() -
     assert the(pool(min=2), "Deployment").inputs["spec"]["replicas"] == 2
 
 
-def test_a_worker_budget_stays_closed_and_pulumis_own() -> None:
-    budget = the(pool(), "PodDisruptionBudget")
-
-    assert budget.inputs["spec"] == {
-        "maxUnavailable": 0,
-        "selector": {"matchLabels": {"ebbtide.dev/workload": "train"}},
-        "unhealthyPodEvictionPolicy": "IfHealthyBudget",
-    }
-    assert budget.ignore_changes == ()
-
-
 def test_namespaces_enforce_the_restricted_level() -> None:
     for namespace in of_kind(recorded(lambda: Namespaces("namespaces", NamespacesArgs(customer="acme"))), "Namespace"):
         assert namespace.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

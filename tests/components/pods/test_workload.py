@@ -49,31 +49,6 @@ def test_moving_a_workload_between_categories_replaces_nothing() -> None:
         assert the(fixed, kind).inputs["metadata"]["name"] == "api"
 
 
-def test_a_fixed_budget_is_closed_and_pulumis_own() -> None:
-    table = OwnershipTable()
-    budget = the(workload(Category.FIXED, table=table), "PodDisruptionBudget")
-
-    assert budget.inputs["spec"]["maxUnavailable"] == 0
-    assert budget.inputs["spec"]["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"
-    assert budget.ignore_changes == ()
-    assert table.rows == ()
-
-
-def test_a_flexible_budget_is_closed_until_the_controller_opens_it() -> None:
-    table = OwnershipTable()
-    budget = the(workload(table=table), "PodDisruptionBudget")
-
-    assert budget.inputs["spec"] == {
-        "maxUnavailable": 0,
-        "selector": {"matchLabels": {"ebbtide.dev/workload": "api"}},
-        "unhealthyPodEvictionPolicy": "AlwaysAllow",
-    }
-    assert budget.ignore_changes == ("spec.maxUnavailable",)
-    assert [(row.kind, row.name, row.owner, row.initial) for row in table.rows] == [
-        ("PodDisruptionBudget", "api", "controller", 0)
-    ]
-
-
 def test_fixed_pods_alone_carry_the_anti_affinity_terms() -> None:
     fixed = pod_of(the(workload(Category.FIXED), "Deployment"))["affinity"]
     flexible = pod_of(the(workload(), "Deployment"))["affinity"]

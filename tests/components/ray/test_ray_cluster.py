@@ -12,7 +12,6 @@ from ebbtide.recording.pods import pods_of
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.values import mebibytes
 from ebbtide.settings import StackSettings
-from ebbtide.vocabulary.labels import CLOSED_MINIMUM, WORKLOAD
 from ebbtide.vocabulary.workloads import SLEEP, SPEC
 from tests.builders.recorded import record
 from tests.builders.stack import Recorded
@@ -71,16 +70,6 @@ def test_what_ray_writes_on_the_node_keeps_no_autoscaler_from_taking_it(stack: R
         shared = next(it for it in template["spec"]["volumes"] if it["emptyDir"].get("medium") == "Memory")
         held = int(group["rayStartParams"]["object-store-memory"])
         assert held == mebibytes(shared["emptyDir"]["sizeLimit"]) * 1024 * 1024
-
-
-def test_budgets_over_its_pods_are_closed_by_a_whole_number(stack: Recorded) -> None:
-    budgets = [it.inputs for it in stack.all if it.name.endswith(".ray-budget")]
-
-    assert {it["metadata"]["name"]: it["spec"]["minAvailable"] for it in budgets} == dict.fromkeys(
-        ("flow-head", "flow-cpu", "flow-gpu"), CLOSED_MINIMUM
-    )
-    assert all("maxUnavailable" not in it["spec"] for it in budgets)
-    assert {it["spec"]["selector"]["matchLabels"][WORKLOAD] for it in budgets} == {"flow-head", "flow-cpu", "flow-gpu"}
 
 
 def test_every_policy_holds(stack: Recorded) -> None:

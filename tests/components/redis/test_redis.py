@@ -58,13 +58,6 @@ def test_a_full_redis_refuses_jobs_instead_of_dropping_them() -> None:
     }
 
 
-def test_its_budget_is_closed_and_pulumis_own() -> None:
-    budget = the(redis(), "PodDisruptionBudget")
-
-    assert budget.inputs["spec"]["maxUnavailable"] == 0
-    assert budget.ignore_changes == ()
-
-
 def test_only_our_namespaces_may_connect() -> None:
     policy = the(redis(), "NetworkPolicy").inputs["spec"]
 

@@ -118,17 +118,6 @@ def test_after_a_doubt_the_calm_window_begins_anew() -> None:
     assert bench.cluster.replicas("train") == 1
 
 
-def test_in_doubt_a_budget_is_closed_even_when_the_cluster_cannot_be_read() -> None:
-    bench = Bench(config(budgets=budgets("api")), start=NIGHT)
-    bench.cluster.add_budget("api")
-    bench.reconcile()
-    bench.cluster.down, bench.doubt = "the watch is broken", "the config is bad"
-
-    bench.reconcile()
-
-    assert bench.cluster.budget("api") == 0
-
-
 def test_a_fenced_write_is_not_remembered_as_done() -> None:
     bench = Bench(config(pool_policy(), budgets=budgets("api")), start=NIGHT)
     bench.cluster.add_budget("api")

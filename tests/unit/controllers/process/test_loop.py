@@ -277,15 +277,6 @@ def test_an_opening_carries_the_version_seen_and_a_close_carries_none() -> None:
     assert (opening.version, closing.version) == ("1", None)
 
 
-def test_a_budget_found_open_by_day_is_closed_although_its_status_lags() -> None:
-    bench = Bench(config(budgets=budgets("api")))
-    bench.cluster.add_budget("api", 1, settled=False)
-
-    bench.reconcile()
-
-    assert bench.cluster.budget("api") == 0
-
-
 def test_closing_time_holds_even_when_the_cluster_cannot_be_read() -> None:
     bench = Bench(config(budgets=budgets("api")), start=NIGHT)
     bench.cluster.add_budget("api")

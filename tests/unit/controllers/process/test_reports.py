@@ -1,12 +1,10 @@
 """What a turn tells at its end, and what is left when the loop stops."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from controllers.ports import BudgetReport, PoolReport, SetBudget, Unknown
-from controllers.scaler.loop import run
 from ebbtide.vocabulary.windows import BusinessHours
 from tests.builders.controllers import CALM, NIGHT, Bench, budgets, config, pool_policy, seconds
 
@@ -150,38 +148,11 @@ def test_a_stop_closes_every_budget_when_the_cluster_is_unknown() -> None:
     assert bench.cluster.budget("api") == 0
 
 
-def test_a_doubt_by_day_changes_no_reason() -> None:
-    bench = Bench(config(budgets=budgets("api")))
-    bench.cluster.add_budget("api")
-    bench.doubt = "the clock jumps"
-
-    bench.reconcile()
-
-    assert bench.budget_report().reason == "business-hours"
-
-
 def test_the_next_turn_is_never_at_once() -> None:
     """An edge that is now would have the loop turn without a breath."""
     bench = Bench(config(budgets=budgets("api"), resync=timedelta()), start=NIGHT)
 
     assert bench.reconcile() == timedelta(milliseconds=1)
-
-
-def test_it_turns_until_the_waker_says_stop_and_then_closes() -> None:
-    bench = Bench(config(budgets=budgets("api")), start=NIGHT)
-    bench.cluster.add_budget("api")
-    answers = [True, True, False]
-    waits: list[timedelta] = []
-
-    class Waker:
-        def wait(self, timeout: timedelta) -> bool:
-            waits.append(timeout)
-            return answers.pop(0)
-
-    run(bench.config, replace(bench.ports, waker=Waker()))
-
-    assert len(waits) == 3
-    assert [action.max_unavailable for action in bench.cluster.writes if isinstance(action, SetBudget)] == [1, 0]
 
 
 def test_a_shrinking_pool_reports_its_reason() -> None:
