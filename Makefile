@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-# Without compiled bytecode each run compiles all tests anew, which takes as long as a third of them.
+# Without compiled bytecode each run compiles all tests again, which takes a third of the time that they run.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV ?= .venv
@@ -134,13 +134,13 @@ docs: .venvs/docs/.installed ## the documents as a site, in out/site; a dead lin
 	@.venvs/$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
 
-schema: setup ## write anew what follows from the code: docs/*.schema.json, the tables of docs/reference
+schema: setup ## rewrite what follows from the code: docs/*.schema.json, the tables of docs/reference
 	@$(BIN)/python -m tools.docs.reference
 
-golden: setup ## write the golden files anew and name those that differ: what is rendered, estimated and named
+golden: setup ## rewrite the golden files and name those that changed: what is rendered, estimated and named
 	@$(BIN)/python -m tests.golden
 
-lock: ## pin the dependencies anew, with hashes and without addresses; LOCK=--upgrade takes the newest (needs uv)
+lock: ## pin the dependencies again, with hashes and without addresses; LOCK=--upgrade takes the newest (needs uv)
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --extra dev \
 		--custom-compile-command "make lock" pyproject.toml --output-file tools/locks/dev.txt # dev names all others, but for Ray's 400 MB
 	# The image leaves out the asynchronous client, and with it these packages. Not async-timeout: redis imports it below 3.11.3.

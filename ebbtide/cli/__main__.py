@@ -41,7 +41,7 @@ COMMANDS = {
     "demo": Command("ebbtide.cli.demo", "demo", "Scale real workers up and to zero on this machine."),
     "probe": Command("ebbtide.cli.probe", "controller", "List what a cluster lacks for Ebbtide."),
     "status": Command("ebbtide.cli.status", "controller", "Show what the controller sees and wants."),
-    "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits, every 5 seconds anew."),
+    "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
     "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
     "dashboards": Command("ebbtide.cli.dashboards", "", "Write Grafana's dashboards of a stack as files."),
     "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, a node, a job, or a Ray cluster."),

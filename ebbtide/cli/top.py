@@ -1,4 +1,4 @@
-"""`ebbtide top`: pools, queues, nodes, budgets and waits in the terminal, every 5 seconds anew, until Ctrl-C or q.
+"""`ebbtide top`: pools, queues, nodes, budgets and waits in the terminal, refreshed every 5 seconds, until Ctrl-C or q.
 
 The controller and the API server are asked, as by `ebbtide status`; what only Prometheus knows is shown where there is
 one. What nobody knows is a `?`, with a line below that says why.
@@ -54,7 +54,7 @@ def top(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Show pools, queues, nodes and waits, every 5 seconds anew."""
+    """Show pools, queues, nodes and waits; refresh every 5 seconds."""
     try:
         settings = load_stack(stack)
     except StackInvalid as invalid:

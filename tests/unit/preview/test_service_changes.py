@@ -14,12 +14,16 @@ from ebbtide.preview.changes import changes_between
 from ebbtide.preview.cost.comparison import compare_costs
 from ebbtide.preview.cost.services import service_costs
 from ebbtide.preview.dangers import dangers_of
+from ebbtide.preview.dangers.compared import Compared
+from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import CostComparison, Danger, DangerCode, PreviewDocument
 from ebbtide.preview.render.as_json import as_json, json_schema
 from ebbtide.preview.render.markdown import markdown
 from ebbtide.preview.render.text import text_parts
 from ebbtide.preview.render.words import service_rows
 from ebbtide.preview.sides import Side
+from ebbtide.recording.state import StackState
+from ebbtide.settings.model import StackSettings
 from tests.builders.preview import customer, document
 from tests.builders.recorded import record
 from tests.builders.workloads.services import ON_SPOT, services_stack
@@ -51,17 +55,14 @@ def side(*changes: tuple[str, str], more: str = "") -> Side:
     return Side(stack="acme", settings=settings, resources=record(settings))
 
 
+def between(before: StackSettings, after: StackSettings) -> list[Danger]:
+    """What the settings alone say."""
+    states = (StackState(settings, ()) for settings in (before, after))
+    return [*service_dangers(Compared(before=next(states), after=next(states), changes=()))]
+
+
 def told(*changes: tuple[str, str]) -> list[Danger]:
-    before, after = side(), side(*changes)
-    found = dangers_of(before, after, changes_between(before.resources, after.resources))
-    ours = {
-        DangerCode.ROUTE_LOST,
-        DangerCode.VARIANT_LOST,
-        DangerCode.SHARE_AT_ONCE,
-        DangerCode.LONGEST_REQUEST_LOWERED,
-        DangerCode.TARGET_CHANGED,
-    }
-    return [danger for danger in found if danger.code in ours]
+    return between(services_stack(), services_stack(*changes))
 
 
 def test_parts_of_ebbtide_that_go_with_the_last_service_hold_nothing() -> None:
@@ -90,19 +91,19 @@ def test_nothing_is_told_of_services_that_stay() -> None:
 
 
 def test_a_variant_that_goes_while_its_service_is_routed() -> None:
-    (danger,) = told((LARGE, ""))
+    before, after = side(), side((LARGE, ""))
+    found = dangers_of(before, after, changes_between(before.resources, after.resources))
+    (danger,) = [it for it in found if it.code is DangerCode.VARIANT_LOST]
 
-    assert (danger.code, danger.subjects) == (DangerCode.VARIANT_LOST, ("embedder-large",))
+    assert danger.subjects == ("embedder-large",)
     assert "x-model-size: large" in danger.impact
     assert "embedder-small" in danger.impact
 
 
 def test_a_variant_on_spot_that_goes_leaves_its_requests_to_the_one_beside_it() -> None:
-    with_spot, without = side(*ON_SPOT), side(*ON_SPOT, (CHEAP, ""))
-    found = dangers_of(with_spot, without, changes_between(with_spot.resources, without.resources))
-    (danger,) = [it for it in found if it.code is DangerCode.VARIANT_LOST]
+    (danger,) = between(services_stack(*ON_SPOT), services_stack(*ON_SPOT, (CHEAP, "")))
 
-    assert danger.subjects == ("embedder-cheap",)
+    assert (danger.code, danger.subjects) == (DangerCode.VARIANT_LOST, ("embedder-cheap",))
     assert "embedder-small answers all requests" in danger.impact
 
 
@@ -122,9 +123,9 @@ def shared(small: int, large: int | None) -> tuple[tuple[str, str], ...]:
     return (of_small, (LARGE, "") if large is None else (WHEN_LARGE, f"weight: {large}"))
 
 
-def codes(before: Side, after: Side) -> list[tuple[DangerCode, tuple[str, ...]]]:
-    found = dangers_of(before, after, changes_between(before.resources, after.resources))
-    return [(it.code, it.subjects) for it in found if it.code in (DangerCode.SHARE_AT_ONCE, DangerCode.VARIANT_LOST)]
+def codes(before: StackSettings, after: StackSettings) -> list[tuple[DangerCode, tuple[str, ...]]]:
+    of_shares = (DangerCode.SHARE_AT_ONCE, DangerCode.VARIANT_LOST)
+    return [(it.code, it.subjects) for it in between(before, after) if it.code in of_shares]
 
 
 @pytest.mark.parametrize(
@@ -139,21 +140,22 @@ def codes(before: Side, after: Side) -> list[tuple[DangerCode, tuple[str, ...]]]
 def test_a_canary_that_goes_through_a_weight_of_0_is_no_danger(
     before: tuple[int, int | None], after: tuple[int, int | None]
 ) -> None:
-    assert codes(side(*shared(*before)), side(*shared(*after))) == []
+    assert codes(services_stack(*shared(*before)), services_stack(*shared(*after))) == []
 
 
 def test_a_variant_that_begins_with_a_share_is_told_and_one_that_goes_with_one() -> None:
-    alone, both = side(*shared(100, None)), side(*shared(90, 10))
+    alone, both = services_stack(*shared(100, None)), services_stack(*shared(90, 10))
 
     assert codes(alone, both) == [(DangerCode.SHARE_AT_ONCE, ("embedder-large",))]
     assert codes(both, alone) == [(DangerCode.VARIANT_LOST, ("embedder-large",))]
-    found = dangers_of(both, alone, changes_between(both.resources, alone.resources))
-    (danger,) = [it for it in found if it.code is DangerCode.VARIANT_LOST]
+    (danger,) = [it for it in between(both, alone) if it.code is DangerCode.VARIANT_LOST]
     assert danger.fix.startswith("set its weight to 0 first")
 
 
 def test_shares_in_the_place_of_conditions_are_told_of_both() -> None:
-    assert (DangerCode.SHARE_AT_ONCE, ("embedder-small", "embedder-large")) in codes(side(), side(*shared(90, 10)))
+    assert (DangerCode.SHARE_AT_ONCE, ("embedder-small", "embedder-large")) in codes(
+        services_stack(), services_stack(*shared(90, 10))
+    )
 
 
 @pytest.mark.parametrize("change", [("path: /embed,", "path: /vectors,"), ("host: models.acme", "host: ml.acme")])
@@ -261,9 +263,10 @@ SALE = 'events: [{ at: "2026-11-27T09:00", for: 6h, min: 8 }]'
     ],
 )
 def test_a_floor_that_is_lowered_is_told(before: str, after: str, told: tuple[Severity, str] | None) -> None:
-    old, new = (side((BOUNDS, f"{BOUNDS}, {keys}")) if keys else side() for keys in (before, after))
-    all_found = dangers_of(old, new, changes_between(old.resources, new.resources))
-    found = [it for it in all_found if it.code is DangerCode.FLOOR_LOWERED and it.subjects == ("embedder-small",)]
+    old, new = (services_stack(*([(BOUNDS, f"{BOUNDS}, {keys}")] if keys else [])) for keys in (before, after))
+    found = [
+        it for it in between(old, new) if it.code is DangerCode.FLOOR_LOWERED and it.subjects == ("embedder-small",)
+    ]
 
     assert [(it.severity, it.what.partition(": ")[2]) for it in found] == ([] if told is None else [told])
 
@@ -278,13 +281,15 @@ def drawn(page: PreviewDocument) -> str:
 FORMS: Mapping[str, Callable[[PreviewDocument], str]] = {"text": drawn, "markdown": markdown, "json": as_json}
 
 
-def compared(before: Side | None, after: Side) -> CostComparison:
-    assert after.settings is not None
-    return compare_costs(None if before is None else before.settings, after.settings, year=2026)
+def compared(before: StackSettings | None, after: StackSettings) -> CostComparison:
+    return compare_costs(before, after, year=2026)
 
 
 def test_costs_of_services_stand_beside_those_of_before() -> None:
-    lines = {it.name: it for it in compared(side(), side(("min: 2, max: 12", "min: 4, max: 24"))).services}
+    lines = {
+        it.name: it
+        for it in compared(services_stack(), services_stack(("min: 2, max: 12", "min: 4, max: 24"))).services
+    }
     small = lines["embedder-small"]
 
     assert set(lines) == {"embedder-small", "embedder-large", "ranker"}
@@ -296,10 +301,10 @@ def test_costs_of_services_stand_beside_those_of_before() -> None:
 
 
 def test_a_variant_that_goes_costs_nothing_afterwards_and_a_new_customer_nothing_before() -> None:
-    gone = compared(side(), side((LARGE, ""))).services[-1]
+    gone = compared(services_stack(), services_stack((LARGE, ""))).services[-1]
 
     assert (gone.name, gone.pods_after, gone.after) == ("embedder-large", None, None)
-    assert all((it.pods_before, it.before) == (None, None) for it in compared(None, side()).services)
+    assert all((it.pods_before, it.before) == (None, None) for it in compared(None, services_stack()).services)
 
 
 def shown(cost: CostComparison) -> list[tuple[str, ...]]:
@@ -307,8 +312,11 @@ def shown(cost: CostComparison) -> list[tuple[str, ...]]:
 
 
 def test_a_row_says_what_changes_and_what_is_gone() -> None:
-    (stays,), (goes,) = shown(compared(side(), side())), shown(compared(side(), side((LARGE, ""))))
-    (new,) = shown(compared(None, side()))
+    (stays,), (goes,) = (
+        shown(compared(services_stack(), services_stack())),
+        shown(compared(services_stack(), services_stack((LARGE, "")))),
+    )
+    (new,) = shown(compared(None, services_stack()))
 
     assert stays == new == ("embedder-large", "2 to 12", *stays[2:])
     assert "→" not in "".join(stays)
@@ -317,7 +325,7 @@ def test_a_row_says_what_changes_and_what_is_gone() -> None:
 
 @pytest.mark.parametrize("form", ["text", "markdown", "json"])
 def test_the_page_shows_what_services_cost_in_every_form(form: str) -> None:
-    cost = compared(side(), side(("min: 1, max: 6", "min: 3, max: 9")))
+    cost = compared(services_stack(), services_stack(("min: 1, max: 6", "min: 3, max: 9")))
     page = document(customer(cost=cost))
     text = FORMS[form](page)
 
