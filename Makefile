@@ -16,6 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 # For tests that mostly wait for programs of their own.
 WAITING := $(BIN)/python -m pytest -n 4 --dist worksteal
+SLOWEST := --durations=10 --durations-min=5
 # The tiers that need more than Python and Debian's redis.
 ALONE := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node and not ray and not serving
 FAST := not process and not whole and not redis and $(ALONE)
@@ -61,7 +62,7 @@ test-backends: setup ## each job framework's real workers, in an environment of 
 	@$(WAITING) -m "backends and not long" tests/backends tests/checkpoints tests/unit/jobs
 
 test-ray: setup .venvs/ray/.installed ## real Ray 2.60: a queue's workers drive it, its workers drain, and its demand brings nodes
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m "ray and not long" tests/ray
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs $(SLOWEST) -m "ray and not long" tests/ray
 
 test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for AWS: needs a `pulumi` CLI, skips without
 	@$(BIN)/python -m pytest -rs -m "engine and not long" tests/engine
@@ -71,15 +72,15 @@ test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by Ha
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
 	@$(BIN)/python tools/control-plane/build.py --ray --monitoring
-	@$(PYTEST) -m "control_plane and not long" tests/control_plane
+	@$(PYTEST) $(SLOWEST) -m "control_plane and not long" tests/control_plane
 
 test-serving: setup ## models served by the bundled parts on a control plane, in a network of their own: needs Go, which builds them once (40 minutes)
 	@[ -n "$(EBBTIDE_BUILT)" ] || $(BIN)/python tools/control-plane/build.py --serving
-	@$(BIN)/python -m tests.serving -rs -m "serving and not long"
+	@$(BIN)/python -m tests.serving -rs $(SLOWEST) -m "serving and not long"
 
 test-node: setup ## the stack on real nodes of this machine: needs root, Go and Debian's container packages, or skips
 	@$(BIN)/python tools/control-plane/build.py --nodes
-	@$(PYTEST) -rs -m "node and not long" tests/node # two clusters beside each other, in each of which tests are serial
+	@$(PYTEST) -rs $(SLOWEST) -m "node and not long" tests/node # two clusters beside each other, in each of which tests are serial
 
 image: setup ## build the controller's image from the Dockerfile, without a registry, and check it: needs what test-node needs
 	@$(BIN)/python -m control_plane.nodes.images
