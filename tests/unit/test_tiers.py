@@ -174,7 +174,6 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "make setup PYTHON=/bin/python3.11",
         *nodes,
         "make test",
-        "make test-process",
         "make check",
         "make test-demo",
         "make docs",
@@ -182,6 +181,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "make test-aws",
         "make setup VENV=.venv-highest PYTHON=/bin/python3.13",
         "make test-smoke VENV=.venv-highest",
+        "make test-process",
         "make test-redis",
         "make test-backends",
         "make test-ray",
@@ -191,7 +191,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "python tools/control-plane/build.py --serving --look",
         "make test-serving",
     ]
-    assert asked.index("make test-node") < asked.index("make test-redis")
+    assert asked.index("make test-node") < asked.index("make test-process")
     left = ", ".join(f"{name} (runs when named)" for name in WHEN_NAMED)
     assert done.stdout.splitlines()[-1].endswith(f" s, left out: {left}")
 
@@ -225,7 +225,7 @@ def test_a_tier_that_does_not_exist_is_refused_before_anything_runs(tree: Path) 
     done, asked = run(tree, ["fast", "slow"])
 
     assert (done.returncode, asked) == (2, [])
-    assert done.stderr.startswith(".ci/run: no tier slow; there are: node fast process check ")
+    assert done.stderr.startswith(".ci/run: no tier slow; there are: node fast check demo ")
 
 
 def test_what_is_not_begun_in_time_is_left_out_and_named_in_the_last_line(tree: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_tier_that_fails_in_the_background_or_beside_it_ends_the_run_before_th
 
     assert done.returncode == 5
     assert asked.count(failing) == 1
-    assert "make test-redis" not in asked
+    assert "make test-process" not in asked
     assert f"=== {failing.removeprefix('make test-')} FAILED" in done.stdout + done.stderr
 
 
