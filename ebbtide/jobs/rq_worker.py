@@ -161,6 +161,13 @@ class SafeWorker(CheckpointWorker):
             _log.warning("Worker %s: left without unregistering, since Redis cannot be used: %s", self.name, why)
         self._unblocker.finish()
 
+    def unsubscribe(self) -> None:
+        """Leave RQ's channel of commands. A failure is logged: the worker has already unregistered."""
+        try:
+            super().unsubscribe()
+        except Exception as error:  # of any kind: RQ's thread may be reconnecting the same connection
+            _log.warning("Worker %s: left without unsubscribing: %r", self.name, error)
+
     def stop_scheduler(self) -> None:
         """It may be waiting for Redis. It holds no work: another moves the due jobs later, in one transaction."""
         process = self.scheduler and self.scheduler._process  # noqa: SLF001

@@ -49,7 +49,7 @@ def test_a_worker_whose_redis_was_restarted_can_be_stopped_in_its_pop(stage: Sta
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(15) == 0  # the pop would block for 405 s
+    assert worker.wait(15) == 0, stage.said.read_text()  # the pop would block for 405 s
 
 
 def test_a_job_popped_a_moment_before_redis_went_away_is_done_once(stage: Stage) -> None:

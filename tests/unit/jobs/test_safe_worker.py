@@ -492,6 +492,23 @@ def test_a_worker_that_cannot_take_its_leave_goes_without(worker: SafeWorker, mo
     assert finished == [True]
 
 
+def test_a_subscription_that_breaks_while_a_worker_leaves_is_no_error(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RQ's thread may close the socket of its subscription while the worker writes to it."""
+    finished: list[bool] = []
+    worker._unblocker = cast("Any", SimpleNamespace(finish=lambda: finished.append(True)))
+
+    def broken(_: Worker) -> None:
+        raise AttributeError("'NoneType' object has no attribute 'sendall'")
+
+    monkeypatch.setattr(Worker, "unsubscribe", broken)
+    worker.teardown()
+
+    assert finished == [True]
+    assert not client.sismember("rq:workers", worker.key)
+
+
 def test_a_scheduler_that_does_not_stop_is_ended(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rq_worker, "SCHEDULER_STOPS_WITHIN", 0.2)
     deaf = multiprocessing.get_context("fork").Process(target=_deaf)
