@@ -20,7 +20,7 @@ SLOWEST := --durations=10 --durations-min=5
 # The tiers that need more than Python and Debian's redis.
 ALONE := not long and not redis_server and not control_plane and not backends and not engine and not aws and not node and not ray and not serving
 FAST := not process and not whole and not redis and $(ALONE)
-# Each tier names its folders: to collect all tests takes a worker 20 s.
+# Each tier names its folders, since collecting all tests takes a worker 20 s.
 PLAIN := tests/unit tests/components tests/contracts tests/properties tests/golden tests/aws
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*## .*/\1/p' Makefile)

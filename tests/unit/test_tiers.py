@@ -129,7 +129,7 @@ def test_every_marked_test_is_in_a_folder_that_its_tier_collects() -> None:
     for marker, target in TARGETS.items():
         line = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True)
         folders = [ROOT / word for word in line.stdout.split() if word.startswith("tests/")]
-        # A test of a dear tier is in that tier alone.
+        # A file that also has the marker of a tier of its own runs in that tier only.
         found = [file for file, its in marks.items() if marker in its and (marker not in PLAIN or its <= PLAIN)]
 
         assert found, marker
@@ -225,6 +225,14 @@ def test_a_tier_that_is_named_runs_alone_with_the_set_up_that_it_needs(tree: Pat
     assert (done.returncode, told) == (0, asked), done.stderr
 
 
+def test_the_engines_tier_builds_the_control_plane_where_the_provider_for_it_is_installed(tree: Path) -> None:
+    (tree / "bin" / "pulumi-resource-kubernetes").symlink_to(tree / "bin" / "true")
+
+    _, asked = run(tree, ["engine"])
+
+    assert asked[1:] == ["python tools/control-plane/build.py --ray --monitoring", "make test-engine"]
+
+
 def test_a_tier_that_does_not_exist_is_refused_before_anything_runs(tree: Path) -> None:
     done, asked = run(tree, ["fast", "slow"])
 
@@ -239,6 +247,12 @@ def test_what_is_not_begun_in_time_is_left_out_and_named_in_the_last_line(tree: 
     *_, last = done.stdout.splitlines()
     assert re.findall(r"[:,] ([a-z-]+) \(", last) == [tier.name for tier in tiers()]
     assert re.findall(r"\((.*?)\)", last) == ["0 s had passed"] * (len(tiers()) - 3) + ["runs when named"] * 3
+
+
+def test_a_tier_that_is_named_is_never_left_out(tree: Path) -> None:
+    _, asked = run(tree, ["workflows"], EBBTIDE_ENOUGH="0")
+
+    assert asked == ["make check-workflows"]
 
 
 def test_a_tier_of_one_try_that_fails_ends_the_run(tree: Path) -> None:
@@ -298,6 +312,14 @@ def test_with_one_python_the_fast_tier_runs_once(tree: Path) -> None:
     done, asked = run(tree, ["fast", "fast-highest"])
 
     assert (done.returncode, asked) == (0, ["make setup PYTHON=/bin/python3.11", "make test"])
+
+
+def test_on_github_one_python_is_too_few(tree: Path) -> None:
+    (tree / "bin" / "python3.13").unlink()
+
+    done, asked = run(tree, ["fast-highest"], GITHUB_ACTIONS="true")
+
+    assert (done.returncode, asked) == (1, [])
 
 
 @pytest.mark.parametrize("file", ["CONTRIBUTING.md", ".github/SECURITY.md"])

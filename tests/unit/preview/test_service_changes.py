@@ -56,9 +56,9 @@ def side(*changes: tuple[str, str], more: str = "") -> Side:
 
 
 def between(before: StackSettings, after: StackSettings) -> list[Danger]:
-    """What the settings alone say."""
-    states = (StackState(settings, ()) for settings in (before, after))
-    return [*service_dangers(Compared(before=next(states), after=next(states), changes=()))]
+    """Return the dangers that follow from the two settings, without a recording of either."""
+    compared = Compared(before=StackState(before, ()), after=StackState(after, ()), changes=())
+    return [*service_dangers(compared)]
 
 
 def told(*changes: tuple[str, str]) -> list[Danger]:
@@ -95,6 +95,7 @@ def test_a_variant_that_goes_while_its_service_is_routed() -> None:
     found = dangers_of(before, after, changes_between(before.resources, after.resources))
     (danger,) = [it for it in found if it.code is DangerCode.VARIANT_LOST]
 
+    assert told((LARGE, "")) == [danger]
     assert danger.subjects == ("embedder-large",)
     assert "x-model-size: large" in danger.impact
     assert "embedder-small" in danger.impact
