@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterator
 import hypothesis
 import pytest
 
-from tests import second_try
 from tests.counts import examples
 
 # How long an example takes says nothing on a machine that others use too.
@@ -49,10 +48,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         _held_to_python = False
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    second_try.register(config)
 
 
 def pytest_sessionfinish() -> None:

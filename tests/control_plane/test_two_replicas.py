@@ -38,16 +38,6 @@ def test_the_other_acts_within_twenty_seconds(control_plane: ControlPlane, fresh
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
-def test_the_other_acts_within_twenty_seconds_again_and_again(
-    control_plane: ControlPlane, fresh: Fresh, tmp_path: Path
-) -> None:
-    lines = figures(control_plane, fresh, tmp_path, module="controllers", times=count(3, 1), patience=PROMISE)
-
-    print("\n".join(lines))
-
-
-@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_many_hand_overs_with_a_short_lease(control_plane: ControlPlane, fresh: Fresh, tmp_path: Path) -> None:
     each = -(-count(200, 20) // len(Cause))

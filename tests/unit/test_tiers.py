@@ -18,10 +18,7 @@ STAND_INS = {
     "make": """
         echo "make $*" >> "$ASKED"
         [ "$1" != setup ] || exit 0
-        [ "make $*" != "${FAILING_ALONE:-}" ] || exit 5
-        [ -z "${PASSES:-}" ] || echo "$PASSES" >> "$EBBTIDE_PASSED"
-        [ -n "${EBBTIDE_PASSED_BEFORE:-}" ] || exit "${FAILING_FIRST:-${FAILING_MAKE:-0}}"
-        exit "${FAILING_MAKE:-0}"
+        [ "make $*" != "${FAILING:-}" ] || exit 5
     """,
     "python3.11": "[ $# -eq 1 ] || echo 3.11.2 $0",
     "python3.13": "[ $# -eq 1 ] || echo 3.13.0 $0",
@@ -37,7 +34,6 @@ STAND_INS = {
 class Tier:
     name: str
     seconds: int
-    tries: int
     command: str
 
     @property
@@ -47,8 +43,8 @@ class Tier:
 
 def tiers() -> list[Tier]:
     told = subprocess.run([".ci/run", "--list"], cwd=ROOT, capture_output=True, text=True, check=True)
-    parts = [line.split(maxsplit=3) for line in told.stdout.splitlines()]
-    return [Tier(name, int(seconds), int(tries), command) for name, seconds, tries, command in parts]
+    parts = [line.split(maxsplit=2) for line in told.stdout.splitlines()]
+    return [Tier(name, int(seconds), command) for name, seconds, command in parts]
 
 
 def table_rows() -> dict[str, tuple[set[str], int]]:
@@ -83,12 +79,12 @@ def test_no_step_of_the_workflow_is_for_a_tier_that_does_not_exist() -> None:
     assert named <= {tier.name for tier in tiers()}
 
 
-def test_a_job_has_time_for_the_set_up_and_both_tries_of_the_longest_tier() -> None:
+def test_a_job_has_time_for_the_set_up_and_the_longest_tier() -> None:
     job = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["tier"]
     set_ups = sum(map(int, re.findall(r"prepare \"[^\"]+\" (\d+) ", (ROOT / ".ci/run").read_text())))
 
     assert set_ups
-    assert 60 * job["timeout-minutes"] > max(tier.seconds * tier.tries for tier in tiers()) + set_ups
+    assert 60 * job["timeout-minutes"] > max(tier.seconds for tier in tiers()) + set_ups
 
 
 def test_the_table_for_contributors_has_each_tier_with_its_budget() -> None:
@@ -255,55 +251,23 @@ def test_a_tier_that_is_named_is_never_left_out(tree: Path) -> None:
     assert asked == ["make check-workflows"]
 
 
-def test_a_tier_of_one_try_that_fails_ends_the_run(tree: Path) -> None:
-    done, asked = run(tree, ["workflows"], FAILING_MAKE="3")
+def test_a_tier_that_fails_ends_the_run(tree: Path) -> None:
+    done, asked = run(tree, ["workflows", "fast"], FAILING="make check-workflows")
 
-    assert (done.returncode, asked) == (3, ["make check-workflows"])
+    assert (done.returncode, asked) == (5, ["make setup PYTHON=/bin/python3.11", "make test", "make check-workflows"])
     assert done.stderr == "=== workflows FAILED\n"
 
 
-def test_what_passes_at_the_second_try_is_named_at_the_end(tree: Path) -> None:
-    done, asked = run(tree, ["redis"], FAILING_FIRST="1", PASSES="tests/a.py::test_late")
-
-    assert (done.returncode, asked[1:]) == (0, ["make test-redis"] * 2)
-    assert "=== passed at the second try only, so look into it: tests/a.py::test_late" in done.stdout.splitlines()
-
-
-def test_a_tier_that_fails_twice_ends_the_run(tree: Path) -> None:
-    done, asked = run(tree, ["redis", "backends"], FAILING_FIRST="1", FAILING_MAKE="2")
-
-    assert (done.returncode, asked[1:]) == (2, ["make test-redis"] * 2)
-    assert done.stderr.splitlines()[-1] == "=== redis, what did not pass, once more FAILED"
-
-
-def test_a_tier_that_fails_of_something_that_is_no_test_ends_the_run(tree: Path) -> None:
-    done, asked = run(tree, ["redis"], FAILING_FIRST="1")
-
-    assert (done.returncode, asked[1:]) == (1, ["make test-redis"] * 2)
-    assert done.stderr.splitlines()[-1] == "=== redis FAILED: each of its tests has passed, and it has not"
-
-
 @pytest.mark.parametrize("failing", ["make test-node", "make test-aws"])
-def test_what_fails_in_the_background_or_beside_it_ends_the_run_before_the_next_tiers(tree: Path, failing: str) -> None:
-    done, asked = run(tree, FAILING_ALONE=failing)
+def test_a_tier_that_fails_in_the_background_or_beside_it_ends_the_run_before_the_next_tiers(
+    tree: Path, failing: str
+) -> None:
+    done, asked = run(tree, FAILING=failing)
 
     assert done.returncode == 5
-    assert asked.count(failing) == 2
+    assert asked.count(failing) == 1
     assert "make test-process" not in asked
-    assert f"=== {failing.removeprefix('make test-')}, what did not pass, once more FAILED" in done.stdout + done.stderr
-
-
-def test_a_tier_that_passes_at_once_has_no_second_try(tree: Path) -> None:
-    done, asked = run(tree, ["redis"], PASSES="tests/a.py::test_late")
-
-    assert (done.returncode, asked[1:]) == (0, ["make test-redis"])
-    assert "second try" not in done.stdout
-
-
-def test_a_tier_that_takes_too_long_has_no_second_try(tree: Path) -> None:
-    done, asked = run(tree, ["redis"], FAILING_FIRST="124")
-
-    assert (done.returncode, asked[1:]) == (124, ["make test-redis"])
+    assert f"=== {failing.removeprefix('make test-')} FAILED" in done.stdout + done.stderr
 
 
 def test_with_one_python_the_fast_tier_runs_once(tree: Path) -> None:
