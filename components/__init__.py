@@ -16,12 +16,13 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.aws.network import Network, NetworkArgs
     from components.aws.node_group import NodeGroup, NodeGroupArgs
     from components.cluster.autoscaler import Autoscaler
-    from components.cluster.device_plugin import DevicePlugin, DevicePluginArgs
+    from components.cluster.device_plugin import DevicePlugin
     from components.cluster.evictions import Evictions, EvictionsArgs
     from components.cluster.existing import ExistingCluster, ExistingClusterArgs
-    from components.cluster.namespaces import Namespaces, NamespacesArgs
+    from components.cluster.namespaces import Namespaces
     from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
     from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
+    from components.context import StackContext
     from components.controller.controller import Controller, ControllerArgs
     from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
@@ -29,7 +30,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.monitoring.dashboards import Dashboards, DashboardsArgs
     from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs, FilesForPrometheus
     from components.monitoring.exporter import Exporter, ExporterArgs
-    from components.monitoring.gpu_exporter import GpuExporter, GpuExporterArgs
+    from components.monitoring.gpu_exporter import GpuExporter
     from components.ownership import OwnershipTable
     from components.pods.egress import Egress, egress_of
     from components.pods.job import CronJob, Job, JobArgs
@@ -57,12 +58,13 @@ _MODULES = {
     "aws.network": ("Network", "NetworkArgs"),
     "aws.node_group": ("NodeGroup", "NodeGroupArgs"),
     "cluster.autoscaler": ("Autoscaler",),
-    "cluster.device_plugin": ("DevicePlugin", "DevicePluginArgs"),
+    "cluster.device_plugin": ("DevicePlugin",),
     "cluster.evictions": ("Evictions", "EvictionsArgs"),
     "cluster.existing": ("ExistingCluster", "ExistingClusterArgs"),
-    "cluster.namespaces": ("Namespaces", "NamespacesArgs"),
+    "cluster.namespaces": ("Namespaces",),
     "cluster.network_policies": ("NetworkPolicies", "NetworkPoliciesArgs"),
     "cluster.own_namespace": ("OwnNamespace", "OwnNamespaceArgs"),
+    "context": ("StackContext",),
     "controller.controller": ("Controller", "ControllerArgs"),
     "controller.workloads": ("WorkloadController", "WorkloadControllerArgs"),
     "images": ("ImageSource", "image_source"),
@@ -70,7 +72,7 @@ _MODULES = {
     "monitoring.dashboards": ("Dashboards", "DashboardsArgs"),
     "monitoring.existing": ("ExistingPrometheus", "ExistingPrometheusArgs", "FilesForPrometheus"),
     "monitoring.exporter": ("Exporter", "ExporterArgs"),
-    "monitoring.gpu_exporter": ("GpuExporter", "GpuExporterArgs"),
+    "monitoring.gpu_exporter": ("GpuExporter",),
     "ownership": ("OwnershipTable",),
     "pods.egress": ("Egress", "egress_of"),
     "pods.priorities": ("Priorities",),

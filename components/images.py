@@ -11,13 +11,34 @@ choice of a registry.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ebbtide.settings.sections.images import ImageSettings
+from components.ray import crds as ray
+from components.serving import crds as serving
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict
+
+ALERTMANAGER = "quay.io/prometheus/alertmanager:v0.28.1"
+# The last release of a minor that has had its corrections; amd64 and arm64. Source: NVIDIA/k8s-device-plugin, tags.
+DEVICE_PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.19.3"
+ENVOY = "docker.io/envoyproxy/envoy:distroless-v1.39.1"
+ENVOY_GATEWAY = f"docker.io/envoyproxy/gateway:{serving.version('envoy-gateway')}"
+# amd64 and arm64. Source: NVIDIA/dcgm-exporter, `deployment/values.yaml` of the release.
+GPU_EXPORTER = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"
+KEDA = f"ghcr.io/kedacore/keda:{serving.version('keda').removeprefix('v')}"
+KEDA_METRICS = f"ghcr.io/kedacore/keda-metrics-apiserver:{serving.version('keda').removeprefix('v')}"
+PROMETHEUS = "quay.io/prometheus/prometheus:v3.7.3"
+RAY_OPERATOR = f"quay.io/kuberay/operator:{ray.version()}"
+REDIS = "docker.io/valkey/valkey:8.1"
+_VPA = serving.version("vertical").removeprefix("v")
+VPA_ADMISSION = f"registry.k8s.io/autoscaling/vpa-admission-controller:{_VPA}"
+VPA_CERTGEN = "registry.k8s.io/ingress-nginx/kube-webhook-certgen:v20231011-8b53cabe0"
+VPA_RECOMMENDER = f"registry.k8s.io/autoscaling/vpa-recommender:{_VPA}"
+VPA_UPDATER = f"registry.k8s.io/autoscaling/vpa-updater:{_VPA}"
 
 _DOCKER_HUB = "docker.io"
 
@@ -34,14 +55,6 @@ class ImageSource:
             return self.named[image]
         return image if self.registry is None else f"{self.registry}/{_with_host(image)}"
 
-    def replacing(self, own: Mapping[str, str | None]) -> "ImageSource":
-        """`own`: by the image that Ebbtide brings, the one that the file names."""
-        return replace(self, named={**self.named, **{image: it for image, it in own.items() if it is not None}})
-
-    def chosen(self, own: str | None, default: str) -> str:
-        """The image that the file names, as it names it; else the one that Ebbtide brings."""
-        return own or self.of(default)
-
     def pulled(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
         """The pod with its pull secrets, which must exist in the pod's own namespace."""
         if not self.pull_secrets:
@@ -53,8 +66,30 @@ UPSTREAM = ImageSource()
 """Each image from the registry that publishes it, and no pull secret."""
 
 
-def image_source(settings: ImageSettings) -> ImageSource:
-    return ImageSource(registry=settings.registry, pull_secrets=settings.pull_secrets)
+def image_source(settings: StackSettings) -> ImageSource:
+    own, controller = settings.images, settings.controller.image
+    chosen = {
+        ALERTMANAGER: own.alertmanager,
+        CONTROLLER_IMAGE: None if controller == CONTROLLER_IMAGE else controller,
+        DEVICE_PLUGIN: own.device_plugin,
+        ENVOY: own.envoy,
+        ENVOY_GATEWAY: own.envoy_gateway,
+        GPU_EXPORTER: own.gpu_exporter,
+        KEDA: own.keda,
+        KEDA_METRICS: own.keda_metrics,
+        PROMETHEUS: own.prometheus,
+        RAY_OPERATOR: own.ray_operator,
+        REDIS: own.redis,
+        VPA_ADMISSION: own.vpa_admission,
+        VPA_CERTGEN: own.vpa_certgen,
+        VPA_RECOMMENDER: own.vpa_recommender,
+        VPA_UPDATER: own.vpa_updater,
+    }
+    return ImageSource(
+        registry=own.registry,
+        pull_secrets=own.pull_secrets,
+        named={bundled: image for bundled, image in chosen.items() if image is not None},
+    )
 
 
 def _with_host(image: str) -> str:

@@ -5,36 +5,23 @@ volume controller, nodes before the network. `Foundation` is all that the custom
 which was there already can take its place (`components.cluster.existing`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws.provider import Provider as AwsProvider
 
-from components import (
-    Autoscaler,
-    Cluster,
-    ClusterAddOns,
-    ClusterAddOnsArgs,
-    ClusterArgs,
-    DevicePlugin,
-    DevicePluginArgs,
-    GpuExporter,
-    GpuExporterArgs,
-    Network,
-    NetworkArgs,
-    NodeGroup,
-    NodeGroupArgs,
-    OwnershipTable,
-    egress_of,
-    image_source,
-)
+from components.aws.add_ons import ClusterAddOns, ClusterAddOnsArgs
 from components.aws.cache_windows import cache_windows
+from components.aws.cluster import Cluster, ClusterArgs
+from components.aws.network import Network, NetworkArgs
+from components.aws.node_group import NodeGroup, NodeGroupArgs
 from components.aws.node_shape import ami_type, node_shape, ranges
 from components.aws.savings import group_tags, node_tags
-from components.cluster.autoscaler import autoscaler_args
-from components.cluster.device_plugin import IMAGE as DEVICE_PLUGIN_IMAGE
-from components.monitoring.gpu_exporter import IMAGE as GPU_EXPORTER_IMAGE
+from components.cluster.autoscaler import Autoscaler, autoscaler_args
+from components.cluster.device_plugin import DevicePlugin
+from components.context import StackContext
+from components.monitoring.gpu_exporter import GpuExporter
 from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import PrometheusKind
@@ -44,20 +31,16 @@ from infra.foundation import Foundation
 
 
 def eks_foundation(
-    settings: StackSettings,
-    tags: Mapping[str, str],
-    ownership: OwnershipTable,
-    redis_password: pulumi.Input[str] | None,
+    settings: StackSettings, stack: StackContext, redis_password: pulumi.Input[str] | None
 ) -> Foundation:
-    """A cluster of the customer's own on EKS, and the Redis beside it that AWS runs."""
-    return _Eks(settings, tags, ownership).foundation(redis_password)
+    """Build a cluster on EKS and, where the stack file asks for ElastiCache, the Redis beside it."""
+    return _Eks(settings, stack).foundation(redis_password)
 
 
 @dataclass(frozen=True)
 class _Eks:
     settings: StackSettings
-    tags: Mapping[str, str]
-    ownership: OwnershipTable
+    stack: StackContext
 
     def foundation(self, redis_password: pulumi.Input[str] | None) -> Foundation:
         aws = AwsProvider("aws", region=self.settings.region)
@@ -85,14 +68,13 @@ class _Eks:
         from components.aws.elasticache import ElastiCache, ElastiCacheArgs  # a package that few stacks need
 
         args = ElastiCacheArgs(
-            customer=settings.customer,
+            stack=self.stack,
             settings=settings.redis,
             vpc_id=network.vpc_id,
             subnet_ids=list(network.private_subnet_ids.values()),
             clients=cluster.security_group_id,
             token=token,
             windows=cache_windows(settings.business_hours),
-            tags=self.tags,
         )
         return ElastiCache("elasticache", args, pulumi.ResourceOptions(providers=[aws], depends_on=[network])).host
 
@@ -101,10 +83,8 @@ class _Eks:
         return Network(
             "network",
             NetworkArgs(
-                region=settings.region,
+                stack=self.stack,
                 zones=settings.cluster.zones,
-                cluster_name=settings.customer,
-                tags=self.tags,
                 settings=settings.network,
                 session_manager=settings.cluster.session_manager,
                 deletion_protection=settings.cluster.deletion_protection,
@@ -117,11 +97,9 @@ class _Eks:
         return Cluster(
             "cluster",
             ClusterArgs(
-                name=settings.customer,
-                region=settings.region,
+                stack=self.stack,
                 settings=settings.cluster,
                 subnet_ids=list(network.private_subnet_ids.values()),
-                tags=self.tags,
             ),
             pulumi.ResourceOptions(providers=[aws], depends_on=[network]),
         )
@@ -132,6 +110,7 @@ class _Eks:
             NodeGroup(
                 f"{name}-{zone}",
                 NodeGroupArgs(
+                    stack=self.stack,
                     group=name,
                     kind=group.kind,
                     zone=zone,
@@ -145,7 +124,6 @@ class _Eks:
                     shape=node_shape(name, group),
                     tags=group_tags(name, group, self.settings),
                     node_tags=node_tags(name, group, self.settings),
-                    ownership=self.ownership,
                 ),
                 pulumi.ResourceOptions(providers=[aws], depends_on=[network, cluster]),
             )
@@ -160,25 +138,18 @@ class _Eks:
         settings = self.settings
         add_ons = ClusterAddOns(
             "add-ons",
-            ClusterAddOnsArgs(
-                name=settings.customer, cluster_name=cluster.name, settings=settings.cluster, tags=self.tags
-            ),
+            ClusterAddOnsArgs(stack=self.stack, cluster_name=cluster.name, settings=settings.cluster),
             pulumi.ResourceOptions(providers=inside, depends_on=[*nodes]),
         )
         autoscaler = Autoscaler(
             "autoscaler",
-            autoscaler_args(settings, self.tags, egress_of(settings)),
+            autoscaler_args(settings, self.stack),
             pulumi.ResourceOptions(providers=inside, depends_on=[add_ons]),
         )
         parts: list[pulumi.Resource] = [*nodes, add_ons, autoscaler]
         if any(group.kind is NodeKind.GPU for group in settings.node_groups.values()):
-            images = image_source(settings.images)
-            image = images.chosen(settings.images.device_plugin, DEVICE_PLUGIN_IMAGE)
-            plugin = DevicePluginArgs(customer=settings.customer, image=image, images=images)
             options = pulumi.ResourceOptions(providers=inside, depends_on=[*nodes])
-            parts.append(DevicePlugin("device-plugin", plugin, options))
+            parts.append(DevicePlugin("device-plugin", self.stack, options))
             if settings.monitoring.prometheus is PrometheusKind.BUNDLED:
-                image = images.chosen(settings.images.gpu_exporter, GPU_EXPORTER_IMAGE)
-                exporter = GpuExporterArgs(customer=settings.customer, image=image, images=images)
-                GpuExporter("gpu-exporter", exporter, options)
+                GpuExporter("gpu-exporter", self.stack, options)
         return parts

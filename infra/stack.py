@@ -1,25 +1,25 @@
-"""Which components a customer gets: a foundation, and the customer's half upon it.
+"""The components that a customer gets: a cluster, and the in-cluster half on it.
 
-The foundation is a cluster on EKS with all that it needs (`infra.eks`), or one that is there already
-(`components.cluster.existing`). The customer's half (`infra.customer`) is the same on both.
+The cluster is created on EKS (`infra.eks`) or exists (`components.cluster.existing`). The in-cluster half
+(`infra.customer`) is the same on both.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulumi
 
-from components import ExistingCluster, ExistingClusterArgs, OwnershipTable
-from components.aws.savings import cost_tags
-from components.cluster.existing import placement
+from components.cluster.existing import ExistingCluster, ExistingClusterArgs, placement
+from components.context import StackContext
+from components.ownership import OwnershipTable
 from components.pods.secrets import StackSecrets
 from ebbtide.settings.model import StackSettings
-from infra.customer import NewToken, Password, customer_half
+from infra.customer import NewToken, Password, customer_half, stack_context
 from infra.foundation import Foundation
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """What the program exports."""
+    """The values that the program exports."""
 
     cluster_name: pulumi.Input[str]
     ownership: OwnershipTable
@@ -33,26 +33,26 @@ def compose(
     secrets: StackSecrets | None = None,
     new_token: NewToken = lambda: "",
 ) -> Stack:
-    """Build the whole stack of one customer. `new_token` makes one that nobody guesses; a rendering has none."""
+    """Build all resources of one customer. `new_token` returns a random token; a rendering has none."""
     ownership = OwnershipTable()
-    on = _foundation(settings, ownership, redis_password)
-    document = customer_half(settings, on, ownership, redis_password, secrets, new_token)
-    return Stack(cluster_name=on.cluster_name, ownership=ownership, controller_document=document)
+    stack = stack_context(settings, ownership, secrets)
+    cluster = _foundation(settings, stack, redis_password)
+    stack = replace(stack, on_ebs=cluster.aws is not None, cache_host=cluster.cache_host)
+    document = customer_half(settings, cluster, stack, redis_password, new_token)
+    return Stack(cluster_name=cluster.cluster_name, ownership=ownership, controller_document=document)
 
 
-def _foundation(settings: StackSettings, ownership: OwnershipTable, redis_password: Password) -> Foundation:
+def _foundation(settings: StackSettings, stack: StackContext, redis_password: Password) -> Foundation:
     context = settings.cluster.context
     if context is not None:
-        return _existing(settings, context)
-    from infra.eks import eks_foundation  # a cluster that is there already needs nothing of AWS, not even its SDK
+        return _existing(settings, stack, context)
+    from infra.eks import eks_foundation  # imported here: a stack on an existing cluster runs without pulumi_aws
 
-    return eks_foundation(settings, cost_tags(settings), ownership, redis_password)
+    return eks_foundation(settings, stack, redis_password)
 
 
-def _existing(settings: StackSettings, context: str) -> Foundation:
+def _existing(settings: StackSettings, stack: StackContext, context: str) -> Foundation:
+    args = ExistingClusterArgs(stack=stack, context=context, cluster_id=settings.cluster.cluster_id)
+    provider = ExistingCluster("cluster", args).provider
     selectors = settings.cluster.node_selectors
-    cluster = ExistingCluster(
-        "cluster",
-        ExistingClusterArgs(name=settings.customer, context=context, cluster_id=settings.cluster.cluster_id),
-    )
-    return Foundation(cluster_name=context, provider=cluster.provider, transformations=[placement(selectors)])
+    return Foundation(cluster_name=context, provider=provider, transformations=[placement(selectors)])

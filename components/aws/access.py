@@ -13,13 +13,15 @@ Traps:
   too late to leave the entry out: the role that runs `pulumi up` does not belong into `admins`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws.eks import AccessEntry, AccessPolicyAssociation
 from pulumi_aws.get_caller_identity import get_caller_identity_output
 from pulumi_aws.iam import get_session_context_output
+
+from components.context import StackContext
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
@@ -28,10 +30,10 @@ VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 
 @dataclass(frozen=True, kw_only=True)
 class AccessArgs:
+    stack: StackContext
     cluster_name: pulumi.Input[str]  # known once the cluster exists
     admins: Sequence[str]
     viewers: Sequence[str]
-    tags: Mapping[str, str]
 
 
 def entries(name: str, args: AccessArgs, *, parent: pulumi.Resource) -> list[pulumi.Resource]:
@@ -54,7 +56,7 @@ def _deployer(name: str, args: AccessArgs, *, parent: pulumi.Resource) -> Access
         cluster_name=args.cluster_name,
         principal_arn=deployer,
         type="STANDARD",
-        tags=args.tags,
+        tags=args.stack.tags,
         opts=pulumi.ResourceOptions(parent=parent, ignore_changes=["principalArn"]),
     )
     return _grant(f"{name}-deployer-admin", args, (entry, ADMIN), parent=parent)
@@ -67,7 +69,7 @@ def _person(name: str, args: AccessArgs, who: tuple[str, str], *, parent: pulumi
         cluster_name=args.cluster_name,
         principal_arn=principal,
         type="STANDARD",
-        tags=args.tags,
+        tags=args.stack.tags,
         opts=pulumi.ResourceOptions(parent=parent),
     )
     return _grant(f"{name}-{'admin' if policy == ADMIN else 'view'}", args, (entry, policy), parent=parent)

@@ -26,6 +26,7 @@ from pulumi_kubernetes.storage.v1 import StorageClass
 
 from components.aws.add_on_versions import add_on_version
 from components.aws.iam import PodAccount, granted_role, pod_trust
+from components.context import StackContext
 from ebbtide.labels import GPU_TAINT_KEY, NODE_KIND, NodeKind
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.eks_versions import AddOn
@@ -174,10 +175,9 @@ def install(
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterAddOnsArgs:
-    name: str  # of the cluster
+    stack: StackContext
     cluster_name: pulumi.Input[str]  # the same, known once it exists
     settings: ClusterSettings
-    tags: Mapping[str, str]
 
 
 class ClusterAddOns(pulumi.ComponentResource):
@@ -185,8 +185,8 @@ class ClusterAddOns(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ClusterAddOnsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:ClusterAddOns", name, None, opts)
-        for spec in after_nodes(args.name, args.settings, args.tags):
-            install(spec, name=name, cluster_name=args.cluster_name, tags=args.tags, parent=self)
+        for spec in after_nodes(args.stack.customer, args.settings, args.stack.tags):
+            install(spec, name=name, cluster_name=args.cluster_name, tags=args.stack.tags, parent=self)
         StorageClass(
             f"{name}-gp3",
             metadata={"name": "gp3", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},

@@ -14,7 +14,7 @@ Traps:
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from pulumi_kubernetes import Provider as KubernetesProvider
 from components.aws.access import AccessArgs, entries
 from components.aws.add_ons import before_nodes, install
 from components.aws.iam import granted_role, service_trust
+from components.context import StackContext
 from ebbtide.settings.sections.cluster import ClusterSettings
 
 KEY_DELETION_DAYS = 30
@@ -39,11 +40,9 @@ _NODE_SHELL = "AmazonSSMManagedInstanceCore"
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterArgs:
-    name: str  # plain, because the log group, the tags and the provider's identity need it before the cluster exists
-    region: str
+    stack: StackContext
     settings: ClusterSettings
     subnet_ids: Sequence[pulumi.Input[str]]
-    tags: Mapping[str, str]
 
 
 class Cluster(pulumi.ComponentResource):
@@ -63,17 +62,19 @@ class Cluster(pulumi.ComponentResource):
         self.security_group_id = cluster.vpc_config.cluster_security_group_id
         self._reachable_from_own_networks(cluster)
         settings = args.settings
-        access = AccessArgs(cluster_name=cluster.name, admins=settings.admins, viewers=settings.viewers, tags=args.tags)
+        access = AccessArgs(
+            stack=args.stack, cluster_name=cluster.name, admins=settings.admins, viewers=settings.viewers
+        )
         nodes = granted_role(
             f"{name}-node",
             trust=service_trust("ec2.amazonaws.com"),
             policies=[*_NODE_POLICIES, *([_NODE_SHELL] if settings.session_manager else [])],
-            tags=args.tags,
+            tags=args.stack.tags,
             parent=self,
         )
         self.node_role_arn = nodes.role.arn
-        for spec in before_nodes(args.name, settings, args.tags):
-            install(spec, name=name, cluster_name=cluster.name, tags=args.tags, parent=self)
+        for spec in before_nodes(args.stack.customer, settings, args.stack.tags):
+            install(spec, name=name, cluster_name=cluster.name, tags=args.stack.tags, parent=self)
         self._endpoint = pulumi.Output.all(cluster.endpoint, cluster.certificate_authority)
         self._entries = entries(name, access, parent=self)
         self.provider = self._way_in(f"{name}-kubernetes")
@@ -90,7 +91,7 @@ class Cluster(pulumi.ComponentResource):
             kubeconfig=self._endpoint.apply(
                 lambda known: json.dumps(kubeconfig(args, endpoint=known[0], certificate=known[1]["data"]))
             ),
-            cluster_identifier=args.name,
+            cluster_identifier=args.stack.customer,
             enable_server_side_apply=True,
             # Without these two, other business hours would delete the controller's document and make it anew.
             enable_config_map_mutable=True,
@@ -106,19 +107,19 @@ class Cluster(pulumi.ComponentResource):
             f"{name}-control-plane",
             trust=service_trust("eks.amazonaws.com"),
             policies=["AmazonEKSClusterPolicy"],
-            tags=args.tags,
+            tags=args.stack.tags,
             parent=self,
         )
         logs = LogGroup(
             f"{name}-logs",
-            name=f"/aws/eks/{args.name}/cluster",
+            name=f"/aws/eks/{args.stack.customer}/cluster",
             retention_in_days=args.settings.log_retention_days,
-            tags=args.tags,
+            tags=args.stack.tags,
             opts=self._child,
         )
         return EksCluster(
             f"{name}-control-plane",
-            name=args.name,
+            name=args.stack.customer,
             version=settings.version,
             role_arn=role.role.arn,
             vpc_config={
@@ -136,7 +137,7 @@ class Cluster(pulumi.ComponentResource):
             zonal_shift_config={"enabled": settings.zonal_shift},
             # Named even when it is the standard one: left out, a tier that was paid for would stay.
             control_plane_scaling_config={"tier": settings.control_plane_tier.value},
-            tags=args.tags,
+            tags=args.stack.tags,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 protect=settings.deletion_protection,
@@ -148,10 +149,10 @@ class Cluster(pulumi.ComponentResource):
     def _key(self) -> Key:
         return Key(
             f"{self._name}-secrets",
-            description=f"Secrets of the cluster {self._args.name}",
+            description=f"Secrets of the cluster {self._args.stack.customer}",
             enable_key_rotation=True,
             deletion_window_in_days=KEY_DELETION_DAYS,
-            tags=self._args.tags,
+            tags=self._args.stack.tags,
             # Without the key no Secret can be read again.
             opts=pulumi.ResourceOptions(parent=self, protect=self._args.settings.deletion_protection),
         )
@@ -167,7 +168,7 @@ class Cluster(pulumi.ComponentResource):
                 ip_protocol="tcp",
                 from_port=_HTTPS,
                 to_port=_HTTPS,
-                tags=self._args.tags,
+                tags=self._args.stack.tags,
                 opts=self._child,
             )
 
@@ -178,10 +179,10 @@ def kubeconfig(args: ClusterArgs, *, endpoint: str, certificate: str) -> dict[st
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": args.name, "cluster": {"server": endpoint, "certificate-authority-data": certificate}},
+            {"name": args.stack.customer, "cluster": {"server": endpoint, "certificate-authority-data": certificate}},
         ],
-        "contexts": [{"name": args.name, "context": {"cluster": args.name, "user": "deployer"}}],
-        "current-context": args.name,
+        "contexts": [{"name": args.stack.customer, "context": {"cluster": args.stack.customer, "user": "deployer"}}],
+        "current-context": args.stack.customer,
         "users": [
             {
                 "name": "deployer",
@@ -191,11 +192,11 @@ def kubeconfig(args: ClusterArgs, *, endpoint: str, certificate: str) -> dict[st
                         "command": "aws",
                         "args": [
                             "--region",
-                            args.region,
+                            args.stack.region,
                             "eks",
                             "get-token",
                             "--cluster-name",
-                            args.name,
+                            args.stack.customer,
                             "--output",
                             "json",
                         ],

@@ -17,7 +17,7 @@ Sources: ElastiCache User Guide, "Supported engines" for the version and "Authen
 API reference, `CreateReplicationGroup`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -26,6 +26,7 @@ from pulumi_aws.vpc import SecurityGroupIngressRule
 
 from components.aws.cache_windows import CacheWindows
 from components.aws.ec2 import SecurityGroup
+from components.context import StackContext
 from components.pods.redis_access import PORT
 from ebbtide.settings.sections.redis import RedisSettings
 
@@ -37,14 +38,13 @@ SNAPSHOT_DAYS = 7
 
 @dataclass(frozen=True, kw_only=True)
 class ElastiCacheArgs:
-    customer: str
+    stack: StackContext
     settings: RedisSettings
     vpc_id: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     clients: pulumi.Input[str | None]  # the security group of nodes and pods
     token: pulumi.Input[str] | None  # None in a preview without secrets: the settings demand one
     windows: CacheWindows | None
-    tags: Mapping[str, str]
 
 
 class ElastiCache(pulumi.ComponentResource):
@@ -64,7 +64,7 @@ class ElastiCache(pulumi.ComponentResource):
         args, standby = self._args, self._args.settings.standbys > 0
         return ReplicationGroup(
             f"{self._name}-queues",
-            description=f"Queues of {args.customer}",
+            description=f"Queues of {args.stack.customer}",
             engine=ENGINE,
             engine_version=ENGINE_VERSION,
             auto_minor_version_upgrade=False,  # another minor is another client's test: it comes with a release
@@ -94,7 +94,7 @@ class ElastiCache(pulumi.ComponentResource):
     def _subnets(self) -> SubnetGroup:
         return SubnetGroup(
             f"{self._name}-subnets",
-            description=f"Private subnets of {self._args.customer}",
+            description=f"Private subnets of {self._args.stack.customer}",
             subnet_ids=self._args.subnet_ids,
             tags=self._tags("queues-subnets"),
             opts=self._child,
@@ -103,7 +103,7 @@ class ElastiCache(pulumi.ComponentResource):
     def _parameters(self) -> ParameterGroup:
         return ParameterGroup(
             f"{self._name}-parameters",
-            description=f"Queues of {self._args.customer}: nothing is evicted",
+            description=f"Queues of {self._args.stack.customer}: nothing is evicted",
             family=FAMILY,
             parameters=[{"name": "maxmemory-policy", "value": "noeviction"}],
             tags=self._tags("queues-parameters"),
@@ -114,7 +114,7 @@ class ElastiCache(pulumi.ComponentResource):
         args = self._args
         guard = SecurityGroup(
             f"{self._name}-guard",
-            description=f"Queues of {args.customer}: from the cluster alone",
+            description=f"Queues of {args.stack.customer}: from the cluster alone",
             vpc_id=args.vpc_id,
             tags=self._tags("queues"),
             opts=self._child,
@@ -133,4 +133,4 @@ class ElastiCache(pulumi.ComponentResource):
         return guard
 
     def _tags(self, part: str) -> dict[str, str]:
-        return {"Name": f"{self._args.customer}-{part}", **self._args.tags}
+        return {"Name": f"{self._args.stack.customer}-{part}", **self._args.stack.tags}

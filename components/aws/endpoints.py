@@ -10,26 +10,25 @@ Trap: the private name of `eks` takes over all names below `eks.<region>.amazona
 Connect issuers included. Pods get their roles by Pod Identity, which does not ask there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws.vpc import SecurityGroupIngressRule
 
 from components.aws.ec2 import SecurityGroup, VpcEndpoint
+from components.context import StackContext
 
 _HTTPS = 443
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointArgs:
-    region: str
+    stack: StackContext
     vpc_id: pulumi.Input[str]
     cidr: str  # of the VPC: whoever is in it may call
     subnet_ids: Sequence[pulumi.Input[str]]  # one per zone
     services: Sequence[str]  # by the last part of the endpoint's name
-    cluster_name: str
-    tags: Mapping[str, str]
 
 
 def interface_endpoints(name: str, args: EndpointArgs, *, parent: pulumi.Resource) -> None:
@@ -41,7 +40,7 @@ def interface_endpoints(name: str, args: EndpointArgs, *, parent: pulumi.Resourc
         VpcEndpoint(
             f"{name}-endpoint-{part}",
             vpc_id=args.vpc_id,
-            service_name=f"com.amazonaws.{args.region}.{service}",
+            service_name=f"com.amazonaws.{args.stack.region}.{service}",
             vpc_endpoint_type="Interface",
             private_dns_enabled=True,  # callers keep using the public names
             subnet_ids=args.subnet_ids,
@@ -74,4 +73,4 @@ def _https_from_the_vpc(name: str, args: EndpointArgs, child: pulumi.ResourceOpt
 
 
 def _tags(args: EndpointArgs, part: str) -> dict[str, str]:
-    return {"Name": f"{args.cluster_name}-{part}", **args.tags}
+    return {"Name": f"{args.stack.customer}-{part}", **args.stack.tags}

@@ -7,7 +7,6 @@ the service cannot be talked into using it for somebody else.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -17,26 +16,25 @@ from pulumi_aws.iam import Role, RolePolicy
 
 from components.aws.ec2 import FlowLog
 from components.aws.iam import Document
+from components.context import StackContext
 
 _EVERY_TEN_MINUTES = 600  # seconds; every minute would be several times the records
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowLogArgs:
-    region: str
+    stack: StackContext
     vpc_id: pulumi.Input[str]
     retention_days: int
-    cluster_name: str
-    tags: Mapping[str, str]
 
 
 def flow_logs(name: str, args: FlowLogArgs, *, parent: pulumi.Resource) -> FlowLog:
     """Everything that enters, leaves or crosses the VPC, kept for a while."""
     child = pulumi.ResourceOptions(parent=parent)
-    tags = {"Name": f"{args.cluster_name}-flow-logs", **args.tags}
+    tags = {"Name": f"{args.stack.customer}-flow-logs", **args.stack.tags}
     group = LogGroup(
         f"{name}-flow-logs",
-        name=f"/aws/vpc/{args.cluster_name}/flow-logs",
+        name=f"/aws/vpc/{args.stack.customer}/flow-logs",
         retention_in_days=args.retention_days,
         tags=tags,
         opts=child,
@@ -44,7 +42,7 @@ def flow_logs(name: str, args: FlowLogArgs, *, parent: pulumi.Resource) -> FlowL
     account = get_caller_identity_output(opts=pulumi.InvokeOutputOptions(parent=parent)).account_id
     role = Role(
         f"{name}-flow-logs",
-        assume_role_policy=account.apply(lambda known: json.dumps(flow_log_trust(known, args.region))),
+        assume_role_policy=account.apply(lambda known: json.dumps(flow_log_trust(known, args.stack.region))),
         tags=tags,
         opts=child,
     )

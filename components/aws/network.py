@@ -35,6 +35,7 @@ from components.aws.endpoints import EndpointArgs, interface_endpoints
 from components.aws.flow_logs import FlowLogArgs, flow_logs
 from components.aws.subnet_plan import plan_subnets
 from components.aws.zones import zones_of_the_account
+from components.context import StackContext
 from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings, called_services
 from ebbtide.settings.sections.zones import is_id
 
@@ -43,10 +44,8 @@ _ANYWHERE = "0.0.0.0/0"
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkArgs:
-    region: str
+    stack: StackContext
     zones: Sequence[str]  # letters, "a" is us-east-1a in us-east-1; or ids
-    cluster_name: str
-    tags: Mapping[str, str]
     settings: NetworkSettings
     session_manager: bool = False  # these two are of the cluster's section
     deletion_protection: bool = False
@@ -79,7 +78,7 @@ class Network(pulumi.ComponentResource):
 
     def _build(self) -> None:
         self.vpc_id = self._vpc()
-        self._zones = zones_of_the_account(self._args.region, self._args.zones, parent=self)
+        self._zones = zones_of_the_account(self._args.stack.region, self._args.zones, parent=self)
         self._close_the_default_group()
         closed = self._args.settings.nat is Nat.NONE
         plan = plan_subnets(self._args.settings.cidr, self._args.zones)
@@ -135,7 +134,7 @@ class Network(pulumi.ComponentResource):
             availability_zone_id=self._zones[zone] if is_id(zone) else None,
             map_public_ip_on_launch=False,
             tags=self._tags(f"{kind}-{zone}")
-            | {role: "1", f"kubernetes.io/cluster/{self._args.cluster_name}": "shared"},
+            | {role: "1", f"kubernetes.io/cluster/{self._args.stack.customer}": "shared"},
             opts=self._child,
         ).id
 
@@ -192,7 +191,7 @@ class Network(pulumi.ComponentResource):
         VpcEndpoint(
             f"{self._name}-s3",
             vpc_id=self.vpc_id,
-            service_name=f"com.amazonaws.{self._args.region}.s3",
+            service_name=f"com.amazonaws.{self._args.stack.region}.s3",
             vpc_endpoint_type="Gateway",
             route_table_ids=route_tables,
             tags=self._tags("s3"),
@@ -203,13 +202,11 @@ class Network(pulumi.ComponentResource):
         args = self._args
         if args.settings.endpoints:
             endpoints = EndpointArgs(
-                region=args.region,
+                stack=args.stack,
                 vpc_id=self.vpc_id,
                 cidr=args.settings.cidr,
                 subnet_ids=list(self.private_subnet_ids.values()),
                 services=called_services(session_manager=args.session_manager),
-                cluster_name=args.cluster_name,
-                tags=args.tags,
             )
             interface_endpoints(self._name, endpoints, parent=self)
 
@@ -217,13 +214,11 @@ class Network(pulumi.ComponentResource):
         args = self._args
         if args.settings.flow_logs is not None:
             logs = FlowLogArgs(
-                region=args.region,
+                stack=args.stack,
                 vpc_id=self.vpc_id,
                 retention_days=args.settings.flow_logs.retention_days,
-                cluster_name=args.cluster_name,
-                tags=args.tags,
             )
             flow_logs(self._name, logs, parent=self)
 
     def _tags(self, part: str) -> dict[str, str]:
-        return {"Name": f"{self._args.cluster_name}-{part}", **self._args.tags}
+        return {"Name": f"{self._args.stack.customer}-{part}", **self._args.stack.tags}

@@ -24,7 +24,8 @@ from pulumi_aws.eks import NodeGroup as EksNodeGroup
 
 from components.aws.ec2 import LaunchTemplate
 from components.aws.node_shape import TEMPLATE, NodeRange, NodeShape, name_prefix, user_data
-from components.ownership import DESIRED_SIZE, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.context import StackContext
+from components.ownership import DESIRED_SIZE, FieldOwner, OwnedField, hand_over
 from ebbtide.labels import NodeKind
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _TAGGED = ("instance", "volume", "network-interface")
 
 @dataclass(frozen=True, kw_only=True)
 class NodeGroupArgs:
+    stack: StackContext
     group: str  # the name in the stack file
     kind: NodeKind
     zone: str
@@ -48,7 +50,6 @@ class NodeGroupArgs:
     shape: NodeShape
     tags: Mapping[str, str]  # of the group
     node_tags: Mapping[str, str]  # of all that its nodes consist of
-    ownership: OwnershipTable | None = None
 
 
 class NodeGroup(pulumi.ComponentResource):
@@ -86,7 +87,7 @@ class NodeGroup(pulumi.ComponentResource):
                     initial=args.size.min,
                 ),
                 parent=self,
-                table=args.ownership,
+                table=args.stack.ownership,
             ),
         )
         self.autoscaling_group = group.resources[0].autoscaling_groups[0].name.apply(_known)

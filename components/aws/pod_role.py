@@ -17,28 +17,28 @@ from pulumi_aws.get_caller_identity import get_caller_identity_output
 from pulumi_aws.iam import Role, RolePolicy, RolePolicyAttachment
 
 from components.aws.iam import Document, PodAccount, associate, pod_trust
+from components.context import StackContext
 from ebbtide.settings.sections.pods.aws import LISTING, OBJECT_ACTIONS, QUEUE_ACTIONS, AwsRights
 
 
 @dataclass(frozen=True, kw_only=True)
 class PodRoleArgs:
+    stack: StackContext
     account: PodAccount
     rights: AwsRights
-    region: str
-    tags: Mapping[str, str]
 
 
 class PodRole(pulumi.ComponentResource):
     def __init__(self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:PodRole", name, None, opts)
-        associate(f"{name}-identity", args.account, self._role(name, args), tags=args.tags, parent=self)
+        associate(f"{name}-identity", args.account, self._role(name, args), tags=args.stack.tags, parent=self)
         self.register_outputs({})
 
     def _role(self, name: str, args: PodRoleArgs) -> pulumi.Input[str]:
         rights, child = args.rights, pulumi.ResourceOptions(parent=self)
         if rights.role is not None:
             return rights.role
-        role = Role(name, assume_role_policy=json.dumps(pod_trust(args.account)), tags=args.tags, opts=child)
+        role = Role(name, assume_role_policy=json.dumps(pod_trust(args.account)), tags=args.stack.tags, opts=child)
         if rights.buckets or rights.queues:
             RolePolicy(f"{name}-policy", role=role.name, policy=self._policy(args), opts=child)
         for arn in rights.policies:
@@ -48,9 +48,9 @@ class PodRole(pulumi.ComponentResource):
 
     def _policy(self, args: PodRoleArgs) -> pulumi.Input[str]:
         if not args.rights.queues:
-            return json.dumps(policy(args.rights, region=args.region, account=""))
+            return json.dumps(policy(args.rights, region=args.stack.region, account=""))
         account = get_caller_identity_output(opts=pulumi.InvokeOutputOptions(parent=self)).account_id
-        return account.apply(lambda known: json.dumps(policy(args.rights, region=args.region, account=known)))
+        return account.apply(lambda known: json.dumps(policy(args.rights, region=args.stack.region, account=known)))
 
 
 def policy(rights: AwsRights, *, region: str, account: str) -> Document:

@@ -11,13 +11,14 @@ Sources: the EBS User Guide, "View, modify, and delete lifecycle policies"; the 
 EC2 API, `CreateSnapshot`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws.dlm import LifecyclePolicy
 
 from components.aws.iam import granted_role, service_trust
+from components.context import StackContext
 from components.disks import Disks
 from ebbtide.settings.sections.pods.volumes import Snapshots
 
@@ -33,8 +34,8 @@ class SnapshotsOfDisks:
 
 @dataclass(frozen=True, kw_only=True)
 class DiskSnapshotsArgs:
+    stack: StackContext
     volumes: Sequence[SnapshotsOfDisks]
-    tags: Mapping[str, str]
 
 
 class DiskSnapshots(pulumi.ComponentResource):
@@ -44,7 +45,7 @@ class DiskSnapshots(pulumi.ComponentResource):
             name,
             trust=service_trust("dlm.amazonaws.com"),
             policies=["service-role/AWSDataLifecycleManagerServiceRole"],
-            tags=args.tags,
+            tags=args.stack.tags,
             parent=self,
         )
         for each in args.volumes:
@@ -70,7 +71,7 @@ class DiskSnapshots(pulumi.ComponentResource):
                     ],
                 },
                 state="ENABLED",
-                tags={**args.tags, **disks.tags, "Name": f"{disks.customer}-{disks.workload}-{disks.volume}"},
+                tags={**args.stack.tags, **disks.tags, "Name": f"{disks.customer}-{disks.workload}-{disks.volume}"},
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*granted.grants]),
             )
         self.register_outputs({})

@@ -19,8 +19,8 @@ from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding, Role, Rol
 from components.aws.add_ons import ON_FIXED_NODES
 from components.aws.iam import Document, PodAccount, associate, granted_role, pod_trust
 from components.cluster.autoscaler_settings import CONFIG_MAP, KEY, autoscaler_flags, autoscaler_image, priorities
-from components.images import UPSTREAM, ImageSource, image_source
-from components.pods.egress import OPEN, Egress, ca_bundle
+from components.context import StackContext
+from components.pods.egress import ca_bundle
 from components.pods.rules import CLUSTER_CRITICAL, OLD_POD_FIRST
 from ebbtide.labels import CUSTOMER, SAFE_TO_EVICT
 from ebbtide.settings.model import StackSettings
@@ -132,29 +132,18 @@ def cloud_rights(cluster_name: str) -> Document:
 
 @dataclass(frozen=True, kw_only=True)
 class AutoscalerArgs:
-    cluster_name: str
-    region: str
-    customer: str
+    stack: StackContext
     image: str
     flags: Mapping[str, str]
     priorities: str  # of the groups, for the expander
-    tags: Mapping[str, str]
-    images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
 
 
-def autoscaler_args(settings: StackSettings, tags: Mapping[str, str], egress: Egress = OPEN) -> AutoscalerArgs:
-    images = image_source(settings.images)
+def autoscaler_args(settings: StackSettings, stack: StackContext) -> AutoscalerArgs:
     return AutoscalerArgs(
-        cluster_name=settings.customer,
-        region=settings.region,
-        customer=settings.customer,
-        image=settings.images.autoscaler or images.of(autoscaler_image(settings.cluster.version)),
+        stack=stack,
+        image=settings.images.autoscaler or stack.images.of(autoscaler_image(settings.cluster.version)),
         flags=autoscaler_flags(settings),
         priorities=priorities(settings.node_groups, settings.cluster.zones),
-        tags=tags,
-        images=images,
-        egress=egress,
     )
 
 
@@ -165,8 +154,8 @@ class Autoscaler(pulumi.ComponentResource):
         super().__init__("ebbtide:components:Autoscaler", name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        self._labels = {WORKLOAD: NAME, CUSTOMER: args.customer}
-        bundle = ca_bundle(f"{name}-ca-bundle", args.egress, NAMESPACE, parent=self)
+        self._labels = {WORKLOAD: NAME, CUSTOMER: args.stack.customer}
+        bundle = ca_bundle(f"{name}-ca-bundle", args.stack.egress, NAMESPACE, parent=self)
         self._deployment(after=[*self._cloud_role(), *self._cluster_roles(), *bundle, self._order_of_groups()])
         PodDisruptionBudget(
             f"{name}-budget",
@@ -179,15 +168,17 @@ class Autoscaler(pulumi.ComponentResource):
 
     def _cloud_role(self) -> Sequence[pulumi.Resource]:
         args = self._args
-        account = PodAccount(cluster_name=args.cluster_name, namespace=NAMESPACE, service_account=NAME)
-        granted = granted_role(f"{self._name}-role", trust=pod_trust(account), policies=[], tags=args.tags, parent=self)
+        account = PodAccount(cluster_name=args.stack.customer, namespace=NAMESPACE, service_account=NAME)
+        granted = granted_role(
+            f"{self._name}-role", trust=pod_trust(account), policies=[], tags=args.stack.tags, parent=self
+        )
         policy = RolePolicy(
             f"{self._name}-rights",
             role=granted.role.name,
-            policy=json.dumps(cloud_rights(args.cluster_name)),
+            policy=json.dumps(cloud_rights(args.stack.customer)),
             opts=self._child,
         )
-        identity = associate(f"{self._name}-identity", account, granted.role.arn, tags=args.tags, parent=self)
+        identity = associate(f"{self._name}-identity", account, granted.role.arn, tags=args.stack.tags, parent=self)
         return [policy, identity]
 
     def _cluster_roles(self) -> Sequence[pulumi.Resource]:
@@ -235,7 +226,7 @@ class Autoscaler(pulumi.ComponentResource):
                 "template": {
                     # It must not move itself away in the middle of moving others.
                     "metadata": {"labels": self._labels, "annotations": {SAFE_TO_EVICT: "false"}},
-                    "spec": self._args.images.pulled(self._args.egress.through(self._pod())),
+                    "spec": self._args.stack.images.pulled(self._args.stack.egress.through(self._pod())),
                 },
             },
             # A pod that starts before its role is associated never gets it.
@@ -260,7 +251,7 @@ class Autoscaler(pulumi.ComponentResource):
                     "command": ["./cluster-autoscaler"],
                     "args": [f"--{flag}={value}" for flag, value in self._args.flags.items()],
                     # From a pod the metadata service is out of reach, so nothing else tells the region.
-                    "env": [{"name": "AWS_REGION", "value": self._args.region}],
+                    "env": [{"name": "AWS_REGION", "value": self._args.stack.region}],
                     "ports": [{"name": "metrics", "container_port": 8085}],
                     "liveness_probe": {
                         "http_get": {"path": "/health-check", "port": "metrics"},

@@ -4,52 +4,42 @@ The NVIDIA images of EKS bring the driver and the container runtime's hook, but 
 is, whatever the group's kind, so it selects by the accelerator's presence and not by a kind of node.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.apps.v1 import DaemonSet
 
 from components.aws.node_shape import ACCELERATOR
-from components.images import UPSTREAM, ImageSource
+from components.context import StackContext
+from components.images import DEVICE_PLUGIN
 from ebbtide.labels import CUSTOMER, GPU_TAINT_KEY
 from ebbtide.vocabulary.labels import WORKLOAD
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict
 
-IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.19.3"
-"""The last release of a minor that has had its corrections; amd64 and arm64. Source: NVIDIA/k8s-device-plugin, tags."""
-
 _SOCKETS = "/var/lib/kubelet/device-plugins"
 _NAME = "nvidia-device-plugin"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DevicePluginArgs:
-    customer: str
-    image: str = IMAGE
-    images: ImageSource = UPSTREAM
 
 
 class DevicePlugin(pulumi.ComponentResource):
     """One pod per GPU node, which tells the kubelet how many GPUs there are."""
 
-    def __init__(self, name: str, args: DevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, stack: StackContext, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:DevicePlugin", name, None, opts)
         DaemonSet(
             f"{name}-pods",
             metadata={
                 "name": _NAME,
                 "namespace": "kube-system",
-                "labels": {WORKLOAD: _NAME, CUSTOMER: args.customer},
+                "labels": {WORKLOAD: _NAME, CUSTOMER: stack.customer},
             },
             spec={
                 "selector": {"match_labels": {WORKLOAD: _NAME}},
                 "update_strategy": {"type": "RollingUpdate"},
                 "template": {
-                    "metadata": {"labels": {WORKLOAD: _NAME, CUSTOMER: args.customer}},
-                    "spec": args.images.pulled(_pod(args.image)),
+                    "metadata": {"labels": {WORKLOAD: _NAME, CUSTOMER: stack.customer}},
+                    "spec": stack.images.pulled(_pod(stack.images.of(DEVICE_PLUGIN))),
                 },
             },
             opts=pulumi.ResourceOptions(parent=self),

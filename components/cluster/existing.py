@@ -24,6 +24,7 @@ import pulumi
 from pulumi_kubernetes import Provider as KubernetesProvider
 from pulumi_kubernetes.core.v1 import Namespace
 
+from components.context import StackContext
 from ebbtide.labels import NODE_GROUP, NODE_KIND
 
 NodeSelectors: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -34,7 +35,7 @@ _SELECTOR = "node_selector"
 
 @dataclass(frozen=True, kw_only=True)
 class ExistingClusterArgs:
-    name: str  # static: what the provider takes for the cluster's identity
+    stack: StackContext
     context: str
     cluster_id: str | None = None
 
@@ -68,7 +69,7 @@ class ExistingCluster(pulumi.ComponentResource):
             resource_name,
             kubeconfig="",
             context=context,
-            cluster_identifier=self._args.name,
+            cluster_identifier=self._args.stack.customer,
             enable_server_side_apply=True,
             enable_config_map_mutable=True,  # see components.aws.cluster
             enable_secret_mutable=True,

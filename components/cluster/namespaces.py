@@ -6,34 +6,27 @@ at once rather than found in an audit. GPUs need no exception, since the kubelet
 must see the node itself, the device plugin, lives in kube-system.
 """
 
-from dataclasses import dataclass
-
 import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 
-from components.pods.egress import OPEN, Egress, ca_bundle
+from components.context import StackContext
+from components.pods.egress import ca_bundle
 from ebbtide.labels import CUSTOMER, WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import NAMESPACE
 
 _POD_SECURITY = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamespacesArgs:
-    customer: str
-    egress: Egress = OPEN
-
-
 class Namespaces(pulumi.ComponentResource):
     system: Namespace
     workers: Namespace
 
-    def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, stack: StackContext, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Namespaces", name, None, opts)
-        self.system = restricted_namespace(f"{name}-system", NAMESPACE, args.customer, parent=self)
-        self.workers = restricted_namespace(f"{name}-workers", WORKER_NAMESPACE, args.customer, parent=self)
+        self.system = restricted_namespace(f"{name}-system", NAMESPACE, stack.customer, parent=self)
+        self.workers = restricted_namespace(f"{name}-workers", WORKER_NAMESPACE, stack.customer, parent=self)
         for part, namespace in (("system", self.system), ("workers", self.workers)):
-            ca_bundle(f"{name}-{part}-ca-bundle", args.egress, namespace.metadata.name, parent=self)
+            ca_bundle(f"{name}-{part}-ca-bundle", stack.egress, namespace.metadata.name, parent=self)
         self.register_outputs({})
 
 

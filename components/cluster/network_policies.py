@@ -44,6 +44,8 @@ from urllib.parse import urlsplit
 import pulumi
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
+from components.context import StackContext
+from components.monitoring.reach import BundledCalls
 from ebbtide.settings.sections.egress import METADATA
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
 from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
@@ -85,19 +87,8 @@ _EVERY_POD: "NetworkPolicyPeerArgsDict" = {"namespace_selector": {}}
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnPrometheus:
-    """What the Prometheus of a stack calls, and its Alertmanager."""
-
-    scrapes: Sequence[tuple[str, Sequence[str], Sequence[int], str]]  # namespace, values of a label, ports, the label
-    asked_from: Sequence[str] = ()  # namespaces whose pods ask it, beside private addresses
-    writes: Sequence[int] = ()  # ports outside the cluster
-    tells: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
-
-
-@dataclass(frozen=True, kw_only=True)
 class NetworkPoliciesArgs:
-    namespace: pulumi.Input[str]
-    worker_namespace: pulumi.Input[str]
+    stack: StackContext
     redis_port: int
     redis_inside: bool
     allow: Sequence[str] = ()  # empty: everything
@@ -114,7 +105,7 @@ class NetworkPoliciesArgs:
     """The namespace whose pods alone may call the ports of metrics of our processes, of Ray and of workers."""
     exporter: bool = False
     redis_tls: bool = False  # then the exporter asks it for its certificate
-    own_prometheus: OwnPrometheus | None = None
+    own_prometheus: BundledCalls | None = None
     """In place of `prometheus`: one in the controller's namespace."""
     scraped: Mapping[str, int] = field(default_factory=dict[str, int])
     """Pools that name a port for metrics, with its number."""
@@ -123,7 +114,7 @@ class NetworkPoliciesArgs:
 class NetworkPolicies(pulumi.ComponentResource):
     def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:NetworkPolicies", name, None, opts)
-        system, workers = args.namespace, args.worker_namespace
+        system, workers = args.stack.namespace, args.stack.worker_namespace
         self._policy(f"{name}-system-default", "ebbtide-default-deny", system, _Rules(pods={}))
         self._policy(f"{name}-workers-default", "ebbtide-default-deny", workers, _Rules(pods={}))
         outside = _customer_egress(args)
@@ -193,8 +184,8 @@ class NetworkPolicies(pulumi.ComponentResource):
             )
         self.register_outputs({})
 
-    def _own_prometheus(self, name: str, args: NetworkPoliciesArgs, own: OwnPrometheus) -> None:
-        system = args.namespace
+    def _own_prometheus(self, name: str, args: NetworkPoliciesArgs, own: BundledCalls) -> None:
+        system = args.stack.namespace
         calls: list[NetworkPolicyEgressRuleArgsDict] = [
             {"to": [{**_namespace(space), "pod_selector": _any(pods, label)}], "ports": _tcp(*ports)}
             for space, pods, ports, label in own.scrapes
@@ -252,7 +243,7 @@ def _customer_egress(args: NetworkPoliciesArgs) -> "list[NetworkPolicyEgressRule
 
 def _scraper(args: NetworkPoliciesArgs) -> "NetworkPolicyPeerArgsDict":
     if args.own_prometheus is not None:
-        return _pod(args.namespace, PROMETHEUS)
+        return _pod(args.stack.namespace, PROMETHEUS)
     return _EVERY_POD if args.prometheus is None else _namespace(args.prometheus)
 
 
@@ -270,7 +261,7 @@ def _outside(args: NetworkPoliciesArgs, ports: Sequence[int]) -> "list[NetworkPo
 def _redis(args: NetworkPoliciesArgs) -> "NetworkPolicyEgressRuleArgsDict":
     if not args.redis_inside:
         return {"to": _blocks(_ANYWHERE), "ports": _tcp(args.redis_port)}
-    server: NetworkPolicyPeerArgsDict = {**_namespace(args.namespace), "pod_selector": _named(IN_CLUSTER_REDIS)}
+    server: NetworkPolicyPeerArgsDict = {**_namespace(args.stack.namespace), "pod_selector": _named(IN_CLUSTER_REDIS)}
     return {"to": [server], "ports": _tcp(args.redis_port)}
 
 

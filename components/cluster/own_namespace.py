@@ -14,9 +14,10 @@ from pulumi_kubernetes.core.v1 import Namespace
 
 from components.cluster.namespaces import restricted_namespace
 from components.cluster.started_pods import StartedPods, StartedPodsArgs
+from components.context import StackContext
 from components.granting import grant
 from components.pods.budget import budget_without_scale
-from components.pods.egress import OPEN, Egress, ca_bundle
+from components.pods.egress import ca_bundle
 from components.pods.rules import PodIdentity
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights, RightsRule, own_namespace, started_by
 from ebbtide.vocabulary.labels import Category
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnNamespaceArgs:
+    stack: StackContext
     workload: str
     rights: KubernetesRights
-    customer: str
     nodes: Sequence[Mapping[str, str]] = ()  # sets that started pods may choose from
-    egress: Egress = OPEN
 
 
 class OwnNamespace(pulumi.ComponentResource):
@@ -40,12 +40,14 @@ class OwnNamespace(pulumi.ComponentResource):
     def __init__(self, name: str, args: OwnNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:OwnNamespace", name, None, opts)
         workload, child = args.workload, pulumi.ResourceOptions(parent=self)
-        self.namespace = restricted_namespace(f"{name}-namespace", own_namespace(workload), args.customer, parent=self)
+        self.namespace = restricted_namespace(
+            f"{name}-namespace", own_namespace(workload), args.stack.customer, parent=self
+        )
         here = self.namespace.metadata.name
-        ca_bundle(f"{name}-ca-bundle", args.egress, here, parent=self)
+        ca_bundle(f"{name}-ca-bundle", args.stack.egress, here, parent=self)
         grant(name, workload, here, policy_rules(args.rights), parent=self)
         StartedPods(f"{name}-started", StartedPodsArgs(workload=workload, namespace=here, nodes=args.nodes), child)
-        budget_without_scale(f"{name}-budget", started_identity(workload, args.customer), here, parent=self)
+        budget_without_scale(f"{name}-budget", started_identity(workload, args.stack.customer), here, parent=self)
         self.register_outputs({})
 
 

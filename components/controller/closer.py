@@ -19,11 +19,12 @@ import pulumi
 from pulumi_kubernetes.batch.v1 import CronJob
 from pulumi_kubernetes.core.v1 import ServiceAccount
 
+from components.context import StackContext
 from components.controller.rights import closer_rules
 from components.granting import grant
-from components.images import UPSTREAM, ImageSource
 from components.pods.rules import container_security, home, pod_security, resources
 from ebbtide.labels import CUSTOMER, NodeKind
+from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.labels import CLOSER as NAME
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
@@ -78,10 +79,8 @@ def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, 
 
 @dataclass(frozen=True, kw_only=True)
 class CloserArgs:
+    stack: StackContext
     config: ControllerConfig
-    namespace: pulumi.Input[str]
-    image: str  # the controller's
-    images: ImageSource = UPSTREAM
 
 
 class Closer(pulumi.ComponentResource):
@@ -90,7 +89,7 @@ class Closer(pulumi.ComponentResource):
         config = args.config
         budgets = config.closed_by_day
         if budgets:
-            self._rights(name, args.namespace, budgets)
+            self._rights(name, args.stack.namespace, budgets)
             for closing in closing_times(config.hours, config.closing_guard):
                 self._job(f"{name}-{closing.suffix}", closing, args)
         self.register_outputs({})
@@ -110,7 +109,7 @@ class Closer(pulumi.ComponentResource):
             resource_name,
             metadata={
                 "name": f"{NAME}-{closing.suffix}",
-                "namespace": args.namespace,
+                "namespace": args.stack.namespace,
                 "labels": {CUSTOMER: args.config.customer},
             },
             spec={
@@ -135,7 +134,7 @@ def _template(args: CloserArgs) -> "PodTemplateSpecArgsDict":
         "containers": [
             {
                 "name": "closer",
-                "image": args.image,
+                "image": args.stack.images.of(CONTROLLER_IMAGE),
                 "command": ["python", "-m", "controllers.closer", "--config", f"{_CONFIG_DIRECTORY}/config.json"],
                 "resources": resources(cpu=50, memory=96),
                 "security_context": container_security(read_only=True),
@@ -146,5 +145,5 @@ def _template(args: CloserArgs) -> "PodTemplateSpecArgsDict":
     }
     return {
         "metadata": {"labels": {WORKLOAD: NAME, CUSTOMER: args.config.customer}},
-        "spec": args.images.pulled(pod),
+        "spec": args.stack.images.pulled(pod),
     }

@@ -18,14 +18,13 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.coordination.v1 import Lease
 from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
 
+from components.context import StackContext
 from components.controller.admission import Admission, AdmissionArgs
 from components.controller.closer import NAME as CLOSER
 from components.controller.closer import Closer, CloserArgs
 from components.controller.rights import system_rules, worker_rules
 from components.granting import grant
-from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
-from components.pods.egress import OPEN, Egress
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, SECRET, RedisAuthority, from_secret
 from components.pods.rules import (
     OLD_POD_FIRST,
@@ -39,6 +38,7 @@ from components.pods.rules import (
     spread,
 )
 from ebbtide.labels import WORKER_NAMESPACE, NodeKind
+from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.vocabulary.controller_config import ControllerConfig, dump
 from ebbtide.vocabulary.labels import CONTROLLER, Category
 
@@ -56,16 +56,11 @@ _CONFIG_DIRECTORY = "/etc/ebbtide"
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerArgs:
+    stack: StackContext
     config: ControllerConfig
-    image: str
-    namespace: pulumi.Input[str]
-    worker_namespace: pulumi.Input[str]
     replicas: int = 1
-    redis_host: pulumi.Input[str] | None = None  # where the config's own is not known yet
     redis_authority: RedisAuthority = PUBLIC
     redis_secret: str = SECRET  # where the password of the config's user is
-    images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
 
 
 class Controller(pulumi.ComponentResource):
@@ -76,7 +71,7 @@ class Controller(pulumi.ComponentResource):
         config = args.config
         self.document = _document(args)
         child = pulumi.ResourceOptions(parent=self)
-        here = args.namespace
+        here = args.stack.namespace
         budgets = [it.name for it in config.budgets if it.namespace != WORKER_NAMESPACE]
         of_pools = [it.name for it in config.budgets if it.namespace == WORKER_NAMESPACE]
         of_workers = worker_rules(pools=[pool.deployment for pool in config.pools], budgets=of_pools)
@@ -85,7 +80,7 @@ class Controller(pulumi.ComponentResource):
             ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": here}, opts=child),
             Lease(f"{name}-lease", metadata={"name": NAME, "namespace": here}, opts=child),
             *grant(f"{name}-system", NAME, here, system_rules(lease=NAME, budgets=budgets), parent=self),
-            *grant(f"{name}-workers", NAME, args.worker_namespace, of_workers, home=here, parent=self),
+            *grant(f"{name}-workers", NAME, args.stack.worker_namespace, of_workers, home=here, parent=self),
         ]
         config_map = ConfigMap(
             f"{name}-config",
@@ -96,16 +91,16 @@ class Controller(pulumi.ComponentResource):
         limits = AdmissionArgs(namespace=here, controller=NAME, closer=CLOSER)
         admission = Admission(f"{name}-admission", limits, child)
         self._pod(name, args, [*rights, config_map, admission])
-        closer = CloserArgs(config=config, namespace=here, image=args.image, images=args.images)
+        closer = CloserArgs(stack=args.stack, config=config)
         Closer(f"{name}-closer", closer, child)
         self.register_outputs({})
 
     def _pod(self, name: str, args: ControllerArgs, after: "Sequence[pulumi.Resource]") -> None:
         identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.config.customer)
-        closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
+        closed_budget(f"{name}-budget", identity, args.stack.namespace, parent=self)
         Deployment(
             f"{name}-deployment",
-            metadata={"name": NAME, "namespace": args.namespace, "labels": identity.labels},
+            metadata={"name": NAME, "namespace": args.stack.namespace, "labels": identity.labels},
             spec={
                 "replicas": args.replicas,
                 "selector": {"match_labels": identity.selector},
@@ -119,9 +114,9 @@ class Controller(pulumi.ComponentResource):
 
 def _document(args: ControllerArgs) -> pulumi.Output[str]:
     config = args.config
-    if args.redis_host is None:
+    if args.stack.cache_host is None:
         return pulumi.Output.from_input(dump(config))
-    host = pulumi.Output.from_input(args.redis_host)
+    host = pulumi.Output.from_input(args.stack.cache_host)
     return host.apply(lambda known: dump(replace(config, redis=replace(config.redis, host=known))))
 
 
@@ -136,7 +131,7 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
         "containers": [
             {
                 "name": "controller",
-                "image": args.image,
+                "image": args.stack.images.of(CONTROLLER_IMAGE),
                 "command": ["python", "-m", "controllers", "--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"],
                 "env": _environment(args),
                 "ports": [{"name": "http", "container_port": PORT}],
@@ -152,7 +147,7 @@ def _template(args: ControllerArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     # The bundle for a Redis with a certificate of the company's own; the API server brings its own authority.
     return {
         "metadata": {"labels": identity.labels},
-        "spec": args.images.pulled(args.egress.trusting(args.redis_authority.trusted_by(pod))),
+        "spec": args.stack.images.pulled(args.stack.egress.trusting(args.redis_authority.trusted_by(pod))),
     }
 
 

@@ -15,11 +15,11 @@ from pulumi_kubernetes.coordination.v1 import Lease
 from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
 
 from components.admission_policy import enforce, on
+from components.context import StackContext
 from components.controller.admission import ANNOTATIONS, BINDINGS_STAY, annotating_only, user_of, validations
 from components.controller.floor_rules import AUTOSCALERS, Autoscaler, bounds, floor_rules
 from components.controller.rights import events, named, rule
 from components.granting import grant
-from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.rules import (
     OLD_POD_FIRST,
@@ -33,6 +33,7 @@ from components.pods.rules import (
     spread,
 )
 from ebbtide.labels import NodeKind
+from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.workloads import ASLEEP_FOR, WORKLOADS, FloorPolicy, WorkloadsConfig, dump
 
@@ -57,25 +58,21 @@ def token_file(cluster: str, key: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadControllerArgs:
+    stack: StackContext
     config: WorkloadsConfig
-    customer: str
-    image: str
-    namespace: pulumi.Input[str]
-    worker_namespace: pulumi.Input[str]
     ray_namespaces: Mapping[str, pulumi.Input[str]]  # by cluster
     tokens: Mapping[str, str]  # the Secrets of their tokens, by cluster
-    images: ImageSource = UPSTREAM
 
 
 class WorkloadController(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkloadControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:WorkloadController", name, None, opts)
-        child, here = pulumi.ResourceOptions(parent=self), args.namespace
+        child, here = pulumi.ResourceOptions(parent=self), args.stack.namespace
         metadata: ObjectMetaArgsDict = {"name": NAME, "namespace": here}
         pools = sorted({pool for cluster in args.config.ray for pool in cluster.pools})
         granted: dict[str, tuple[pulumi.Input[str], list[PolicyRuleArgsDict]]] = {
             "system": (here, [*_system_rules(), *_autoscaler_rules(args.config.floors)]),
-            **({"workers": (args.worker_namespace, [rule("apps", "deployments", _READ)])} if pools else {}),
+            **({"workers": (args.stack.worker_namespace, [rule("apps", "deployments", _READ)])} if pools else {}),
             **{f"ray-{cluster}": (space, _ray_rules(cluster)) for cluster, space in args.ray_namespaces.items()},
         }
         before: list[pulumi.Resource] = [
@@ -93,7 +90,7 @@ class WorkloadController(pulumi.ComponentResource):
         for kind in AUTOSCALERS:
             if policies := kind.among(args.config.floors):
                 self._limit_to_floors(name, args, kind, policies)
-        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.customer)
+        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.stack.customer)
         closed_budget(f"{name}-budget", identity, here, parent=self)
         Deployment(
             f"{name}-deployment",
@@ -103,7 +100,10 @@ class WorkloadController(pulumi.ComponentResource):
                 "selector": {"match_labels": identity.selector},
                 "strategy": OLD_POD_FIRST,
                 "revision_history_limit": 3,
-                "template": {"metadata": {"labels": identity.labels}, "spec": args.images.pulled(_pod(args, identity))},
+                "template": {
+                    "metadata": {"labels": identity.labels},
+                    "spec": args.stack.images.pulled(_pod(args, identity)),
+                },
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=before),
         )
@@ -137,7 +137,7 @@ class WorkloadController(pulumi.ComponentResource):
 
 
 def _ours(args: WorkloadControllerArgs) -> pulumi.Output[str]:
-    return pulumi.Output.concat("request.userInfo.username == ", user_of(args.namespace, NAME))
+    return pulumi.Output.concat("request.userInfo.username == ", user_of(args.stack.namespace, NAME))
 
 
 def _system_rules() -> "list[PolicyRuleArgsDict]":
@@ -174,7 +174,7 @@ def _pod(args: WorkloadControllerArgs, identity: PodIdentity) -> "PodSpecArgsDic
         "containers": [
             {
                 "name": "workloads",
-                "image": args.image,
+                "image": args.stack.images.of(CONTROLLER_IMAGE),
                 "command": [
                     *("python", "-m", "controllers.workloads"),
                     *("--config", f"{_CONFIG_DIRECTORY}/{_CONFIG_FILE}"),

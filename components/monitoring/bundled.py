@@ -21,18 +21,18 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import StatefulSet
 from pulumi_kubernetes.core.v1 import ConfigMap, Service, ServiceAccount
 
+from components import images
+from components.context import StackContext
 from components.granting import grant, grant_everywhere
-from components.images import UPSTREAM, ImageSource
 from components.monitoring import alerting, scraping
 from components.monitoring.alerting import alertmanager_document
 from components.monitoring.scraping import ALERTMANAGER_PORT, PROMETHEUS_PORT, Scraping, prometheus_document
 from components.pods.budget import closed_budget
-from components.pods.egress import OPEN, Egress
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
 from ebbtide.labels import FILES_DIGEST, NodeKind
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, MonitoringSettings
 from ebbtide.units.quantities import memory_quantity
-from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.labels import NAMESPACE, Category
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     )
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
-PROMETHEUS_IMAGE = "quay.io/prometheus/prometheus:v3.7.3"
-ALERTMANAGER_IMAGE = "quay.io/prometheus/alertmanager:v0.28.1"
 
 NODE_RULES: "list[PolicyRuleArgsDict]" = [
     {"api_groups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
@@ -64,14 +62,10 @@ _GRACE_SECONDS = 120  # to write out what is in memory; else the log of it is re
 
 @dataclass(frozen=True, kw_only=True)
 class BundledPrometheusArgs:
+    stack: StackContext
     settings: MonitoringSettings
-    namespace: pulumi.Input[str]
     scraping: Scraping
     rules: Mapping[str, Any]
-    prometheus_image: str = PROMETHEUS_IMAGE
-    alertmanager_image: str = ALERTMANAGER_IMAGE
-    images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +96,7 @@ class BundledPrometheus(pulumi.ComponentResource):
 
     def _rights(self, name: str) -> list[pulumi.Resource]:
         """Of all nodes, and of the pods in the namespaces with something to scrape."""
-        child, here = pulumi.ResourceOptions(parent=self), self._args.namespace
+        child, here = pulumi.ResourceOptions(parent=self), NAMESPACE
         account = ServiceAccount(
             f"{name}-account",
             metadata={"name": PROMETHEUS, "namespace": here},
@@ -120,7 +114,7 @@ class BundledPrometheus(pulumi.ComponentResource):
         return [account, *everywhere, *granted]
 
     def _serve(self, name: str, part: _Part, after: Sequence[pulumi.Resource]) -> None:
-        child, here = pulumi.ResourceOptions(parent=self), self._args.namespace
+        child, here = pulumi.ResourceOptions(parent=self), NAMESPACE
         identity = PodIdentity(name=part.name, category=Category.FIXED, customer=self._args.scraping.customer)
         config = ConfigMap(
             f"{name}-config", metadata={"name": part.name, "namespace": here}, data=part.files, opts=child
@@ -132,7 +126,7 @@ class BundledPrometheus(pulumi.ComponentResource):
             opts=child,
         )
         closed_budget(f"{name}-budget", identity, here, parent=self)
-        pod = self._args.images.pulled(self._args.egress.through(_pod(part)))
+        pod = self._args.stack.images.pulled(self._args.stack.egress.through(_pod(part)))
         StatefulSet(
             f"{name}-server",
             metadata={"name": part.name, "namespace": here, "labels": identity.labels},
@@ -160,7 +154,7 @@ def _prometheus(args: BundledPrometheusArgs) -> _Part:
     remote = settings.remote_write
     return _Part(
         name=PROMETHEUS,
-        image=args.prometheus_image,
+        image=args.stack.images.of(images.PROMETHEUS),
         port=PROMETHEUS_PORT,
         args=[
             f"--config.file={scraping.DIRECTORY}/{scraping.CONFIG_FILE}",
@@ -190,7 +184,7 @@ def _alertmanager(args: BundledPrometheusArgs) -> _Part | None:
         secrets[alerting.DEAD_MAN_DIRECTORY] = alerts.dead_man.secret
     return _Part(
         name=ALERTMANAGER,
-        image=args.alertmanager_image,
+        image=args.stack.images.of(images.ALERTMANAGER),
         port=ALERTMANAGER_PORT,
         args=[
             f"--config.file={alerting.DIRECTORY}/{alerting.CONFIG_FILE}",

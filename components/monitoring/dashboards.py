@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
+from components.context import StackContext
 from ebbtide.labels import CUSTOMER
 from ebbtide.monitoring.dashboards import dashboards, document_of
 
@@ -17,7 +18,7 @@ SIDECAR = {"grafana_dashboard": "1"}
 
 @dataclass(frozen=True, kw_only=True)
 class DashboardsArgs:
-    customer: str
+    stack: StackContext
     namespace: str
     timezone: str
 
@@ -25,15 +26,15 @@ class DashboardsArgs:
 class Dashboards(pulumi.ComponentResource):
     def __init__(self, name: str, args: DashboardsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Dashboards", name, None, opts)
-        for each in dashboards(args.customer):
-            called = f"ebbtide-{args.customer}-{each.name}"
-            document = document_of(each, args.customer, args.timezone)
+        for each in dashboards(args.stack.customer):
+            called = f"ebbtide-{args.stack.customer}-{each.name}"
+            document = document_of(each, args.stack.customer, args.timezone)
             ConfigMap(
                 f"{name}-{each.name}",
                 metadata={
                     "name": called,
                     "namespace": args.namespace,
-                    "labels": {CUSTOMER: args.customer, **SIDECAR},
+                    "labels": {CUSTOMER: args.stack.customer, **SIDECAR},
                 },
                 data={f"{called}.json": json.dumps(document, indent=1)},
                 opts=pulumi.ResourceOptions(parent=self),

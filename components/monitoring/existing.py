@@ -17,6 +17,7 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core.v1 import ConfigMap
 
+from components.context import StackContext
 from components.monitoring.scraping import RULES_FILE, jobs_of_pods
 from components.monitoring.targets import Target
 from ebbtide.labels import CUSTOMER as CUSTOMER_LABEL
@@ -34,7 +35,7 @@ _WORKLOAD_OF_POD = {
 
 @dataclass(frozen=True, kw_only=True)
 class ExistingPrometheusArgs:
-    customer: str
+    stack: StackContext
     namespace: str  # of the rules
     labels: Mapping[str, str]
     targets: Sequence[Target]
@@ -49,11 +50,11 @@ class FilesForPrometheus(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ExistingPrometheusArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:FilesForPrometheus", name, None, opts)
-        files = {SCRAPES: jobs_of_pods(args.customer, args.targets), RULES_FILE: args.rules}
-        labels = {CUSTOMER_LABEL: args.customer, **args.labels}
+        files = {SCRAPES: jobs_of_pods(args.stack.customer, args.targets), RULES_FILE: args.rules}
+        labels = {CUSTOMER_LABEL: args.stack.customer, **args.labels}
         ConfigMap(
             f"{name}-files",
-            metadata={"name": f"ebbtide-{args.customer}", "namespace": args.namespace, "labels": labels},
+            metadata={"name": f"ebbtide-{args.stack.customer}", "namespace": args.namespace, "labels": labels},
             data={file: json.dumps(document, indent=1) for file, document in files.items()},
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -63,10 +64,12 @@ class FilesForPrometheus(pulumi.ComponentResource):
 class ExistingPrometheus(pulumi.ComponentResource):
     def __init__(self, name: str, args: ExistingPrometheusArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:ExistingPrometheus", name, None, opts)
-        self._labels = {CUSTOMER_LABEL: args.customer, **args.labels}
+        self._labels = {CUSTOMER_LABEL: args.stack.customer, **args.labels}
         for target in args.targets:
             resource_name = f"{name}-{target.namespace}-{target.name}"
-            self._object(resource_name, "PodMonitor", target.name, target.namespace, _monitor(target, args.customer))
+            self._object(
+                resource_name, "PodMonitor", target.name, target.namespace, _monitor(target, args.stack.customer)
+            )
         self._object(f"{name}-rules", "PrometheusRule", RULES, args.namespace, args.rules)
         self.register_outputs({})
 

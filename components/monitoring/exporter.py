@@ -12,8 +12,8 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
 
+from components.context import StackContext
 from components.granting import grant, grant_everywhere
-from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.rules import (
     OLD_POD_FIRST,
@@ -27,8 +27,9 @@ from components.pods.rules import (
     spread,
 )
 from ebbtide.labels import NodeKind
+from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump
-from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.labels import NAMESPACE, Category
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict
@@ -43,25 +44,21 @@ _READ = ["get", "list", "watch"]
 
 @dataclass(frozen=True, kw_only=True)
 class ExporterArgs:
+    stack: StackContext
     config: ExporterConfig
-    customer: str
-    image: str  # the controller's
-    namespace: pulumi.Input[str]
-    tls_host: pulumi.Input[str] | None = None  # of the endpoints, where it is not known yet
-    images: ImageSource = UPSTREAM
 
 
 class Exporter(pulumi.ComponentResource):
     def __init__(self, name: str, args: ExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Exporter", name, None, opts)
-        child, here = pulumi.ResourceOptions(parent=self), args.namespace
+        child, here = pulumi.ResourceOptions(parent=self), NAMESPACE
         metadata: ObjectMetaArgsDict = {"name": NAME, "namespace": here}
         before: list[pulumi.Resource] = [
             ServiceAccount(f"{name}-account", metadata=metadata, opts=child),
             ConfigMap(f"{name}-config", metadata=metadata, data={_CONFIG_FILE: _document(args)}, opts=child),
             *self._rights(name, args),
         ]
-        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.customer)
+        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.stack.customer)
         closed_budget(f"{name}-budget", identity, here, parent=self)
         Deployment(
             f"{name}-deployment",
@@ -72,14 +69,17 @@ class Exporter(pulumi.ComponentResource):
                 # Two at once would tell everything twice.
                 "strategy": OLD_POD_FIRST,
                 "revision_history_limit": 3,
-                "template": {"metadata": {"labels": identity.labels}, "spec": args.images.pulled(_pod(args, identity))},
+                "template": {
+                    "metadata": {"labels": identity.labels},
+                    "spec": args.stack.images.pulled(_pod(args, identity)),
+                },
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=before),
         )
         self.register_outputs({})
 
     def _rights(self, name: str, args: ExporterArgs) -> list[pulumi.Resource]:
-        whole, home = [_reading("", "nodes", "pods")], args.namespace
+        whole, home = [_reading("", "nodes", "pods")], NAMESPACE
         return [
             *grant_everywhere(f"{name}-everywhere", NAME, whole, home=home, parent=self),
             *(
@@ -104,9 +104,9 @@ def _reading(group: str, *kinds: str) -> "PolicyRuleArgsDict":
 
 def _document(args: ExporterArgs) -> pulumi.Output[str]:
     config = args.config
-    if args.tls_host is None:
+    if args.stack.cache_host is None:
         return pulumi.Output.from_input(dump(config))
-    host = pulumi.Output.from_input(args.tls_host)
+    host = pulumi.Output.from_input(args.stack.cache_host)
     return host.apply(lambda known: dump(replace(config, tls_endpoints=_at(known, config.tls_endpoints))))
 
 
@@ -125,7 +125,7 @@ def _pod(args: ExporterArgs, identity: PodIdentity) -> "PodSpecArgsDict":
         "containers": [
             {
                 "name": "exporter",
-                "image": args.image,
+                "image": args.stack.images.of(CONTROLLER_IMAGE),
                 "command": [
                     *("python", "-m", "controllers.exporter"),
                     *("--config", f"{_CONFIG_DIRECTORY}/{_CONFIG_FILE}"),

@@ -6,13 +6,13 @@ has no right to profile, which would need SYS_ADMIN.
 Source: NVIDIA/dcgm-exporter, `deployment/values.yaml` of 4.1.3.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.apps.v1 import DaemonSet
 
-from components.images import UPSTREAM, ImageSource
+from components import images
+from components.context import StackContext
 from components.monitoring.reach import GPU_EXPORTER, GPU_EXPORTER_PORT
 from ebbtide.labels import CUSTOMER, GPU_TAINT_KEY, NODE_KIND, NodeKind
 from ebbtide.settings.sections.pods.pod import METRICS_PORT
@@ -21,33 +21,26 @@ from ebbtide.vocabulary.labels import WORKLOAD
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict
 
-IMAGE = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"
-"""amd64 and arm64. Source: `deployment/values.yaml` of that release."""
-
 _NAME, _NAMESPACE = GPU_EXPORTER.workloads[0], GPU_EXPORTER.namespace
 _SOCKETS = "/var/lib/kubelet/pod-resources"
-
-
-@dataclass(frozen=True, kw_only=True)
-class GpuExporterArgs:
-    customer: str
-    image: str = IMAGE
-    images: ImageSource = UPSTREAM
 
 
 class GpuExporter(pulumi.ComponentResource):
     """One pod per GPU node."""
 
-    def __init__(self, name: str, args: GpuExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, stack: StackContext, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:GpuExporter", name, None, opts)
-        labels = {WORKLOAD: _NAME, CUSTOMER: args.customer}
+        labels = {WORKLOAD: _NAME, CUSTOMER: stack.customer}
         DaemonSet(
             f"{name}-pods",
             metadata={"name": _NAME, "namespace": _NAMESPACE, "labels": labels},
             spec={
                 "selector": {"match_labels": {WORKLOAD: _NAME}},
                 "update_strategy": {"type": "RollingUpdate"},
-                "template": {"metadata": {"labels": labels}, "spec": args.images.pulled(_pod(args.image))},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": stack.images.pulled(_pod(stack.images.of(images.GPU_EXPORTER))),
+                },
             },
             opts=pulumi.ResourceOptions(parent=self),
         )

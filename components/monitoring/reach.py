@@ -3,15 +3,18 @@
 A policy on the calling side knows ports by number alone, since each plugin reads names of ports in its own way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from components.monitoring.targets import OWN_PORT, Target, scraped_pods
+from components.monitoring.targets import OWN_PORT, Target, scraped_pods, targets
 from ebbtide.labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.pods.pod import METRICS_PORT
 from ebbtide.settings.sections.ray import namespace_of_ray
-from ebbtide.settings.sections.serving.gateway import OWNING_GATEWAY
+from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE, OWNING_GATEWAY
+from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import WORKLOAD
 
 GPU_EXPORTER = Target(name="gpu", namespace="kube-system", workloads=("nvidia-gpu-exporter",), port=METRICS_PORT)
@@ -27,6 +30,31 @@ class Reached(NamedTuple):
     workloads: tuple[str, ...]
     ports: tuple[int, ...]
     label: str = WORKLOAD
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledCalls:
+    """The calls of a stack's bundled Prometheus and of its Alertmanager."""
+
+    scrapes: Sequence[Reached]
+    asked_from: Sequence[str] = ()  # namespaces whose pods query it, besides private addresses
+    writes: Sequence[int] = ()  # ports outside the cluster
+    tells: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
+
+
+def bundled_calls(settings: StackSettings) -> BundledCalls | None:
+    """Return None for a stack without a bundled Prometheus."""
+    monitoring = settings.monitoring
+    if monitoring.prometheus is not PrometheusKind.BUNDLED:
+        return None
+    alerts, remote = monitoring.alerts, monitoring.remote_write
+    receivers = None if alerts is None else {one.port for one in (alerts.receiver, alerts.dead_man) if one}
+    return BundledCalls(
+        scrapes=[*reached(settings, targets(settings))],
+        asked_from=[KEDA_NAMESPACE] if serving_needs(settings).keda else [],
+        writes=() if remote is None else (remote.port,),
+        tells=None if receivers is None else sorted(receivers),
+    )
 
 
 def gpu_target(settings: StackSettings) -> Target | None:

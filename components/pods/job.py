@@ -22,11 +22,10 @@ import pulumi
 from pulumi_kubernetes.batch.v1 import CronJob as KubernetesCronJob
 from pulumi_kubernetes.batch.v1 import Job as KubernetesJob
 
-from components.images import UPSTREAM, ImageSource
+from components.context import StackContext
 from components.pods.account import account_fields, own_account
 from components.pods.budget import budget_without_scale
 from components.pods.container import file_maps, main_container, pod_template, pod_volumes
-from components.pods.egress import OPEN, Egress
 from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
 from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
@@ -45,17 +44,14 @@ _Settings = TypeVar("_Settings", bound=JobSettings, covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class JobArgs(Generic[_Settings]):
+    stack: StackContext
     name: str
-    namespace: pulumi.Input[str]
     settings: _Settings
-    customer: str
-    images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
     nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
 
     @property
     def identity(self) -> PodIdentity:
-        return PodIdentity(name=self.name, category=Category.WORKER, customer=self.customer, ends=True)
+        return PodIdentity(name=self.name, category=Category.WORKER, customer=self.stack.customer, ends=True)
 
 
 def _formerly(type_: str, name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
@@ -71,7 +67,7 @@ class Job(pulumi.ComponentResource):
             f"{name}-job",
             metadata={
                 "name": args.name,
-                "namespace": args.namespace,
+                "namespace": args.stack.worker_namespace,
                 "labels": args.identity.labels,
                 "annotations": {SKIP_AWAIT: "true"},
             },
@@ -100,7 +96,7 @@ class CronJob(pulumi.ComponentResource):
             spec["starting_deadline_seconds"] = int(settings.start_within.total_seconds())
         KubernetesCronJob(
             f"{name}-cron-job",
-            metadata={"name": args.name, "namespace": args.namespace, "labels": labels},
+            metadata={"name": args.name, "namespace": args.stack.worker_namespace, "labels": labels},
             spec=spec,
             opts=pulumi.ResourceOptions(parent=self, depends_on=before),
         )
@@ -133,13 +129,13 @@ def _template(args: "JobArgs[JobSettings]") -> "PodTemplateSpecArgsDict":
         **pod_volumes(settings, args.name),
     }
     whole = required(merged(pod, settings.pod, main=args.name), args.nodes)
-    return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), NO_SECRETS)
+    return pod_template(settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), NO_SECRETS)
 
 
 def _before(name: str, args: "JobArgs[JobSettings]", *, parent: pulumi.Resource) -> list[pulumi.Resource]:
     """A Job runs at once, so whatever its pods need comes first."""
     return [
-        budget_without_scale(f"{name}-budget", args.identity, args.namespace, parent=parent),
-        *file_maps(args.settings, args.identity, args.namespace, parent=parent),
-        *own_account(f"{name}-account", args.identity, args.settings, args.namespace, parent=parent),
+        budget_without_scale(f"{name}-budget", args.identity, args.stack.worker_namespace, parent=parent),
+        *file_maps(args.settings, args.identity, args.stack.worker_namespace, parent=parent),
+        *own_account(f"{name}-account", args.identity, args.settings, args.stack.worker_namespace, parent=parent),
     ]

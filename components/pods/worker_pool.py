@@ -21,18 +21,16 @@ from typing import TYPE_CHECKING, cast
 import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 
-from components.images import UPSTREAM, ImageSource
-from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.context import StackContext
+from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, hand_over
 from components.pods.account import account_fields, own_account
 from components.pods.budget import closed_budget, open_budget
 from components.pods.container import Volumes, file_maps, main_container, pod_template, pod_volumes, service
-from components.pods.egress import OPEN, Egress
 from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
 from components.pods.ray_driver import DrivenCluster
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret, url_key
 from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
-from components.pods.secrets import NO_SECRETS, SecretsSource
 from components.pods.workload import SKIP_AWAIT, after
 from ebbtide.labels import SAFE_TO_EVICT, ReplicasOwner
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME
@@ -63,17 +61,11 @@ _WORKER_TTL_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerPoolArgs:
+    stack: StackContext
     name: str
-    namespace: pulumi.Input[str]
     settings: WorkerSettings
-    customer: str
     redis: RedisEndpoint
-    redis_host: pulumi.Input[str] | None = None  # where the endpoint's own is not known yet
     redis_authority: RedisAuthority = PUBLIC
-    ownership: OwnershipTable | None = None
-    images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
-    secrets: SecretsSource = NO_SECRETS
     drives: DrivenCluster | None = None  # the Ray cluster of its jobs
     told_together: bool = False  # when a node goes: see `StackSettings.told_together`
     nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
@@ -82,22 +74,23 @@ class WorkerPoolArgs:
 class WorkerPool(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:WorkerPool", name, None, opts)
-        identity = PodIdentity(name=args.name, category=Category.WORKER, customer=args.customer)
+        namespace = args.stack.worker_namespace
+        identity = PodIdentity(name=args.name, category=Category.WORKER, customer=args.stack.customer)
         saves = args.settings.checkpoints is not None
         if args.told_together:
-            open_budget(f"{name}.spot-budget", identity, args.namespace, parent=self)  # no name holds a dot
+            open_budget(f"{name}.spot-budget", identity, namespace, parent=self)  # no name holds a dot
         else:
-            closed_budget(f"{name}-budget", identity, args.namespace, parent=self, table=args.ownership, opens=saves)
+            closed_budget(f"{name}-budget", identity, namespace, parent=self, table=args.stack.ownership, opens=saves)
         before = [
-            *file_maps(args.settings, identity, args.namespace, parent=self),
-            *own_account(f"{name}-account", identity, args.settings, args.namespace, parent=self),
+            *file_maps(args.settings, identity, namespace, parent=self),
+            *own_account(f"{name}-account", identity, args.settings, namespace, parent=self),
         ]
         if args.settings.ports:
             waits = {SKIP_AWAIT: "true"}  # for workers, which come with jobs
-            service(f"{name}-service", args.settings, identity, args.namespace, annotations=waits, parent=self)
+            service(f"{name}-service", args.settings, identity, namespace, annotations=waits, parent=self)
         replicas = OwnedField(
             kind="Deployment",
-            namespace=args.namespace,
+            namespace=namespace,
             name=args.name,
             field=REPLICAS,
             owner=FieldOwner.CONTROLLER,
@@ -107,7 +100,7 @@ class WorkerPool(pulumi.ComponentResource):
             f"{name}-deployment",
             metadata={
                 "name": args.name,
-                "namespace": args.namespace,
+                "namespace": namespace,
                 "labels": identity.labels,
                 "annotations": {
                     SKIP_AWAIT: "true",  # its nodes are bought when jobs wait
@@ -121,7 +114,7 @@ class WorkerPool(pulumi.ComponentResource):
                 "revision_history_limit": 3,
                 "template": _template(args, identity),
             },
-            opts=after(hand_over(replicas, parent=self, table=args.ownership), before),
+            opts=after(hand_over(replicas, parent=self, table=args.stack.ownership), before),
         )
         self.register_outputs({})
 
@@ -142,11 +135,11 @@ def worker_command(settings: WorkerSettings) -> list[str]:
 def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
     redis, kind, saves = args.redis, args.settings.source.kind, args.settings.checkpoints
     checkpoints: list[EnvVarArgsDict] = (
-        [] if saves is None else [{"name": CHECKPOINTS_ENV, "value": saves.variable(args.customer, args.name)}]
+        [] if saves is None else [{"name": CHECKPOINTS_ENV, "value": saves.variable(args.stack.customer, args.name)}]
     )
     return [
         from_secret(REDIS_ENV[kind], url_key(redis, python=kind is not SourceKind.LIST)),
-        {"name": "REDIS_HOST", "value": redis.host if args.redis_host is None else args.redis_host},
+        {"name": "REDIS_HOST", "value": redis.host if args.stack.cache_host is None else args.stack.cache_host},
         {"name": "REDIS_PORT", "value": str(redis.port)},
         {"name": "REDIS_DB", "value": str(redis.db)},
         from_secret(redis.password_env or PASSWORD_ENV, PASSWORD_KEY),
@@ -192,4 +185,6 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     if args.told_together:
         kept = {**settings.annotations, SAFE_TO_EVICT: "false"}
         settings = settings.model_copy(update={"annotations": kept})
-    return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), args.secrets)
+    return pod_template(
+        settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), args.stack.secrets
+    )

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment, StatefulSet
 
+from components.context import StackContext
 from components.disks import Disks
-from components.images import UPSTREAM, ImageSource
-from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, hand_over
 from components.pods.account import account_fields, own_account
 from components.pods.budget import closed_budget, open_budget
 from components.pods.claims import claims, classes, own_disks
 from components.pods.container import STOP_DELAY_SECONDS, file_maps, main_container, pod_template, pod_volumes, service
-from components.pods.egress import OPEN, Egress
 from components.pods.entrance import PLAIN, Balancing, entrances, grace, stop_delay
 from components.pods.fragment import merged
 from components.pods.gpu_nodes import NodeRequirement, required
@@ -38,7 +37,6 @@ from components.pods.rules import (
     spread,
     tolerations,
 )
-from components.pods.secrets import NO_SECRETS, SecretsSource
 from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.settings.named_objects import needs_of_others
 from ebbtide.settings.room import one_at_a_time
@@ -64,30 +62,25 @@ _FIELD_OWNER = {ReplicasOwner.CONTROLLER: FieldOwner.CONTROLLER, ReplicasOwner.H
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadArgs:
+    stack: StackContext
     name: str
     namespace: pulumi.Input[str]
     settings: WorkloadSettings
-    customer: str
     node_kind: NodeKind
-    ownership: OwnershipTable | None = None
-    images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
-    secrets: SecretsSource = NO_SECRETS
     nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
     balancing: Balancing = PLAIN
     redis_authority: RedisAuthority = PUBLIC
-    on_ebs: bool = False  # the cluster has the driver of EBS volumes, as ours on EKS do
     room_for_next: bool = True  # its nodes have room for one pod more while it is released
 
     @property
     def identity(self) -> PodIdentity:
-        return PodIdentity(name=self.name, category=self.settings.category, customer=self.customer)
+        return PodIdentity(name=self.name, category=self.settings.category, customer=self.stack.customer)
 
 
 class Workload(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkloadArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Workload", name, None, opts)
-        settings, table = args.settings, args.ownership
+        settings, table = args.settings, args.stack.ownership
         if settings.on_spot:
             open_budget(f"{name}.spot-budget", args.identity, args.namespace, parent=self)  # no name holds a dot
         else:
@@ -158,7 +151,7 @@ class Workload(pulumi.ComponentResource):
 
 
 def _own_disks(args: WorkloadArgs) -> Mapping[str, Disks]:
-    found = own_disks(args.customer, args.name, args.settings) if args.on_ebs else ()
+    found = own_disks(args.stack.customer, args.name, args.settings) if args.stack.on_ebs else ()
     return {disks.volume: disks for disks, _ in found}
 
 
@@ -174,7 +167,7 @@ def _starts_later(args: WorkloadArgs) -> bool:
     """
     settings = args.settings
     bought = bool(settings.gpu.count) or settings.on_spot
-    return bought or settings.replicas == 0 or needs_of_others(settings, args.secrets.keys)
+    return bought or settings.replicas == 0 or needs_of_others(settings, args.stack.secrets.keys)
 
 
 def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -189,7 +182,7 @@ def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource)
         owner=owner,
         initial=args.settings.replicas,
     )
-    return hand_over(field, parent=parent, table=args.ownership)
+    return hand_over(field, parent=parent, table=args.stack.ownership)
 
 
 def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
@@ -234,4 +227,6 @@ def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
     whole = args.redis_authority.trusted_by(required(merged(pod, settings.pod, main=args.name), args.nodes))
     if settings.on_spot:
         settings = settings.model_copy(update={"annotations": {**settings.annotations, SAFE_TO_EVICT: "false"}})
-    return pod_template(settings, identity, args.images.pulled(args.egress.through(whole)), args.secrets)
+    return pod_template(
+        settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), args.stack.secrets
+    )

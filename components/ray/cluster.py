@@ -77,7 +77,7 @@ class RayCluster(pulumi.ComponentResource):
             metadata={
                 "name": args.name,
                 "namespace": args.namespace,
-                "labels": {CUSTOMER: args.around.customer},
+                "labels": {CUSTOMER: args.around.stack.customer},
                 "annotations": {
                     SPEC: pulumi.Output.json_dumps(spec, sort_keys=True),
                     SLEEP: dump_sleep(sleep_of(args.settings.sleep)),
@@ -117,7 +117,7 @@ class RayCluster(pulumi.ComponentResource):
 
     def _pods(self) -> list[pulumi.Resource]:
         """What the pods need before they start, and their budgets."""
-        args, customer, here = self._args, self._args.around.customer, self._args.namespace
+        args, customer, here = self._args, self._args.around.stack.customer, self._args.namespace
         head = head_identity(args.name, customer)
         made: list[pulumi.Resource] = [
             budget_without_scale(f"{head.name}.ray-budget", head, here, parent=self),
@@ -137,5 +137,5 @@ class RayCluster(pulumi.ComponentResource):
     def _rights(self) -> list[pulumi.Resource]:
         """Named as the operator looks for them; it would make them, had it the right to."""
         name = self._args.name
-        account = self._args.settings.head.service_account or head_identity(name, self._args.around.customer).name
+        account = self._args.settings.head.service_account or head_identity(name, self._args.around.stack.customer).name
         return [*grant(self._name, name, self._args.namespace, AUTOSCALER_RULES, account=account, parent=self)]

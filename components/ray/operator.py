@@ -19,11 +19,12 @@ from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ServiceAccount
 
+from components import images
+from components.context import StackContext
 from components.granting import grant
-from components.images import UPSTREAM, ImageSource
 from components.pods.budget import closed_budget
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
-from components.ray.crds import crds, version
+from components.ray.crds import crds
 from ebbtide.labels import NodeKind
 from ebbtide.settings.sections.ray import RAY_OPERATOR
 from ebbtide.vocabulary.labels import Category
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 NAME = RAY_OPERATOR
-IMAGE = f"quay.io/kuberay/operator:{version()}"
 
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "delete", "patch", "update"]
@@ -59,19 +59,16 @@ CLEAN_UP: "PolicyRuleArgsDict" = {"api_groups": ["batch"], "resources": ["jobs"]
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorArgs:
-    namespace: pulumi.Input[str]
+    stack: StackContext
     watched: Mapping[str, pulumi.Output[str]]  # the namespaces of Ray, by cluster
     cleans_up: Collection[str] = ()  # after these clusters: what their heads kept in Redis
-    customer: str
-    image: str
-    images: ImageSource = UPSTREAM
 
 
 class RayOperator(pulumi.ComponentResource):
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:RayOperator", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.customer)
+        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.stack.customer)
         kinds = [
             CustomResourceDefinition(
                 f"{name}-{crd.name}",
@@ -81,7 +78,7 @@ class RayOperator(pulumi.ComponentResource):
             )
             for crd in crds()
         ]
-        meta: ObjectMetaArgsDict = {"name": NAME, "namespace": args.namespace, "labels": identity.labels}
+        meta: ObjectMetaArgsDict = {"name": NAME, "namespace": args.stack.namespace, "labels": identity.labels}
         account = ServiceAccount(f"{name}-account", metadata=meta, automount_service_account_token=False, opts=child)
         grants = [
             granted
@@ -91,11 +88,11 @@ class RayOperator(pulumi.ComponentResource):
                 NAME,
                 namespace,
                 [*RULES, *([CLEAN_UP] if cluster in args.cleans_up else [])],
-                home=args.namespace,
+                home=args.stack.namespace,
                 parent=self,
             )
         ]
-        closed_budget(f"{name}-budget", identity, args.namespace, parent=self)
+        closed_budget(f"{name}-budget", identity, args.stack.namespace, parent=self)
         Deployment(
             f"{name}-deployment",
             metadata=meta,
@@ -106,7 +103,7 @@ class RayOperator(pulumi.ComponentResource):
                 "selector": {"match_labels": identity.selector},
                 "template": {
                     "metadata": {"labels": identity.labels},
-                    "spec": args.images.pulled(_pod(args, identity)),
+                    "spec": args.stack.images.pulled(_pod(args, identity)),
                 },
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*kinds, account, *grants]),
@@ -126,7 +123,7 @@ def _pod(args: OperatorArgs, identity: PodIdentity) -> "PodSpecArgsDict":
         "containers": [
             {
                 "name": "operator",
-                "image": args.image,
+                "image": args.stack.images.of(images.RAY_OPERATOR),
                 "command": ["/manager"],
                 "args": [watched, "--enable-leader-election=false"],
                 "ports": [{"name": "http", "container_port": 8080}],

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import pulumi
 
 from components.cluster.namespaces import restricted_namespace
-from components.pods.egress import OPEN, Egress, ca_bundle
+from components.context import StackContext
+from components.pods.egress import ca_bundle
 from ebbtide.settings.sections.ray import RaySettings, namespace_of_ray
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaySpacesArgs:
+    stack: StackContext
     clusters: Mapping[str, RaySettings]
-    customer: str
-    egress: Egress = OPEN
 
 
 class RaySpaces(pulumi.ComponentResource):
@@ -30,7 +30,7 @@ class RaySpaces(pulumi.ComponentResource):
             cluster: restricted_namespace(
                 f"{name}-{cluster}",
                 namespace_of_ray(cluster),
-                args.customer,
+                args.stack.customer,
                 parent=self,
                 timeouts=deletion_timeout(settings),
             )
@@ -38,7 +38,7 @@ class RaySpaces(pulumi.ComponentResource):
         }
         self.names = {cluster: space.metadata.name for cluster, space in spaces.items()}
         for cluster, namespace in self.names.items():
-            ca_bundle(f"{name}-{cluster}-ca-bundle", args.egress, namespace, parent=self)
+            ca_bundle(f"{name}-{cluster}-ca-bundle", args.stack.egress, namespace, parent=self)
         self.register_outputs({})
 
 

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from components.cluster.existing import NodeSelectors, translated
-from components.images import UPSTREAM, ImageSource
+from components.context import StackContext
 from components.pods.account import account_fields
 from components.pods.container import main_container, pod_template, pod_volumes
-from components.pods.egress import OPEN, Egress
 from components.pods.fragment import merged, wire_form
 from components.pods.gpu_nodes import NodeRequirement, required
 from components.pods.redis_access import PUBLIC, RedisAuthority
@@ -40,7 +39,6 @@ from components.pods.rules import (
     spread,
     tolerations,
 )
-from components.pods.secrets import NO_SECRETS, SecretsSource
 from components.ray.head_state import HeadState
 from ebbtide.labels import SAFE_TO_EVICT, NodeKind
 from ebbtide.settings.sections.pods.volumes import Volume
@@ -74,10 +72,7 @@ _MEBIBYTE = 1024 * 1024
 class Surroundings:
     """What all pods of a stack share."""
 
-    customer: str
-    images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
-    secrets: SecretsSource = NO_SECRETS
+    stack: StackContext
     node_sets: NodeSelectors | None = None  # of a cluster that is there already
     gpu_nodes: Mapping[str, NodeRequirement] | None = None  # that the GPUs of a group ask for
     state: HeadState | None = None  # for heads whose state outlives them
@@ -125,7 +120,7 @@ def group_identity(cluster: str, group: str, customer: str) -> PodIdentity:
 
 
 def _head_template(name: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
-    identity = head_identity(name, around.customer)
+    identity = head_identity(name, around.stack.customer)
     # The autoscaler beside the head calls the API server, with the account of the pod.
     account = account_fields(identity.name, settings.head, calls_api=True)
     pod = {**home(NodeKind.FIXED, settings.head.arch), **account}
@@ -136,7 +131,7 @@ def _head_template(name: str, settings: RaySettings, around: Surroundings) -> di
 
 def _group_template(cluster: str, key: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
     group: RayGroup = settings.groups[key]
-    identity = group_identity(cluster, key, around.customer)
+    identity = group_identity(cluster, key, around.stack.customer)
     grace = int(settings.grace.total_seconds())
     tolerated = tolerations(group.gpu)
     pod = {
@@ -177,9 +172,11 @@ def _template(
         **pod_volumes(settings, identity.name),
     }
     pod = trusts.trusted_by(cast("PodSpecArgsDict", {**common, **own}))
-    whole = around.images.pulled(around.egress.through(required(merged(pod, settings.pod, main=RAY_CONTAINER), nodes)))
+    whole = around.stack.images.pulled(
+        around.stack.egress.through(required(merged(pod, settings.pod, main=RAY_CONTAINER), nodes))
+    )
     placed = whole if around.node_sets is None else cast("PodSpecArgsDict", translated(whole, around.node_sets))
-    metadata = pod_template(settings, identity, whole, around.secrets).get("metadata")
+    metadata = pod_template(settings, identity, whole, around.stack.secrets).get("metadata")
     return {"metadata": metadata, "spec": wire_form(placed)}
 
 

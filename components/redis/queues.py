@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from components.images import UPSTREAM, ImageSource
+from components.context import StackContext
 from components.pods.redis_access import (
     PASSWORD_KEY,
     PYTHON_URL_KEY,
@@ -25,26 +25,18 @@ from components.pods.redis_access import (
     secret_keys,
 )
 from components.redis.server import RedisServerArgs, redis_server
-from ebbtide.labels import SECRET_KEYS, WORKER_NAMESPACE
+from ebbtide.labels import SECRET_KEYS
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
-
-IMAGE = "docker.io/valkey/valkey:8.1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedisArgs:
+    stack: StackContext
     settings: RedisSettings
-    namespace: pulumi.Input[str]
-    customer: str
-    worker_namespace: pulumi.Input[str] = WORKER_NAMESPACE
     further: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """Namespaces of others whose pods use it, by name: of Ray, where a head keeps its state here."""
     password: pulumi.Input[str] | None = None
-    image: str = IMAGE
-    images: ImageSource = UPSTREAM
-    on_ebs: bool = False  # the cluster has the driver of EBS volumes, as ours on EKS do
-    cache_host: pulumi.Input[str] | None = None  # of a server that is made beside the cluster
 
 
 class Redis(pulumi.ComponentResource):
@@ -57,26 +49,22 @@ class Redis(pulumi.ComponentResource):
         super().__init__("ebbtide:components:Redis", name, None, opts)
         self.endpoint = redis_endpoint(args.settings)
         self.authority = redis_authority(args.settings)
-        self._secret(f"{name}-secret", args.namespace, args)
-        self._secret(f"{name}-worker-secret", args.worker_namespace, args)
+        self._secret(f"{name}-secret", args.stack.namespace, args)
+        self._secret(f"{name}-worker-secret", args.stack.worker_namespace, args)
         for who, namespace in args.further.items():
             self._secret(f"{name}-{who}-secret", namespace, args)
         if args.settings.kind is RedisKind.IN_CLUSTER:
             server = RedisServerArgs(
+                stack=args.stack,
                 settings=args.settings,
-                namespace=args.namespace,
-                clients=[args.namespace, args.worker_namespace, *args.further.values()],
-                customer=args.customer,
-                image=args.image,
-                images=args.images,
-                on_ebs=args.on_ebs,
+                clients=[args.stack.namespace, args.stack.worker_namespace, *args.further.values()],
             )
             redis_server(name, server, parent=self)
         self.register_outputs({})
 
     def _secret(self, resource_name: str, namespace: pulumi.Input[str], args: RedisArgs) -> None:
         password = pulumi.Output.secret("" if args.password is None else args.password)
-        host = self.endpoint.host if args.cache_host is None else args.cache_host
+        host = self.endpoint.host if args.stack.cache_host is None else args.stack.cache_host
         known = pulumi.Output.all(host=host, password=password)
         spellings = {
             PASSWORD_KEY: password,

@@ -23,8 +23,9 @@ from pulumi_kubernetes.apps.v1 import StatefulSet
 from pulumi_kubernetes.core.v1 import Service
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
+from components.context import StackContext
 from components.disks import kept_class
-from components.images import ImageSource
+from components.images import REDIS
 from components.pods.budget import closed_budget
 from components.pods.redis_access import AUTHORITY_KEY, NAME, PASSWORD_ENV, PASSWORD_KEY, PORT, from_secret
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
@@ -54,17 +55,13 @@ _CERTIFICATE_MODE = 0o440  # the group is the pod's
 
 @dataclass(frozen=True, kw_only=True)
 class RedisServerArgs:
+    stack: StackContext
     settings: RedisSettings
-    namespace: pulumi.Input[str]
     clients: Sequence[pulumi.Input[str]]  # the namespaces whose pods may call it
-    customer: str
-    image: str
-    images: ImageSource
-    on_ebs: bool  # the cluster has the driver of EBS volumes, as ours on EKS do
 
     @property
     def identity(self) -> PodIdentity:
-        return PodIdentity(name=NAME, category=Category.FIXED, customer=self.customer)
+        return PodIdentity(name=NAME, category=Category.FIXED, customer=self.stack.customer)
 
 
 def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -> None:
@@ -73,23 +70,23 @@ def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -
     before: list[pulumi.Resource] = [
         Service(
             f"{name}-service",
-            metadata={"name": NAME, "namespace": args.namespace, "labels": identity.labels},
+            metadata={"name": NAME, "namespace": args.stack.namespace, "labels": identity.labels},
             spec={"cluster_ip": "None", "selector": identity.selector, "ports": [{"name": "redis", "port": PORT}]},
             opts=child,
         )
     ]
-    if args.on_ebs:
-        before.append(kept_class(f"{name}-kept", KEPT, args.customer, options=child))
-    closed_budget(f"{name}-budget", identity, args.namespace, parent=parent)
+    if args.stack.on_ebs:
+        before.append(kept_class(f"{name}-kept", KEPT, args.stack.customer, options=child))
+    closed_budget(f"{name}-budget", identity, args.stack.namespace, parent=parent)
     _clients(f"{name}-clients", args, child)
     StatefulSet(
         f"{name}-server",
-        metadata={"name": NAME, "namespace": args.namespace, "labels": identity.labels},
+        metadata={"name": NAME, "namespace": args.stack.namespace, "labels": identity.labels},
         spec={
             "replicas": 1,
             "service_name": NAME,
             "selector": {"match_labels": identity.selector},
-            "template": {"metadata": {"labels": identity.labels}, "spec": args.images.pulled(_pod(args))},
+            "template": {"metadata": {"labels": identity.labels}, "spec": args.stack.images.pulled(_pod(args))},
             "volume_claim_templates": [_claim(args)],
         },
         opts=pulumi.ResourceOptions(parent=parent, depends_on=before, ignore_changes=[CLAIM_TEMPLATES]),
@@ -99,7 +96,7 @@ def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -
 def _clients(resource_name: str, args: RedisServerArgs, options: pulumi.ResourceOptions) -> None:
     NetworkPolicy(
         resource_name,
-        metadata={"name": NAME, "namespace": args.namespace},
+        metadata={"name": NAME, "namespace": args.stack.namespace},
         spec={
             "pod_selector": {"match_labels": args.identity.selector},
             "policy_types": ["Ingress"],
@@ -119,7 +116,7 @@ def _clients(resource_name: str, args: RedisServerArgs, options: pulumi.Resource
 
 def _claim(args: RedisServerArgs) -> "PersistentVolumeClaimArgsDict":
     settings = args.settings
-    kept = KEPT if args.on_ebs and settings.kept else None
+    kept = KEPT if args.stack.on_ebs and settings.kept else None
     spec: PersistentVolumeClaimSpecArgsDict = {
         "access_modes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": memory_quantity(settings.storage_mib)}},
@@ -164,7 +161,7 @@ def _container(args: RedisServerArgs) -> "ContainerArgsDict":
         mounts.append({"name": "tls", "mount_path": TLS_DIRECTORY, "read_only": True})
     return {
         "name": "redis",
-        "image": args.image,
+        "image": args.stack.images.of(REDIS),
         "command": ["valkey-server"],
         "args": [word for option in options.items() for word in option],
         "env": [from_secret(PASSWORD_ENV, PASSWORD_KEY)],

@@ -24,9 +24,10 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core.v1 import ConfigMap
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
+from components import images
 from components.granting import grant, grant_everywhere
 from components.pods.rules import ZONE, affinity, container_security, home, pod_security, resources, spread
-from components.serving.crds import kinds, version
+from components.serving.crds import kinds
 from components.serving.program import (
     PartArgs,
     Program,
@@ -53,8 +54,6 @@ NAME = "envoy-gateway"  # Envoy looks for a Service of this name
 CLASS = GATEWAY
 ENVOY = "ebbtide-envoy"
 """The Deployment, the Service and the budget of the Envoy pods."""
-IMAGE = f"docker.io/envoyproxy/gateway:{version('envoy-gateway')}"
-ENVOY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.39.1"
 ENVOY_METRICS_PORT = 19001
 ENVOY_METRICS_PATH = "/stats/prometheus"
 MIN_DRAIN = timedelta(seconds=10)
@@ -192,7 +191,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         ]
         program = Program(
             name=_CERTGEN,
-            image=IMAGE,
+            image=images.ENVOY_GATEWAY,
             command=["envoy-gateway", "certgen"],
             args=["--disable-topology-injector"],
             env=_ENVIRONMENT,
@@ -237,7 +236,7 @@ class EnvoyGateway(pulumi.ComponentResource):
             f"{self._name}-envoys-policy",
             metadata={"name": ENVOY, "namespace": self._args.namespace},
             spec={
-                "pod_selector": {"match_labels": identity(ENVOY, self._args.customer).selector},
+                "pod_selector": {"match_labels": identity(ENVOY, self._args.stack.customer).selector},
                 "policy_types": ["Ingress", "Egress"],
                 "ingress": [{"ports": tcp(*self._args.listens, ENVOY_METRICS_PORT, 19003)}],
                 "egress": [{"to": [{"namespace_selector": {}}, *outside()]}],
@@ -263,7 +262,7 @@ def _config(args: EnvoyGatewayArgs) -> dict[str, Any]:
             "kubernetes": {
                 "watch": {"type": "Namespaces", "namespaces": [args.namespace, args.routes]},
                 "leaderElection": {"disable": False},
-                "shutdownManager": {"image": args.images.of(IMAGE)},
+                "shutdownManager": {"image": args.stack.images.of(images.ENVOY_GATEWAY)},
             },
         },
     }
@@ -272,7 +271,7 @@ def _config(args: EnvoyGatewayArgs) -> dict[str, Any]:
 def _program(digest: pulumi.Output[str]) -> Program:
     return Program(
         name=NAME,
-        image=IMAGE,
+        image=images.ENVOY_GATEWAY,
         args=["server", f"--config-path=/config/{_CONFIG_FILE}"],
         env=_ENVIRONMENT,
         ports=_PORTS,
@@ -301,7 +300,7 @@ of its chart writes, which may change every pod of the cluster and is not here."
 
 def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
     """The spec of the EnvoyProxy, as its API writes it."""
-    who = identity(ENVOY, args.customer)
+    who = identity(ENVOY, args.stack.customer)
     pod: dict[str, Any] = {
         # Envoy Gateway's own selector has the other name, and a Deployment whose pods it does not find is refused.
         "labels": {key: value for key, value in who.labels.items() if not key.startswith("app.kubernetes.io/")},
@@ -310,8 +309,8 @@ def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
         **home(NodeKind.FIXED),
         "security_context": pod_security(_USER),
     }
-    if args.images.pull_secrets:
-        pod["image_pull_secrets"] = [{"name": secret} for secret in args.images.pull_secrets]
+    if args.stack.images.pull_secrets:
+        pod["image_pull_secrets"] = [{"name": secret} for secret in args.stack.images.pull_secrets]
     return {
         "logging": {"level": {"default": "warn"}},
         "provider": {
@@ -323,7 +322,7 @@ def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
                     "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
                     "pod": _camel(pod),
                     "container": {
-                        "image": args.images.of(ENVOY_IMAGE),
+                        "image": args.stack.images.of(images.ENVOY),
                         "env": [_ZONE_OF_POD],
                         "resources": resources(cpu=args.cpu, memory=args.memory),
                         "securityContext": _camel(container_security(read_only=True)),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
+from components.context import StackContext
 from components.pods.entrance import Balancing, load_balancer
 from components.serving.routing import client_policy, gateway_spec
 from components.serving.service import ENVOY_API, GATEWAY_API
@@ -29,7 +30,7 @@ _SHIFT = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayArgs:
-    customer: str
+    stack: StackContext
     namespace: str
     settings: ServingSettings
     class_name: str
@@ -42,7 +43,7 @@ class Gateway(pulumi.ComponentResource):
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Gateway", name, None, opts)
         settings = args.settings
-        place: ObjectMetaArgsDict = {"namespace": args.namespace, "labels": {CUSTOMER: args.customer}}
+        place: ObjectMetaArgsDict = {"namespace": args.namespace, "labels": {CUSTOMER: args.stack.customer}}
         metadata: ObjectMetaArgsDict = {**place, "name": GATEWAY}
         child = pulumi.ResourceOptions(parent=self)
         made = CustomResource(

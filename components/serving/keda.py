@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_kubernetes.apiregistration.v1 import APIService
 
+from components import images
 from components.granting import grant, grant_everywhere
-from components.serving.crds import kinds, version
+from components.serving.crds import kinds
 from components.serving.program import (
     OWN_NAMESPACE,
     PartArgs,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 NAMESPACE = KEDA_NAMESPACE
 OPERATOR, ADAPTER = "keda-operator", "keda-metrics-apiserver"
-OPERATOR_IMAGE = f"ghcr.io/kedacore/keda:{version('keda').removeprefix('v')}"
-ADAPTER_IMAGE = f"ghcr.io/kedacore/keda-metrics-apiserver:{version('keda').removeprefix('v')}"
 API = "v1beta1.external.metrics.k8s.io"
 
 _READ = ["get", "list", "watch"]
@@ -182,7 +181,7 @@ class Keda(pulumi.ComponentResource):
 def _operator(args: KedaArgs) -> Program:
     return Program(
         name=OPERATOR,
-        image=OPERATOR_IMAGE,
+        image=images.KEDA,
         args=[
             "--leader-elect",
             f"--zap-log-level={args.log}",
@@ -212,7 +211,7 @@ def _adapter(args: KedaArgs) -> Program:
     return Program(
         annotations={SELF_MADE_SECRETS: _CERTIFICATES},
         name=ADAPTER,
-        image=ADAPTER_IMAGE,
+        image=images.KEDA_METRICS,
         args=[
             "--client-ca-file=/certs/ca.crt",
             "--tls-cert-file=/certs/tls.crt",

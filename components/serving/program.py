@@ -14,9 +14,8 @@ from pulumi_kubernetes.core.v1 import Service, ServiceAccount
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from pulumi_kubernetes.rbac.v1 import ClusterRoleBinding, RoleBinding
 
-from components.images import UPSTREAM, ImageSource
+from components.context import StackContext
 from components.pods.budget import closed_budget
-from components.pods.egress import OPEN, Egress
 from components.pods.rules import (
     OLD_POD_FIRST,
     PodIdentity,
@@ -56,11 +55,9 @@ _METADATA = ("169.254.0.0/16",)
 class PartArgs:
     """Arguments of every part. `namespace` exists before the part does. `definitions`: see `crds`."""
 
+    stack: StackContext
     namespace: pulumi.Input[str]
-    customer: str
     replicas: int = 1
-    images: ImageSource = UPSTREAM
-    egress: Egress = OPEN
     log: str = "info"
     definitions: pulumi.ProviderResource | None = None
 
@@ -109,7 +106,7 @@ def run(
     name: str, program: Program, args: PartArgs, *, parent: pulumi.Resource, after: Sequence[pulumi.Resource]
 ) -> Deployment:
     """The program as an account of its own name, which is among what is there before it."""
-    who = identity(program.name, args.customer)
+    who = identity(program.name, args.stack.customer)
     meta: ObjectMetaArgsDict = {"name": program.name, "namespace": args.namespace, "labels": who.labels}
     closed_budget(f"{name}-budget", who, args.namespace, parent=parent)
     return Deployment(
@@ -122,7 +119,7 @@ def run(
             "selector": {"match_labels": who.selector},
             "template": {
                 "metadata": {"labels": {**who.labels, **program.labels}, "annotations": program.annotations},
-                "spec": args.images.pulled(args.egress.trusting(_pod(program, args, who))),
+                "spec": args.stack.images.pulled(args.stack.egress.trusting(_pod(program, args, who))),
             },
         },
         opts=pulumi.ResourceOptions(parent=parent, depends_on=after),
@@ -133,7 +130,7 @@ def run_once(
     name: str, program: Program, args: PartArgs, *, parent: pulumi.Resource, after: Sequence[pulumi.Resource]
 ) -> Job:
     """The program as an account of its own name, until it has succeeded. An update does not wait for it."""
-    labels = identity(program.name, args.customer).labels
+    labels = identity(program.name, args.stack.customer).labels
     pod: PodSpecArgsDict = {
         "restart_policy": "Never",
         "service_account_name": program.name,
@@ -153,7 +150,10 @@ def run_once(
         },
         spec={
             "backoff_limit": 5,
-            "template": {"metadata": {"labels": labels}, "spec": args.images.pulled(args.egress.trusting(pod))},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": args.stack.images.pulled(args.stack.egress.trusting(pod)),
+            },
         },
         opts=pulumi.ResourceOptions(parent=parent, depends_on=after, delete_before_replace=True),
     )
@@ -180,7 +180,7 @@ def container(program: Program, args: PartArgs) -> "ContainerArgsDict":
     ]
     made: ContainerArgsDict = {
         "name": program.name,
-        "image": args.images.of(program.image),
+        "image": args.stack.images.of(program.image),
         "args": list(program.args),
         "env": list(program.env),
         "ports": [{"name": port, "container_port": number} for port, number in program.ports.items()],
@@ -222,7 +222,7 @@ def service(
         f"{name}-service",
         metadata={"name": which, "namespace": args.namespace},
         spec={
-            "selector": identity(program, args.customer).selector,
+            "selector": identity(program, args.stack.customer).selector,
             "ports": [{"name": port, "port": own, "target_port": pods} for port, (own, pods) in ports.items()],
         },
         opts=pulumi.ResourceOptions(parent=parent),
@@ -270,7 +270,7 @@ def opened(
         f"{name}-policy",
         metadata={"name": program, "namespace": args.namespace},
         spec={
-            "pod_selector": {"match_labels": identity(program, args.customer).selector},
+            "pod_selector": {"match_labels": identity(program, args.stack.customer).selector},
             "policy_types": ["Ingress", "Egress"],
             "ingress": [{"ports": tcp(*called_on)}],
             "egress": [

@@ -13,9 +13,11 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core.v1 import ConfigMap
 
+from components.context import StackContext
 from components.serving.scaling import ACCESS
 from ebbtide.labels import CUSTOMER
 from ebbtide.settings.sections.serving.access import PrometheusAccess as AccessSettings
+from ebbtide.vocabulary.labels import NAMESPACE
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -26,8 +28,7 @@ _PARAMETERS = {"token": "bearerToken", "header": "customAuthValue", "authority":
 
 @dataclass(frozen=True, kw_only=True)
 class PrometheusAccessArgs:
-    customer: str
-    namespace: pulumi.Input[str]  # of the ScaledObjects
+    stack: StackContext
     access: AccessSettings
 
 
@@ -36,8 +37,8 @@ class PrometheusAccess(pulumi.ComponentResource):
         super().__init__("ebbtide:components:PrometheusAccess", name, None, opts)
         metadata: ObjectMetaArgsDict = {
             "name": ACCESS,
-            "namespace": args.namespace,
-            "labels": {CUSTOMER: args.customer},
+            "namespace": NAMESPACE,
+            "labels": {CUSTOMER: args.stack.customer},
         }
         before: list[pulumi.Resource] = []
         if args.access.header is not None:

@@ -13,7 +13,8 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core.v1 import Service as KubernetesService
 
-from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS, FieldOwner, OwnedField, OwnershipTable, hand_over
+from components.context import StackContext
+from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS, FieldOwner, OwnedField, hand_over
 from components.pods.container import H2C
 from components.pods.one_service import of_pods
 from components.pods.workload import SKIP_AWAIT
@@ -26,7 +27,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, pod_name
-from ebbtide.vocabulary.labels import WORKLOAD
+from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ServicePortArgsDict
@@ -39,15 +40,13 @@ HPA_API = "autoscaling/v2"
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceArgs:
+    stack: StackContext
     name: str
-    namespace: pulumi.Input[str]
-    customer: str
     settings: ServiceSettings
     scaled: Sequence[Scaled]  # its variants that grow
     gateway_namespace: str
     proxies: int  # Envoy pods, each of which counts for itself
     envoy: bool  # the gateway is Envoy Gateway's and follows its policies
-    ownership: OwnershipTable | None = None
 
 
 class Service(pulumi.ComponentResource):
@@ -95,8 +94,8 @@ class Service(pulumi.ComponentResource):
             f"{name}-shared",
             metadata={
                 "name": name,
-                "namespace": self._args.namespace,
-                "labels": {CUSTOMER: self._args.customer, SERVICE: name},
+                "namespace": NAMESPACE,
+                "labels": {CUSTOMER: self._args.stack.customer, SERVICE: name},
                 "annotations": {SKIP_AWAIT: "true"},
             },
             spec={"selector": {SERVES: name}, "ports": [port]},
@@ -131,13 +130,13 @@ class Service(pulumi.ComponentResource):
         """Its minimum follows the calendar; `min` is what it begins with, and what it is at night."""
         field = OwnedField(
             kind=kind,
-            namespace=self._args.namespace,
+            namespace=NAMESPACE,
             name=it.pod,
             field=MIN_REPLICA_COUNT if it.by_keda else MIN_REPLICAS,
             owner=FieldOwner.WORKLOADS,
             initial=it.variant.scale.min,
         )
-        return hand_over(field, parent=self, table=self._args.ownership)
+        return hand_over(field, parent=self, table=self._args.stack.ownership)
 
     def _object(
         self,
@@ -151,8 +150,8 @@ class Service(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> pulumi.Resource:
-        labels = {CUSTOMER: self._args.customer, SERVICE: self._args.name, WORKLOAD: name}
-        metadata: dict[str, Any] = {"name": name, "namespace": self._args.namespace, "labels": labels}
+        labels = {CUSTOMER: self._args.stack.customer, SERVICE: self._args.name, WORKLOAD: name}
+        metadata: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "labels": labels}
         return CustomResource(
             resource_name,
             api_version=api,

@@ -13,10 +13,11 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
+from components.context import StackContext
 from ebbtide.labels import CUSTOMER
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.sections.workloads import Vertical, WorkloadKind, WorkloadSettings
-from ebbtide.vocabulary.labels import WORKLOAD
+from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 
 VPA_API = "autoscaling.k8s.io/v1"
 _MODES = {Vertical.INITIAL: "Initial", Vertical.IN_PLACE: "InPlaceOrRecreate"}
@@ -24,8 +25,7 @@ _MODES = {Vertical.INITIAL: "Initial", Vertical.IN_PLACE: "InPlaceOrRecreate"}
 
 @dataclass(frozen=True, kw_only=True)
 class VerticalAutoscalingArgs:
-    customer: str
-    namespace: pulumi.Input[str]
+    stack: StackContext
     workloads: Mapping[str, WorkloadSettings]
     most: Mapping[str, PodSize] = field(default_factory=dict[str, PodSize])  # of a workload's own container
 
@@ -41,8 +41,8 @@ class VerticalAutoscaling(pulumi.ComponentResource):
                     kind="VerticalPodAutoscaler",
                     metadata={
                         "name": workload,
-                        "namespace": args.namespace,
-                        "labels": {CUSTOMER: args.customer, WORKLOAD: workload},
+                        "namespace": NAMESPACE,
+                        "labels": {CUSTOMER: args.stack.customer, WORKLOAD: workload},
                     },
                     spec=vertical_autoscaler(workload, settings, args.most.get(workload)),
                     opts=pulumi.ResourceOptions(parent=self),

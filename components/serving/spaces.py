@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import pulumi
 
 from components.cluster.namespaces import restricted_namespace
-from components.pods.egress import OPEN, Egress, ca_bundle
+from components.context import StackContext
+from components.pods.egress import ca_bundle
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServingSpacesArgs:
+    stack: StackContext
     namespaces: Sequence[str]
-    customer: str
-    egress: Egress = OPEN
 
 
 class ServingSpaces(pulumi.ComponentResource):
     def __init__(self, name: str, args: ServingSpacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:ServingSpaces", name, None, opts)
         for space in args.namespaces:
-            made = restricted_namespace(f"{name}-{space}", space, args.customer, parent=self)
-            ca_bundle(f"{name}-{space}-ca-bundle", args.egress, made.metadata.name, parent=self)
+            made = restricted_namespace(f"{name}-{space}", space, args.stack.customer, parent=self)
+            ca_bundle(f"{name}-{space}-ca-bundle", args.stack.egress, made.metadata.name, parent=self)
         self.register_outputs({})

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
+from components import images
 from components.granting import grant, grant_everywhere
-from components.serving.crds import kinds, version
+from components.serving.crds import kinds
 from components.serving.program import OWN_NAMESPACE, PartArgs, Program, account, opened, probe, run, run_once, service
 from ebbtide.labels import SELF_MADE_SECRETS
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 ADMISSION, RECOMMENDER, UPDATER = "vpa-admission-controller", "vpa-recommender", "vpa-updater"
 CERTGEN = "vpa-certgen"
-CERTGEN_IMAGE = "registry.k8s.io/ingress-nginx/kube-webhook-certgen:v20231011-8b53cabe0"
+_IMAGES = {ADMISSION: images.VPA_ADMISSION, RECOMMENDER: images.VPA_RECOMMENDER, UPDATER: images.VPA_UPDATER}
 SECRET = "vpa-tls-certs"
 WEBHOOK = "vpa-webhook"
 
@@ -133,7 +134,7 @@ class VerticalAutoscaler(pulumi.ComponentResource):
         hosts = pulumi.Output.concat(f"--host={WEBHOOK},{WEBHOOK}.", args.namespace, ".svc")
         program = Program(
             name=CERTGEN,
-            image=CERTGEN_IMAGE,
+            image=images.VPA_CERTGEN,
             args=[
                 "create",
                 hosts,
@@ -148,14 +149,10 @@ class VerticalAutoscaler(pulumi.ComponentResource):
         return run_once(name, program, args, parent=self, after=before)
 
 
-def vertical_image(name: str) -> str:
-    return f"registry.k8s.io/autoscaling/{name}:{version('vertical').removeprefix('v')}"
-
-
 def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **more: Any) -> Program:
     given: dict[str, Any] = {
         "name": name,
-        "image": vertical_image(name),
+        "image": _IMAGES[name],
         "args": [pulumi.Output.concat("--vpa-object-namespace=", args.watched), "--stderrthreshold=info", *further],
         "env": [{**OWN_NAMESPACE, "name": "NAMESPACE"}],
         "ports": {"metrics": _PORTS[name]},

@@ -5,6 +5,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, cast
 
+from components.context import StackContext
 from ebbtide.recording.record import record_program
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack
@@ -16,6 +17,7 @@ from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.builders.recorded import record
 from tests.paths import ROOT
 
+STACK = StackContext(customer="acme")
 REDIS = RedisEndpoint(host="ebbtide-redis.ebbtide.svc", password_env="REDIS_PASSWORD")
 WORKING_DAYS = tuple(WeeklyInterval(day, 8 * 60, 19 * 60) for day in range(5))
 

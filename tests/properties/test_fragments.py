@@ -16,7 +16,7 @@ from ebbtide.settings.placement import home_kind
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.workers import WORKER_CONTAINER
 from ebbtide.vocabulary.labels import Category
-from tests.builders.components import REDIS, recorded, the, worker_settings, workload_settings
+from tests.builders.components import REDIS, STACK, recorded, the, worker_settings, workload_settings
 from tests.builders.fragments import fragments
 from tests.counts import examples
 
@@ -37,18 +37,17 @@ ADDED_TO = ("securityContext", "volumeMounts")
 def deployment(category: Category, fragment: Mapping[str, Any], gpu: int) -> Mapping[str, Any]:
     if category is Category.WORKER:
         pool = WorkerPoolArgs(
+            stack=STACK,
             name="train",
-            namespace="ebbtide-workers",
             settings=worker_settings(pod=fragment, gpu=Gpu(count=gpu)),
-            customer="acme",
             redis=REDIS,
         )
         return the(recorded(lambda: WorkerPool("train", pool)), "Deployment").inputs
     workload = WorkloadArgs(
         name="api",
         namespace="ebbtide",
+        stack=STACK,
         settings=workload_settings(category, pod=fragment, gpu=Gpu(count=gpu)),
-        customer="acme",
         node_kind=NodeKind(home_kind(category, gpu)),
     )
     return the(recorded(lambda: Workload("api", workload)), "Deployment").inputs

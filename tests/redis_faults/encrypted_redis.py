@@ -11,7 +11,7 @@ from components.redis.queues import Redis, RedisArgs
 from ebbtide.demo.embedded import free_port
 from ebbtide.settings.sections.redis import RedisSettings, RedisTls
 from ebbtide.vocabulary.controller_config import RedisEndpoint
-from tests.builders.components import pod_of, recorded, the
+from tests.builders.components import STACK, pod_of, recorded, the
 from tests.builders.redis import wait_until
 from tests.redis_faults.redis_server import Certificates
 
@@ -22,7 +22,7 @@ SETTINGS = RedisSettings(tls=RedisTls(secret="redis-tls"))
 @contextmanager
 def encrypted_server(folder: Path, issued: Certificates) -> Generator[int]:
     """The container's own arguments; only paths, the port and the password are put in, as the kubelet would."""
-    args = RedisArgs(settings=SETTINGS, namespace="ebbtide", customer="acme")
+    args = RedisArgs(stack=STACK, settings=SETTINGS)
     container = pod_of(the(recorded(lambda: Redis("redis", args)), "StatefulSet"))["containers"][0]
     chosen = free_port()
     inside = {

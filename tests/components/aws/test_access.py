@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from components.aws.cluster import Cluster, ClusterArgs
+from components.context import StackContext
 from ebbtide.recording.answers import DEPLOYER
 from ebbtide.settings.sections.cluster import ClusterSettings
 from tests.builders.recorded import record
@@ -24,7 +25,9 @@ def peopled() -> Recorded:
 
 def cluster_args(*, admins: Sequence[str]) -> ClusterArgs:
     settings = ClusterSettings(admins=tuple(admins))
-    return ClusterArgs(name="acme", region="us-east-1", settings=settings, subnet_ids=["subnet-a", "subnet-b"], tags={})
+    return ClusterArgs(
+        stack=StackContext(customer="acme", region="us-east-1"), settings=settings, subnet_ids=["subnet-a", "subnet-b"]
+    )
 
 
 def rights(stack: Recorded) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 
 from components.aws.elasticache import ElastiCache, ElastiCacheArgs
+from components.context import StackContext
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings
 from infra.stack import compose
 from tests.builders.stack import COST_TAGS, Recorded, run, stack_settings
@@ -25,14 +26,13 @@ def stack() -> Recorded:
 def alone(**redis: Any) -> Recorded:
     """The cache without the stack around it."""
     args = ElastiCacheArgs(
-        customer="acme",
+        stack=StackContext(customer="acme", tags=COST_TAGS),
         settings=RedisSettings(kind=RedisKind.ELASTICACHE, **redis),
         vpc_id="vpc-1",
         subnet_ids=["subnet-1", "subnet-2"],
         clients="sg-1",
         token=TOKEN,
         windows=None,
-        tags=COST_TAGS,
     )
     return run(lambda: ElastiCache("elasticache", args))
 

@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from components.aws.network import Network, NetworkArgs
+from components.context import StackContext
 from ebbtide.recording.answers import identifier
 from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings
 from tests.builders.network import network
@@ -103,7 +104,7 @@ def test_the_vpc_of_a_live_stack_is_not_exchanged_by_accident(stack: Recorded) -
 def test_in_a_given_vpc_nothing_is_made() -> None:
     built: list[Network] = []
     args = NetworkArgs(
-        region="us-east-1", zones=("c", "a"), cluster_name="acme", tags={}, settings=NetworkSettings(vpc=GIVEN)
+        stack=StackContext(customer="acme", region="us-east-1"), zones=("c", "a"), settings=NetworkSettings(vpc=GIVEN)
     )
     outputs: dict[str, str] = {}
 

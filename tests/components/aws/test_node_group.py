@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from components.aws.node_group import NodeGroup, NodeGroupArgs
 from components.aws.node_shape import NodeRange, NodeShape, Taint, ami_type, name_prefix, node_shape, ranges, split
+from components.context import StackContext
 from components.ownership import FieldOwner, OwnershipTable
 from ebbtide.labels import NodeKind
 from ebbtide.prices import instance_type, instance_type_names
@@ -45,6 +46,7 @@ def node_group(
 ) -> Recorded:
     settings = group_settings(kind)
     args = NodeGroupArgs(
+        stack=StackContext(customer="acme", ownership=table),
         group=kind.value,
         kind=kind,
         zone="a",
@@ -58,7 +60,6 @@ def node_group(
         shape=shape or node_shape(kind.value, settings),
         tags={"team": "ml", "plan": "none"},
         node_tags={"team": "ml"},
-        ownership=table,
     )
     return run(lambda: NodeGroup("flexible-a", replace(args, cluster_name=text("acme"))))
 

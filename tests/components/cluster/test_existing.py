@@ -12,6 +12,7 @@ import pytest
 
 import infra
 from components.cluster.existing import ExistingCluster, ExistingClusterArgs, owners_labels, refuse_another_cluster
+from components.context import StackContext
 from ebbtide.recording.graph import counts_by_type
 from ebbtide.recording.manifests import is_object
 from ebbtide.recording.record import record_directory, record_program
@@ -146,7 +147,7 @@ def test_what_is_only_looked_at_is_not_counted(tmp_path: Path) -> None:
 
 def test_another_cluster_is_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def program() -> None:
-        args = ExistingClusterArgs(name="acme", context="onprem", cluster_id=CLUSTER_ID)
+        args = ExistingClusterArgs(stack=StackContext(customer="acme"), context="onprem", cluster_id=CLUSTER_ID)
         ExistingCluster("cluster", args)
 
     found = "00000000-0000-4000-8000-000000000000"

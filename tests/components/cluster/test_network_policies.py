@@ -14,7 +14,7 @@ from components.cluster.network_policies import NetworkPolicies, NetworkPolicies
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.egress import EgressSettings
 from ebbtide.settings.sections.entrance import Expose
-from tests.builders.components import demo_stack, recorded, workload_settings
+from tests.builders.components import STACK, demo_stack, recorded, workload_settings
 from tests.builders.recorded import record
 from tests.builders.rights import hub_stack
 from tests.builders.stack import stack_settings
@@ -121,8 +121,7 @@ def policies(
     *, allow: tuple[str, ...] = (), proxies: tuple[str, ...] = (), port: int = 6379, inside: bool = True
 ) -> Policies:
     args = NetworkPoliciesArgs(
-        namespace="ebbtide",
-        worker_namespace="ebbtide-workers",
+        stack=STACK,
         redis_port=port,
         redis_inside=inside,
         allow=allow,

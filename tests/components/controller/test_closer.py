@@ -12,7 +12,7 @@ from components.controller.closer import Closer, CloserArgs, ClosingTime, closin
 from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.windows import BusinessHours, DatedInterval, WeeklyInterval
-from tests.builders.components import WORKING_DAYS, controller_config, of_kind, recorded, the
+from tests.builders.components import STACK, WORKING_DAYS, controller_config, of_kind, recorded, the
 from tests.counts import examples
 
 QUARTER = timedelta(minutes=15)
@@ -21,7 +21,7 @@ SATURDAY = date(2026, 12, 12)
 
 
 def closer(config: ControllerConfig | None = None) -> tuple[Resource, ...]:
-    args = CloserArgs(config=config or controller_config(), namespace="ebbtide", image="controller:1")
+    args = CloserArgs(stack=STACK, config=config or controller_config())
     return recorded(lambda: Closer("closer", args))
 
 

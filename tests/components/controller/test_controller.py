@@ -9,7 +9,7 @@ from components.controller.controller import Controller, ControllerArgs
 from components.controller.rights import closer_rules, system_rules, worker_rules
 from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, load
-from tests.builders.components import controller_config, of_kind, recorded, the
+from tests.builders.components import STACK, controller_config, of_kind, recorded, the
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection", "*"}
 NAMELESS = {  # writes that cannot be limited by name, with the reason in components/controller/rights.py
@@ -20,13 +20,7 @@ NAMELESS = {  # writes that cannot be limited by name, with the reason in compon
 
 
 def controller(config: ControllerConfig | None = None, *, replicas: int = 1) -> tuple[Resource, ...]:
-    args = ControllerArgs(
-        config=config or controller_config(),
-        image="ebbtide-controller:1",
-        namespace="ebbtide",
-        worker_namespace="ebbtide-workers",
-        replicas=replicas,
-    )
+    args = ControllerArgs(stack=STACK, config=config or controller_config(), replicas=replicas)
     return recorded(lambda: Controller("controller", args))
 
 

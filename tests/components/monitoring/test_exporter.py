@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from components.context import StackContext
 from components.monitoring.exporter import Exporter, ExporterArgs
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump
@@ -84,11 +85,8 @@ def test_each_role_is_bound_to_its_account_alone() -> None:
 def test_of_a_cache_that_is_still_to_be_made_the_address_is_written_once_it_is_known() -> None:
     def program() -> None:
         args = ExporterArgs(
+            stack=StackContext(customer="demo", cache_host=pulumi.Output.from_input("cache.example.com")),
             config=ExporterConfig(namespace="ebbtide", tls_endpoints=("known-once-it-exists.invalid:6379",)),
-            customer="demo",
-            image="ebbtide-controller:1",
-            namespace="ebbtide",
-            tls_host=pulumi.Output.from_input("cache.example.com"),
         )
         Exporter("exporter", args)
 

@@ -1,5 +1,6 @@
 """What a pod section becomes: the container, its volumes, and the objects beside the pod."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import WORKLOAD, Category
-from tests.builders.components import REDIS, of_kind, pod_of, recorded, the
+from tests.builders.components import REDIS, STACK, of_kind, pod_of, recorded, the
 
 BASE: dict[str, Any] = {"category": "flexible", "image": "api:1", "cpu": 1, "memory": "2Gi"}
 WORKER: dict[str, Any] = {
@@ -28,19 +29,18 @@ WORKER: dict[str, Any] = {
 def workload(*, on_ebs: bool = False, **section: Any) -> tuple[Resource, ...]:
     settings = WorkloadSettings.model_validate({**BASE, **section})
     args = WorkloadArgs(
+        stack=replace(STACK, on_ebs=on_ebs),
         name="api",
         namespace="ebbtide",
         settings=settings,
-        customer="acme",
         node_kind=NodeKind.FLEXIBLE,
-        on_ebs=on_ebs,
     )
     return recorded(lambda: Workload("api", args))
 
 
 def pool(**section: Any) -> tuple[Resource, ...]:
     settings = WorkerSettings.model_validate({**WORKER, **section})
-    args = WorkerPoolArgs(name="train", namespace="ebbtide-workers", settings=settings, customer="acme", redis=REDIS)
+    args = WorkerPoolArgs(stack=STACK, name="train", settings=settings, redis=REDIS)
     return recorded(lambda: WorkerPool("train", args))
 
 
@@ -136,7 +136,7 @@ def test_names_that_look_alike_when_joined_have_files_of_their_own() -> None:
         for name, volume in (("a-b", "c"), ("a", "b-c")):
             settings = WorkloadSettings.model_validate({**BASE, "volumes": {volume: files}})
             args = WorkloadArgs(
-                name=name, namespace="ebbtide", settings=settings, customer="acme", node_kind=NodeKind.FLEXIBLE
+                stack=STACK, name=name, namespace="ebbtide", settings=settings, node_kind=NodeKind.FLEXIBLE
             )
             Workload(name, args)
 

@@ -12,7 +12,7 @@ from ebbtide.recording.resources import Resource
 from ebbtide.settings import parse_stack
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
-from tests.builders.components import pod_of, recorded, the, workload_settings
+from tests.builders.components import STACK, pod_of, recorded, the, workload_settings
 from tests.builders.mutants import sound_config
 from tests.builders.recorded import record
 
@@ -29,10 +29,10 @@ def workload(
     read = WorkloadSettings.model_validate(given)
     settings = workload_settings(kind=kind, **{name: getattr(read, name) for name in ("ports", "ingress", "expose")})
     args = WorkloadArgs(
+        stack=STACK,
         name="api",
         namespace="ebbtide",
         settings=settings,
-        customer="acme",
         node_kind=NodeKind.FLEXIBLE,
         balancing=balancing,
     )

@@ -20,7 +20,7 @@ from ebbtide.settings.fragment.schema import type_named, type_names
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.vocabulary.labels import Category
 from tests.builders.authority import AUTHORITY
-from tests.builders.components import REDIS, pod_of, recorded, the, worker_settings, workload_settings
+from tests.builders.components import REDIS, STACK, pod_of, recorded, the, worker_settings, workload_settings
 from tests.builders.fragments import EMPTY, SMALL, container, native_sidecar
 
 CLOSED = Egress(https_proxy="http://proxy:3128", ca_bundle=AUTHORITY)
@@ -28,10 +28,10 @@ CLOSED = Egress(https_proxy="http://proxy:3128", ca_bundle=AUTHORITY)
 
 def service(pod: Mapping[str, Any], category: Category = Category.FIXED, **settings: Any) -> Mapping[str, Any]:
     args = WorkloadArgs(
+        stack=STACK,
         name="api",
         namespace="ebbtide",
         settings=workload_settings(category, pod=pod, **settings),
-        customer="acme",
         node_kind=NodeKind.FIXED,
     )
     return pod_of(the(recorded(lambda: Workload("api", args)), "Deployment"))
@@ -39,14 +39,11 @@ def service(pod: Mapping[str, Any], category: Category = Category.FIXED, **setti
 
 def pool(pod: Mapping[str, Any], **settings: Any) -> Mapping[str, Any]:
     args = WorkerPoolArgs(
+        stack=replace(STACK, egress=CLOSED, images=ImageSource(pull_secrets=("registry",))),
         name="train",
-        namespace="ebbtide-workers",
         settings=worker_settings(pod=pod, **settings),
-        customer="acme",
         redis=REDIS,
         redis_authority=RedisAuthority(secret="redis-tls"),
-        egress=CLOSED,
-        images=ImageSource(pull_secrets=("registry",)),
     )
     return pod_of(the(recorded(lambda: WorkerPool("train", args)), "Deployment"))
 

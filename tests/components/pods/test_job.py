@@ -10,20 +10,20 @@ from components.pods.rules import PodIdentity
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.vocabulary.labels import Category
-from tests.builders.components import recorded, the
+from tests.builders.components import STACK, recorded, the
 
 SIZE: dict[str, Any] = {"image": "db:1", "cpu": "1", "memory": "2Gi", "longest_run": "2h", "node_group": "flexible"}
 
 
 def job(**changes: Any) -> tuple[Resource, ...]:
     settings = JobSettings.model_validate({**SIZE, **changes})
-    args = JobArgs(name="migrate", namespace="ebbtide-workers", settings=settings, customer="acme")
+    args = JobArgs(stack=STACK, name="migrate", settings=settings)
     return recorded(lambda: Job("migrate", args))
 
 
 def cron_job(**changes: Any) -> tuple[Resource, ...]:
     settings = CronJobSettings.model_validate({**SIZE, "schedule": "30 2 * * 1-5", **changes})
-    args = JobArgs(name="nightly", namespace="ebbtide-workers", settings=settings, customer="acme")
+    args = JobArgs(stack=STACK, name="nightly", settings=settings)
     return recorded(lambda: CronJob("nightly", args))
 
 

@@ -1,27 +1,26 @@
 """What a worker pool registers: zero replicas, a closed budget, and workers that stop safely."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from components.cluster.namespaces import Namespaces, NamespacesArgs
+from components.cluster.namespaces import Namespaces
 from components.ownership import OwnershipTable
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.workers import Source
-from tests.builders.components import REDIS, of_kind, pod_of, recorded, the, worker_settings
+from tests.builders.components import REDIS, STACK, of_kind, pod_of, recorded, the, worker_settings
 
 
 def pool(table: OwnershipTable | None = None, *, told_together: bool = False, **settings: Any) -> tuple[Resource, ...]:
     args = WorkerPoolArgs(
+        stack=replace(STACK, ownership=table),
         name="train",
-        namespace="ebbtide-workers",
         settings=worker_settings(**settings),
-        customer="acme",
         redis=REDIS,
-        ownership=table,
         told_together=told_together,
     )
     return recorded(lambda: WorkerPool("train", args))
@@ -41,7 +40,7 @@ def test_a_pool_starts_at_its_minimum_and_the_controller_takes_it_from_there() -
 
 
 def test_namespaces_enforce_the_restricted_level() -> None:
-    for namespace in of_kind(recorded(lambda: Namespaces("namespaces", NamespacesArgs(customer="acme"))), "Namespace"):
+    for namespace in of_kind(recorded(lambda: Namespaces("namespaces", STACK)), "Namespace"):
         assert namespace.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 

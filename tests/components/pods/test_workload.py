@@ -1,5 +1,6 @@
 """What a fixed or flexible workload registers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.vocabulary.labels import Category
-from tests.builders.components import of_kind, pod_of, recorded, the, workload_settings
+from tests.builders.components import STACK, of_kind, pod_of, recorded, the, workload_settings
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
 RECREATE = {"type": "Recreate"}
@@ -29,13 +30,11 @@ def workload(
     **settings: Any,
 ) -> tuple[Resource, ...]:
     args = WorkloadArgs(
+        stack=replace(STACK, ownership=table, secrets=own),
         name="api",
         namespace="ebbtide",
         settings=workload_settings(category, **settings),
-        customer="acme",
         node_kind=node_kind,
-        ownership=table,
-        secrets=own,
     )
     return recorded(lambda: Workload("api", args))
 

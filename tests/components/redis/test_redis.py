@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -16,7 +16,7 @@ from components.redis.queues import Redis, RedisArgs
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings, RedisTls
 from ebbtide.vocabulary.controller_config import RedisEndpoint
-from tests.builders.components import of_kind, pod_of, recorded, the
+from tests.builders.components import STACK, of_kind, pod_of, recorded, the
 
 IN_CLUSTER = RedisSettings.model_construct(kind=RedisKind.IN_CLUSTER, url=None)
 CACHE = RedisSettings(kind=RedisKind.ELASTICACHE)
@@ -30,7 +30,7 @@ def outside(url: str) -> RedisSettings:
 def redis(settings: RedisSettings = IN_CLUSTER, password: str | None = None, **more: Any) -> tuple[Resource, ...]:
     def program() -> None:
         secret = None if password is None else pulumi.Output.secret(password)
-        Redis("redis", RedisArgs(settings=settings, namespace="ebbtide", customer="acme", password=secret, **more))
+        Redis("redis", RedisArgs(stack=replace(STACK, **more), settings=settings, password=secret))
 
     return recorded(program)
 

@@ -13,7 +13,7 @@ from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from ebbtide.settings import parse_stack
 from ebbtide.settings.sections.workers import Source, SourceKind
 from ebbtide.vocabulary.controller_config import RedisEndpoint, load
-from tests.builders.components import REDIS, controller_config, pod_of, recorded, the, worker_settings
+from tests.builders.components import REDIS, STACK, controller_config, pod_of, recorded, the, worker_settings
 from tests.builders.mutants import sound_config
 from tests.builders.recorded import record
 
@@ -25,13 +25,11 @@ def worker(
     endpoint: RedisEndpoint = REDIS, kind: SourceKind = SourceKind.RQ, *, later_host: str = "", **more: Any
 ) -> Mapping[str, Any]:
     settings = worker_settings(source=Source.model_construct(kind=kind, queues=("train",)))
-    args = WorkerPoolArgs(
-        name="train", namespace="ebbtide-workers", settings=settings, customer="acme", redis=endpoint, **more
-    )
+    args = WorkerPoolArgs(stack=STACK, name="train", settings=settings, redis=endpoint, **more)
 
     def program() -> None:
         host = pulumi.Output.from_input(later_host) if later_host else None  # an output belongs to a program
-        WorkerPool("train", replace(args, redis_host=host))
+        WorkerPool("train", replace(args, stack=replace(STACK, cache_host=host)))
 
     return pod_of(the(recorded(program), "Deployment"))
 
@@ -64,15 +62,14 @@ def test_a_worker_sees_the_private_authority_where_there_is_one() -> None:
 
 
 def test_an_address_that_is_known_later_reaches_worker_and_controller() -> None:
-    args = ControllerArgs(
-        config=controller_config(),
-        image="controller:1",
-        namespace="ebbtide",
-        worker_namespace="ebbtide-workers",
-        redis_authority=PRIVATE,
-    )
     host = "master.cache.example"
-    resources = recorded(lambda: Controller("controller", replace(args, redis_host=pulumi.Output.from_input(host))))
+
+    def program() -> None:
+        stack = replace(STACK, cache_host=pulumi.Output.from_input(host))
+        args = ControllerArgs(stack=stack, config=controller_config(), redis_authority=PRIVATE)
+        Controller("controller", args)
+
+    resources = recorded(program)
     document = load(the(resources, "ConfigMap").inputs["data"]["config.json"])
     mounts = pod_of(the(resources, "Deployment"))["containers"][0]["volumeMounts"]
 

@@ -15,7 +15,7 @@ from ebbtide.labels import NodeKind
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.vocabulary.labels import Category
-from tests.builders.components import REDIS, recorded, the, worker_settings, workload_settings
+from tests.builders.components import REDIS, STACK, recorded, the, worker_settings, workload_settings
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.fragments import container, fragments, native_sidecar
 from tests.counts import examples
@@ -36,15 +36,13 @@ def namespace(fresh: Fresh, control_plane: ControlPlane) -> str:
 
 def deployment(category: Category, fragment: Mapping[str, Any]) -> Mapping[str, Any]:
     if category is Category.WORKER:
-        pool = WorkerPoolArgs(
-            name="worker", namespace="any", settings=worker_settings(pod=fragment), customer="acme", redis=REDIS
-        )
+        pool = WorkerPoolArgs(stack=STACK, name="worker", settings=worker_settings(pod=fragment), redis=REDIS)
         return the(recorded(lambda: WorkerPool("worker", pool)), "Deployment").inputs
     workload = WorkloadArgs(
         name="api",
         namespace="any",
+        stack=STACK,
         settings=workload_settings(category, pod=fragment),
-        customer="acme",
         node_kind=NodeKind.FLEXIBLE,
     )
     return the(recorded(lambda: Workload("api", workload)), "Deployment").inputs

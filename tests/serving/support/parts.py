@@ -12,7 +12,8 @@ import yaml
 from control_plane.plane.binaries import OF_SERVING, PROMETHEUS, binaries
 from control_plane.plane.enclosure import Image
 
-from components.cluster.namespaces import Namespaces, NamespacesArgs, restricted_namespace
+from components.cluster.namespaces import Namespaces, restricted_namespace
+from components.context import StackContext
 from components.monitoring.scraping import CONFIG_FILE, DIRECTORY
 from components.serving import envoy_gateway, keda
 from components.serving.envoy_gateway import (
@@ -34,6 +35,7 @@ from tests.serving.support.metrics_server import NAME as METRICS_SERVER
 from tests.serving.support.metrics_server import MetricsServer
 
 CUSTOMER = "acme"
+_STACK = StackContext(customer=CUSTOMER)
 LONGEST_REQUEST = timedelta(seconds=10)
 """Of the services that tests apply."""
 VPA_PARTS = ("recommender", "updater", "admission-controller")
@@ -99,7 +101,7 @@ def rendered() -> list[Json]:
 
 def vertical() -> list[Json]:
     """The vertical pod autoscaler, which few tests need."""
-    args = VerticalAutoscalerArgs(namespace=KUBE_SYSTEM, watched=NAMESPACE, customer=CUSTOMER)
+    args = VerticalAutoscalerArgs(stack=_STACK, namespace=KUBE_SYSTEM, watched=NAMESPACE)
     return _hurried(_objects(lambda: VerticalAutoscaler("vertical", args)))
 
 
@@ -120,7 +122,7 @@ _QUICK = {
 
 
 def _program() -> None:
-    spaces = Namespaces("namespaces", NamespacesArgs(customer=CUSTOMER))
+    spaces = Namespaces("namespaces", _STACK)
     own = {
         name: restricted_namespace(name, name, CUSTOMER, parent=spaces).metadata.name
         for name in (keda.NAMESPACE, envoy_gateway.NAMESPACE)
@@ -128,12 +130,10 @@ def _program() -> None:
     system = spaces.system.metadata.name
     EnvoyGateway(
         "gateway",
-        EnvoyGatewayArgs(
-            namespace=own[envoy_gateway.NAMESPACE], routes=system, customer=CUSTOMER, longest=LONGEST_REQUEST
-        ),
+        EnvoyGatewayArgs(stack=_STACK, namespace=own[envoy_gateway.NAMESPACE], routes=system, longest=LONGEST_REQUEST),
     )
-    Keda("keda", KedaArgs(namespace=own[keda.NAMESPACE], watched=system, customer=CUSTOMER))
-    MetricsServer("metrics-server", PartArgs(namespace=KUBE_SYSTEM, customer=CUSTOMER))
+    Keda("keda", KedaArgs(stack=_STACK, namespace=own[keda.NAMESPACE], watched=system))
+    MetricsServer("metrics-server", PartArgs(stack=_STACK, namespace=KUBE_SYSTEM))
 
 
 def _objects(program: Callable[[], object]) -> list[Json]:

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from components.ray.operator import IMAGE as OPERATOR
-from components.redis.queues import IMAGE as QUEUE_SERVER
+from components.images import RAY_OPERATOR as OPERATOR
+from components.images import REDIS as QUEUE_SERVER
 from control_plane.nodes.images.recipes import (
     BASE_TAG,
     PACKAGES,

@@ -1,0 +1,30 @@
+"""What all components of one stack share, so that their own arguments hold what is special to them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pulumi
+
+from components.images import UPSTREAM, ImageSource
+from components.ownership import OwnershipTable
+from components.pods.egress import OPEN, Egress
+from components.pods.secrets import NO_SECRETS, SecretsSource
+from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.vocabulary.labels import NAMESPACE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackContext:
+    """The facts of a stack that its components have in common. A stack on AWS has a region and tags."""
+
+    customer: str  # on EKS the cluster's name, too
+    namespace: pulumi.Input[str] = NAMESPACE
+    worker_namespace: pulumi.Input[str] = WORKER_NAMESPACE
+    images: ImageSource = UPSTREAM
+    egress: Egress = OPEN
+    secrets: SecretsSource = NO_SECRETS
+    ownership: OwnershipTable | None = None
+    on_ebs: bool = False  # the cluster has the driver of EBS volumes, as those that Ebbtide creates have
+    cache_host: pulumi.Input[str] | None = None  # of the Redis that AWS runs
+    region: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,0 +1,41 @@
+"""The controllers of a stack: the scaler, and the workload controller where Ray clusters or floors need it."""
+
+import pulumi
+
+from components.controller.controller import Controller, ControllerArgs
+from components.controller.workloads import WorkloadController, WorkloadControllerArgs, token_file
+from components.pods.redis_access import SECRET, controllers_endpoint
+from components.ray.spaces import RaySpaces
+from components.redis.queues import Redis
+from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret
+from ebbtide.settings.workloads_document import has_workloads, workloads_config
+from infra.site import Site
+
+
+def scaler(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> Controller:
+    settings = site.settings
+    args = ControllerArgs(
+        stack=site.stack,
+        config=controller_config(settings, controllers_endpoint(settings.redis)),
+        replicas=settings.controller.replicas,
+        redis_authority=redis.authority,
+        redis_secret=settings.redis.controller.secret if settings.redis.controller else SECRET,
+    )
+    return Controller("controller", args, options)
+
+
+def workload_controller(site: Site, ray: RaySpaces | None, options: pulumi.ResourceOptions) -> None:
+    """Build it after the Ray clusters, so that a destroy deletes it first: it would restore a spec that a destroy
+    changes. It finds autoscalers when they appear.
+    """
+    settings = site.settings
+    if not has_workloads(settings):
+        return
+    args = WorkloadControllerArgs(
+        stack=site.stack,
+        config=workloads_config(settings, lambda name: token_file(name, TOKEN_KEY)),
+        ray_namespaces={} if ray is None else ray.names,
+        tokens={name: token_secret(name) for name in settings.ray},
+    )
+    WorkloadController("workload-controller", args, options)

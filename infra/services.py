@@ -1,0 +1,161 @@
+"""The services of a stack. On EKS the stack brings the gateway, KEDA and the VPA; elsewhere they exist already."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pulumi
+
+from components.pods.secrets import Secrets, SecretsArgs
+from components.serving.envoy_gateway import EnvoyGateway, EnvoyGatewayArgs
+from components.serving.gateway import Gateway, GatewayArgs
+from components.serving.keda import Keda, KedaArgs
+from components.serving.prometheus_access import PrometheusAccess, PrometheusAccessArgs
+from components.serving.routing import routed
+from components.serving.service import Service, ServiceArgs, scaled_variants
+from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
+from components.serving.spaces import ServingSpaces, ServingSpacesArgs
+from components.serving.vertical import VerticalAutoscaler, VerticalAutoscalerArgs
+from ebbtide.settings.fragment.size import PodSize
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import node_of, pod_size, takes
+from ebbtide.settings.secret_places import serving_secrets
+from ebbtide.settings.sections.monitoring import PROMETHEUS
+from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, Implementation
+from ebbtide.settings.sections.serving.steps import knows_tolerance
+from ebbtide.settings.serving_needs import serving_needs
+from ebbtide.vocabulary.labels import NAMESPACE
+from infra.site import Site, following
+
+PROMETHEUS_PORT = 9090
+_SYSTEM = "kube-system"
+
+
+def services(site: Site, options: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
+    """Build the services after their pods. Return the resources that must exist before the gateway can be scraped."""
+    settings, stack = site.settings, site.stack
+    needs, serving, on_eks = serving_needs(settings), settings.serving, site.on_eks
+    if not needs.any and not settings.services:
+        return []
+    gateways: list[pulumi.Resource] = []
+    envoy = on_eks or serving.implementation is Implementation.ENVOY_GATEWAY
+    gateway_namespace = GATEWAY_NAMESPACE if on_eks else NAMESPACE
+    if on_eks:
+        options = _parts(site, options)
+    if needs.gateway:
+        args = GatewayArgs(
+            stack=stack,
+            namespace=gateway_namespace,
+            settings=serving,
+            class_name=serving.gateway_class or GATEWAY,
+            longest=longest_request(settings),
+            envoy=envoy,
+            balancing=site.balancing if on_eks else None,
+        )
+        gateways.append(Gateway("gateway", args, options))
+        options = following(options, *gateways)
+    if needs.keda and (access := serving.prometheus_access) is not None and access.secrets:
+        credentials = PrometheusAccessArgs(stack=stack, access=access)
+        options = following(options, PrometheusAccess("prometheus-access", credentials, options))
+    tolerance = on_eks and knows_tolerance(settings.cluster.version)
+    for name, service in settings.services.items():
+        Service(
+            f"service-{name}",
+            ServiceArgs(
+                stack=stack,
+                name=name,
+                settings=service,
+                scaled=scaled_variants(settings, name, prometheus=prometheus_address(settings), tolerance=tolerance),
+                gateway_namespace=gateway_namespace,
+                proxies=serving.proxies if on_eks else 1,  # the number of an existing gateway's is unknown
+                envoy=envoy,
+            ),
+            options,
+        )
+    if needs.vertical:
+        sizes = VerticalAutoscalingArgs(
+            stack=stack,
+            workloads=settings.all_workloads,
+            most=largest_containers(settings) if on_eks else {},
+        )
+        VerticalAutoscaling("vertical", sizes, options)
+    return gateways
+
+
+def prometheus_address(settings: StackSettings) -> str:
+    """Where KEDA asks."""
+    return settings.serving.prometheus or f"http://{PROMETHEUS}.{NAMESPACE}.svc:{PROMETHEUS_PORT}"
+
+
+def prometheus_port(settings: StackSettings) -> int:
+    parts = urlsplit(prometheus_address(settings))
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def largest_containers(settings: StackSettings) -> Mapping[str, PodSize]:
+    """By workload, what its own container may ask for and still fit every node that it may come to."""
+    found: dict[str, PodSize] = {}
+    for name, workload in settings.all_workloads.items():
+        nodes = [node_of(group) for group in settings.node_groups.values() if takes(group, workload)]
+        beside, own = pod_size(workload), workload
+        if nodes:
+            found[name] = PodSize(
+                cpu=min(node.cpu for node in nodes) - (beside.cpu - own.cpu),
+                memory=min(node.memory for node in nodes) - (beside.memory - own.memory),
+                gpu=own.gpu.count,
+            )
+    return found
+
+
+def longest_request(settings: StackSettings) -> timedelta:
+    """Of all that come through the gateway."""
+    return max((it.longest_request for _, it in routed(settings.services)), default=timedelta())
+
+
+def _parts(site: Site, options: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
+    """The options after all parts that the stack brings, so that a destroy deletes the users of a part first."""
+    settings, stack, definitions = site.settings, site.stack, site.cluster.definitions
+    needs = serving_needs(settings)
+    options = _namespaces(site, options)
+    parts: list[pulumi.Resource] = []
+    if needs.vertical:
+        vertical = VerticalAutoscalerArgs(stack=stack, namespace=_SYSTEM, definitions=definitions, watched=NAMESPACE)
+        parts.append(VerticalAutoscaler("vertical-autoscaler", vertical, options))
+    if needs.keda:
+        keda = KedaArgs(
+            stack=stack,
+            namespace=KEDA_NAMESPACE,
+            definitions=definitions,
+            watched=NAMESPACE,
+            prometheus_port=prometheus_port(settings),
+        )
+        parts.append(Keda("keda", keda, options))
+    if needs.gateway:
+        gateway = EnvoyGatewayArgs(
+            stack=stack,
+            namespace=GATEWAY_NAMESPACE,
+            definitions=definitions,
+            routes=NAMESPACE,
+            envoys=settings.serving.proxies,
+            longest=longest_request(settings),
+        )
+        parts.append(EnvoyGateway("envoy-gateway", gateway, options))
+    return following(options, *parts)
+
+
+def _namespaces(site: Site, options: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
+    """The options after the namespaces of KEDA and the gateway, and the Secrets there."""
+    settings, needs = site.settings, serving_needs(site.settings)
+    spaces = [*([KEDA_NAMESPACE] if needs.keda else []), *([GATEWAY_NAMESPACE] if needs.gateway else [])]
+    if not spaces:
+        return options
+    args = ServingSpacesArgs(stack=site.stack, namespaces=spaces)
+    options = following(options, ServingSpaces("serving-spaces", args, options))
+    secrets = {
+        space: {*settings.images.pull_secrets, *serving_secrets(settings, space)} & settings.secrets.keys()
+        for space in spaces
+    }
+    if not any(secrets.values()):
+        return options
+    held = SecretsArgs(source=site.stack.secrets, wanted=secrets)
+    return following(options, Secrets("serving-secrets", held, options))

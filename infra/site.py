@@ -1,0 +1,93 @@
+"""What the capabilities of a stack are built with: its settings, its cluster, and the context of its components."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pulumi
+
+from components.aws.savings import cost_tags
+from components.cluster.namespaces import Namespaces
+from components.context import StackContext
+from components.pods.entrance import Balancing
+from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import takes
+from ebbtide.settings.sections.pods.aws import AwsRights
+from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from infra.foundation import Foundation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    settings: StackSettings
+    cluster: Foundation
+    stack: StackContext
+
+    def within(self, spaces: Namespaces) -> "Site":
+        """The same site, whose components go into these namespaces."""
+        names = {"namespace": spaces.system.metadata.name, "worker_namespace": spaces.workers.metadata.name}
+        return replace(self, stack=replace(self.stack, **names))
+
+    @property
+    def on_eks(self) -> bool:
+        return self.cluster.aws is not None
+
+    @property
+    def balancing(self) -> Balancing:
+        """Load balancers find subnets by tags. A VPC that the stack file names has none, so its subnets are listed."""
+        vpc = self.settings.network.vpc
+        subnets = () if vpc is None else [vpc.private_subnets[zone] for zone in self.settings.cluster.zones]
+        return Balancing(tags=cost_tags(self.settings), subnets=subnets)
+
+    def after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
+        """Options of a component that follows the cluster and these resources."""
+        return pulumi.ResourceOptions(
+            providers=[self.cluster.provider],
+            depends_on=[*self.cluster.ready, *resources],
+            transformations=[*self.cluster.transformations],
+        )
+
+    def with_role(
+        self, kind: str, name: str, pod: PodSettings, namespace: str, options: pulumi.ResourceOptions
+    ) -> pulumi.ResourceOptions:
+        """Options of a component that also follows the AWS role of its pods, where the stack file asks for one."""
+        return options if pod.aws is None else self.with_rights(kind, name, pod.aws, namespace, options)
+
+    def with_rights(
+        self, kind: str, name: str, rights: AwsRights, namespace: str, options: pulumi.ResourceOptions
+    ) -> pulumi.ResourceOptions:
+        """As `with_role`. EKS injects credentials only when it creates a pod, so the role must exist before."""
+        if self.cluster.aws is None:
+            return options
+        # Imported here, since a stack on an existing cluster runs without pulumi_aws.
+        from components.aws.iam import PodAccount
+        from components.aws.pod_role import PodRole, PodRoleArgs
+
+        account = PodAccount(cluster_name=self.settings.customer, namespace=namespace, service_account=name)
+        # Fewer than 57 characters, since AWS takes 64 and Pulumi adds 8.
+        role = PodRole(
+            f"{kind}-{name}-role",
+            PodRoleArgs(stack=self.stack, account=account, rights=rights),
+            pulumi.ResourceOptions(providers=[self.cluster.aws], depends_on=[*self.cluster.ready]),
+        )
+        return following(options, role)
+
+    def nodes_of(self, pod: PodSettings) -> NodeRequirement | None:
+        """The nodes whose GPUs have the memory that a pod requests.
+
+        A pool or a job selects one group of the stack, whose memory `check` has compared.
+        """
+        if pod.gpu.memory is None:
+            return None
+        if not self.on_eks:
+            return labelled_memory(pod.gpu.memory)
+        if not isinstance(pod, WorkloadSettings):
+            return None
+        return one_of_groups(name for name, group in self.settings.node_groups.items() if takes(group, pod))
+
+
+def following(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
+    """The options, with further resources that come first."""
+    further: Sequence[pulumi.Resource] = resources
+    return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[*further]))

@@ -1,0 +1,102 @@
+"""The workloads of a stack, the namespaces of those that start pods, and the snapshots of their disks."""
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+
+from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
+from components.pods.claims import own_disks
+from components.pods.redis_access import PUBLIC, redis_authority
+from components.pods.rules import nodes_of_architecture, nodes_of_kind
+from components.pods.workload import Workload, WorkloadArgs
+from ebbtide.labels import NodeKind
+from ebbtide.settings.every_pod import namespace_of
+from ebbtide.settings.placement import architecture, home_of
+from ebbtide.settings.room import lasting_pods, room_for_next
+from ebbtide.settings.sections.serving.services import ServedWorkload
+from infra.site import Site
+
+_KINDS_OF_STARTED = (NodeKind.FLEXIBLE, NodeKind.GPU)
+
+
+def workload_namespaces(site: Site) -> Mapping[str, OwnNamespace]:
+    """The namespaces of the workloads that start pods, by workload."""
+    return {
+        name: OwnNamespace(
+            f"own-{name}",
+            OwnNamespaceArgs(
+                stack=site.stack, workload=name, rights=workload.kubernetes, nodes=_nodes_of_started_pods(site)
+            ),
+            site.after(),
+        )
+        for name, workload in site.settings.workloads.items()
+        if workload.kubernetes is not None
+    }
+
+
+def workloads(
+    site: Site, namespaces: Mapping[str, OwnNamespace], options: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """The workloads, and the pods of services."""
+    settings = site.settings
+    pods = lasting_pods(settings)
+    return [
+        Workload(
+            name,
+            WorkloadArgs(
+                stack=site.stack,
+                name=name,
+                namespace=namespaces[name].namespace.metadata.name if name in namespaces else site.stack.namespace,
+                settings=workload,
+                node_kind=home_of(workload),
+                balancing=site.balancing,
+                nodes=site.nodes_of(workload),
+                redis_authority=(
+                    redis_authority(settings.redis)
+                    if isinstance(workload, ServedWorkload) and workload.keeps_sessions
+                    else PUBLIC
+                ),
+                room_for_next=room_for_next(workload, settings, pods),
+            ),
+            site.with_role("workload", name, workload, namespace_of(name, workload), options),
+        )
+        for name, workload in settings.all_workloads.items()
+    ]
+
+
+def snapshots(site: Site) -> None:
+    """The snapshot policies of disks. No resource waits for them: a policy finds disks by their tags."""
+    settings = site.settings
+    wanted = [
+        (disks, volume.snapshots)
+        for name, workload in settings.all_workloads.items()
+        for disks, volume in own_disks(settings.customer, name, workload)
+        if volume.snapshots is not None
+    ]
+    if not wanted or site.cluster.aws is None:
+        return
+    # Imported here, since a stack on an existing cluster runs without pulumi_aws.
+    from components.aws.snapshots import DiskSnapshots, DiskSnapshotsArgs, SnapshotsOfDisks
+
+    volumes = [SnapshotsOfDisks(disks=disks, wanted=policy) for disks, policy in wanted]
+    args = DiskSnapshotsArgs(stack=site.stack, volumes=volumes)
+    DiskSnapshots("snapshots", args, pulumi.ResourceOptions(providers=[site.cluster.aws]))
+
+
+def _nodes_of_started_pods(site: Site) -> Sequence[Mapping[str, str]]:
+    """The selectors that a started pod may have. On a cluster without labels for flexible nodes it may run anywhere."""
+    if site.on_eks:
+        return [labels for kind in _KINDS_OF_STARTED for labels in _nodes_of_kind(site, kind)]
+    sets = site.settings.cluster.node_selectors
+    if NodeKind.FLEXIBLE.value not in sets:
+        return []
+    return [sets[kind.value] for kind in _KINDS_OF_STARTED if kind.value in sets]
+
+
+def _nodes_of_kind(site: Site, kind: NodeKind) -> Sequence[Mapping[str, str]]:
+    """One selector for each processor architecture, if the groups of this kind have several."""
+    groups = [group for group in site.settings.node_groups.values() if group.kind is kind]
+    architectures = sorted({architecture(group) for group in groups})
+    if len(architectures) < 2:
+        return [nodes_of_kind(kind)]
+    return [nodes_of_kind(kind) | nodes_of_architecture(each) for each in architectures]
