@@ -1,10 +1,10 @@
-"""Components: what a stack is made of, in rooms by what they build.
+"""Pulumi components, one subpackage per concern.
 
-What others build with is importable from here: `from components import NodeGroup, NodeGroupArgs`. A name is loaded when
-it is first asked for (PEP 562), so that whoever wants one pays for none of the others: `pulumi_aws` takes seconds.
-Type tokens and names of resources do not follow the modules: a move here moves nothing in a live stack.
+Public names are importable from here: `from components import NodeGroup, NodeGroupArgs`. Each name is loaded on first
+access (PEP 562), so that an import loads only what it needs: `pulumi_aws` takes seconds. Type tokens and resource names
+do not depend on modules, so moving a module changes no live stack.
 """
-# ruff: noqa: F401 - what is imported here is there for others
+# ruff: noqa: F401 - these imports are re-exports
 # pyright: reportUnusedImport=false
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""An admission policy in force: what one of its rules denies is refused, and so is what it cannot judge."""
+"""An admission policy and its binding. It refuses a write that violates a rule or that it cannot evaluate."""
 
 from typing import TYPE_CHECKING
 

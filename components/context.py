@@ -1,4 +1,4 @@
-"""What all components of one stack share, so that their own arguments hold what is special to them."""
+"""The values that all components of one stack share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The StorageClass of disks that outlive their claims, and the tag by which the disks of one volume are found.
+"""The StorageClass of disks that outlive their claims, and the tag that identifies the disks of one volume.
 
 A destroy deletes the namespaces, and with them the claims; the class of a disk says whether it goes too. The cluster's
 default class deletes it, these classes keep it: data is somebody's work.

@@ -1,4 +1,4 @@
-"""Rights for one account, in one namespace or in the whole cluster: a role and its binding, of the same name."""
+"""Rights of one account, in one namespace or in the entire cluster: a role and a binding of the same name."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

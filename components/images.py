@@ -1,4 +1,4 @@
-"""Where the images come from that Ebbtide itself brings, and with which right every pod pulls.
+"""The images that Ebbtide brings, the registry that they come from, and the pull secrets of every pod.
 
 **One registry for several upstreams.** A mirror keeps them apart by the upstream's host as the first part of the path:
 `registry.k8s.io/autoscaling/x:v1` becomes `mirror.example.com/hub/registry.k8s.io/autoscaling/x:v1`. A pull-through

@@ -1,4 +1,4 @@
-"""The one way to declare a field that somebody else writes after us.
+"""Declares fields that another manager writes after Pulumi. No other module does.
 
 Pulumi declares the protected value once and ignores the field from then on; a controller in the cluster, an HPA or the
 cluster autoscaler writes it. The trap: an ignore path is compared with the provider's own names, so a snake_case path

@@ -62,7 +62,7 @@ class Architecture(StrEnum):
 
 
 class NodeKind(StrEnum):
-    """What a node group is for."""
+    """Purpose of a node group."""
 
     FIXED = "fixed"
     FLEXIBLE = "flexible"

@@ -1,4 +1,4 @@
-"""The Pulumi program: read the settings, build the stack, export what others ask for."""
+"""The Pulumi program: reads the settings, builds the stack, and exports its outputs."""
 # ruff: noqa: E402 - what comes before the imports is for them
 
 import gc

@@ -1,4 +1,4 @@
-"""The only reader of Pulumi's config: all of it as a mapping, and what is secret as outputs.
+"""The only reader of Pulumi's config: all keys as a mapping, and secrets as outputs.
 
 Pulumi hands every value over as text; objects are JSON. `pulumi.Config` answers only for names that it is asked for, so
 a misspelt key would go unnoticed: here every key is passed on, and the settings refuse what they do not know.

@@ -1,4 +1,4 @@
-"""What EKS gives a stack to stand on, from the outside in: network, control plane, nodes, what keeps nodes alive.
+"""A cluster on EKS, from the outside in: network, control plane, nodes, add-ons.
 
 Each step depends on the one before, because a destroy runs the same graph backwards: pods with volumes go before the
 volume controller, nodes before the network. `Foundation` is all that the customer's half knows of it, so that a cluster

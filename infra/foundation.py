@@ -1,4 +1,4 @@
-"""What the customer's half of a stack knows of the cluster that it stands on, whoever made that."""
+"""The cluster, as the in-cluster half of a stack sees it, created or existing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ class Foundation:
     cluster_name: pulumi.Input[str]
     provider: pulumi.ProviderResource
     ready: Sequence[pulumi.Resource] = ()
-    """What must run before a pod of the customer can, and for as long as one does."""
+    """Resources that must exist for as long as the customer has pods, such as nodes and add-ons."""
     aws: pulumi.ProviderResource | None = None
-    """On EKS alone."""
+    """The AWS provider; only on EKS."""
     cache_host: pulumi.Input[str] | None = None
-    """Of the Redis that AWS runs, where the file asks for one."""
+    """The address of ElastiCache, if the stack file asks for it."""
     definitions: pulumi.ProviderResource | None = None
-    """On EKS, where a part brings kinds of objects: it takes over those that such a part left."""
+    """The provider of CustomResourceDefinitions, on EKS. It takes over definitions that an earlier part left behind."""
     transformations: Sequence[pulumi.ResourceTransformation] = ()
-    """What becomes of every object of the customer's half, on a cluster that names its nodes in its own way."""
+    """Applied to every object of the in-cluster half, on a cluster with its own node labels."""

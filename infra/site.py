@@ -1,4 +1,4 @@
-"""What the capabilities of a stack are built with: its settings, its cluster, and the context of its components."""
+"""The settings, the cluster and the context that all capabilities of a stack are built with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Who comes into the cluster: the deployer, and the people whom the stack file names.
+"""Access to the cluster: the deployer, and the people in the stack file.
 
 All of it is IAM and access entries; the cluster knows no other way in. An entry stands for one principal: it keeps its
 name when a viewer becomes an admin, so that only the policy is exchanged.

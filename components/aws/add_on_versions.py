@@ -1,4 +1,4 @@
-"""Which version of each EKS add-on belongs to which Kubernetes minor.
+"""The version of each EKS add-on for each Kubernetes minor.
 
 Pinned, so that two `up`s of one release build the same cluster, and an add-on moves when this table does. What a stack
 file names in `addOnVersions` comes first. An add-on that stands here without a version is left to EKS: it takes its

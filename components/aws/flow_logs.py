@@ -1,4 +1,4 @@
-"""Flow logs: which addresses of the VPC talked to which, whether or not they were let through.
+"""VPC flow logs of accepted and rejected traffic.
 
 The role may write to this one log group and not make any: a record that arrives after a destroy would otherwise bring
 the group back, without a retention and without an owner. Its trust names the account and the kind of resource, so that

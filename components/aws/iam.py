@@ -1,4 +1,4 @@
-"""Roles: who may take them, and what they may do. Documents are plain data, so a test can read them.
+"""IAM roles: trust and permissions. The documents are plain data, so that tests can read them.
 
 Pods get their roles by Pod Identity. Two things are easily forgotten: the trust needs `sts:TagSession` beside
 `sts:AssumeRole`, and a trust without conditions lets every pod of every cluster in the account be associated with it.

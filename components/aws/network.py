@@ -1,4 +1,4 @@
-"""The customer's network: one VPC, subnets per zone and the ways out of it, or a VPC that is there already.
+"""The network of a customer: a VPC with subnets per zone and NAT gateways, or an existing VPC.
 
 Nodes live in the private subnets only. Each zone has a route table of its own, so that going from one NAT gateway to
 one per zone replaces nothing: routes change where they lead, and the first gateway stays. S3, which holds the layers of

@@ -1,4 +1,4 @@
-"""What a node of a group looks like, stated once: labels, taints, tags, and how many pods it takes. Pure.
+"""The properties of a group's nodes, in one place: labels, taints, tags, and the number of pods. Pure.
 
 Three readers must agree on it: EKS, which puts labels and taints on the nodes; the scheduler, which reads them there;
 and the cluster autoscaler, which for a group at zero has no node to look at and reads tags of the Auto Scaling group

@@ -1,4 +1,4 @@
-"""The role of one pod: what its section `aws` says, by exact names, and the association that gives it to the pod.
+"""The AWS role of one pod, from its section `aws`, and the association of the role with the pod's account.
 
 One role per workload, and its trust names the cluster, the namespace and the account: no other pod can be associated
 with it. A role that is there already is only associated; whether it lets itself be taken is up to its own trust policy.

@@ -1,4 +1,4 @@
-"""Tags that say what a resource costs whom, and which nodes a Savings Plan is meant to cover. Nothing is ever bought.
+"""Cost tags, and the tags of nodes that a Savings Plan should cover. Ebbtide buys nothing.
 
 A commitment pays for hours that run anyway. Only the fixed group's minimum does: flexible and GPU nodes leave at night
 and stay on demand, and no plan covers spot. The keys are listed, and their use told, in docs/how-to/cost-tags.md.

@@ -1,4 +1,4 @@
-"""Snapshots of the disks of stateful services, taken and deleted by Amazon Data Lifecycle Manager.
+"""Snapshots of the disks of stateful services, by Amazon Data Lifecycle Manager.
 
 A policy for each volume, which finds the disks by the one tag that they have from their class (`components.disks`);
 and one role for all policies of the stack. A destroy deletes the policies and leaves the snapshots, which then nobody

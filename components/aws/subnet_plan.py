@@ -1,4 +1,4 @@
-"""Which addresses each zone's subnets have. Plain data: no cloud.
+"""The address ranges of each zone's subnets. Plain data: no cloud.
 
 The VPC has a slot for each zone letter there may be, and for each number that an id ends with, so that adding, removing
 or reordering zones renumbers no other zone. Half of a slot is private, for nodes and pods, and its third quarter begins

@@ -1,10 +1,10 @@
-"""Asks AWS which zones the account has, before anything is made in them.
+"""Reads the account's availability zones from AWS, before any resource is created in them.
 
-The letters are dealt out by account, and zones without room are closed to accounts that are not there yet. AWS refuses
-a subnet in a zone that the account does not have, when half of the network is built, and a cluster in a zone without
-EKS, when all of it is. Here a preview says so already.
+AWS assigns zone letters per account and closes full zones to new accounts. For a zone that the account does not have,
+AWS refuses the subnet when half of the network exists; for a zone without EKS it refuses the cluster when all of the
+network exists. This check fails in the preview instead.
 
-An empty answer, as a rendering gets it, refuses nothing.
+A rendering gets an empty answer, which refuses nothing.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The cluster autoscaler: adds nodes for pending pods, drains nodes that the budgets let go.
+"""The cluster autoscaler: adds nodes for pending pods, and drains nodes whose pods may be evicted.
 
 Its rights on AWS end at the Auto Scaling groups of this cluster, by the tags that EKS puts on them. In the cluster it
 may evict and taint; it cannot delete a pod, change a workload or read a Secret.

@@ -1,4 +1,4 @@
-"""How the cluster autoscaler is told to behave, and which group it grows first. Pure.
+"""The flags of the cluster autoscaler, and the priorities of node groups. Pure.
 
 It was built to add nodes fast and to remove them with care. Here the budgets decide what may move and when, so it may
 be quick: by day closed budgets keep every occupied node, whatever the threshold says, and at night they open.

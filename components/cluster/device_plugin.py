@@ -1,4 +1,4 @@
-"""NVIDIA's device plugin: without it a GPU node has GPUs, and Kubernetes does not know.
+"""NVIDIA's device plugin, without which Kubernetes does not see the GPUs of a node.
 
 The NVIDIA images of EKS bring the driver and the container runtime's hook, but not this. It runs wherever the GPU taint
 is, whatever the group's kind, so it selects by the accelerator's presence and not by a kind of node.

@@ -1,4 +1,4 @@
-"""A stopped worker keeps its grace, whoever evicts it again.
+"""An eviction cannot shorten the grace period of a stopped worker.
 
 A worker that was told to stop may still run a job for as long as its grace lasts. The Eviction API looks at no budget
 for such a pod, and where the eviction gives a shorter grace the API server takes it: `kubectl drain

@@ -1,4 +1,4 @@
-"""A cluster that is there already, on premises or elsewhere: the way in, proof that it is the right one, and its nodes.
+"""An existing cluster: its provider, the check of its identity, and its nodes.
 
 Nothing of it is made here and nothing of AWS is loaded. The kubeconfig is that of whoever runs `pulumi up`, found as
 kubectl finds it; the stack file names the context, never the file, so the state is the same for everybody.

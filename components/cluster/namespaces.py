@@ -1,4 +1,4 @@
-"""The two namespaces of a stack: one for what runs always, one for queue workers. What starts pods itself has its own.
+"""The two namespaces of a stack: one for workloads, one for queue workers. Workloads that start pods have their own.
 
 Workers have a namespace of their own because the controller may patch pods there, and nowhere else.
 Both enforce the restricted Pod Security level: everything Ebbtide writes meets it, and a pod that does not is refused

@@ -1,4 +1,4 @@
-"""Who may talk to whom: nothing by default, and then what is needed, in every namespace.
+"""Network policies: every namespace denies all traffic, and then admits what is needed.
 
 Policies add up, so a customer opens more with a policy of their own beside these, and never has to change one. They do
 nothing on a cluster whose network plugin does not enforce them; on EKS ours does.

@@ -1,8 +1,8 @@
-"""The namespace of a workload that starts pods by itself, and its rights there: a Role, and no ClusterRole.
+"""The namespace of a workload that starts pods, and its rights there: a Role and no ClusterRole.
 
-It holds this workload and what it starts, and nothing of others: whoever may create a pod may give it any account of
-its namespace and mount any Secret there. The workload's Deployment and budget come later, into this namespace. A
-destroy deletes them first, and what the workload had started goes with the namespace.
+The namespace contains only this workload and the pods that it starts: a client that may create pods may use any account
+and any Secret of the namespace. The workload's Deployment and budget are created later, in this namespace. A destroy
+deletes them first; the pods that the workload started are deleted with the namespace.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a pod must be that a workload starts by itself: it keeps the promises that the stack file makes for all others.
+"""Admission of pods that a workload starts, so that they keep the promises of the stack file.
 
 Such pods come from a program that knows nothing of Ebbtide, so the API server holds them to four things. **Labels**:
 the category worker, which keeps them off the nodes of fixed pods, and the name by which their own closed budget finds

@@ -1,4 +1,4 @@
-"""What the controller may change within the objects that it may change at all.
+"""The changes that the controller may make within the objects that it may write.
 
 Rights stop at the object: whoever may patch a pod may relabel it out of its budget, and whoever may patch a budget may
 set it to "100%". Two admission policies stop at the field. They bind the controller's and the closer's accounts and

@@ -1,4 +1,4 @@
-"""The closer: closes the budgets before every opening, whether or not the controller lives.
+"""The closer: closes the budgets before each opening, even if the controller is down.
 
 CronJobs in the customer's own zone run `python -m controllers.closer` from the controller's image. Cron only wakes it:
 what is to be closed the module reads from the clock, so a firing too many, on a holiday or on a Sunday that needed

@@ -1,4 +1,4 @@
-"""The bundled controller: its config document, its rights and the one pod that runs it.
+"""The bundled controller: its config document, its rights, and its pods.
 
 The pod is stateless and may restart at any instant, yet its budget stays closed: while it is away no queue gets more
 workers, and a fixed node is not worth that wait. Only the holder of the Lease acts, so two pods do no harm. A rollout

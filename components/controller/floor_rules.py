@@ -1,4 +1,4 @@
-"""What of an autoscaler the workload controller may change: its minimum, between `min` and `max` of the file. Pure.
+"""The changes of an autoscaler that the workload controller may make: a minimum from `min` to `max`. Pure.
 
 The expressions are CEL, as in `components.controller.admission`. `Autoscaler.others` are the other fields of its spec,
 each of which must stay: CEL does not list the fields of an object of a kind.

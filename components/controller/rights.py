@@ -1,4 +1,4 @@
-"""What the controller and the closer may do in the cluster. Pure: names in, rules out.
+"""The rights of the controller and the closer. Pure: names in, rules out.
 
 Writing is granted by name only. Two rights cannot be limited so: events are created before they have a name, and the
 pods of a pool get theirs from Kubernetes; the admission policy limits what a patch of a pod may change. Reading is

@@ -1,4 +1,4 @@
-"""The workload controller: the second process of the controller's image, for what is neither replicas nor budgets.
+"""The workload controller: a second process of the controller's image, for Ray clusters and planned minimums.
 
 It writes the spec of Ray clusters, so that no `up` has to, and sends them to sleep (docs/adr/0027), and the floors of
 services (docs/adr/0030). It has an account, a Lease and rights of its own: what it may write the other process may not,

@@ -1,4 +1,4 @@
-"""Whom the bundled Alertmanager tells: its config, as plain data. What is secret it reads from files.
+"""The config of the bundled Alertmanager, as plain data. Alertmanager reads secrets from files.
 
 The dead man's alert goes to nobody unless a service is named that misses it: in a channel that people read it would be
 a message every few minutes that says nothing. A group is looked at again every minute there, since at an interval equal

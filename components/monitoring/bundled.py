@@ -1,14 +1,15 @@
-"""A Prometheus of the stack's own, and an Alertmanager where somebody is to be told. Nothing of the platform asks them.
+"""The bundled Prometheus, and Alertmanager if alerts have receivers. The platform does not depend on them.
 
-One pod each, on fixed nodes, with a volume. While one is away nobody is told, and nothing else happens; what misses it
-is the dead man's alert.
+One pod each, on fixed nodes, with a volume. While one is down, no alerts are sent and nothing else changes; the dead
+man's alert reports it.
 
-**A changed config restarts the pod**, by the digest of the config on its template: the samples of about a minute are
-missing then.
+**A changed config restarts the pod**, through the digest of the config in its template. About a minute of samples is
+then missing.
 
-**The volume** belongs to the cluster's default class and goes with the stack: samples are nobody's work. As for Redis a
-changed claim template is ignored, and a volume grows by its claim. The oldest samples go once 85 % of it are used: the
-rest is for what is not counted, the log of the last hours and blocks in the making.
+**The volume** has the cluster's default class, and a destroy deletes it, since samples are not worth keeping. As for
+Redis, Ebbtide ignores changes of the claim template, and a volume grows through its claim. Prometheus deletes the
+oldest samples at 85 % use. The rest is for data that it does not count: the log of the last hours, and blocks being
+written.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Grafana's dashboards of a stack, each as a ConfigMap that the sidecar of Grafana's chart looks for by its label.
+"""The Grafana dashboards of a stack, as ConfigMaps with the label that the sidecar of Grafana's chart selects.
 
 The sidecar must look into their namespace (`sidecar.dashboards.searchNamespace`).
 """

@@ -1,11 +1,11 @@
-"""A Prometheus that is there already, with its operator: it is told what to scrape and which rules to evaluate.
+"""Scrape jobs and rules for an existing Prometheus, as objects of its operator or as files.
 
-Its operator must look into our namespaces (`podMonitorNamespaceSelector`, `ruleNamespaceSelector`) and choose by
-`monitoring.labels`, if it chooses by labels. Whether its kinds exist cannot be known before the API server is asked: an
-`up` on a cluster without them ends with the API server's own message, after everything else.
+The operator must watch Ebbtide's namespaces (`podMonitorNamespaceSelector`, `ruleNamespaceSelector`) and, if it
+selects by labels, `monitoring.labels`. Only the API server knows whether the operator's kinds exist: an `up` on a
+cluster without them fails with the API server's message, after all other resources are created.
 
-Each target is given the label `customer`, by which the rules find their own series. A label of that name that a pod
-writes itself is kept as `exported_customer`.
+Each target gets the label `customer`, by which the rules select their series. A pod's own label of that name becomes
+`exported_customer`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The exporter: the process of the controller's image that only reads, and tells Prometheus what it sees.
+"""The exporter: a read-only process of the controller's image that reports nodes and pods to Prometheus.
 
 Nodes belong to no namespace, and pods of all namespaces stand on them, so it may read these two everywhere. What else
 it reads it reads in the namespaces that its document names. Nothing of it may write.

@@ -1,4 +1,4 @@
-"""NVIDIA's exporter of GPU metrics, on each node with GPUs: how busy they are, and of which pod.
+"""NVIDIA's exporter of GPU metrics, on each node with GPUs: utilization of GPUs by pod.
 
 It runs as root and looks at the kubelet's list of devices, so it lives in kube-system, as the device plugin does. It
 has no right to profile, which would need SYS_ADMIN.

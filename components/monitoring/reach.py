@@ -1,4 +1,4 @@
-"""Which pods the bundled Prometheus calls, on which ports: what its network policy must let through. Plain data.
+"""The pods and ports that the bundled Prometheus calls, for its network policy. Plain data.
 
 A policy on the calling side knows ports by number alone, since each plugin reads names of ports in its own way.
 """

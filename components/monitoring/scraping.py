@@ -1,4 +1,4 @@
-"""What the bundled Prometheus scrapes, and where it writes: its config, as plain data.
+"""The config of the bundled Prometheus, as plain data: scrape jobs and remote write.
 
 **Pods are found by namespace and label**, so that its account needs to list pods nowhere else, and the API server sends
 it no others. A pod that has ended is no target.

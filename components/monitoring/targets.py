@@ -1,4 +1,4 @@
-"""What of a stack is scraped, namespace by namespace. Plain data.
+"""The scrape targets of a stack by namespace. Plain data.
 
 Our own processes serve their metrics on the port that their probes use. All others have a port of one name: those of
 the customer's pods that are to be scraped, Ray's by KubeRay's operator, and the cluster autoscaler that a stack on EKS

@@ -1,4 +1,4 @@
-"""Which ServiceAccount a pod runs as, and whether it holds a token of the API server.
+"""The ServiceAccount of a pod, and whether the pod has a token of the API server.
 
 By default none and no. A pod with rights has an account of its own, named after it and made here. **Rights on AWS need
 no token of the API server**: EKS puts a volume with a token for Pod Identity alone into the pod

@@ -1,15 +1,16 @@
-"""PodDisruptionBudgets: one for every workload, born closed, but those on spot nodes: of workers that must save, and of
-variants of a service.
+"""PodDisruptionBudgets: one for every workload, created closed.
 
-A budget says `maxUnavailable`: with `minAvailable` beside it a budget is invalid, so nobody could flip from one to the
-other. And never two budgets on one pod: the Eviction API then refuses every eviction.
+Exceptions are created open: workers with checkpoints and variants of services on spot nodes.
 
-The exception are pods that have no scale: those of Jobs, of operators, and bare ones. For them nothing says how many
-there should be, and `maxUnavailable` either fails or lets a pod go by day (docs/adr/0024). Their budget says
-`minAvailable`, closed at a number that no cluster reaches. It is never the controller's to open.
+A budget sets `maxUnavailable`. A budget with both `maxUnavailable` and `minAvailable` is invalid, so a manager could
+not switch between them. No pod has two budgets, since the Eviction API then refuses every eviction.
 
-Pods that run and are not ready: a flexible one may always be evicted, others never while their budget is closed. See
-docs/adr/0006 for the reasons.
+Pods without a scale are different: pods of Jobs, pods of operators, and bare pods. Kubernetes does not know their
+intended number, and `maxUnavailable` either fails or lets a pod be evicted by day (docs/adr/0024). Their budget sets
+`minAvailable` to a number that no cluster reaches, and the controller never opens it.
+
+A running pod that is not ready may always be evicted if it is flexible; other pods may not while their budget is
+closed. See docs/adr/0006 for the reasons.
 """
 
 from typing import TYPE_CHECKING

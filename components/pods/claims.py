@@ -1,4 +1,4 @@
-"""The disks that a StatefulSet claims for each of its pods. Pure but for their classes: settings in, fields out.
+"""The disks that a StatefulSet claims for each pod. Pure, except for their StorageClasses: settings in, fields out.
 
 They are kept when the set or a pod goes, since what is on them is the state; the page on a stack's last day says how to
 remove them. A destroy of the whole stack is another thing: the namespace goes, and its claims with it. On EKS a disk

@@ -1,4 +1,4 @@
-"""From a pod section to the main container, its volumes and what stands beside the pod. Pure, but for the objects.
+"""The main container, volumes and further objects of a pod section. Pure, except for these objects.
 
 Only what the file asks for is written: a pod of a running stack must not roll because Ebbtide learned a new key.
 

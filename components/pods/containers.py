@@ -1,4 +1,4 @@
-"""All containers of a pod, those that run before its own included."""
+"""All containers of a pod, including init containers."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast

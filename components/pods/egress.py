@@ -1,4 +1,4 @@
-"""How the pods of a closed network find the way out: the proxy, what is reached without it, and whom they trust.
+"""The proxy, its exceptions, and the certificate authorities of pods in a closed network.
 
 **What never goes through the proxy.** The cluster's own names and the API server, by the address that the kubelet puts
 into each pod: no range of services has to be known, on any cluster. Private addresses, and with them the VPC. And the

@@ -1,4 +1,4 @@
-"""How calls from outside reach a workload: its Ingress, and the Service that makes AWS build a load balancer.
+"""The Ingress of a workload, and the Service for which AWS creates a load balancer.
 
 **What builds it.** The Service controller that EKS runs beside the API server, cloud-provider-aws, since no class is
 named. It goes by annotations; `docs/evidence/aws-provider.md`, "Annotations of a load balancer", lists them.

@@ -1,4 +1,4 @@
-"""Merges a fragment of a PodSpec into the pod that Ebbtide renders, last of all.
+"""Merges a fragment of a PodSpec into the rendered pod, as the last step.
 
 **Nothing is taken away.** Mappings gain keys; lists whose entries Kubernetes tells apart by a key are merged entry by
 entry, all others grow; a plain value is replaced. So terms of affinity and tolerations of Ebbtide's stay, whatever a

@@ -1,4 +1,4 @@
-"""Keeps a pod whose GPUs must have some memory on the nodes that have it. Pure.
+"""Restricts a pod to nodes whose GPUs have enough memory. Pure.
 
 Without it the scheduler puts such a pod wherever a GPU is free, and the first large batch ends in an error of CUDA.
 

@@ -1,4 +1,4 @@
-"""What runs to its end: a job that runs once, and a cron job that starts by the clock.
+"""Jobs, which run once to completion, and cron jobs, which run by a schedule.
 
 Decisions that would otherwise be asked about:
 

@@ -1,4 +1,4 @@
-"""A Service of one name that is made by the pods of a service, or over the pods of several of its variants.
+"""One Service for the pods of a service, or for the pods of several of its variants.
 
 The pods of a service without variants are called as the service is, and so is their Service. Once it has a variant on
 spot nodes there is a Service of the same name over both, which another component makes. Each maker names the other's

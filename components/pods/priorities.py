@@ -1,4 +1,4 @@
-"""The priority classes that the stack's pods name: who goes first when nodes are short, and never at another's cost.
+"""The priority classes of the stack's pods. They order pending pods and preempt no other pod.
 
 `preemptionPolicy: Never` is the point. Preemption heeds budgets only as far as it can, so a class without it would end
 jobs; rule EB016 refuses one on nodes that workers use.

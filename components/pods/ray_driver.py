@@ -1,7 +1,7 @@
-"""What makes the workers of a queue pool drivers of a Ray cluster: its address, its version, its token, and room.
+"""The settings that let workers of a pool drive a Ray cluster: address, version, token, and memory.
 
-Each runs a raylet without CPUs beside its job (docs/adr/0026), so it needs shared memory for what the driver itself
-puts and gets. The token is a file: what is in the environment, every child process inherits.
+Each worker runs a raylet without CPUs beside its job (docs/adr/0026), so it needs shared memory for the objects that
+the driver puts and gets. The token is a file, since child processes would inherit an environment variable.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How pods reach Redis: the address, the Secret that holds it with the password, and whom they trust.
+"""Access of pods to Redis: the address, the Secret with the password, and the certificate authority.
 
 **Two spellings of one address.** `url` is plain and fits any client. RQ and Celery take all their TLS settings from the
 address, so with TLS there is `python-url` too, which names the authority and demands that chain and host name are

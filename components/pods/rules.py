@@ -1,4 +1,4 @@
-"""Where pods go, what they may use and what keeps them apart. Pure: settings in, plain values out.
+"""Placement, resources and anti-affinity of pods. Pure: settings in, plain values out.
 
 **Apart.** Required anti-affinity is enforced both ways by the scheduler, so terms on the few fixed pods keep flexible
 and worker pods off their nodes as well. The other nine in ten carry none, which the cluster autoscaler's loop repays;

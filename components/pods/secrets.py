@@ -1,4 +1,4 @@
-"""The Secrets of a stack file in the namespaces of the pods that take them, and the digest with which those pods roll.
+"""The Secrets of a stack file in the namespaces of their readers, and the digest that restarts these pods.
 
 **Values are `data`, never `stringData`.** A key that is taken out of `stringData` stays in the cluster with server-side
 apply, which then owns no field of `data` (kubernetes/kubernetes, issue 108008): a value that was revoked would live on.

@@ -1,4 +1,4 @@
-"""One worker pool: a Deployment whose replicas belong to the controller, and a budget, open only over jobs that save.
+"""One worker pool: a Deployment whose replicas the controller owns, and a budget.
 
 Decisions that would otherwise be asked about:
 

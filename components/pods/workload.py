@@ -1,4 +1,4 @@
-"""One workload that runs always: its Deployment or StatefulSet, and the budget that says when it may be moved.
+"""One long-running workload: a Deployment or StatefulSet, and its budget.
 
 Moving a workload between fixed and flexible changes labels, placement and rollout, never a selector or a resource name:
 nothing is replaced.

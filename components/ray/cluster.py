@@ -1,4 +1,4 @@
-"""One Ray cluster: its rights, its token, its budgets, and the RayCluster, whose spec others write.
+"""One Ray cluster: rights, token, budgets, and the RayCluster, whose spec the workload controller writes.
 
 **Pulumi owns no field of the spec.** The whole of it stands in an annotation, and the workload controller writes it as
 far as that interrupts nothing: see docs/adr/0027. So no `up`, at whatever moment, stops a pod of Ray or resets a number

@@ -1,4 +1,4 @@
-"""What the head of a Ray cluster knows, kept in the stack's Redis, so that a new head goes on where the old one was.
+"""The state of a Ray head in the stack's Redis, so that a new head continues where the old one stopped.
 
 KubeRay gives address, password and a prefix for the keys to the head's pod: the RayCluster's UID. So clusters never
 share keys, and one that is made anew begins with nothing. Sleep keeps them: a cluster sleeps only without drivers, jobs

@@ -1,4 +1,4 @@
-"""KubeRay's operator: it makes pods and Services from RayClusters, in the namespaces of Ray and nowhere else.
+"""KubeRay's operator, which creates pods and Services of RayClusters in the namespaces of Ray only.
 
 Its own manifest grants it the whole cluster: every pod, every Secret, Roles of its making. Here it has a Role in each
 namespace that a Ray cluster lives in, and what else it would make, the account of the head and the Role of Ray's

@@ -1,7 +1,9 @@
-"""The namespaces of Ray clusters, one for each: Ray's autoscaler may patch pods and RayClusters where its head lives,
-and elsewhere it could take a pod out of its budget.
+"""The namespaces of Ray clusters, one for each cluster.
 
-They are made before the Secrets that pods take there, which come before any pod, the operator's included.
+Ray's autoscaler may patch pods and RayClusters in the namespace of its head. In a shared namespace it could remove a
+pod of another workload from its budget.
+
+The namespaces are created before the Secrets of their pods, which are created before any pod, including the operator's.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a Ray cluster is to be: a RayCluster's spec from its section of the stack file. Pure, but for outputs in it.
+"""The spec of a RayCluster from its section of the stack file. Pure, except for outputs in it.
 
 Nobody applies it as it stands. It goes into an annotation of the RayCluster, and the workload controller writes it into
 `spec`, as far as that interrupts nothing (docs/adr/0027). So numbers that Ray's autoscaler writes, `replicas` and

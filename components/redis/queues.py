@@ -1,4 +1,4 @@
-"""The Redis that holds the queues, and the one Secret through which everybody reaches it.
+"""The Redis that holds the queues, and the Secret with its address and password.
 
 The Secret exists with or without a password, in both namespaces, so that adding a password later changes a value and
 not the shape of any pod. Without a password the NetworkPolicy is the only lock, and it needs a network plugin that

@@ -1,4 +1,4 @@
-"""The Redis of the cluster: one pod with a volume on a fixed node.
+"""The in-cluster Redis: one pod with a volume on a fixed node.
 
 Queues must survive the pod, and a second copy would need a failover that job frameworks do not expect. It never evicts
 keys (`noeviction`): a full Redis refuses new jobs, which the producer sees, instead of dropping waiting ones, which

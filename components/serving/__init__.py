@@ -1,1 +1,1 @@
-"""Services: the gateway that requests come through, and what makes services grow and shrink."""
+"""Services: the gateway, and the autoscalers of services."""

@@ -1,4 +1,4 @@
-"""Envoy Gateway: reads Gateways, routes and policies, and runs the Envoy pods that requests go through.
+"""Envoy Gateway: reads Gateways, routes and policies, and runs the Envoy pods that proxy requests.
 
 Its chart lets it read the Secrets of every namespace. Here it watches two: its own, in which the Gateway and the Envoy
 pods are, and the one of the routes. It makes the Envoy pods' Deployment, Service and budget by itself, as the

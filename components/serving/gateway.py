@@ -1,4 +1,4 @@
-"""The gateway of a stack: what listens, how long a client may take, and on EKS the load balancer in front.
+"""The gateway of a stack: listeners, client timeouts, and on EKS a load balancer.
 
 **The load balancer is a Service of ours**, not one that Envoy Gateway makes: a deletion then waits until AWS has taken
 it away, before the pods, the operator and the network that it stands on. One of Envoy Gateway's own would be left

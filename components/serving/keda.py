@@ -1,4 +1,4 @@
-"""KEDA: scales by what Prometheus counts. It makes an HPA of each ScaledObject and answers for the HPA's metrics.
+"""KEDA: scales by metrics of Prometheus. It creates an HPA for each ScaledObject and serves the HPA's metrics.
 
 Its own manifest lets it read every Secret and every object of the cluster, and scale whatever has a scale. Here it sees
 one namespace, reads Secrets of its own alone (`KEDA_RESTRICT_SECRET_ACCESS`) and scales Deployments and StatefulSets.

@@ -1,4 +1,4 @@
-"""What the serving parts have in common: restricted pods on fixed nodes, an account, a budget, what may be called.
+"""The common parts of serving programs: restricted pods on fixed nodes, an account, a budget, network policies.
 
 Their budgets are closed, as those of all fixed pods: they stay where they are.
 """

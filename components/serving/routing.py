@@ -1,4 +1,4 @@
-"""From a service to its HTTPRoutes and to the policies of Envoy Gateway. Pure: settings in, plain values out.
+"""The HTTPRoutes of a service and its policies of Envoy Gateway. Pure: settings in, plain values out.
 
 **A route for each variant** that has a condition of its own or is alone, named as its pods: Envoy Gateway names a
 cluster after the route and the position of the rule, and by that name a variant is counted. Variants with weights share

@@ -1,4 +1,4 @@
-"""From a variant to the autoscaler of its pods. Pure: settings in, plain values out.
+"""The autoscaler of a variant. Pure: settings in, plain values out.
 
 CPU and memory alone make a HorizontalPodAutoscaler. As soon as one metric comes from Prometheus it is KEDA's
 ScaledObject, which makes one: the cluster has one server of external metrics, and it is KEDA's.

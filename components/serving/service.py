@@ -1,4 +1,4 @@
-"""One service beside its pods: the autoscaler of each variant, and the routes that lead to them.
+"""The autoscaler of each variant of a service, and the routes to the variants.
 
 The pods are workloads and stand in `components.pods`; they come first, so that no route leads to nothing. Variants of
 which one is on spot nodes have a Service over both, by a label that the pods of the other one carry at any time: it

@@ -1,4 +1,4 @@
-"""Which requests the Vertical Pod Autoscaler may set, and when it may move a pod for it.
+"""The requests that the Vertical Pod Autoscaler may set, and when it may evict a pod to do so.
 
 It never asks for more than the largest pod that the nodes hold: that one would wait for ever.
 

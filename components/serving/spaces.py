@@ -1,4 +1,4 @@
-"""The namespaces of the serving parts that have one of their own: KEDA's, and that of the gateway."""
+"""The namespaces of KEDA and of the gateway."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

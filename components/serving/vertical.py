@@ -1,4 +1,4 @@
-"""The vertical pod autoscaler: recommends requests from what pods used, and gives them to new pods or to running ones.
+"""The Vertical Pod Autoscaler: recommends requests from usage, and sets them on new or running pods.
 
 Three programs: the recommender writes into each VerticalPodAutoscaler what it found, the admission controller gives it
 to pods that are made, the updater to those that run, where its mode says so. All three look at one namespace. While

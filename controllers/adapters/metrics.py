@@ -1,6 +1,6 @@
-"""What Prometheus is told, in its text format 0.0.4; the client library would cost more memory than these lines.
+"""Metrics of the scaler in Prometheus' text format 0.0.4. The client library would cost more memory than this module.
 
-A value that is not known is left out, never told as 0: an alert on "no demand" must not fire because Redis is away.
+An unknown value is omitted, never reported as 0: an alert on "no demand" must not fire because Redis is unavailable.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,14 +12,30 @@ from controllers.ports import Known, PoolName, ReconcileReport, Untrusted
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _PARTS = ("waiting", "in_transit", "running", "stale", "due_soon")
+_BUDGET = {
+    "max_unavailable": "maxUnavailable of a flexible workload's budget",
+    "wanted": "maxUnavailable that the controller wants",
+    "settled": "1 if the budget and its status match the last decision",
+}
+_POOL = {
+    "workers": "Replicas of the pool's Deployment",
+    "wanted": "Replicas that the controller wants",
+    "floor": "Planned minimum of replicas",
+    "pending": "Worker pods without a node or still starting",
+    "running": "Running worker pods",
+    "terminating": "Terminating worker pods",
+    "failing": "Worker pods that crash in a loop or cannot pull their image",
+    "unreachable": "Worker pods on unreachable nodes",
+    "idle": "Running worker pods without a job",
+}
 Sample: TypeAlias = tuple[Mapping[str, str], float | None]
 
 
 class Meter:
-    """Keeps the last report of the process that acts, and adds up what one report cannot say."""
+    """Keep the last report of the leader, and accumulate the counters."""
 
     def __init__(self) -> None:
-        self.report: ReconcileReport | None = None  # None: this process does not act
+        self.report: ReconcileReport | None = None  # None: this process is not the leader
         self._known_at: dict[PoolName, datetime] = {}
         self._worker_hours: dict[PoolName, float] = {}
         self._reconciles, self._reconcile_seconds = 0, 0.0
@@ -37,7 +53,7 @@ class Meter:
         self._reconciles, self._reconcile_seconds = self._reconciles + 1, self._reconcile_seconds + seconds
 
     def readings(self, now: datetime) -> dict[PoolName, tuple[str, float | None]]:
-        """How each pool's queues were last read, and the seconds since they were last known (None: never)."""
+        """Return the state of each pool's last reading, and the seconds since the last known one (None: never)."""
         pools = self.report.pools if self.report else ()
         ages = {name: (now - at).total_seconds() for name, at in self._known_at.items()}
         return {pool.name: (pool.reading.kind, ages.get(pool.name)) for pool in pools}
@@ -45,18 +61,25 @@ class Meter:
     def text(self, now: datetime) -> str:
         readings = self.readings(now).items()
         ages = _by("pool", [(name, age) for name, (_, age) in readings])
+        states = [({"pool": name, "state": state}, 1) for name, (state, _) in readings]
         families = [
-            family("worker_hours_total", "of pods that ran or were ending", _by("pool", self._worker_hours.items())),
-            family("reconciles_total", "reconciles of all objects", [({}, self._reconciles)]),
-            family("reconcile_seconds_total", "time spent in reconciles", [({}, self._reconcile_seconds)]),
-            family("pool_reading", "how read", [({"pool": name, "state": state}, 1) for name, (state, _) in readings]),
-            family("pool_reading_age_seconds", "since the queues were last known", ages),
+            family(
+                "worker_hours_total",
+                "Cumulative worker pod-hours, including terminating pods",
+                _by("pool", self._worker_hours.items()),
+            ),
+            family("reconciles_total", "Reconciliations", [({}, self._reconciles)]),
+            family(
+                "reconcile_seconds_total", "Cumulative duration of reconciliations", [({}, self._reconcile_seconds)]
+            ),
+            family("pool_reading", "State of the last queue reading (known, unknown, untrusted)", states),
+            family("pool_reading_age_seconds", "Time since the last known queue reading", ages),
         ]
         return "".join([*families, *(_of(self.report) if self.report else ())])
 
 
 def family(name: str, meaning: str, samples: Iterable[Sample]) -> str:
-    """All samples of one name; nothing at all where nothing is known."""
+    """Render all samples of one metric; empty if no value is known."""
     kind = "counter" if name.endswith("_total") else "gauge"
     lines = [f"ebbtide_{name}{_labels(labels)} {float(value)!r}\n" for labels, value in samples if value is not None]
     return f"# HELP ebbtide_{name} {meaning}\n# TYPE ebbtide_{name} {kind}\n{''.join(lines)}" if lines else ""
@@ -73,24 +96,28 @@ def _by(label: str, values: Iterable[tuple[str, float | None]]) -> list[Sample]:
 
 def _of(report: ReconcileReport) -> Iterator[str]:
     until = report.window_until.timestamp() if report.window_until else None
-    yield family("window_open", "whether flexible pods may be moved", [({}, report.window_open)])
-    yield family("window_next_change_timestamp_seconds", "when it opens or closes", [({}, until)])
-    yield family("last_reconcile_timestamp_seconds", "when the last reconcile was", [({}, report.at.timestamp())])
-    yield family("troubles", "conditions that concern no single object", [({}, len(report.trouble))])
+    yield family("window_open", "1 if the disruption window is open", [({}, report.window_open)])
+    yield family(
+        "window_next_change_timestamp_seconds",
+        "Time at which the disruption window opens or closes next",
+        [({}, until)],
+    )
+    yield family("last_reconcile_timestamp_seconds", "Time of the last reconciliation", [({}, report.at.timestamp())])
+    yield family("troubles", "Active conditions that concern no single object", [({}, len(report.trouble))])
     for kind, things in (("pool", report.pools), ("budget", report.budgets)):
         reasons = [({kind: thing.name, "reason": thing.reason}, 1) for thing in things]
-        yield family(f"{kind}_reason", f"why the {kind} gets what it gets", reasons)
-    for name in ("max_unavailable", "wanted", "settled"):
+        yield family(f"{kind}_reason", f"Reason of the last decision for the {kind}", reasons)
+    for name, meaning in _BUDGET.items():
         values = _by("budget", [(budget.name, getattr(budget, name)) for budget in report.budgets])
-        yield family(f"budget_{name}", f"{name} of a flexible workload's budget", values)
-    for name in ("workers", "wanted", "floor", "pending", "running", "terminating", "failing", "unreachable", "idle"):
+        yield family(f"budget_{name}", meaning, values)
+    for name, meaning in _POOL.items():
         values = _by("pool", [(pool.name, getattr(pool, name)) for pool in report.pools])
-        yield family(f"pool_{name}", f"{name}: worker pods of a pool", values)
+        yield family(f"pool_{name}", meaning, values)
     seen = [(it.name, it.reading.seen if isinstance(it.reading, Untrusted) else it.reading) for it in report.pools]
     seen = [(name, known) for name, known in seen if isinstance(known, Known)]
     jobs = [({"pool": name, "part": part}, getattr(known, part)) for name, known in seen for part in _PARTS]
-    yield family("pool_jobs", "jobs of a pool's queues by part", jobs)
+    yield family("pool_jobs", "Jobs in the queues of a pool", jobs)
     waits = [(name, known.oldest_wait.total_seconds()) for name, known in seen if known.oldest_wait is not None]
-    yield family("pool_oldest_wait_seconds", "how long the head of the queue has waited", _by("pool", waits))
+    yield family("pool_oldest_wait_seconds", "Wait of the oldest job in the queues of a pool", _by("pool", waits))
     unused = [(name, not known.seen_before) for name, known in seen]
-    yield family("pool_never_seen", "1 if these queues were never used", _by("pool", unused))
+    yield family("pool_never_seen", "1 if the queues of the pool were never used", _by("pool", unused))

@@ -110,7 +110,7 @@ class Process:
             certificate_ends=self.certificates.ends,
         )
         calls = [({"verb": verb}, count) for verb, count in sorted(self._api.calls.items())]
-        told = family("exporter_api_calls_total", "requests to the API server by verb", calls)
+        told = family("exporter_api_calls_total", "Requests to the API server", calls)
         return own + told + text(seen, self.tally, config.dollars_per_hour)
 
 

@@ -1,20 +1,19 @@
-"""Kubernetes quantities as numbers: cores, bytes, devices. Exact until the last step, so that 3920m is 3.92."""
+"""Kubernetes quantities as numbers: cores, bytes, devices. Exact, so that 3920m is 3.92."""
 
-import re
-from collections.abc import Mapping
 from decimal import Decimal
 
-_THOUSANDS = {
-    unit: Decimal(1000) ** power for power, unit in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)
-}
-_BINARY = {f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)}
-_UNITS: Mapping[str, Decimal] = {**_THOUSANDS, **_BINARY}
-_FORM = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:([A-Za-z]{0,2})|[eE]([+-]?[0-9]{1,2}))")
+from kubernetes.utils import quantity as library
+
+_LIMIT = Decimal(10) ** 30  # far above any capacity, and within the range of a float
 
 
 def quantity(value: object) -> Decimal:
-    """Raises ValueError for what is none."""
-    match = _FORM.fullmatch(str(value))
-    if match is None or (match[2] or "") not in _UNITS:
+    """Parse a quantity. Raises ValueError for other text, which includes negative numbers and those that overflow."""
+    try:
+        number = library.parse_quantity(str(value))
+    except ArithmeticError as error:  # an exponent beyond those of Decimal, or a signalling NaN
+        raise ValueError(f"{str(value)[:50]!r} is no quantity") from error
+    # The library accepts NaN, infinities and any other exponent.
+    if not (number.is_finite() and 0 <= number < _LIMIT):
         raise ValueError(f"{str(value)[:50]!r} is no quantity")
-    return Decimal(match[1]) * (_UNITS[match[2] or ""] if match[3] is None else Decimal(10) ** int(match[3]))
+    return number

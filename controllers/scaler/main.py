@@ -189,13 +189,16 @@ class Process:
 
     def _metrics(self) -> str:
         term, calls = self._term, [({"verb": verb}, count) for verb, count in sorted(self._api.calls.items())]
-        flags = {"leader": self.lease.held(), "config_good": not self._file.why}
-        flags["clocks_agree"] = not self.clocks.doubt()
-        families = [family(name, "whether it is so", [({}, flag)]) for name, flag in flags.items()]
-        families.append(family("api_calls_total", "requests to the API server by verb", calls))
+        families = [
+            family("leader", "1 if this replica holds the Lease", [({}, self.lease.held())]),
+            family("config_good", "1 if the config document is valid", [({}, not self._file.why)]),
+            family("clocks_agree", "1 if the clocks agree", [({}, not self.clocks.doubt())]),
+        ]
+        families.append(family("api_calls_total", "Requests to the API server", calls))
         if term is not None:
             families += [
-                family(f"{name}_p99_seconds", "of flexible pods", [({}, p99)]) for name, p99 in term.p99().items()
+                family(f"{name}_p99_seconds", f"99th percentile of the {name} time of flexible pods", [({}, p99)])
+                for name, p99 in term.p99().items()
             ]
-            families.append(family("redis_calls_total", "readings of queues", [({}, term.demand.calls)]))
+            families.append(family("redis_calls_total", "Queue readings", [({}, term.demand.calls)]))
         return "".join([*families, self.meter.text(self.clock.now())])

@@ -123,7 +123,7 @@ def status(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
-    """Of the last look at each workload, and what was done since the process began."""
+    """Return the state of each workload at the last reconciliation, and the counters since the process started."""
     names = [(_label(report), report) for report in reports]
     states = [({"workload": name, "state": str(it["state"]), "why": str(it["why"])}, 1) for name, it in names]
     pending = [({"workload": name}, len(it["pending"])) for name, it in names if "pending" in it]
@@ -136,31 +136,33 @@ def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
     writes = [({"workload": name, "outcome": how}, count) for (name, how), count in sorted(tally.writes.items())]
     return "".join(
         [
-            family("workload_state", "what a workload does now, and why", states),
-            family("workload_pending", "differences that wait until it can be interrupted", pending),
-            family("workload_idle_seconds", "for how long it has been known to be idle", idle),
+            family("workload_state", "State of a workload and its reason", states),
+            family(
+                "workload_pending", "Differences of the spec that wait until the workload may be interrupted", pending
+            ),
+            family("workload_idle_seconds", "Time for which the workload has been idle", idle),
             family(
                 "workload_worker_idle_seconds",
-                "for how long workers of a group are there and known to be idle",
+                "Time for which workers of a group have been idle",
                 [(labels, group.idle_for.total_seconds()) for labels, group in groups],
             ),
             family(
                 "workload_workers_overdue",
-                "idle workers of a group that its idle timeout should have taken away",
+                "Idle workers of a group that exceed its idle timeout",
                 [(labels, group.overdue) for labels, group in groups],
             ),
-            family("workload_floor", "pods that there are at least now, by the calendar", floors),
-            family("workload_noted", "whether something about it needs a look", noted),
-            family("workload_writes_total", "writes by outcome", writes),
-            family("workloads_reconciles_total", "looks at all workloads", [({}, tally.reconciles)]),
+            family("workload_floor", "Current minimum of pods, by the calendar", floors),
+            family("workload_noted", "1 if a condition of the workload needs attention", noted),
+            family("workload_writes_total", "Writes by outcome", writes),
+            family("workloads_reconciles_total", "Reconciliations", [({}, tally.reconciles)]),
         ]
     )
 
 
 FLAGS = {
-    "leader": "whether this process acts",
-    "config_good": "whether its document can be read",
-    "clocks_agree": "whether its clock and the API server's agree",
+    "leader": "1 if this replica holds the Lease",
+    "config_good": "1 if the config document is valid",
+    "clocks_agree": "1 if its clock and the API server's agree",
 }
 
 
@@ -168,7 +170,7 @@ def process_metrics(flags: Mapping[str, bool], calls: Mapping[str, int]) -> str:
     """Of the process itself: each of `FLAGS`, and its requests by verb."""
     families = [family(f"workloads_{name}", meaning, [({}, flags[name])]) for name, meaning in FLAGS.items()]
     requests = [({"verb": verb}, count) for verb, count in sorted(calls.items())]
-    return "".join([*families, family("workloads_api_calls_total", "requests to the API server by verb", requests)])
+    return "".join([*families, family("workloads_api_calls_total", "Requests to the API server", requests)])
 
 
 def _label(report: Mapping[str, Any]) -> str:

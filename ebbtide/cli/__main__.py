@@ -30,17 +30,17 @@ class Command:
 
 COMMANDS = {
     "new": Command("ebbtide.cli.new", "", "Write the stack file of a new customer."),
-    "check": Command("ebbtide.cli.check", "", "Check stack files: all problems at once, or a summary."),
-    "render": Command("ebbtide.cli.render", "provision", "Show what a stack would create and cost, without a cloud."),
-    "preview": Command("ebbtide.cli.preview", "provision", "Show what a change does, before it is merged."),
+    "check": Command("ebbtide.cli.check", "", "Check stack files; print all errors at once, or a summary."),
+    "render": Command("ebbtide.cli.render", "provision", "Show the resources and cost of a stack, offline."),
+    "preview": Command("ebbtide.cli.preview", "provision", "Preview a change: dangers, cost, coming nights."),
     "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
-    "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or get newer ones from AWS."),
+    "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or download newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "sweep": Command("ebbtide.cli.sweep", "sweep", "Replay many stacks with many settings: which is best?"),
     "advise": Command("ebbtide.cli.advise", "simulate", "Advise on commitments, sizes, floors and services."),
     "demo": Command("ebbtide.cli.demo", "demo", "Scale real workers up and to zero on this machine."),
     "probe": Command("ebbtide.cli.probe", "controller", "List what a cluster lacks for Ebbtide."),
-    "status": Command("ebbtide.cli.status", "controller", "Show what the controller sees and wants."),
+    "status": Command("ebbtide.cli.status", "controller", "Show the controller's readings and decisions."),
     "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
     "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
     "dashboards": Command("ebbtide.cli.dashboards", "", "Write Grafana's dashboards of a stack as files."),
@@ -52,17 +52,15 @@ COMMANDS = {
     "keep": Command(
         "ebbtide.cli.holds",
         "controller",
-        "Lower no workers, open no budgets and send no Ray cluster to sleep until a given time.",
+        "Until a given time: no scale-down, no open budgets, no sleep of Ray clusters.",
     ),
-    "wake": Command(
-        "ebbtide.cli.holds", "controller", "Wake Ray clusters, and let them sleep again from a given time on."
-    ),
+    "wake": Command("ebbtide.cli.holds", "controller", "Wake Ray clusters, and keep them awake until a given time."),
     "maintenance": Command(
         "ebbtide.cli.maintenance",
         "controller",
-        "Open fixed workloads' budgets, or apply a Ray cluster's new spec; closed again at the end.",
+        "Open the budgets of fixed workloads for a limited time, or apply a new spec to a Ray cluster.",
     ),
-    "release": Command("ebbtide.cli.holds", "controller", "Give up the controller's field ownership; values stay."),
+    "release": Command("ebbtide.cli.holds", "controller", "Release the controller's field ownership; values stay."),
 }
 
 
@@ -153,7 +151,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Clusters for machine-learning platforms that shrink safely at night.",
+    help="Machine-learning platforms on Kubernetes that scale down safely at night.",
     epilog="Example: ebbtide check demo",
 )
 

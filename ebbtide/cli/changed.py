@@ -14,7 +14,7 @@ from ebbtide.pull_requests.changed_stacks import GitFailed, changed_stacks
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_AGAINST_HELP = "The branch, tag or commit to compare with, from the merge base on."
+_AGAINST_HELP = "Branch, tag or commit to compare with, from the merge base on."
 
 
 @command.command(epilog="Example: ebbtide changed --against origin/main")
@@ -22,7 +22,7 @@ def changed(
     *,
     against: Annotated[str | None, typer.Option(metavar="GIT_REF", help=_AGAINST_HELP)] = None,
     all_: Annotated[bool, typer.Option("--all", help="All stacks in stacks/, without a comparison.")] = False,
-    gone: Annotated[bool, typer.Option("--gone", help="Print the stacks whose file was removed instead.")] = False,
+    gone: Annotated[bool, typer.Option("--gone", help="Print the stacks whose file was deleted instead.")] = False,
 ) -> None:
     """Print the stacks that differ from a git ref, as JSON."""
     if (against is None) is not all_:

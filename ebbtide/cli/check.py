@@ -15,12 +15,12 @@ from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths; none: all in stacks/."
+_STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths; default: all in stacks/."
 
 
 @command.command(epilog="Example: ebbtide check demo")
 def check(stacks: Annotated[list[str] | None, typer.Argument(metavar="STACK", help=_STACKS_HELP)] = None) -> None:
-    """Check stack files: all problems at once, or a summary."""
+    """Check stack files; print all errors at once, or a summary."""
     out = console()
     names = stacks or list(stack_names())
     if not names:

@@ -15,7 +15,7 @@ from ebbtide.vocabulary.labels import NAMESPACE
 __all__ = ["NAMESPACE", "Context", "Kubeconfig", "Namespace", "Url", "cluster", "reported"]
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The controller's namespace.")]
-_URL_HELP = "The controller's own address; default: through the API server."
+_URL_HELP = "Address of the controller; default: through the API server."
 Url = Annotated[str, typer.Option("--url", envvar="EBBTIDE_CONTROLLER_URL", help=_URL_HELP)]
 
 

@@ -16,7 +16,7 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 @command.command("dashboards", epilog="Example: ebbtide dashboards demo -o dashboards")
 def write_dashboards(
     stack: Stack,
-    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", file_okay=False, help="Where to write.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", file_okay=False, help="Output directory.")],
 ) -> None:
     """Write Grafana's dashboards of a stack as files."""
     try:

@@ -50,13 +50,13 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 def demo(
     *,
     stack: Annotated[str, typer.Option(metavar="STACK", help="A name (demo) or a path.")] = "demo",
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the report goes.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory of the report.")] = Path(
         "out/demo"
     ),
     days: Annotated[int, typer.Option(min=1, max=16, help="Days of the trace to replay.")] = 7,
-    jobs: Annotated[int, typer.Option(min=1, max=60, help="Real jobs for the live part.")] = 12,
+    jobs: Annotated[int, typer.Option(min=1, max=60, help="Number of real jobs in the live part.")] = 12,
     unsafe: Annotated[
-        bool, typer.Option("--unsafe", help="Scale by waiting jobs alone, and see running jobs interrupted.")
+        bool, typer.Option("--unsafe", help="Scale by waiting jobs only, which interrupts running jobs.")
     ] = False,
 ) -> None:
     """Check, render, run and replay one customer."""

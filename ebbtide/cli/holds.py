@@ -33,22 +33,22 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME", help="Worker pools, flexible workloads and Ray clusters; none: all of them."),
+    typer.Argument(metavar="NAME", help="Worker pools, flexible workloads and Ray clusters; default: all."),
 ]
-Clusters = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Ray clusters; none: all of them.")]
+Clusters = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Ray clusters; default: all.")]
 Scaled = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME", help="Worker pools and flexible workloads; none: all of them."),
+    typer.Argument(metavar="NAME", help="Worker pools and flexible workloads; default: all."),
 ]
-_AUTOSCALER_HELP = "Of services that no longer grow: an autoscaler's ownership of their replicas instead."
-_UNTIL_HELP = "The customer's local time (23:00), 2h, or ISO 8601."
+_AUTOSCALER_HELP = "Release the autoscaler's ownership of replicas instead, for services that no longer scale."
+_UNTIL_HELP = "The customer's local time (23:00), a duration (2h), or ISO 8601."
 
 
 @command.command(epilog='Example: ebbtide pause train --why "new driver on the GPU nodes"')
 def pause(
     names: Names = None,
     *,
-    why: Annotated[str, typer.Option("--why", help="The reason, shown to everybody who sees the pause.")],
+    why: Annotated[str, typer.Option("--why", help="Reason, shown with the pause.")],
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
@@ -71,7 +71,7 @@ def keep(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Lower no workers, open no budgets and send no Ray cluster to sleep until a given time."""
+    """Until a given time: no scale-down, no open budgets, no sleep of Ray clusters."""
     with cluster(kubeconfig, context) as api:
         config = controller_config_of(api, namespace)
         instant = _instant(until, config)
@@ -90,7 +90,7 @@ def wake(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Wake Ray clusters, and let them sleep again from a given time on."""
+    """Wake Ray clusters, and keep them awake until a given time."""
     with cluster(kubeconfig, context) as api:
         config, known = controller_config_of(api, namespace), ray_config_of(api, namespace)
         instant, targets = _instant(until, config), ray_targets(known, names or ())
@@ -129,7 +129,7 @@ def release(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Give up the controller's field ownership; values stay."""
+    """Release the controller's field ownership; values stay."""
     if autoscaler and not names:
         fail("--autoscaler: wanted the names of services that no longer grow", code=2)
     with cluster(kubeconfig, context) as api:

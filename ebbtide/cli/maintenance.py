@@ -35,7 +35,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_RAY_HELP = "Instead: let the new spec of this Ray cluster interrupt what runs there; may be repeated."
+_RAY_HELP = "Apply the new spec of this Ray cluster instead, which interrupts its tasks; may be repeated."
 _CLOSED = "closed: every budget that was opened is closed, every node that was cordoned takes pods again"
 _ENDED = "ended: from now on a new spec interrupts nothing"
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -44,17 +44,17 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @command.command(epilog='Example: ebbtide maintenance --for 2h --why "new AMI" --selector ebbtide.dev/node-group=fixed')
 def maintenance(
     *,
-    for_: Annotated[str, typer.Option("--for", help="How long at most: 45m or 2h; no more than 12h.")],
-    why: Annotated[str, typer.Option("--why", help="The reason, shown to everybody who sees open budgets.")],
-    node: Annotated[list[str] | None, typer.Option("--node", help="A node to cordon; may be repeated.")] = None,
+    for_: Annotated[str, typer.Option("--for", help="Maximum duration, such as 45m or 2h; at most 12h.")],
+    why: Annotated[str, typer.Option("--why", help="Reason, shown with the open budgets.")],
+    node: Annotated[list[str] | None, typer.Option("--node", help="Node to cordon; may be repeated.")] = None,
     selector: Annotated[str, typer.Option("--selector", "-l", help="Cordon the nodes with these labels.")] = "",
     ray: Annotated[list[str] | None, typer.Option("--ray", metavar="NAME", help=_RAY_HELP)] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --ray: ask nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --ray: do not ask.")] = False,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Open fixed workloads' budgets, or apply a Ray cluster's new spec; closed again at the end."""
+    """Open the budgets of fixed workloads for a limited time, or apply a new spec to a Ray cluster."""
     out, reason = console(), why.strip()
     if not reason:
         fail("--why: wanted a reason, shown to everybody who sees open budgets", code=2)

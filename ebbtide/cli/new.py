@@ -75,7 +75,7 @@ QUESTIONS = (
 )
 
 
-_YES_HELP = "Ask nothing. --timezone, --image and --longest-job must be given, and --region for a zone like UTC."
+_YES_HELP = "Do not ask. Requires --timezone, --image and --longest-job, and --region for a zone such as UTC."
 
 
 @command.command(
@@ -84,16 +84,18 @@ _YES_HELP = "Ask nothing. --timezone, --image and --longest-job must be given, a
 )
 def new(
     customer: Annotated[
-        str, typer.Argument(metavar="CUSTOMER", help="A short name: the cluster's, and a tag on the bill.")
+        str, typer.Argument(metavar="CUSTOMER", help="Customer name; also the cluster's name and a cost tag.")
     ],
     *,
-    timezone: Annotated[str | None, typer.Option(help="IANA name, Europe/Berlin.")] = None,
-    hours: Annotated[str | None, typer.Option(help='Business hours, "mon-thu 08:00-18:00, fri 08:00-15:00".')] = None,
-    region: Annotated[str | None, typer.Option(help="AWS region, eu-central-1.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="IANA time zone, such as Europe/Berlin.")] = None,
+    hours: Annotated[
+        str | None, typer.Option(help='Business hours, such as "mon-thu 08:00-18:00, fri 08:00-15:00".')
+    ] = None,
+    region: Annotated[str | None, typer.Option(help="AWS region, such as eu-central-1.")] = None,
     image: Annotated[str | None, typer.Option(help="Image of the first pool's workers.")] = None,
     queue: Annotated[str | None, typer.Option(help="The first pool's queue.")] = None,
-    longest_job: Annotated[str | None, typer.Option(help="No job runs longer, 12h.")] = None,
-    gpu: Annotated[bool | None, typer.Option(help="Whether its workers need a GPU each.")] = None,
+    longest_job: Annotated[str | None, typer.Option(help="Longest run time of a job, such as 12h.")] = None,
+    gpu: Annotated[bool | None, typer.Option(help="Request one GPU for each worker.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=_YES_HELP)] = False,
 ) -> None:
     """Write the stack file of a new customer."""

@@ -20,15 +20,19 @@ def duration_option(text: str) -> timedelta:
 Stack = Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")]
 Days = Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")]
 MaxJob = Annotated[
-    timedelta | None, typer.Option(parser=duration_option, metavar="8h", help="Leave longer jobs of the trace out.")
+    timedelta | None, typer.Option(parser=duration_option, metavar="8h", help="Leave out longer jobs of the trace.")
 ]
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON; - shows them alone."),
+    typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON; - prints only the JSON."),
 ]
-Context = Annotated[str | None, typer.Option("--context", help="The kubeconfig's context; default: its current one.")]
-Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: as kubectl finds it.")]
-_PROMETHEUS_HELP = "Address of the Prometheus; default: the stack's own, through the API server."
+Context = Annotated[
+    str | None, typer.Option("--context", help="Context of the kubeconfig; default: the current context.")
+]
+Kubeconfig = Annotated[
+    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig; default: as for kubectl.")
+]
+_PROMETHEUS_HELP = "Address of Prometheus; default: the stack's own, through the API server."
 PrometheusUrl = Annotated[
     str, typer.Option("--prometheus", metavar="URL", envvar="EBBTIDE_PROMETHEUS_URL", help=_PROMETHEUS_HELP)
 ]
@@ -39,14 +43,16 @@ PrometheusToken = Annotated[
         metavar="FILE",
         dir_okay=False,
         envvar="EBBTIDE_PROMETHEUS_TOKEN_FILE",
-        help="A file with the token for that address, or with headers, as X-Scope-OrgID: acme.",
+        help="File with the token for that address, or with headers such as X-Scope-OrgID: acme.",
     ),
 ]
 Service = Annotated[
     str | None,
-    typer.Option("--service", metavar="NAME", help="A service, or SERVICE-VARIANT; FILE counts requests."),
+    typer.Option("--service", metavar="NAME", help="A service, or SERVICE-VARIANT; the trace contains requests."),
 ]
-Queue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Of a trace of requests: this queue alone.")]
+Queue = Annotated[
+    str | None, typer.Option("--queue", metavar="NAME", help="Replay only this queue of a trace of requests.")
+]
 Rate = Annotated[
     float | None,
     typer.Option(
@@ -62,12 +68,12 @@ AtOnce = Annotated[
         "--at-once",
         min=1,
         max=10_000,
-        help="Requests that a pod works on at a time; default: its target in flight, rounded up, or 1.",
+        help="Concurrent requests of a pod; default: its in-flight target, rounded up, or 1.",
     ),
 ]
 Day = Annotated[
     int | None,
     typer.Option(
-        "--day", min=1, metavar="N", help="With --service: the day that --report draws; default: the busiest."
+        "--day", min=1, metavar="N", help="With --service: the day in the report's chart; default: the busiest."
     ),
 ]

@@ -38,8 +38,8 @@ class Format(StrEnum):
 
 
 _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths."
-_AGAINST_HELP = "A git ref whose stack files are the state before, such as origin/main; default: none, so all is new."
-_PLAN_HELP = "Output of `pulumi preview --json` of one stack; may be repeated."
+_AGAINST_HELP = "Git ref with the previous stack files, such as origin/main; default: none, so everything is new."
+_PLAN_HELP = "Output of `pulumi preview --json` for one stack; may be repeated."
 _TRACE_HELP = f"Replay these jobs or requests before and after: a .csv, a .csv.gz, or {', '.join(bundled())}."
 _DAYS_HELP = "With --trace: days to replay, of jobs the first, of requests the last; default: 7, or all."
 
@@ -50,13 +50,15 @@ def preview_command(
     *,
     all_: Annotated[bool, typer.Option("--all", help="All stacks in stacks/.")] = False,
     against: Annotated[str | None, typer.Option(metavar="GIT_REF", help=_AGAINST_HELP)] = None,
-    format_: Annotated[Format, typer.Option("--format", help="For a terminal, a comment, or tools.")] = Format.TEXT,
+    format_: Annotated[
+        Format, typer.Option("--format", help="Output for a terminal, a comment, or tools.")
+    ] = Format.TEXT,
     plan: Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_PLAN_HELP)] = None,
     simulate: Annotated[str | None, typer.Option("--trace", metavar="TRACE", help=_TRACE_HELP)] = None,
     days: Annotated[int | None, typer.Option(metavar="N", min=1, help=_DAYS_HELP)] = None,
-    full: Annotated[bool, typer.Option("--full", help="As text, show everything and not what decides alone.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show everything instead of the short text.")] = False,
 ) -> None:
-    """Show what a change does, before it is merged."""
+    """Preview a change: dangers, cost, coming nights."""
     names = _stack_names(stacks or [], all_=all_)
     if days is not None and simulate is None:
         raise typer.BadParameter("--days: wanted --trace TRACE too")

@@ -38,12 +38,14 @@ def _region(text: str) -> str:
 
 @command.callback()
 def prices() -> None:
-    """Show the prices in use, or get newer ones from AWS."""
+    """Show the prices in use, or download newer ones from AWS."""
 
 
 @command.command(epilog="Example: ebbtide prices show eu-west-1")
 def show(
-    region: Annotated[str | None, typer.Argument(metavar="REGION", parser=_region, help="None: all, in short.")] = None,
+    region: Annotated[
+        str | None, typer.Argument(metavar="REGION", parser=_region, help="AWS region; default: a summary of all.")
+    ] = None,
 ) -> None:
     """Show the prices in use: types, dates, sources."""
     out = console(min_width=_WIDTH)
@@ -58,8 +60,8 @@ def show(
         out.print(part)
 
 
-_REGIONS_HELP = "May be repeated; default: every region that has prices now."
-_OUTPUT_HELP = "Where the files go; an earlier output there is replaced."
+_REGIONS_HELP = "AWS region; may be repeated; default: every region that has prices now."
+_OUTPUT_HELP = "Directory of the files; replaces an earlier output."
 
 
 @command.command(epilog="Example: ebbtide prices update --region eu-west-1 --output prices")
@@ -68,7 +70,7 @@ def update(
     region: Annotated[list[str] | None, typer.Option(metavar="REGION", parser=_region, help=_REGIONS_HELP)] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help=_OUTPUT_HELP)] = Path("prices"),
 ) -> None:
-    """Read AWS's price list with your own login, and write files for --prices."""
+    """Read AWS's price list with your login and write files for --prices."""
     now = datetime.now(UTC)
     try:
         book = in_use()

@@ -25,7 +25,7 @@ from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_STACK_HELP = "A name (demo for stacks/Pulumi.demo.yaml) or a path; its context is taken where none is given."
+_STACK_HELP = "A name (demo for stacks/Pulumi.demo.yaml) or a path; also the default for --context."
 _SHORTEST = """\
 config:
   ebbtide:customer: any
@@ -43,7 +43,7 @@ def probe(
     *,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON for tools.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List what a cluster lacks for Ebbtide."""
     settings = None if stack is None else _loaded(stack)

@@ -44,12 +44,10 @@ def render(
     stack: Annotated[str, typer.Argument(metavar="STACK", help=_STACK_HELP)],
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help=_OUTPUT_HELP)] = None,
-    format_: Annotated[Format, typer.Option("--format", help="Text for people or JSON for tools.")] = Format.TEXT,
-    graph: Annotated[
-        bool, typer.Option("--graph", help="Print the components as a Mermaid graph, nothing else.")
-    ] = False,
+    format_: Annotated[Format, typer.Option("--format", help="Output as text or JSON.")] = Format.TEXT,
+    graph: Annotated[bool, typer.Option("--graph", help="Print only a Mermaid graph of the components.")] = False,
 ) -> None:
-    """Show what a stack would create and cost, without a cloud."""
+    """Show the resources and cost of a stack, offline."""
     out = console(min_width=_WIDTH)
     try:
         settings = load_stack(stack)

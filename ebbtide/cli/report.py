@@ -34,7 +34,7 @@ def _far(text: str) -> timedelta:
 
 @command.callback()
 def every_report() -> None:
-    """Pages about a stack that runs."""
+    """Reports on a running stack."""
 
 
 @command.command(epilog="Example: ebbtide report live demo --since 24h -o live.html")
@@ -42,17 +42,17 @@ def live(
     stack: Stack,
     *,
     since: Annotated[
-        str, typer.Option(metavar="24h", help="How far back, until now: 10m to 400d.", show_default=True)
+        str, typer.Option(metavar="24h", help="Length of the history until now, 10m to 400d.", show_default=True)
     ] = "24h",
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", dir_okay=False, help="The page to write.")
+        Path, typer.Option("--output", "-o", metavar="FILE", dir_okay=False, help="HTML page to write.")
     ] = Path("live.html"),
     prometheus: PrometheusUrl = "",
     token_file: PrometheusToken = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Draw what a stack did and used, from what Prometheus recorded."""
+    """Draw the activity and usage of a stack from Prometheus."""
     far = _far(since)
     try:
         settings = load_stack(stack)

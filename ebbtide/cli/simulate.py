@@ -43,11 +43,11 @@ def _shift(text: str) -> timedelta:
         raise typer.BadParameter(f"wanted a duration, found {text!r} (for example 6h or -6h)") from None
 
 
-_STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; several are compared with the first."
+_STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; further stacks are compared with the first."
 _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
-_ALIGNED = "Local time of the trace's second 0; default: its busy hours are put on business hours."
-_REPORT = "Write an HTML page; with --service and a name that ends in .svg, the picture of a day alone."
-_DESCRIBE = "Show what a trace is like and what scaling can win on it, instead of a replay."
+_ALIGNED = "Local time of the trace's first second; default: aligns the trace's busy hours with business hours."
+_REPORT = "Write an HTML page; with --service and a .svg name, only the chart of one day."
+_DESCRIBE = "Describe a trace and the saving that scaling can reach, instead of a replay."
 
 
 @command.command(epilog="Example: ebbtide simulate demo --trace openb2023-a --days 7 --report report.html")
@@ -58,33 +58,36 @@ def simulate(
     start: Annotated[datetime | None, typer.Option(parser=_start, metavar="TIME", help=_ALIGNED)] = None,
     shift: Annotated[
         list[timedelta] | None,
-        typer.Option(parser=_shift, metavar="6h", help="Replay again with the start this much later; may be repeated."),
+        typer.Option(
+            parser=_shift, metavar="6h", help="Repeat the replay with a start this much later; may be repeated."
+        ),
     ] = None,
     days: Days = None,
     max_job: MaxJob = None,
     strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same figures.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same figures.")] = 0,
     report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_REPORT)] = None,
     no_rollouts: Annotated[
-        bool, typer.Option("--no-rollouts", help="Never deploy the stack's services, to see what that changes.")
+        bool, typer.Option("--no-rollouts", help="Simulate without releases of the stack's services.")
     ] = False,
     json_file: JsonFile = None,
     spot_interruptions: Annotated[
         float,
-        typer.Option(metavar="TIMES", help="Take spot nodes back so many times as often as AWS says of the type."),
+        typer.Option(metavar="TIMES", help="Factor on AWS's interruption rate of each instance type; 0: none."),
     ] = 0.0,
     failed_boots: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of launches that never become a node.")
     ] = 0.0,
     slow_boots: Annotated[
-        float, typer.Option(metavar="SPREAD", help="Spread of boot times; 0.5: one in 20 takes 2.3 times as long.")
+        float,
+        typer.Option(metavar="SPREAD", help="Spread of boot times; at 0.5 one node in 20 takes 2.3 times as long."),
     ] = 0.0,
     missed_notices: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of spot interruptions of which nobody is told.")
+        float, typer.Option(metavar="SHARE", help="Share of spot interruptions without a notice.")
     ] = 0.0,
     image_pull: Annotated[
         timedelta | None,
-        typer.Option(parser=duration_option, metavar="60s", help="Longer start of a first pod on a node."),
+        typer.Option(parser=duration_option, metavar="60s", help="Additional start time of the first pod on a node."),
     ] = None,
     describe: Annotated[str | None, typer.Option(metavar="TRACE", help=_DESCRIBE)] = None,
     suggest: Annotated[
@@ -92,7 +95,7 @@ def simulate(
         typer.Option(
             metavar="FILE",
             dir_okay=False,
-            help="With --describe: write a stack for the trace, from STACK if given.",
+            help="With --describe: write a stack file for the trace, based on STACK if given.",
         ),
     ] = None,
     service: Service = None,
@@ -100,7 +103,9 @@ def simulate(
     rate: Rate = None,
     at_once: AtOnce = None,
     day: Day = None,
-    full: Annotated[bool, typer.Option("--full", help="Say what was assumed, too; --report always does.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Also print the assumptions, which --report always contains.")
+    ] = False,
 ) -> None:
     """Replay a trace of jobs: node-hours, dollars, waits; with --service of requests: pod-hours, latency, losses."""
     longest = None if max_job is None else max_job.total_seconds()

@@ -38,12 +38,12 @@ _WIDE = 110  # columns, from which on the pods of each pool are shown too
 def status(
     *,
     url: Url = "",
-    as_json: Annotated[bool, typer.Option("--json", help="The document itself, for tools.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON document.")] = False,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Show what the controller sees and wants."""
+    """Show the controller's readings and decisions."""
     if url:
         try:
             _show(from_url(url), _Ray(), _Services(), as_json=as_json)

@@ -50,7 +50,7 @@ def sweep(
     stacks: Annotated[list[str], typer.Argument(metavar="STACK…", help="Names or paths of stack files.")],
     *,
     traces: Annotated[
-        list[str], typer.Option("--trace", metavar="FILE", help="A trace as of simulate; may be repeated.")
+        list[str], typer.Option("--trace", metavar="FILE", help="A trace, as for simulate; may be repeated.")
     ],
     vary: Annotated[
         list[str] | None,
@@ -58,29 +58,29 @@ def sweep(
     ] = None,
     seed: Annotated[
         list[range] | None,
-        typer.Option(parser=_seeds, metavar="N", help="A seed, or several as 0-4; may be repeated; default: 0."),
+        typer.Option(
+            parser=_seeds, metavar="N", help="A random seed, or a range such as 0-4; may be repeated; default: 0."
+        ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, hidden=True)] = None,
-    objective: Annotated[
-        str, typer.Option(metavar="FIGURE", help=f"What to make small, for example '{EXAMPLE}'.")
-    ] = "usd",
-    strategy: Annotated[Strategy, typer.Option(help="Whose figures count.")] = Strategy.FIXED_FLEXIBLE,
+    objective: Annotated[str, typer.Option(metavar="FIGURE", help=f"Figure to minimize, such as '{EXAMPLE}'.")] = "usd",
+    strategy: Annotated[Strategy, typer.Option(help="Strategy to optimize.")] = Strategy.FIXED_FLEXIBLE,
     days: Days = None,
     max_job: MaxJob = None,
     results: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where the Parquet goes: a folder, or s3://BUCKET/FOLDER.")
+        str, typer.Option(metavar="FOLDER", help="Destination of the Parquet files: a folder, or s3://BUCKET/FOLDER.")
     ] = "out/sweep",
-    resume: Annotated[bool, typer.Option("--resume", help="Play only what is not in the results yet.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Run only the simulations that have no result yet.")] = False,
     processes: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Of this machine; default: one for each core.")
+        int | None, typer.Option(min=1, max=1024, help="Processes on this machine; default: one per core.")
     ] = None,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Play on a Ray cluster, for example ray://HEAD:10001.")
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster, such as ray://HEAD:10001.")
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML page.")] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Play many stacks with many settings: the best for each, the best for all, and what that costs each."""
+    """Simulate many stacks with many settings; print the best for each stack and the best for all."""
     if seeds is not None:
         if seed:
             raise typer.BadParameter("give --seed alone, for example --seed 0-4", param_hint="--seeds")

@@ -46,8 +46,8 @@ _MIN_WIDTH = 110  # columns, of what goes to a file or a pipe
 def top(
     stack: Stack,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Once, as it is where the output is no terminal.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Once, as JSON for tools.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once, the default if the output is no terminal.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print once, as JSON.")] = False,
     prometheus: PrometheusUrl = "",
     token_file: PrometheusToken = None,
     context: Context = None,

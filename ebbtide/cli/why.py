@@ -29,15 +29,17 @@ class What(StrEnum):
 
 @command.command(epilog="Example: ebbtide why node ip-10-0-1-23.ec2.internal")
 def why(
-    what: Annotated[What, typer.Argument(help="What to explain.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of a job: its id; of ray: a cluster, or a pod of one.")],
+    what: Annotated[What, typer.Argument(help="Kind of object to explain.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name; for a job its id; for ray a cluster or one of its pods.")
+    ],
     *,
     url: Url = "",
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Explain a pool, a budget, a node that is still there, a job, a Ray cluster, or a service."""
+    """Explain the state of a pool, a budget, a node, a job, a Ray cluster, or a service."""
     with cluster(kubeconfig, context) as api:
         if what is What.NODE:
             lines = explain_node(node_facts(api, name, namespace))

@@ -14,7 +14,7 @@ REASONS = {
     "a-worker-is-out-of-reach": "a worker's node does not answer: the worker is replaced, and nothing is lowered",
     "workers-fail-to-start": "its workers crash repeatedly or cannot get their image; more would not help",
     "at-target": "it has what it needs",
-    "demand-low-but-recent": "demand fell, but not for the whole stabilization window yet",
+    "demand-low-but-recent": "demand fell, but the stabilization window has not passed yet",
     "every-spare-worker-may-be-busy": "no worker is proven idle yet, and busy ones are never stopped",
     "demand-stayed-low": "demand stayed low for the stabilization window",
     "empty-for-the-stabilization-window": "there were no jobs for the stabilization window",

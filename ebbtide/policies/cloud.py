@@ -125,7 +125,7 @@ def _public_balancer(state: StackState) -> Hits:
         annotations = texts(value_at(resource.inputs, "metadata.annotations"))
         if kind_of(resource) == "Ingress":
             if annotations.get(_INGRESS_SCHEME) == _PUBLIC:
-                yield resource, "it makes a load balancer that the whole internet reaches"
+                yield resource, "it creates a load balancer that is reachable from the internet"
             continue
         scheme = annotations.get(f"{_SERVICE_ANNOTATION}scheme")
         internal = scheme == "internal" or annotations.get(f"{_SERVICE_ANNOTATION}internal") == "true"
@@ -135,7 +135,7 @@ def _public_balancer(state: StackState) -> Hits:
             and (namespace_of(resource), name_of(resource)) not in declared
             and (scheme == _PUBLIC or not (internal or state.existing))
         ):
-            yield resource, "it makes a load balancer that the whole internet may reach"
+            yield resource, "it creates a load balancer that is reachable from the internet"
 
 
 def _declared_public(state: StackState) -> set[tuple[str, str]]:

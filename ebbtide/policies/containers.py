@@ -104,7 +104,7 @@ RULES = (
         id="EB029",
         severity=Severity.WARNING,
         law="a pod that calls no API holds no token",
-        fix="set automountServiceAccountToken: false, or give the pod an account of its own",
+        fix="set automountServiceAccountToken: false, or give the pod its own account",
         source="security/iam, service account tokens",
         check=_holds_token,
     ),

@@ -192,7 +192,7 @@ RULES = (
     Rule(
         id="EB023",
         severity=Severity.BLOCKING,
-        law="a helper beside a worker outlives the worker",
+        law="a sidecar outlives the worker",
         fix="make it a native sidecar: an init container with restartPolicy: Always",
         source="istio/istio#10112",
         check=_accompanied,

@@ -20,7 +20,7 @@ class NoPrice(LookupError):
 
 
 class PricingAssumption(StrEnum):
-    """How the hours are thought to be bought. An assumption for estimates, never a purchase."""
+    """Assumed purchase of instance hours, for estimates. Ebbtide buys nothing."""
 
     ON_DEMAND = "on-demand"
     COMPUTE_1Y = "compute-1y-no-upfront"

@@ -143,7 +143,7 @@ def _taken(policy: Resource, region: str) -> str:
     tags = texts(value_at(policy.inputs, "policyDetails.targetTags"))
     found_by = " ".join(f"Name=tag:{key},Values={value}" for key, value in tags.items())
     command = f"aws ec2 describe-snapshots {_in(region)}--owner-ids self --filters {found_by}"
-    return f"leaves its snapshots, which then nobody deletes: {command}"
+    return f"leaves its snapshots, which are then no longer deleted: {command}"
 
 
 def _in(region: str) -> str:

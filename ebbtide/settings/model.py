@@ -38,7 +38,7 @@ class StackSettings(Settings):
     stack: str
     region: str
     customer: ShortName = Field(
-        description="the customer's short name: the cluster's name, and a tag on all that takes tags", examples=["acme"]
+        description="short name of the customer; also the cluster's name and a tag on every resource", examples=["acme"]
     )
     business_hours: BusinessHoursSettings
     network: NetworkSettings = NetworkSettings()
@@ -64,7 +64,7 @@ class StackSettings(Settings):
     monitoring: MonitoringSettings = MonitoringSettings()
     costs: CostSettings = CostSettings()
     exceptions: tuple[PolicyException, ...] = Field(
-        default=(), description="policies that do not count for a resource, each with a reason and a last day"
+        default=(), description="exceptions from policies for single resources, each with a reason and a last day"
     )
     redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here
 

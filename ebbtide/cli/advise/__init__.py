@@ -29,7 +29,7 @@ _TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundle
 
 @command.callback()
 def every_advice() -> None:
-    """Advice that rests on usage: what to commit to, which sizes and floors to plan, what suits a service."""
+    """Advice based on usage: commitments, sizes, floors, and settings of services."""
 
 
 @command.command(epilog="Example: ebbtide advise savings demo --trace openb2023-a")
@@ -39,16 +39,18 @@ def savings(
     trace: Annotated[str | None, typer.Option(metavar="FILE", help=_TRACE)] = None,
     usage: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Recorded usage instead: CSV with hour, group, nodes."),
+        typer.Option(
+            metavar="FILE", dir_okay=False, help="Recorded usage instead of a trace: CSV with hour, group, nodes."
+        ),
     ] = None,
     beyond_floor: Annotated[
-        bool, typer.Option("--beyond-floor", help="Commit to more than every hour uses, where that costs least.")
+        bool, typer.Option("--beyond-floor", help="Allow a commitment above the minimum usage, where that is cheapest.")
     ] = False,
     days: Days = None,
     max_job: MaxJob = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Which Savings Plan pays for the stack's nodes, and how much of one. An estimate, never a purchase."""
+    """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
     from ebbtide.advice.savings import savings_advice
     from ebbtide.advice.savings_text import as_json, as_text
     from ebbtide.advice.usage import UsageError, read_usage, usage_of
@@ -81,7 +83,7 @@ def floors(
     trace: Annotated[str, typer.Option(metavar="FILE", help=_TRACE)],
     *,
     spend: Annotated[
-        float, typer.Option(min=0, max=100, help="Per cent that floors may add to the bill.", show_default=True)
+        float, typer.Option(min=0, max=100, help="Percentage that floors may add to the bill.", show_default=True)
     ] = 2.0,
     max_job: MaxJob = None,
     service: Service = None,
@@ -90,7 +92,7 @@ def floors(
     at_once: AtOnce = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Which planned floors would have cut the mornings' waits, or kept a service's requests within capacity."""
+    """Find planned floors that shorten morning waits or keep a service within capacity."""
     from ebbtide.advice.floors_text import as_json, as_text
     from ebbtide.advice.trials import floor_advice
     from ebbtide.sweep.calls import cores

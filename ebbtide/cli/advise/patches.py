@@ -28,7 +28,7 @@ PatchFile = Annotated[
         "--patch",
         metavar="FILE",
         dir_okay=False,
-        help="Write the changes as a patch of the stack file, for git apply; - shows it instead of the advice.",
+        help="Write the changes as a patch for git apply; - prints the patch instead of the advice.",
     ),
 ]
 NOTHING = "Nothing to do."
@@ -78,9 +78,9 @@ def _from_here(path: Path) -> str:
 
 def apply(
     stack: Stack,
-    advice: Annotated[Path, typer.Argument(metavar="ADVICE", help="The file that --json of an advice wrote.")],
+    advice: Annotated[Path, typer.Argument(metavar="ADVICE", help="File that --json of an advice wrote.")],
 ) -> None:
-    """Make the changes of an advice in the stack file, all or none; the file's comments stay."""
+    """Apply an advice to the stack file, all changes or none; comments stay."""
     try:
         load_stack(stack)
         document = json.loads(read_file(advice, MOST_BYTES))

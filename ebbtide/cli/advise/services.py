@@ -32,12 +32,12 @@ def _far(text: str) -> timedelta:
     return found
 
 
-_TRACE = "Requests by window, .csv or .csv.gz, or a bundled trace; default: what Prometheus recorded."
+_TRACE = "Requests by window (.csv or .csv.gz), or a bundled trace; default: the history in Prometheus."
 Trace = Annotated[str | None, typer.Option("--trace", metavar="FILE", help=_TRACE)]
 
 Since = Annotated[
     timedelta | None,
-    typer.Option("--since", parser=_far, metavar="14d", help="Without --trace: how far back; default: 14d."),
+    typer.Option("--since", parser=_far, metavar="14d", help="Without --trace: length of the history; default: 14d."),
 ]
 Size = Annotated[
     float | None,
@@ -45,12 +45,12 @@ Size = Annotated[
         "--requests-per-second",
         min=0.001,
         max=100_000,
-        help="Scale the history to this mean; default: as it is. Of a public trace it has to be said.",
+        help="Scale the history to this mean; required for a public trace; default: unscaled.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Same seed, same figures.")]
-_TIME = "What a request takes on a pod of one variant that has nothing else to do; may be repeated."
-_SHARE = "The share of the requests that go to one variant; may be repeated."
+Seed = Annotated[int, typer.Option("--seed", help="Random seed; the same seed gives the same figures.")]
+_TIME = "Service time of a request on an idle pod of a variant; may be repeated."
+_SHARE = "Share of the requests that a variant receives; may be repeated."
 FORTNIGHT = timedelta(days=14)
 
 
@@ -72,7 +72,7 @@ def targets(
     kubeconfig: Kubeconfig = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Which metric, target, min and max keep a service's SLO for least, by its history."""
+    """Find the cheapest metric, target, min and max that keep a service's SLO."""
     from ebbtide.advice.services.targets import as_json, target_advice
     from ebbtide.advice.services.targets_text import as_text
     from ebbtide.settings.patch import difference
@@ -118,7 +118,7 @@ def variants(
     kubeconfig: Kubeconfig = None,
     json_file: JsonFile = None,
 ) -> None:
-    """What each variant of a service costs for 1,000 requests, and how fast it answers, by its history."""
+    """Compare the variants of a service: cost of 1,000 requests and latency."""
     from ebbtide.advice.services.variants import as_json, service_of, variant_advice
     from ebbtide.advice.services.variants_text import as_text
 

@@ -39,7 +39,7 @@ History = Annotated[
         "--since",
         parser=_whole_days,
         metavar="14d",
-        help="How far back; 7 days with samples have to be there; default: 14d.",
+        help="Length of the history, with at least 7 days of samples; default: 14d.",
     ),
 ]
 Days = Annotated[int | None, typer.Option("--days", min=_LEAST, max=_MOST, hidden=True)]
@@ -57,7 +57,7 @@ def sizes(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Which requests and which nodes fit what ran, from what Prometheus recorded."""
+    """Find pod requests and instance types that fit the usage in Prometheus."""
     from ebbtide.advice.sizes.containers import containers
     from ebbtide.operate.api import CannotOperate
     from ebbtide.operate.prometheus import link_of, named_link

@@ -1,7 +1,7 @@
-"""What whoever brings a stack up must be allowed, and what its own accounts must: both follow from its objects.
+"""The rights that `pulumi up` needs, and those of the stack's own accounts. Both follow from the stack's objects.
 
-To make an object takes four verbs, the last for `pulumi destroy`. And the API server lets nobody grant what he lacks
-himself, so whatever a role of the stack grants is needed, too.
+Creating an object takes four verbs, the last for `pulumi destroy`. Kubernetes refuses to grant rights that the caller
+does not hold, so the caller also needs every right that a role of the stack grants.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

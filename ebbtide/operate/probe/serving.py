@@ -62,7 +62,7 @@ def _external_metrics(want: ServingWant, seen: Answer) -> Iterator[Finding]:
         return
     if seen is None:
         if want.keda and not want.brings:
-            yield missing(what, "nobody serves external metrics; install KEDA, or scale by cpu and memory alone")
+            yield missing(what, "no server of external metrics; install KEDA, or scale only by cpu and memory")
         return
     server = at(seen, "spec", "service", "name")
     if server in KEDAS:
@@ -70,6 +70,6 @@ def _external_metrics(want: ServingWant, seen: Answer) -> Iterator[Finding]:
         return
     place = f"{at(seen, 'spec', 'service', 'namespace')}/{server}"
     said = (
-        f"{place} serves external metrics, and a cluster has one server of them: services scale by cpu and memory alone"
+        f"{place} serves external metrics, and a cluster has only one such server: only cpu and memory scale services"
     )
     yield missing(what, said) if want.keda else note(what, said)

@@ -91,7 +91,7 @@ def _of_keda(variant: Variant) -> Iterator[str]:
     if told.get("Ready", {}).get("status") == "False":
         yield f"KEDA cannot read a trigger: {_said(told['Ready'])}"
     if told.get("Fallback", {}).get("status") == "True":
-        yield "KEDA has no value for a trigger, and keeps the number as it is or above"
+        yield "KEDA has no value for a trigger, so the number does not decrease"
     if told.get("Paused", {}).get("status") == "True":
         yield "an operator paused KEDA's ScaledObject"
     if variant.scaled is not None and not told:

@@ -69,7 +69,7 @@ def _left_open(compared: Compared, name: str) -> Danger:
         code=DangerCode.BUDGET_LEFT_OPEN,
         severity=Severity.WARNING,
         subjects=(name,),
-        what=f"takes the checkpoints from pool {name}: nobody closes its budget if it is open at that moment",
+        what=f"takes the checkpoints from pool {name}: an open budget then stays open",
         impact=compared.impact(workers_of(compared, name)),
         fix="do it in business hours, when the budget is closed, and with interruptible: inWindow before",
     )

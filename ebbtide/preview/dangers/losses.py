@@ -22,18 +22,18 @@ from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, KEDA_NA
 from ebbtide.vocabulary.labels import Category
 
 _GOING = (ChangeKind.REPLACE, ChangeKind.DELETE)
-_NOT_NEEDED = "none needed: a part of Ebbtide that no section of the file asks for any more"
+_NOT_NEEDED = "none needed: no section of the file uses this part of Ebbtide any more"
 _EVERYTHING = ("Cluster", "Vpc")
 _POD_MAKERS = ("Deployment", "StatefulSet", "DaemonSet", "Pod")
 _VERB = {ChangeKind.REPLACE: "replaces", ChangeKind.DELETE: "deletes"}
 
 _WITHOUT_PODS: Mapping[str, tuple[str, str]] = {
-    "AccessEntry": ("whoever had this entry can no longer reach the cluster", "check that it is no longer needed"),
+    "AccessEntry": ("the users of this entry lose access to the cluster", "check that it is no longer needed"),
     "Addon": ("what it does in the cluster stops", "see that nothing needs it"),
     "Eip": ("traffic to the internet comes from another address", "inform the owners of allow-lists with the old one"),
     "LifecyclePolicy": (
-        "no further snapshots are taken, and nobody deletes those that are there",
-        "see that the disks are saved in another way, and delete the snapshots that nobody needs",
+        "no further snapshots are taken, and existing ones are no longer deleted",
+        "back up the disks in another way, and delete unneeded snapshots",
     ),
     "NatGateway": ("private nodes lose the internet until the new one is there", "do it when no node starts"),
     "Subnet": ("every node in it", "do it when its groups are empty"),
@@ -113,7 +113,7 @@ def _everything_lost(change: ResourceChange, compared: Compared) -> Danger:
         subjects=(change.name,),
         what=_describe_loss(change),
         impact=impact,
-        fix="create a second stack beside it and move; to take this one down: docs/how-to/life.md, The last day",
+        fix="create a second stack and move; to destroy this one: docs/how-to/life.md, The last day",
     )
 
 

@@ -34,7 +34,7 @@ _GATEWAY = "the gateway"
 
 _ALL, _ONLY = "all of its pods end", "the only one ends"
 WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
-WHILE_AWAY = "choose a time when nobody calls; ebbtide check says what would let the next pod come first"
+WHILE_AWAY = "choose a time without requests; ebbtide check says how the next pod can start first"
 _OF_OURS: Mapping[str, str] = {
     PROMETHEUS: "none needed: what it has is on its disk, and about a minute of samples is missing",
     ALERTMANAGER: "none needed: silences are on its disk, and alerts come a little later",
@@ -262,7 +262,7 @@ def _opened(compared: Compared) -> Iterator[Danger]:
             subjects=(name,),
             what=f"opens port {now.port} of {name} to {who}",
             impact="" if now.tls else "in the clear",
-            fix=f"see that it asks who calls, or name who may: {now.section}.sources",
+            fix=f"make it authenticate clients, or restrict them: {now.section}.sources",
         )
 
 

@@ -38,7 +38,7 @@ def _way_lost(name: str, old: ServiceSettings, new: ServiceSettings | None) -> I
         subjects=(name,),
         what=f"takes {_place(old.route)} away from service {name}",
         impact="who calls it there is answered 404",
-        fix="keep it until nobody calls it (dashboard services: throughput), or tell its callers first",
+        fix="keep it until it receives no requests (dashboard services: throughput), or inform its users first",
     )
 
 

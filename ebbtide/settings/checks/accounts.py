@@ -41,8 +41,8 @@ def _namespace(each: Placed) -> str:
 def _names_are_free(read: Read) -> Iterator[Finding]:
     for each in read.pods:
         if _is_own(each) and each.name == _DEFAULT:
-            what = "another name, since the account of this pod is named after it"
-            hint = "the account 'default' of a namespace is the one of all pods that name none"
+            what = "another name, since this pod's account has the same name"
+            hint = "all pods of a namespace without another account share 'default'"
             yield Finding(code="account.default", at=each.at, wanted=what, found=repr(each.name), hint=hint)
         if _starts_pods(each) and _namespace(each) == WORKER_NAMESPACE:
             what = "another name, since the namespace of this workload is named after it"
@@ -58,9 +58,9 @@ def _named_ones_are_of_others(read: Read) -> Iterator[Finding]:
             yield Finding(
                 code="service-account.of-another",
                 at=(*each.at, "serviceAccount"),
-                wanted="an account that others made",
+                wanted="an existing account",
                 found=f"{each.pod.service_account!r}, which is made for {each.pod.service_account} alone",
-                hint="give this pod rights of its own",
+                hint="give this pod its own permissions",
             )
 
 
@@ -71,10 +71,10 @@ def _rights_on_aws_need_eks(read: Read) -> Iterator[Finding]:
             yield Finding(
                 code="aws.existing-cluster",
                 at=(*each.at, "aws"),
-                wanted="serviceAccount in its place, on a cluster that is there already",
+                wanted="serviceAccount instead, on an existing cluster",
                 found="the key",
                 example=f"serviceAccount: {each.name}",
-                hint="whoever runs the cluster makes that account and gives it its rights on AWS",
+                hint="the cluster's administrator creates that account and grants its AWS permissions",
             )
 
 

@@ -113,7 +113,7 @@ def _about_policies(settings: StackSettings, day: date) -> Iterator[Caution]:
 def _about_hours(hours: BusinessHours, day: date) -> Iterator[Caution]:
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
     if hours.next_change(noon) is None:
-        text = "never closed, so budgets never open and flexible workloads pin their nodes"
+        text = "never closed, so budgets never open and flexible workloads keep their nodes"
         yield Caution("hours.never-closed", "businessHours", text)
     until = hours.holidays_known_until
     if until is not None and until - day < HOLIDAYS_END_SOON:
@@ -179,9 +179,7 @@ def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
     if cluster.kind is not ClusterKind.EKS:
         return
     if "version" not in cluster.model_fields_set:
-        text = (
-            f'not set, so the cluster stays on {cluster.version}, whatever is newer; write version: "{cluster.version}"'
-        )
+        text = f'not set, so the cluster stays on {cluster.version}; write version: "{cluster.version}"'
         yield Caution("kubernetes-version.unset", path, text)
     until = STANDARD_SUPPORT_UNTIL.get(cluster.version)
     if until is None:
@@ -228,7 +226,7 @@ def _about_controller(settings: StackSettings) -> Iterator[Caution]:
     image = settings.controller.image
     if "@sha256:" not in image:
         which = "the default image" if image == CONTROLLER_IMAGE else "the image"
-        text = f"{which} is not named by digest, so it can change without a change here"
+        text = f"{which} has no digest, so it can change without a change of this file"
         yield Caution("image.no-digest", "controller.image", text)
 
 
@@ -293,8 +291,8 @@ def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
             if it.category is Category.FLEXIBLE and it.scale.min < 2 and not it.spot:
                 path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
                 text = (
-                    f"with {it.scale.min} its last pod is never moved at night, since nobody would serve meanwhile, "
-                    "and its node stays; with 2 one pod moves while the other serves"
+                    f"with {it.scale.min} its last pod is never evicted at night, since requests would fail meanwhile, "
+                    "and its node stays; with 2 one pod is evicted while the other serves"
                 )
                 yield Caution("scale.lone-pod", f"{path}.scale.min", text)
 
@@ -308,8 +306,8 @@ def _about_protocols(settings: StackSettings) -> Iterator[Caution]:
     for name, route in routes.items():
         if route.protocol is RouteProtocol.GRPC and route.host in plain:
             text = (
-                f"{plain[route.host]} serves HTTP under this host, and a gateway other than Envoy's may serve one of "
-                "the two alone: give the service with gRPC a host of its own"
+                f"{plain[route.host]} serves HTTP under this host, and a gateway other than Envoy's may serve only "
+                "one of the two: give the service with gRPC its own host"
             )
             yield Caution("route.grpc-beside-http", f"services.{name}.route.host", text)
 
@@ -321,7 +319,7 @@ def _about_queries(settings: StackSettings) -> Iterator[Caution]:
 
             if not has_one_series(scale.metrics.query.promql):
                 text = (
-                    "may have several series, of which KEDA makes an error: the number of pods then stays as it is; "
+                    "may have several series, which is an error for KEDA: the number of pods then stays unchanged; "
                     "aggregate it to one, with sum(…) or max(…) around it and no labels kept"
                 )
                 yield Caution("scale.query-several", f"{path}.scale.metrics.query.promql", text)
@@ -331,7 +329,7 @@ def _about_events(settings: StackSettings, day: date) -> Iterator[Caution]:
     for path, scale in _scales(settings):
         for index, event in enumerate(scale.events):
             if event.until.date() < day:
-                text = f"over since {event.until:%Y-%m-%d %H:%M}, so it does nothing any more"
+                text = f"over since {event.until:%Y-%m-%d %H:%M}, so it has no effect"
                 yield Caution("floor.event-past", f"{path}.scale.events[{index}]", text)
 
 
@@ -366,8 +364,8 @@ def _about_plain_secrets(settings: StackSettings) -> Iterator[Caution]:
         for name, variable in pod.env.items():
             if _looks_secret(name, variable):
                 text = (
-                    "looks like a secret and stands here as plain text, which everybody reads who may read this file "
-                    "or the pod; keep it in a Secret and write { secret: NAME, key: KEY } here"
+                    "looks like a secret in plain text, readable by everyone who may read this file or the pod; keep "
+                    "it in a Secret and write { secret: NAME, key: KEY } here"
                 )
                 yield Caution("env.looks-secret", f"{path}.env.{name}", text)
 
@@ -441,13 +439,13 @@ def _about_entrances(settings: StackSettings) -> Iterator[Caution]:
         paths |= {"serving": gateway} if settings.serving.tls is None else {}
     for path, expose in paths.items():
         if expose.public and expose.certificate is None and not expose.sources:
-            text = "open to the whole internet and without a certificate: what it says can be read on the way"
+            text = "open to the internet without a certificate, so its traffic can be read in transit"
             yield Caution("expose.public-in-the-clear", path, text)
     fixed = sum(group.min for group in settings.node_groups.values() if group.kind is NodeKind.FIXED)
     if exposed and fixed < 2:
         text = (
-            f"load balancers reach {', '.join(exposed)} through the fixed nodes, and there may be one alone: "
-            "while it is replaced nobody gets in"
+            f"load balancers reach {', '.join(exposed)} through the fixed nodes, and there may be only one: "
+            "while it is replaced, no request gets in"
         )
         yield Caution("expose.one-fixed-node", "nodeGroups", text)
 
@@ -456,8 +454,8 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
     for name, pool in settings.workers.items():
         if len(pool.source.queues) > 1:
             text = (
-                "with several queues a job can be in none of them for a moment; the safe worker class closes that gap, "
-                "or give each queue a pool of its own"
+                "with several queues a job can be missing from all of them for a moment; the safe worker class closes "
+                "that gap, or give each queue its own pool"
             )
             yield Caution("source.several-queues", f"workers.{name}.source.queues", text)
         yield from _about_a_celery_command(name, pool)
@@ -561,7 +559,7 @@ def _about_releases(settings: StackSettings) -> Iterator[Caution]:
         if category is not Category.FLEXIBLE or not isinstance(pod, WorkloadSettings):
             continue
         if pod.kind is WorkloadKind.DEPLOYMENT and pod.replicas == 1 and (why := _why_last(pod, settings, lasting)):
-            text = f"a release ends its only pod before the next one comes, and nobody serves meanwhile: {why}"
+            text = f"a release stops its only pod before the next one starts, so requests fail meanwhile: {why}"
             yield Caution("release.only-pod", entry.path, text)
 
 

@@ -39,7 +39,7 @@ def _claims_are_for_several_pods(read: Read) -> Iterator[Finding]:
                     at=(WORKERS, name, "checkpoints", "claim"),
                     wanted="a claim that is ReadWriteMany, in the workers' namespace",
                     found=f"{claim!r}, a disk of workloads.{place}, which is ReadWriteOnce and in another namespace",
-                    hint="make a claim of a file system, of EFS say, or take a store",
+                    hint="create a claim of a shared file system such as EFS, or use a store",
                 )
 
 
@@ -59,10 +59,10 @@ def _names_are_free(read: Read) -> Iterator[Finding]:
             yield Finding(
                 code="name.taken",
                 at=(WORKERS, name),
-                wanted="a name that no workload has, for a pool with checkpoints",
+                wanted="another name than any workload's, for a pool with checkpoints",
                 found=f"{name!r}, which is also in {WORKLOADS}",
                 example=f"{name}-jobs",
-                hint="the controller knows the budgets that it opens by their names alone",
+                hint="the controller identifies the budgets that it opens by their names only",
             )
 
 

@@ -130,9 +130,9 @@ def _one_pool_serves_a_queue(read: Read) -> Iterator[Finding]:
                 yield Finding(
                     code="queue.shared",
                     at=(WORKERS, name, "source", "queues", index),
-                    wanted="a queue of one pool alone",
+                    wanted="a queue of only one pool",
                     found=f"{queue!r}, which pool {owner!r} serves",
-                    hint="two pools would both grow for the same jobs",
+                    hint="both pools would scale up for the same jobs",
                 )
 
 
@@ -177,7 +177,7 @@ def _names_of_the_workers_namespace_differ(read: Read) -> Iterator[Finding]:
                     wanted="a name that no worker pool, job or cron job has",
                     found=f"{name!r}, which is also in {owner}",
                     example=f"{name}-nightly" if section == CRON_JOBS else f"{name}-once",
-                    hint="one budget would cover the pods of both, and two budgets refuse every eviction",
+                    hint="one budget would cover the pods of both, and with two budgets every eviction fails",
                 )
 
 
@@ -222,7 +222,7 @@ def _spot_variants_name_nodes_of_an_existing_cluster(read: Read) -> Iterator[Fin
                 wanted=f"the labels of spot nodes, under {CLUSTER}.nodeSelectors.spot",
                 found="none",
                 example=f"{CLUSTER}: {{ nodeSelectors: {{ spot: {{ pool: spot }} }} }}",
-                hint=f"{each.name} could come to any node, and all its pods there be evicted at once",
+                hint=f"without labels for spot nodes pods of {each.name} may run on any node and be evicted together",
             )
 
 
@@ -233,7 +233,7 @@ def _elasticache_is_possible(read: Read) -> Iterator[Finding]:
         yield Finding(
             code="elasticache.existing-cluster",
             at=(REDIS, "kind"),
-            wanted="in-cluster or url: the network of an existing cluster is not ours to put a cache into",
+            wanted="in-cluster or url: ElastiCache needs a cluster that this stack creates",
             found="'elasticache'",
             example="url",
         )
@@ -253,10 +253,9 @@ def _snapshots_need_eks(read: Read) -> Iterator[Finding]:
                 yield Finding(
                     code="snapshots.existing-cluster",
                     at=(WORKLOADS, name, "volumes", volume, "snapshots"),
-                    wanted="no snapshots on a cluster that is there already",
+                    wanted="no snapshots on an existing cluster",
                     found="the key",
-                    hint="Data Lifecycle Manager takes them of disks of AWS; whoever runs the cluster has a way of "
-                    "their own",
+                    hint="Data Lifecycle Manager only takes snapshots of AWS disks; use the cluster's own tool",
                 )
 
 

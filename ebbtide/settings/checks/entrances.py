@@ -25,9 +25,9 @@ def _hosts_are_taken_once(read: Read) -> Iterator[Finding]:
         yield Finding(
             code="ingress.host-taken",
             at=(WORKLOADS, name, "ingress", "host"),
-            wanted="a host and path of one workload alone",
+            wanted="a host and path of only one workload",
             found=f"{ingress.host}{ingress.path}, which leads to workload {other!r}",
-            hint="give it another path, or a host of its own",
+            hint="give it another path or its own host",
         )
 
 
@@ -56,7 +56,7 @@ def _load_balancers_need_eks(read: Read) -> Iterator[Finding]:
             yield Finding(
                 code="expose.existing-cluster",
                 at=(WORKLOADS, name, "expose"),
-                wanted="ingress in its place: only on EKS is it known what makes a load balancer, and of what kind",
+                wanted="ingress instead: only on EKS is the kind of load balancer known",
                 found="expose on an existing cluster",
                 example="ingress: { host: api.example.com }",
             )
@@ -78,7 +78,7 @@ def _certificates_are_of_the_region(read: Read) -> Iterator[Finding]:
 def no_public_subnets(at: Location, network: NetworkSettings) -> Iterator[Finding]:
     why = ""
     if network.vpc is not None:
-        why = "of a given VPC the stack knows private subnets alone"
+        why = "for an existing VPC the stack knows only private subnets"
     elif network.nat is Nat.NONE:
         why = "with nat: none the network has no public subnets"
     if why:
@@ -95,7 +95,7 @@ def certificate_of_another_region(at: Location, certificate: str | None, region:
             at=at,
             wanted=f"a certificate of the stack's region, {region}",
             found=f"one of {place[1]}",
-            hint="a load balancer takes no other",
+            hint="a load balancer accepts no other",
         )
 
 

@@ -46,8 +46,8 @@ def _public_ingresses(settings: StackSettings) -> Iterator[Foreseen]:
                 "EB033",
                 _named("Ingress", NAMESPACE, name),
                 f"workloads.{name}.ingress.annotations",
-                f"{_SCHEME}: internet-facing makes a load balancer that the whole internet reaches; set internal, use "
-                "expose with public: true, or write an exception that says who may come",
+                f"{_SCHEME}: internet-facing creates a load balancer that is reachable from the internet; set "
+                "internal, use expose with public: true, or write an exception that names the allowed clients",
                 blocks=True,
             )
 

@@ -98,7 +98,7 @@ def _given_ones_are_used(read: Read) -> Iterator[Finding]:
     for field, key in BROUGHT.items():
         own = getattr(read.stack.images, field)
         if own is not None and key not in used:
-            hint = "this stack runs none of its own"
+            hint = "this stack does not run it"
             yield Finding(code="image.unused", at=(IMAGES, key), wanted="this key left out", found=repr(own), hint=hint)
 
 
@@ -106,7 +106,7 @@ def _finding(at: Location, found: str, image: str) -> Finding:
     return Finding(
         code="image.no-digest",
         at=at,
-        wanted="an image named by digest, as images.requireDigests asks for",
+        wanted="an image with a digest, as images.requireDigests requires",
         found=found,
         example=f"{image}{DIGEST}…",
         hint="docker buildx imagetools inspect shows the digest of a tag",

@@ -28,7 +28,7 @@ def _roles_need_eks(read: Read) -> Iterator[Finding]:
         yield Finding(
             code="monitoring.role-without-eks",
             at=(MONITORING, "remoteWrite", "role"),
-            wanted="no role on a cluster that is there already: its accounts are given none",
+            wanted="no role on an existing cluster, whose accounts get none",
             found="a role",
             example="secret: mimir",
         )

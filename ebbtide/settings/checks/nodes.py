@@ -230,7 +230,7 @@ def _gpus_are_offered(read: Read) -> Iterator[Finding]:
             yield Finding(
                 code="gpu.resource-not-offered",
                 at=(*each.at, "gpu", "resource"),
-                wanted=f"{GPU_RESOURCE}, all that the GPU nodes of a cluster made here offer",
+                wanted=f"{GPU_RESOURCE}, the only GPU resource of a cluster that this stack creates",
                 found=each.pod.gpu.resource,
                 example=GPU_RESOURCE,
                 hint="other devices and slices take a cluster of kind: existing, whose owner runs their device plugin",

@@ -47,7 +47,7 @@ def wrong_keys_of_redis(references: Iterable[SecretReference]) -> Iterator[Findi
                 yield Finding(
                     code="secret.key-unknown",
                     at=at,
-                    wanted=f"a key of {REDIS_SECRET}: {', '.join(REDIS_SECRET_KEYS)}, the last with TLS alone",
+                    wanted=f"a key of {REDIS_SECRET}: {', '.join(REDIS_SECRET_KEYS)}, the last only with TLS",
                     found=show(key),
                     example="url",
                 )

@@ -77,10 +77,10 @@ def _taken(service: str, at: Location, requests: str, owner: str) -> Finding:
     return Finding(
         code="route.taken",
         at=at,
-        wanted="requests of one service alone, and of one of its variants",
+        wanted="requests of only one service, and of one of its variants",
         found=f"{requests}, which leads to {owner}",
         example=f"model: {service}",
-        hint="name a model, a path or a host of its own",
+        hint="name its own model, path or host",
     )
 
 
@@ -135,7 +135,7 @@ def _keys_do_something(read: Read) -> Iterator[Finding]:
                 found="the key",
                 hint="the gateway of a cluster that is there has its own way in"
                 if read.existing
-                else "on EKS the stack brings a gateway and KEDA of its own",
+                else "on EKS the stack brings its own gateway and KEDA",
             )
 
 
@@ -169,7 +169,7 @@ def _grpc_finds_http2(read: Read) -> Iterator[Finding]:
             yield Finding(
                 code="route.grpc-certificate",
                 at=(SERVICES, name, "route", "protocol"),
-                wanted="http beside serving.certificate, since the load balancer's TLS offers no HTTP/2",
+                wanted="http together with serving.certificate, since the load balancer's TLS offers no HTTP/2",
                 found="grpc",
                 example="http",
                 hint="gRPC clients need it offered: use serving.tls, with which the gateway ends TLS",

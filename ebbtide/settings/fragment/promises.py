@@ -74,7 +74,7 @@ _LASTS = "runs until it is moved or replaced: the API server takes no other in a
 _PREEMPTS_NONE = (
     "preempts no other one: a pending pod would push workers out instead of waiting for a node (rule EB016)"
 )
-_SIZED = "asks for what its containers ask for: nodes are chosen by that"
+_SIZED = "the sum of its containers' requests, by which nodes are chosen"
 _REFUSED: Mapping[str, tuple[str, str]] = {
     "nodeName": ("pod-promise.placement", _PLACED),
     "schedulerName": ("pod-promise.placement", _PLACED),
@@ -140,7 +140,7 @@ def _categories(fragment: object) -> Iterator[Finding]:
     for at, key, value in inside(value_at(fragment, ("affinity",))):
         if CATEGORY in (key, value):
             where: Location = ("affinity", *at, key)
-            promise = "pods of a category beside their own kind, and fixed pods apart from all others"
+            promise = "pods of a category on their own kind of nodes, and fixed pods apart from all others"
             yield _broken("pod-promise.categories", where, value, f"{promise}, which Ebbtide's own terms say")
 
 
@@ -199,7 +199,7 @@ def _sizes(fragment: object, facts: PodFacts) -> Iterator[Finding]:
             given = [value_at(each, ("resources", kind, resource)) for kind in ("requests", "limits")]
             if given == [None, None]:
                 where: Location = (*at, "resources", "requests", resource)
-                promise = f"what it asks for in {resource}: nodes are chosen by what pods ask for"
+                promise = f"what it asks for in {resource}: nodes are chosen by the requests of pods"
                 example = "{ cpu: 50m, memory: 64Mi }"
                 yield _broken("pod-promise.size", where, None, promise, example=example)
         yield from _of_resources(each, at)
@@ -217,7 +217,7 @@ def _of_resources(container: Mapping[str, object], at: Location) -> Iterator[Fin
     asked, most = (read_quantity(value_at(container, ("resources", kind, "memory"))) for kind in ("requests", "limits"))
     if asked is not None and most is not None and asked != most:
         where = (*at, "resources", "limits", "memory")
-        promise = "the memory that it asks for: so one pod's growth never evicts another"
+        promise = "its memory request, so that one pod's growth never evicts another"
         given = value_at(container, ("resources", "limits", "memory"))
         yield _broken("pod-promise.size", where, given, promise, "leave the limit out: it follows from the request")
     asked, most = (read_quantity(value_at(container, ("resources", kind, "cpu"))) for kind in ("requests", "limits"))
@@ -271,7 +271,7 @@ _OF_THE_POD = (_fields, _node_selector, _spread, _main_container, _beside_a_work
 
 
 def _own_key(at: Location, found: object, key: str) -> Finding:
-    return _broken("pod-promise.own-key", at, found, f"it said by the short key {key}, so that it stands in one place")
+    return _broken("pod-promise.own-key", at, found, f"it said by the short key {key}, so that it is set in one place")
 
 
 def _broken(code: str, at: Location, found: object, promise: str, hint: str = "", *, example: str = "") -> Finding:

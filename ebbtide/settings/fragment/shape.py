@@ -12,8 +12,8 @@ from ebbtide.units.quantities import read_quantity
 _INSTEAD = {
     "metadata": "a fragment is of the pod's spec alone; labels and annotations have keys of their own, "
     "and by Ebbtide's labels budgets and the controller know the pod",
-    "spec": "leave `spec:` out: what stands below `pod:` is the spec",
-    "template": "leave `template:` out: what stands below `pod:` is the pod's spec",
+    "spec": "leave out `spec:`; the content of `pod:` is the spec",
+    "template": "leave out `template:`; the content of `pod:` is the pod's spec",
 }
 _DEFAULTS = {"protocol": "TCP"}  # of the fields that tell entries apart
 

@@ -63,7 +63,7 @@ def _network(value: object, what: str, example: str) -> IPv4Network:
     if network is None:
         raise wanted("range.form", what, example=example)
     if network.prefixlen == 0:
-        hint = "this is everybody: the whole internet could try credentials on the API"
+        hint = "this allows every address: any client on the internet could try credentials on the API"
         raise wanted("range.everybody", what, example=example, hint=hint)
     if not isinstance(network, IPv4Network):
         raise wanted("range.not-ipv4", what, example=example, hint="the cluster's addresses are IPv4")
@@ -89,7 +89,7 @@ def _principal_fault(value: object) -> tuple[str, str]:
     text = value if isinstance(value, str) else ""
     if session := _SESSION.fullmatch(text):
         account, role = session.groups()
-        hint = f"a session has no entry of its own; its role is arn:aws:iam::{account}:role/{role}, with its path"
+        hint = f"a session has no access entry; its role is arn:aws:iam::{account}:role/{role}, with its path"
         return "principal.session", hint
     if text.endswith(":root"):
         return "principal.root", "the account's root has no entry; name a role"

@@ -82,34 +82,32 @@ _RoleArn: TypeAlias = Annotated[str, BeforeValidator(_role), WithJsonSchema({"ty
 
 
 class Slack(Settings):
-    """A channel of Slack, by an incoming webhook."""
+    """A Slack channel, through an incoming webhook."""
 
-    channel: str | None = Field(
-        default=None, description="instead of the channel that the webhook was made for", examples=['"#oncall"']
-    )
+    channel: str | None = Field(default=None, description="channel; default: the webhook's own", examples=['"#oncall"'])
 
 
 class Webhook(Settings):
-    """An address that takes Alertmanager's own messages."""
+    """A webhook for Alertmanager's messages."""
 
     port: _Port = Field(
-        default=HTTPS, description="of the hidden address: the network policy opens that one", examples=["8080"]
+        default=HTTPS, description="port of the secret address, which the network policy opens", examples=["8080"]
     )
 
 
 class Email(Settings):
-    """Mail, by a server that asks for a password and speaks TLS."""
+    """Mail through a server with a password and TLS."""
 
-    to: _Address = Field(description="whom to tell", examples=["oncall@example.com"])
-    from_: _Address = Field(alias="from", description="the sender", examples=["ebbtide@example.com"])
-    smarthost: _Smarthost = Field(description="the mail server and its port", examples=["smtp.example.com:587"])
+    to: _Address = Field(description="recipient", examples=["oncall@example.com"])
+    from_: _Address = Field(alias="from", description="sender", examples=["ebbtide@example.com"])
+    smarthost: _Smarthost = Field(description="address and port of the mail server", examples=["smtp.example.com:587"])
     username: str | None = Field(
-        default=None, description="of the mail server; default: the sender", examples=["ebbtide"]
+        default=None, description="user name at the mail server; default: the sender", examples=["ebbtide"]
     )
 
 
 class PagerDuty(Settings):
-    """A service of PagerDuty, by the Events API v2."""
+    """A PagerDuty service, through the Events API v2."""
 
 
 def _one_kind(slack: object, webhook: object, email: object, pagerduty: object) -> None:
@@ -126,7 +124,7 @@ def _one_kind(slack: object, webhook: object, email: object, pagerduty: object) 
 
 
 class Receiver(Settings):
-    """Who is told."""
+    """A receiver of alerts."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("slack", "webhook", "email", "pagerduty"), _one_kind),)
 
@@ -138,7 +136,7 @@ class Receiver(Settings):
         examples=["{ to: oncall@example.com, from: ebbtide@example.com, smarthost: smtp.example.com:587 }"],
     )
     pagerduty: PagerDuty | None = Field(default=None, description="the Secret's key is routingKey", examples=["{}"])
-    secret: Name = Field(description="a Secret of ebbtide:secrets with the one value", examples=["oncall"])
+    secret: Name = Field(description="a Secret of ebbtide:secrets with one value", examples=["oncall"])
 
     @property
     def kind(self) -> str:
@@ -158,21 +156,21 @@ class Receiver(Settings):
 
 
 class DeadMan(Settings):
-    """A service outside the cluster that misses the alert which always fires."""
+    """A service outside the cluster that alerts when the dead man's alert stops arriving."""
 
     secret: Name = Field(
-        description="a Secret of ebbtide:secrets whose key url is the address of the service", examples=["dead-man"]
+        description="a Secret of ebbtide:secrets whose key url holds the address of the service", examples=["dead-man"]
     )
-    port: _Port = Field(default=HTTPS, description="of that address", examples=["8080"])
+    port: _Port = Field(default=HTTPS, description="port of that address", examples=["8080"])
 
 
 class Alerts(Settings):
-    """Whom Alertmanager tells."""
+    """Receivers of Alertmanager's messages."""
 
     receiver: Receiver
     dead_man: DeadMan | None = Field(
         default=None,
-        description="who is sent EbbtideDeadMan every five minutes, by a webhook; default: nobody",
+        description="webhook that receives EbbtideDeadMan every five minutes; default: none",
         examples=["{ secret: dead-man }"],
     )
 
@@ -183,7 +181,7 @@ def _one_proof(secret: str | None, role: str | None) -> None:
 
 
 class RemoteWrite(Settings):
-    """A store beside Prometheus' own, for longer than the retention."""
+    """An additional store for samples, beyond the retention."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("secret", "role"), _one_proof),
@@ -191,19 +189,19 @@ class RemoteWrite(Settings):
     )
 
     url: Annotated[str, AfterValidator(_remote_url)] = Field(
-        description="where samples are written", examples=[_REMOTE_EXAMPLE]
+        description="address of the store", examples=[_REMOTE_EXAMPLE]
     )
     secret: Name | None = Field(
-        default=None, description="a Secret of ebbtide:secrets whose key token is a bearer token", examples=["mimir"]
+        default=None, description="a Secret of ebbtide:secrets whose key token holds a bearer token", examples=["mimir"]
     )
     role: _RoleArn | None = Field(
         default=None,
-        description="for Amazon Managed Prometheus, on EKS: the role that Prometheus' account is given; it must trust "
+        description="for Amazon Managed Prometheus, on EKS: role of Prometheus' account; it must trust "
         "pods.eks.amazonaws.com",
         examples=["arn:aws:iam::123456789012:role/remote-write"],
     )
     headers: dict[HeaderName, HeaderText] = Field(
-        default={}, description="headers that are no secret, as a tenant's", examples=["{ X-Scope-OrgID: acme }"]
+        default={}, description="headers that are not secret, such as a tenant", examples=["{ X-Scope-OrgID: acme }"]
     )
 
     @property

@@ -22,13 +22,13 @@ from ebbtide.vocabulary.windows import BusinessHours, DatedInterval
 
 
 class OpenDate(Settings):
-    """A date on which people work."""
+    """A working day."""
 
-    date: DateText = Field(description="short for this: the date alone", examples=['"2026-12-12"'])
+    date: DateText = Field(description="the date; short form: only the date", examples=['"2026-12-12"'])
     hours: IntervalsText | None = Field(
         default=None,
-        description="hours of this date; default: its weekday's, and on a closed weekday from the week's earliest "
-        "opening to its latest closing",
+        description="hours of this date; default: those of its weekday, or, on a closed weekday, from the "
+        "week's earliest opening to its latest closing",
         examples=['"08:00-14:00"'],
     )
 
@@ -60,7 +60,7 @@ def _each_date_once(closed: Sequence[date], opened: Sequence[OpenDate]) -> None:
 
 
 class Holidays(Settings):
-    """Days that differ from their weekday."""
+    """Days with other hours than their weekday."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("country", "subdivision"), check_subdivision),
@@ -69,18 +69,16 @@ class Holidays(Settings):
 
     country: Annotated[str, AfterValidator(check_country)] | None = Field(
         default=None,
-        description="ISO 3166 code; its public holidays are closed, its working weekends open",
+        description="ISO 3166 country code; public holidays are closed, working weekends are open",
         examples=["US"],
     )
     subdivision: str | None = Field(
-        default=None, description="state or province, for its own holidays too", examples=["NY"]
+        default=None, description="state or province, to include its holidays", examples=["NY"]
     )
-    closed: tuple[DateText, ...] = Field(
-        default=(), description="closed besides the public holidays", examples=['["2026-12-24"]']
-    )
+    closed: tuple[DateText, ...] = Field(default=(), description="additional closed dates", examples=['["2026-12-24"]'])
     open: tuple[OpenDate, ...] = Field(
         default=(),
-        description="public holidays and closed weekdays on which people work: dates, or dates with hours",
+        description="working days among holidays and closed weekdays: dates, or dates with hours",
         examples=['["2026-10-12", { date: "2026-12-12", hours: "08:00-14:00" }]'],
     )
 
@@ -92,14 +90,14 @@ def within_a_day(lasting: timedelta) -> timedelta:
 
 
 class Overnight(Settings):
-    """Planned night work: capacity is there in time."""
+    """Planned night work: capacity is ready in time."""
 
     pool: str = Field(description="the worker pool", examples=["train"])
-    at: ClockText = Field(description="local time at which the workers are wanted, every day", examples=['"02:00"'])
+    at: ClockText = Field(description="local time at which the workers must be ready, every day", examples=['"02:00"'])
     for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
-        alias="for", description="how long they stay at least", examples=["2h"]
+        alias="for", description="minimum time that they stay", examples=["2h"]
     )
-    workers: Positive = Field(description="workers, at most the pool's max", examples=["6"])
+    workers: Positive = Field(description="number of workers, at most the pool's max", examples=["6"])
 
     @property
     def minutes(self) -> int:
@@ -109,16 +107,16 @@ class Overnight(Settings):
 
 
 class BusinessHoursSettings(Settings):
-    """When people work. Outside these hours flexible workloads may be moved."""
+    """Business hours. Outside these hours flexible workloads may be evicted."""
 
     timezone: Annotated[str, BeforeValidator(parse_timezone)] = Field(
-        description="IANA name", examples=["America/New_York"]
+        description="IANA time zone", examples=["America/New_York"]
     )
     week: WeekText = Field(
-        description="intervals of local time by day; a day that is not named is closed",
+        description="intervals of local time by day; a missing day is closed",
         examples=['{ mon-thu: "08:00-19:00", fri: "08:00-17:00" }'],
     )
-    holidays: Holidays = Field(default=Holidays(), description="days that differ from their weekday")
+    holidays: Holidays = Field(default=Holidays(), description="days with other hours than their weekday")
     overnight: tuple[Overnight, ...] = Field(default=(), description="planned night work")
 
     def hours(self, years: Sequence[int] | None = None) -> BusinessHours:

@@ -70,7 +70,7 @@ def _saved_before_the_next(every: timedelta, save_within: timedelta) -> None:
 
 
 class CheckpointSettings(Settings):
-    """Where the jobs of a pool store their state, so that an interrupted one goes on where it was."""
+    """Checkpoints of a pool's jobs, so that an interrupted job resumes."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("store", "claim"), _one_store),
@@ -79,40 +79,41 @@ class CheckpointSettings(Settings):
 
     store: Store | None = Field(
         default=None,
-        description="a bucket of S3, with a prefix or without; customer and pool are added. Or claim",
+        description="an S3 bucket with an optional prefix, to which customer and pool are appended; "
+        "alternative to claim",
         examples=["s3://acme-checkpoints/prod"],
     )
     claim: ObjectName | None = Field(
         default=None,
-        description="a PersistentVolumeClaim that is there, in the workers' namespace. It must be ReadWriteMany, which "
-        "no file says: a job goes on on another node. Or store",
+        description="an existing PersistentVolumeClaim in the workers' namespace. It must be ReadWriteMany, "
+        "since a job may resume on another node; alternative to store",
         examples=["checkpoints-efs"],
     )
     every: PositiveDuration = Field(
         default=timedelta(minutes=5),
-        description="how often a job saves, as a rule: a worker that dies repeats no more than this",
+        description="usual time between two saves; a killed worker repeats at most this much work",
         examples=["5m"],
     )
     save_within: PositiveDuration = Field(
         default=timedelta(seconds=90),
-        description="no save takes longer; on spot nodes at most 100s, since they go two minutes after their notice",
+        description="longest duration of a save; at most 100s on spot nodes, which stop two minutes after their notice",
         examples=["90s"],
     )
     required: Annotated[bool, Strict()] = Field(
         default=False,
-        description="a stopped worker is given saveWithin instead of longestJob, and a job without a checkpoint after "
-        "openWithin is failed",
+        description="a stopped worker gets saveWithin instead of longestJob, and a job without a checkpoint "
+        "after openWithin fails",
         examples=["true"],
     )
     open_within: PositiveDuration = Field(
         default=timedelta(minutes=10),
-        description="with required, how long a job may run before it opens its checkpoint: some load data first",
+        description="with required: longest time until a job opens its checkpoint, for jobs that load data first",
         examples=["10m"],
     )
     interruptible: Annotated[Interruptible, *acted_on(*Interruptible, planned={})] = Field(
         default=Interruptible.IN_WINDOW,
-        description="when a worker may be moved: one at a time in the disruption window, or always, business hours "
-        "included",
+        description="when a worker may be evicted: in the disruption window, one at a time, or always, "
+        "including business hours",
         examples=["always"],
     )
 

@@ -47,7 +47,7 @@ class ControlPlaneTier(StrEnum):
 
 def _two_to_four(zones: Sequence[object]) -> None:
     if len(zones) < 2:
-        raise wanted("zones.too-few", "at least two zones, since EKS asks for two", example="[a, b]")
+        raise wanted("zones.too-few", "at least two zones, since EKS requires two", example="[a, b]")
     if len(zones) > 4:
         what = "at most four zones, since each one splits every node group further"
         raise wanted("zones.too-many", what, found=f"{len(zones)} zones", example="[a, b, c]")
@@ -59,7 +59,7 @@ def _zones_of_a_cluster(zones: Sequence[object]) -> None:
 
 
 class ClusterSettings(Settings):
-    """The cluster itself."""
+    """The cluster."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("admins", "viewers"), viewers_are_no_admins),
@@ -70,7 +70,7 @@ class ClusterSettings(Settings):
 
     kind: Annotated[ClusterKind, *acted_on("eks", "existing", planned={})] = Field(
         default=ClusterKind.EKS,
-        description="eks: created by this stack, with its network and nodes; existing: a cluster that is there already",
+        description="eks: this stack creates the cluster with network and nodes; existing: an existing cluster",
         examples=["existing"],
     )
     context: ContextName | None = Field(
@@ -80,7 +80,7 @@ class ClusterSettings(Settings):
     )
     cluster_id: ClusterId | None = Field(
         default=None,
-        description="for kind existing: the UID of the namespace kube-system; another cluster is refused",
+        description="for kind existing: the UID of the namespace kube-system; any other cluster is refused",
         examples=['"3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"'],
     )
     node_selectors: dict[ShortName, NodeLabels] = Field(
@@ -90,57 +90,57 @@ class ClusterSettings(Settings):
     )
     ray_operator: Annotated[RayOperatorSource, *acted_on(*RayOperatorSource, planned={})] = Field(
         default=RayOperatorSource.BUNDLED,
-        description="for kind existing: bundled: KubeRay's operator comes with the stack's Ray clusters; "
-        "existing: one that is there makes their pods, too",
+        description="for kind existing: bundled: the stack brings KubeRay's operator with its Ray clusters; "
+        "existing: an existing operator also serves them",
         examples=["existing"],
     )
     version: KubernetesVersion = Field(
         default=UNSET_VERSION,
-        description="Kubernetes version; text, since 1.30 as a number is 1.3. A newer one than these needs "
+        description="Kubernetes version as text, since the number 1.30 is 1.3. A newer version needs "
         "images.autoscaler and every add-on in addOnVersions",
         examples=['"1.36"'],
     )
     zones: Annotated[tuple[Zone, ...], each_once("zone", "[a, b]"), whole_list(_zones_of_a_cluster)] = Field(
         default=("a", "b"),
-        description="letters or ids of the availability zones; EKS wants two at least for its own network interfaces",
+        description="letters or ids of the availability zones; EKS needs at least two for its own network interfaces",
         examples=["[a, b]", "[use1-az1, use1-az4]"],
     )
     public_access: Annotated[
         tuple[PublicRange, ...], each_once("range", '["203.0.113.0/24"]'), whole_list(at_most_forty)
     ] = Field(
         default=(),
-        description="addresses of the internet that may reach the API; without any, only the network itself does",
+        description="public addresses that may reach the API; default: only the VPC",
         examples=['["203.0.113.0/24"]'],
     )
     private_access: Annotated[
         tuple[PrivateRange, ...], each_once("range", '["10.20.0.0/16"]'), whole_list(at_most_forty)
     ] = Field(
         default=(),
-        description="networks of your own, connected to the VPC, that may reach the API: runners, a VPN",
+        description="your networks, connected to the VPC, that may reach the API: runners, a VPN",
         examples=['["10.20.0.0/16"]'],
     )
     admins: Annotated[tuple[Principal, ...], each_once("principal", "[arn:aws:iam::123456789012:role/platform]")] = (
         Field(
             default=(),
-            description="IAM roles or users with all rights; the role that first ran `pulumi up` has them anyway",
+            description="IAM roles or users with all rights; the role that first ran `pulumi up` always has them",
             examples=["[arn:aws:iam::123456789012:role/platform]"],
         )
     )
     viewers: Annotated[tuple[Principal, ...], each_once("principal", "[arn:aws:iam::123456789012:role/support]")] = (
         Field(
             default=(),
-            description="IAM roles or users that may look at everything in namespaces but Secrets",
+            description="IAM roles or users that may read everything in namespaces except Secrets",
             examples=["[arn:aws:iam::123456789012:role/support]"],
         )
     )
     log_retention_days: RetentionDays = Field(
         default=90,
-        description="for how many days the control plane's logs are kept; CloudWatch takes only some numbers",
+        description="retention of the control plane's logs in days; CloudWatch accepts certain values only",
         examples=["365"],
     )
     deletion_protection: Annotated[bool, Strict()] = Field(
         default=True,
-        description="whether AWS and Pulumi refuse to delete the cluster; set false and bring that up before a destroy",
+        description="AWS and Pulumi refuse to delete the cluster; before a destroy, set false and run pulumi up",
         examples=["false"],
     )
     support_type: SupportType = Field(
@@ -150,21 +150,21 @@ class ClusterSettings(Settings):
     )
     zonal_shift: Annotated[bool, Strict()] = Field(
         default=True,
-        description="whether AWS may shift traffic away from an impaired zone",
+        description="allow AWS to shift traffic away from an impaired zone",
         examples=["false"],
     )
     control_plane_tier: ControlPlaneTier = Field(
         default=ControlPlaneTier.STANDARD,
-        description="standard grows with the load; the others hold capacity ready, at a price per hour",
+        description="standard scales with the load; the other tiers reserve capacity for a price per hour",
         examples=["tier-xl"],
     )
     session_manager: Annotated[bool, Strict()] = Field(
         default=False,
-        description="whether operators may open a shell on nodes with AWS Systems Manager",
+        description="allow operators to open a shell on nodes with AWS Systems Manager",
         examples=["true"],
     )
     add_on_versions: dict[AddOnName, AddOnVersion] = Field(
         default={},
-        description="versions of EKS add-ons, instead of the ones that this release pins for the cluster's version",
+        description="versions of EKS add-ons; default: the versions that this release pins for the cluster's version",
         examples=["{ coredns: v1.12.1-eksbuild.2 }"],
     )

@@ -17,21 +17,21 @@ class ControllerSettings(Settings):
 
     image: Image = Field(
         default=CONTROLLER_IMAGE,
-        description="its image; default: this release's. Only a digest never changes",
+        description="image of the controller; default: this release's. Only a digest never changes",
         examples=["registry.example.com/ebbtide/controller:1.0.0"],
     )
     closing_guard: PositiveDuration = Field(
         default=timedelta(minutes=15),
-        description="budgets close this long before opening time: a drain and a start must fit",
+        description="time before opening at which budgets close; enough for a drain and the start of a pod",
         examples=["15m"],
     )
     node_startup: PositiveDuration = Field(
         default=timedelta(minutes=5),
-        description="from asking for a node to a ready pod on it; planned work is started this much earlier",
+        description="time from the request for a node to a ready pod on it; planned work starts this much earlier",
         examples=["5m"],
     )
     replicas: Annotated[Positive, Field(le=2)] = Field(
         default=1,
-        description="pods; one acts. A second takes over at once when the first one's node dies",
+        description="pods, one of which is active. A second one takes over immediately if the first one's node fails",
         examples=["1"],
     )

@@ -24,7 +24,7 @@ _BY_AWS: Mapping[str, str] = {"aws:": "AWS keeps that beginning for itself"}
 _OF_DRIVERS = "Kubernetes' drivers and Ebbtide set tags with that beginning"
 _FOR_A_CUSTOMER: Mapping[str, str] = {
     **_BY_AWS,
-    PREFIX: "Ebbtide sets tags of its own with that beginning",
+    PREFIX: "Ebbtide sets its own tags with that prefix",
     "eks:": "EKS sets tags with that beginning",
     "kubernetes.io/": _OF_DRIVERS,
     "k8s.io/": "the autoscaler finds its groups by tags with that beginning",
@@ -131,12 +131,12 @@ Hours = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 
 
 class CostSettings(Settings):
-    """What estimates assume, and how bills are told apart."""
+    """Assumptions of estimates, and tags for the bill."""
 
     tags: CostTags = Field(default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"])
     pricing_assumption: PricingAssumption = Field(
         default=PricingAssumption.ON_DEMAND,
-        description="how hours are thought to be bought: for estimates, never a purchase",
+        description="assumed purchase of instance hours, for estimates; Ebbtide buys nothing",
         examples=["compute-1y-no-upfront"],
     )
     expected_node_hours: dict[str, Hours] = Field(
@@ -144,6 +144,6 @@ class CostSettings(Settings):
     )
     plan: Dollars | None = Field(
         default=None,
-        description="US dollars a month that nodes are planned to cost at list price; monitoring alerts above it",
+        description="planned cost of nodes in US dollars a month at list price; monitoring alerts above it",
         examples=[4000],
     )

@@ -125,7 +125,7 @@ def _noproxy_needs_a_proxy(http: str | None, https: str | None, direct: tuple[st
     if direct and http is None and https is None:
         raise wanted(
             "no-proxy.without-proxy",
-            "httpsProxy or httpProxy beside it",
+            "httpsProxy or httpProxy with it",
             found="neither",
             example=_PROXY_EXAMPLE,
             at="noProxy",
@@ -144,30 +144,30 @@ _Pem: TypeAlias = Annotated[str, BeforeValidator(_parse_pem), WithJsonSchema({"t
 
 
 class EgressSettings(Settings):
-    """How pods reach what lies outside the cluster."""
+    """Connections from pods to addresses outside the cluster."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("http_proxy", "https_proxy", "no_proxy"), _noproxy_needs_a_proxy),)
 
     http_proxy: _Proxy | None = Field(
-        default=None, description="the proxy for http, without a login", examples=[_PROXY_EXAMPLE]
+        default=None, description="proxy for http, without a login", examples=[_PROXY_EXAMPLE]
     )
     https_proxy: _Proxy | None = Field(
-        default=None, description="the proxy for https, without a login", examples=[_PROXY_EXAMPLE]
+        default=None, description="proxy for https, without a login", examples=[_PROXY_EXAMPLE]
     )
     no_proxy: Annotated[tuple[_Direct, ...], each_once("host", "[.corp.example.com]")] = Field(
         default=(),
-        description="what is reached without the proxy, besides the cluster, the VPC and the node's own services",
+        description="addresses reached without the proxy, in addition to the cluster, the VPC and the node's "
+        "own services",
         examples=["[.corp.example.com, 10.20.0.0/16]"],
     )
     ca_bundle: _Pem | None = Field(
         default=None,
-        description="certificates of authorities in PEM; they replace the list in the images, so give the public ones "
-        "too",
+        description="PEM certificates of authorities; they replace the list in the images, so include the public ones",
         examples=["|\n  -----BEGIN CERTIFICATE-----\n  …"],
     )
     allow: Annotated[tuple[_Range, ...], Field(min_length=1), each_once("range", "[10.1.0.0/16]")] = Field(
         default=(),
-        description="ranges that workloads and workers may reach outside the cluster; default: everything but the "
-        "instance metadata",
+        description="ranges outside the cluster that workloads and workers may reach; default: everything "
+        "except the instance metadata",
         examples=["[10.1.0.0/16]"],
     )

@@ -83,7 +83,7 @@ KubernetesVersion: TypeAlias = Annotated[
         {
             "anyOf": [
                 {"type": "string", "enum": list(KUBERNETES_VERSIONS)},
-                {"type": "string", "pattern": _NEWER, "description": "a newer one"},
+                {"type": "string", "pattern": _NEWER, "description": "a newer version"},
             ]
         }
     ),

@@ -73,49 +73,49 @@ Source: TypeAlias = Annotated[str, BeforeValidator(_source), WithJsonSchema({"ty
 class Ingress(Settings):
     """An Ingress with one host and path."""
 
-    host: Host = Field(description="the DNS name; `*.` takes the place of one part", examples=["api.example.com"])
-    path: UrlPath = Field(default="/", description="what the path of a URL begins with", examples=["/api"])
+    host: Host = Field(description="DNS name; `*.` replaces one label", examples=["api.example.com"])
+    path: UrlPath = Field(default="/", description="prefix of the URL's path", examples=["/api"])
     port: PortName | None = Field(
-        default=None, description="a port of the workload, by name; default: its first", examples=["http"]
+        default=None, description="name of a port of the workload; default: the first", examples=["http"]
     )
     tls: ObjectName | None = Field(
-        default=None, description="the Secret with the certificate, `tls.crt` and `tls.key`", examples=["api-tls"]
+        default=None, description="Secret with the certificate, `tls.crt` and `tls.key`", examples=["api-tls"]
     )
     class_: ObjectName | None = Field(
         alias="class",
         default=None,
-        description="the IngressClass, which says what controller serves it; default: the cluster's default",
+        description="IngressClass; default: the cluster's default",
         examples=["nginx"],
     )
     annotations: dict[LabelKey, Annotated[str, Strict()]] = Field(
         default={},
-        description="what its controller reads besides",
+        description="annotations for its ingress controller",
         examples=["{ nginx.ingress.kubernetes.io/proxy-body-size: 64m }"],
     )
 
 
 class Expose(Settings):
-    """A network load balancer in front of one port. On EKS alone."""
+    """A network load balancer for one port. Only on EKS."""
 
     port: PortName | None = Field(
-        default=None, description="a port of the workload, by name; default: its first", examples=["http"]
+        default=None, description="name of a port of the workload; default: the first", examples=["http"]
     )
     public: Annotated[bool, Strict()] = Field(
-        default=False, description="whether the internet reaches it; false: private addresses alone", examples=["true"]
+        default=False, description="reachable from the internet; false: only from private addresses", examples=["true"]
     )
     certificate: Certificate | None = Field(
         default=None,
-        description="a certificate in AWS Certificate Manager, with which the load balancer ends TLS",
+        description="a certificate in AWS Certificate Manager for TLS at the load balancer",
         examples=["arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
     )
     listen: PortNumber | None = Field(
         default=None,
-        description="the load balancer's port; default: 443 with a certificate, else the port's own number",
+        description="port of the load balancer; default: 443 with a certificate, else the number of the port",
         examples=["443"],
     )
     sources: Annotated[tuple[Source, ...], Field(min_length=1)] = Field(
         default=(),
-        description="who may call, by address; default: everybody where it is public, else private addresses",
+        description="address ranges of allowed clients; default: all if public, else private addresses",
         examples=['["203.0.113.0/24"]'],
     )
 

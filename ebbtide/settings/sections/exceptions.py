@@ -44,16 +44,17 @@ PolicyId: TypeAlias = Annotated[
 
 
 class PolicyException(Settings):
-    """A policy that does not count for one resource, for a while."""
+    """A temporary exception from a policy for one resource."""
 
-    policy: PolicyId = Field(description="the policy's id", examples=["EB019"])
+    policy: PolicyId = Field(description="id of the policy", examples=["EB019"])
     resource: Annotated[str, _stated("the name of a resource, as the preview shows it", "api"), _TEXT] = Field(
-        description="its name as the preview shows it: api, ebbtide/api or Deployment ebbtide/api", examples=["api"]
+        description="name of the resource as in the preview: api, ebbtide/api or Deployment ebbtide/api",
+        examples=["api"],
     )
     reason: Annotated[str, _stated("the reason, which the preview shows", _REASON_EXAMPLE), _TEXT] = Field(
-        description="why this is acceptable; the preview shows it", examples=[_REASON_EXAMPLE]
+        description="reason, which the preview shows", examples=[_REASON_EXAMPLE]
     )
-    until: DateText = Field(description="its last day, in UTC", examples=['"2027-01-31"'])
+    until: DateText = Field(description="last day of the exception, in UTC", examples=['"2027-01-31"'])
 
 
 def _each_once(exceptions: Sequence[object]) -> None:
@@ -74,7 +75,7 @@ class ExceptionSettings(Settings):
 
     exceptions: Annotated[tuple[PolicyException, ...], whole_list(_each_once)] = Field(
         default=(),
-        description="policies that do not count for a resource, each with a reason and a last day",
+        description="exceptions from policies for single resources, each with a reason and a last day",
         examples=['[{ policy: EB019, resource: api, reason: "…", until: "2027-01-31" }]'],
     )
 

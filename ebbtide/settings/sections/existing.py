@@ -32,7 +32,7 @@ _MADE_BY_OTHERS: Mapping[str, str] = {
     "ebbtide:nodeGroups": "so are its nodes; cluster.nodeSelectors says which ones pods go to",
     "ebbtide:costs": "what its nodes cost is not known, and it has no AWS resources to tag",
 }
-_NOT_HERE = "this key left out, since the cluster is there already"
+_NOT_HERE = "no such key, since the cluster exists"
 
 _LABEL_PREFIX = r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
 _LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
@@ -128,8 +128,8 @@ def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> 
                 yield _unwanted(
                     "key.of-existing-cluster",
                     (CLUSTER, key),
-                    "kind: existing beside this key",
-                    "EKS clusters are made here",
+                    "kind: existing with this key",
+                    "this stack creates EKS clusters",
                 )
         return
     for key, why in _MADE_BY_OTHERS.items():
@@ -145,7 +145,7 @@ def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> 
     for key in given:
         if key in cluster_keys - {"kind", *ON_EXISTING}:
             yield _unwanted(
-                "key.not-on-existing-cluster", (CLUSTER, key), _NOT_HERE, "that is decided by whoever runs the cluster"
+                "key.not-on-existing-cluster", (CLUSTER, key), _NOT_HERE, "the cluster's administrator decides this"
             )
 
 

@@ -47,101 +47,102 @@ _SecretName: TypeAlias = Annotated[
 
 
 class ImageSettings(Settings):
-    """Where images come from."""
+    """Registry, pull secrets and versions of images."""
 
     registry: _Registry | None = Field(
         default=None,
-        description="a mirror for the images that Ebbtide brings; the path below it begins with the upstream's host. "
-        "Images that this file names are pulled from where it says",
+        description="a mirror for the images that Ebbtide brings; the path below it begins with the upstream's "
+        "host. Images named in this file are pulled as named",
         examples=["mirror.example.com/hub"],
     )
     pull_secrets: Annotated[tuple[_SecretName, ...], each_once("pull secret", "[regcred]")] = Field(
         default=(),
-        description="names of pull secrets for every pod; each must exist in ebbtide and ebbtide-workers, in "
-        "ebbtide-ray-NAME of each Ray cluster and ebbtide-NAME of each workload that starts pods, and on EKS in "
-        "kube-system, and with services in ebbtide-gateway and keda",
+        description="pull secrets of every pod; each must exist in ebbtide and ebbtide-workers, in "
+        "ebbtide-ray-NAME of each Ray cluster, in ebbtide-NAME of each workload that starts pods, "
+        "on EKS in kube-system, and with services in ebbtide-gateway and keda",
         examples=["[regcred]"],
     )
     require_digests: Annotated[bool, Strict()] = Field(
         default=False,
-        description="refuse every image that is not named by digest, those that Ebbtide brings included",
+        description="refuse every image without a digest, including the images that Ebbtide brings",
         examples=["true"],
     )
     redis: Image | None = Field(
         default=None,
-        description="the image of the Redis in the cluster; default: this release's choice of Valkey",
+        description="image of the in-cluster Redis; default: this release's Valkey",
         examples=["registry.example.com/valkey/valkey:8.1"],
     )
     autoscaler: Image | None = Field(
         default=None,
-        description="the image of the cluster autoscaler, of the cluster's minor version; default: the release for it",
+        description="image of the cluster autoscaler, for the cluster's minor version; default: the release "
+        "for that version",
         examples=["registry.example.com/autoscaling/cluster-autoscaler:v1.36.1"],
     )
     ray_operator: Image | None = Field(
         default=None,
-        description="the image of KubeRay's operator, where the stack has Ray clusters; default: the release's",
+        description="image of KubeRay's operator, for stacks with Ray clusters; default: this release's",
         examples=["registry.example.com/kuberay/operator:v1.6.2"],
     )
     device_plugin: Image | None = Field(
         default=None,
-        description="the image of NVIDIA's device plugin; default: this release's",
+        description="image of NVIDIA's device plugin; default: this release's",
         examples=["registry.example.com/nvidia/k8s-device-plugin:v0.17.4"],
     )
     prometheus: Image | None = Field(
         default=None,
-        description="the image of Prometheus, where monitoring brings one; default: this release's",
+        description="image of the bundled Prometheus; default: this release's",
         examples=["registry.example.com/prometheus/prometheus:v3.7.3"],
     )
     alertmanager: Image | None = Field(
         default=None,
-        description="the image of Alertmanager, where monitoring brings one; default: this release's",
+        description="image of the bundled Alertmanager; default: this release's",
         examples=["registry.example.com/prometheus/alertmanager:v0.28.1"],
     )
     gpu_exporter: Image | None = Field(
         default=None,
-        description="the image of NVIDIA's exporter of GPU metrics, where monitoring brings a Prometheus; default: "
-        "this release's",
+        description="image of NVIDIA's exporter of GPU metrics, for stacks with the bundled Prometheus; "
+        "default: this release's",
         examples=["registry.example.com/nvidia/dcgm-exporter:4.4.1"],
     )
     keda: Image | None = Field(
         default=None,
-        description="the image of KEDA's operator, where a service scales by a metric of Prometheus; default: "
+        description="image of KEDA's operator, for services that scale by a metric of Prometheus; default: "
         "this release's",
         examples=["registry.example.com/kedacore/keda:2.21.0"],
     )
     keda_metrics: Image | None = Field(
         default=None,
-        description="the image of KEDA's server of metrics, beside its operator; default: this release's",
+        description="image of KEDA's metrics server; default: this release's",
         examples=["registry.example.com/kedacore/keda-metrics-apiserver:2.21.0"],
     )
     envoy_gateway: Image | None = Field(
         default=None,
-        description="the image of Envoy Gateway, where a service has a route; default: this release's",
+        description="image of Envoy Gateway, for services with a route; default: this release's",
         examples=["registry.example.com/envoyproxy/gateway:v1.9.1"],
     )
     envoy: Image | None = Field(
         default=None,
-        description="the image of Envoy, which requests go through; default: this release's",
+        description="image of Envoy, the gateway's proxy; default: this release's",
         examples=["registry.example.com/envoyproxy/envoy:distroless-v1.39.1"],
     )
     vpa_recommender: Image | None = Field(
         default=None,
-        description="the image of the Vertical Pod Autoscaler's recommender, where something is vertical; default: "
+        description="image of the Vertical Pod Autoscaler's recommender, for services with vertical; default: "
         "this release's",
         examples=["registry.example.com/autoscaling/vpa-recommender:1.8.0"],
     )
     vpa_updater: Image | None = Field(
         default=None,
-        description="the image of its updater; default: this release's",
+        description="image of the Vertical Pod Autoscaler's updater; default: this release's",
         examples=["registry.example.com/autoscaling/vpa-updater:1.8.0"],
     )
     vpa_admission: Image | None = Field(
         default=None,
-        description="the image of its admission controller; default: this release's",
+        description="image of the Vertical Pod Autoscaler's admission controller; default: this release's",
         examples=["registry.example.com/autoscaling/vpa-admission-controller:1.8.0"],
     )
     vpa_certgen: Image | None = Field(
         default=None,
-        description="the image that makes its certificate once; default: this release's",
+        description="image that creates the Vertical Pod Autoscaler's certificate; default: this release's",
         examples=["registry.example.com/ingress-nginx/kube-webhook-certgen:v20231011-8b53cabe0"],
     )

@@ -41,12 +41,12 @@ def _takes_within_limit(run_takes: timedelta | None, longest_run: timedelta) -> 
 
 def _no_readiness(probes: Probes) -> None:
     if probes.readiness is not None:
-        what = "liveness and startup alone, for jobs: no traffic waits until one is ready"
+        what = "only liveness and startup for jobs, since no traffic waits for readiness"
         raise wanted("probe.readiness-of-job", what, example="liveness", at=("probes", "readiness"))
 
 
 class JobSettings(PodSettings):
-    """A job: pods that run to their end, once."""
+    """A job: pods that run once to completion."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         *PodSettings.checks,
@@ -64,24 +64,26 @@ class JobSettings(PodSettings):
     }
 
     longest_run: PositiveDuration = Field(
-        description="the job is stopped after this time and has failed; waiting for a node and retries count",
+        description="the job fails after this time, which includes waiting for a node and retries",
         examples=["6h"],
     )
     run_takes: PositiveDuration | None = Field(
         default=None,
-        description="what a run takes, as a rule, once its pods have nodes: for the simulator and the estimate alone, "
-        "which take longestRun without it",
+        description="usual duration of a run once its pods have nodes, for the simulator and the estimate; "
+        "default: longestRun",
         examples=["20m"],
     )
     retries: Count = Field(
         default=0,
-        description="new pods after one has failed or its node was lost; 0 where half a run must not be run again",
+        description="replacement pods after a failure or a lost node; 0 if a partial run must not be repeated",
         examples=["2"],
     )
-    completions: Positive = Field(default=1, description="pods that must succeed", examples=["8"])
-    parallelism: Positive = Field(default=1, description="pods at a time, at most completions", examples=["4"])
+    completions: Positive = Field(default=1, description="number of pods that must succeed", examples=["8"])
+    parallelism: Positive = Field(
+        default=1, description="number of concurrent pods, at most completions", examples=["4"]
+    )
     node_group: str = Field(
-        default="", description="the group its pods run on; default: the cheapest that fits", examples=["flexible"]
+        default="", description="node group of the pods; default: the cheapest that fits", examples=["flexible"]
     )
 
 
@@ -98,36 +100,36 @@ def _time_to_start(within: timedelta | None) -> None:
 
 
 class History(Settings):
-    """How many ended Jobs of a cron job are kept, with their logs."""
+    """Finished Jobs of a cron job to keep, with their logs."""
 
-    succeeded: Count = Field(default=1, description="that succeeded", examples=["1"])
-    failed: Count = Field(default=3, description="that failed", examples=["3"])
+    succeeded: Count = Field(default=1, description="number of successful Jobs", examples=["1"])
+    failed: Count = Field(default=3, description="number of failed Jobs", examples=["3"])
 
 
 class CronJobSettings(JobSettings):
-    """A job that starts by the clock."""
+    """A job with a schedule."""
 
     checks: ClassVar[tuple[Check, ...]] = (*JobSettings.checks, Check(("start_within",), _time_to_start))
 
     schedule: Cron = Field(
-        description="when it starts: minute, hour, day of the month, month and day of the week, where Sunday is 0",
+        description="cron schedule: minute, hour, day of the month, month, and day of the week (Sunday is 0)",
         examples=['"30 2 * * 1-5"'],
     )
     timezone: Annotated[str, BeforeValidator(parse_timezone)] | None = Field(
-        default=None, description="IANA name; default: that of businessHours", examples=["America/New_York"]
+        default=None, description="IANA time zone; default: that of businessHours", examples=["America/New_York"]
     )
     concurrency: Concurrency = Field(
         default=Concurrency.FORBID,
-        description="what happens when the last run has not ended: forbid holds the new one back, allow runs both, "
-        "replace stops the old one",
+        description="behavior if the last run has not ended: forbid skips the new run, allow runs both, "
+        "replace stops the old run",
         examples=["forbid"],
     )
     start_within: PositiveDuration | None = Field(
         default=None,
-        description="a run that could not start in this time is left out; default: it starts late",
+        description="a run that cannot start within this time is skipped; default: it starts late",
         examples=["10m"],
     )
-    history: History = Field(default=History(), description="ended runs that are kept, with their logs")
+    history: History = Field(default=History(), description="finished runs to keep, with their logs")
     suspended: Annotated[bool, Strict()] = Field(
-        default=False, description="no new run starts; one that runs is not stopped", examples=["true"]
+        default=False, description="start no new runs; a running one continues", examples=["true"]
     )

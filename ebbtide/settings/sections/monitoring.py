@@ -41,7 +41,7 @@ class PrometheusKind(StrEnum):
 
 
 class Discovery(StrEnum):
-    """How a Prometheus that is there learns what to scrape and which rules to evaluate."""
+    """Delivery of scrape jobs and rules to an existing Prometheus."""
 
     OPERATOR = "operator"  # PodMonitors and a PrometheusRule
     CONFIG_MAP = "config-map"  # files, which its own config names
@@ -96,7 +96,7 @@ _Retention: TypeAlias = Annotated[
 
 def _existing_says_where(prometheus: PrometheusKind, namespace: str | None) -> None:
     if prometheus is PrometheusKind.EXISTING and namespace is None:
-        what = "the namespace that Prometheus runs in: the network policies let it through, and nobody else"
+        what = "the namespace of Prometheus, which the network policies admit"
         raise wanted("monitoring.namespace-missing", what, example="monitoring", at="namespace")
 
 
@@ -122,7 +122,7 @@ _ITS_OWN = {
     "storageClass": "a Prometheus that is there has its own",
     "memory": "a Prometheus that is there has its own",
     "alerts": "alerts go where the Prometheus that is there sends them",
-    "remoteWrite": "the Prometheus that is there writes, and its operator is told so in the object Prometheus",
+    "remoteWrite": "configure remote write in the object Prometheus of the existing operator",
 }
 _BUNDLED_ONLY = {
     "retention": "retention",
@@ -135,7 +135,7 @@ _BUNDLED_ONLY = {
 
 
 class MonitoringSettings(Settings):
-    """Which Prometheus watches the stack."""
+    """The Prometheus that monitors the stack."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("prometheus", "namespace"), _existing_says_where),
@@ -146,63 +146,63 @@ class MonitoringSettings(Settings):
 
     prometheus: Annotated[PrometheusKind, *acted_on(*PrometheusKind, planned={})] = Field(
         default=PrometheusKind.NONE,
-        description="none; existing: one that is there is told what to scrape and is given rules; "
-        "bundled: one of the stack's own, with an Alertmanager where alerts says whom to tell",
+        description="none; existing: an existing Prometheus receives scrape jobs and rules; bundled: the stack "
+        "brings Prometheus, and Alertmanager if alerts is set",
         examples=["bundled"],
     )
     namespace: _Namespace | None = Field(
         default=None,
-        description="for existing: where it runs. Its pods may reach the ports of metrics",
+        description="for existing: its namespace, whose pods may reach the metrics ports",
         examples=["monitoring"],
     )
     discovery: Discovery | None = Field(
         default=None,
-        description="for existing: operator, its kinds; config-map: files of scrape jobs and rules in its namespace, "
-        "for one without an operator; default: operator",
+        description="for existing: operator: objects of Prometheus' operator; config-map: files with scrape "
+        "jobs and rules in its namespace, without the operator; default: operator",
         examples=["config-map"],
     )
     labels: dict[LabelKey, LabelValue] = Field(
         default={},
-        description="for existing: labels by which PodMonitors and PrometheusRules, or the ConfigMap, are chosen",
+        description="for existing: labels of the PodMonitors and PrometheusRules, or of the ConfigMap, that it selects",
         examples=["{ release: kube-prometheus-stack }"],
     )
     runbooks: Annotated[str, AfterValidator(_runbooks)] | None = Field(
         default=None,
-        description="where the built documentation is served: each alert links to its page; default: the page's file",
+        description="address of the built documentation, to which alerts link; default: the file of the page",
         examples=[_RUNBOOKS_EXAMPLE],
     )
     dashboards: bool = Field(
         default=False,
-        description="whether Grafana's dashboards come along, as ConfigMaps that its sidecar looks for",
+        description="create Grafana dashboards as ConfigMaps for Grafana's sidecar",
         examples=["true"],
     )
     retention: _Retention | None = Field(
-        default=None, description="for bundled: how long samples are kept; default: 30d", examples=["30d"]
+        default=None, description="for bundled: retention of samples; default: 30d", examples=["30d"]
     )
     storage: Annotated[Mebibytes, AfterValidator(_enough)] | None = Field(
         default=None,
-        description="for bundled: the size of its volume, of which 85 % are used before the oldest samples go; "
-        "default: 50Gi",
+        description="for bundled: size of its volume; at 85 % use the oldest samples are deleted; default: 50Gi",
         examples=["50Gi"],
     )
     storage_class: Annotated[str, AfterValidator(class_name)] | None = Field(
         default=None,
-        description="for bundled: the StorageClass of its volumes; default: the cluster's own",
+        description="for bundled: StorageClass of its volumes; default: the cluster's default",
         examples=["gp3"],
     )
     memory: Mebibytes | None = Field(
         default=None,
-        description="for bundled: what Prometheus asks for and may use; default: 1Gi, for some 100,000 series",
+        description="for bundled: memory request and limit of Prometheus; default: 1Gi, enough for about "
+        "100,000 series",
         examples=["2Gi"],
     )
     alerts: Alerts | None = Field(
         default=None,
-        description="for bundled: whom Alertmanager tells; default: there is none, and alerts are seen in Prometheus",
+        description="for bundled: receivers of alerts; default: no Alertmanager, alerts are visible only in Prometheus",
         examples=["{ receiver: { slack: {}, secret: oncall } }"],
     )
     remote_write: RemoteWrite | None = Field(
         default=None,
-        description="for bundled: where samples are written besides",
+        description="for bundled: an additional store for samples",
         examples=["{ url: https://mimir.example.com/api/v1/push, secret: mimir }"],
     )
 

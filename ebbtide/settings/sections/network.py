@@ -23,7 +23,7 @@ CALLED: Mapping[str, str] = {
     "ecr.dkr": "the node pulls images; their layers come from S3, through the gateway endpoint",
     "eks": "the cluster autoscaler reads what an empty node group would look like",
     "eks-auth": "pods get their roles by Pod Identity",
-    "sts": "whoever takes a role, and `aws eks get-token` run inside the network",
+    "sts": "pods that assume a role, and `aws eks get-token` inside the network",
     "autoscaling": "the cluster autoscaler reads and resizes groups",
     "logs": "agents that ship logs to CloudWatch",
 }
@@ -121,9 +121,7 @@ def _each_zone_has_its_own(subnets: Mapping[str, str]) -> Mapping[str, str]:
     for zone, subnet in subnets.items():
         other = first.setdefault(subnet, zone)
         if other != zone:
-            raise wanted(
-                "subnet.shared", "a subnet of its own for each zone", found=f"{subnet} for {other} and for {zone}"
-            )
+            raise wanted("subnet.shared", "one subnet for each zone", found=f"{subnet} for {other} and for {zone}")
     return subnets
 
 
@@ -142,19 +140,19 @@ SubnetId: TypeAlias = Annotated[
 
 
 class FlowLogSettings(Settings):
-    """Who talked to whom in the VPC, kept in CloudWatch Logs."""
+    """VPC flow logs in CloudWatch Logs."""
 
     retention_days: RetentionDays = Field(
-        default=14, description="days until a record is deleted, one of CloudWatch's own steps", examples=["14"]
+        default=14, description="retention in days, one of the values that CloudWatch accepts", examples=["14"]
     )
 
 
 class GivenVpc(Settings):
-    """A VPC that is there already. Nothing is made or changed in it but the cluster and its nodes."""
+    """An existing VPC. The stack only adds the cluster and its nodes."""
 
-    id: VpcId = Field(description="the VPC", examples=["vpc-0a1b2c3d"])
+    id: VpcId = Field(description="id of the VPC", examples=["vpc-0a1b2c3d"])
     private_subnets: Annotated[dict[ZoneKey, SubnetId], AfterValidator(_each_zone_has_its_own)] = Field(
-        description="by zone, the subnet for nodes and pods; one for each zone of the cluster at least",
+        description="subnet for nodes and pods by zone; at least one for each zone of the cluster",
         examples=["{ a: subnet-0a1b2c3d, b: subnet-4e5f6071 }"],
     )
 
@@ -174,7 +172,7 @@ def _some_way_to_aws(nat: Nat, endpoints: bool) -> None:  # noqa: FBT001 - the f
 
 
 class NetworkSettings(Settings):
-    """The VPC that the cluster lives in."""
+    """The VPC of the cluster."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("nat", "endpoints"), _some_way_to_aws),)
     one_of: ClassVar[tuple[tuple[str, str], ...]] = tuple(
@@ -183,25 +181,26 @@ class NetworkSettings(Settings):
 
     cidr: Cidr = Field(
         default=DEFAULT_CIDR,
-        description="the VPC's private addresses, /16 to /20; it cannot change on a live stack",
+        description="private address range of the VPC, /16 to /20; cannot change on a live stack",
         examples=[f'"{DEFAULT_CIDR}"'],
     )
     nat: Nat = Field(
         default=Nat.SINGLE,
-        description="ways out to the internet: none, single (one NAT gateway for all zones) or per-zone",
+        description="NAT gateways: none, single (one for all zones) or per-zone",
         examples=["single"],
     )
     endpoints: Annotated[bool, Strict()] = Field(
         default_factory=_endpoints,
-        description="interface endpoints for the services of AWS that nodes call; true with nat: none, else false",
+        description="interface endpoints for the AWS services that nodes call; default: true with nat: none, "
+        "else false",
         examples=["true"],
     )
     flow_logs: FlowLogSettings | None = Field(
-        default=None, description="records of all traffic; none without this key", examples=["{ retentionDays: 14 }"]
+        default=None, description="VPC flow logs; default: none", examples=["{ retentionDays: 14 }"]
     )
     vpc: GivenVpc | None = Field(
         default=None,
-        description="a VPC that is there already, instead of one of the stack's own",
+        description="an existing VPC, instead of a new one",
         examples=["{ id: vpc-0a1b2c3d, privateSubnets: { a: subnet-0a1b2c3d, b: subnet-4e5f6071 } }"],
     )
 

@@ -56,10 +56,10 @@ def _fixed_nodes_stay(kind: NodeKind, least: int) -> None:
 
 
 class Reserved(Settings):
-    """What the team's own DaemonSets ask for on each node. Those of Ebbtide and EKS are known, and counted anyway."""
+    """Requests of the team's own DaemonSets on each node. Those of Ebbtide and EKS are always counted."""
 
-    cpu: Millicores | None = Field(default=None, description="CPU of all of them together", examples=["500m"])
-    memory: Mebibytes | None = Field(default=None, description="memory of all of them together", examples=["1Gi"])
+    cpu: Millicores | None = Field(default=None, description="total CPU", examples=["500m"])
+    memory: Mebibytes | None = Field(default=None, description="total memory", examples=["1Gi"])
 
 
 class NodeGroupSettings(Settings):
@@ -68,7 +68,7 @@ class NodeGroupSettings(Settings):
     checks: ClassVar[tuple[Check, ...]] = (MIN_WITHIN_MAX, Check(("kind", "min"), _fixed_nodes_stay))
 
     kind: NodeKind = Field(
-        description="fixed, flexible, gpu or spot; default: the group's own name, where that is a kind",
+        description="fixed, flexible, gpu or spot; default: the group's name, if it is a kind",
         examples=["gpu"],
     )
     instance_types: Annotated[
@@ -76,23 +76,23 @@ class NodeGroupSettings(Settings):
         Field(min_length=1),
         each_once("instance type", "[m7i.4xlarge, m6i.4xlarge]"),
     ] = Field(
-        description="interchangeable types of one CPU, memory and GPU shape; default by kind",
+        description="interchangeable instance types with equal CPU, memory and GPUs; default: by kind",
         examples=["[m7i.4xlarge, m6i.4xlarge]"],
     )
-    min: Count = Field(default=0, description="nodes at least; 0, so that the group can vanish", examples=["0"])
-    max: Positive = Field(description="nodes at most, no fewer than the zones", examples=["20"])
+    min: Count = Field(default=0, description="minimum number of nodes; 0 lets the group scale to zero", examples=["0"])
+    max: Positive = Field(description="maximum number of nodes, at least one per zone", examples=["20"])
     disk_size: DiskSize = Field(
-        default=50, description="GiB of each node's disk; 100 by default for gpu", examples=["50"]
+        default=50, description="disk of each node in GiB; default for gpu: 100", examples=["50"]
     )
     priority: Priority = Field(
         default=0,
-        description="of several groups that pods could use, the one with the highest grows first",
+        description="among the groups that fit a pod, the highest priority scales up first",
         examples=["10"],
     )
 
     reserved: Reserved = Field(
         default=Reserved(),
-        description="what DaemonSets of your own ask for on each node, which is not left for other pods",
+        description="requests of your own DaemonSets on each node, which other pods cannot use",
         examples=["{ cpu: 500m, memory: 1Gi }"],
     )
 

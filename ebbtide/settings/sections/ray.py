@@ -71,7 +71,7 @@ def _version(value: object) -> str:
         raise wanted("ray.version-form", "Ray's version, in three numbers", example='"2.60.0"', hint=hint)
     if value.rpartition(".")[0] not in KNOWN_VERSIONS:
         what = f"a version of Ray that Ebbtide was tried with: {', '.join(KNOWN_VERSIONS)}"
-        hint = "before 2.60 a worker that is told to stop kills its tasks"
+        hint = "before 2.60 a stopping worker kills its tasks"
         raise wanted("ray.version-unknown", what, found=value, example=f'"{KNOWN_VERSIONS[-1]}.0"', hint=hint)
     return value
 
@@ -88,7 +88,7 @@ def _no_gpu(gpu: Gpu) -> None:
 
 def _whole_cores(cpu: int) -> None:
     if cpu % 1000:
-        what = "whole cores: Ray hands them out to tasks, one by one as a rule"
+        what = "whole cores, since Ray usually assigns one core to a task"
         raise wanted("ray.cores", what, found=f"{cpu}m", example=str(max(1, cpu // 1000)), at="cpu")
 
 
@@ -127,10 +127,10 @@ class RayPod(PodSettings):
         "category": "the head is fixed and groups are workers, always",
     }
 
-    image: Image = Field(default="", exclude=True, description="the cluster's")
+    image: Image = Field(default="", exclude=True, description="the image; default: the cluster's")
     spill: Mebibytes = Field(
         default=20 * 1024,
-        description="room on the node's disk for objects that do not fit into shared memory",
+        description="space on the node's disk for objects that do not fit into shared memory",
         examples=["20Gi"],
     )
 
@@ -147,12 +147,12 @@ def _redis_is_told_once(kept: FaultTolerance, env: Mapping[str, object]) -> None
     """KubeRay makes no pod of a head that has both."""
     for name in _OF_REDIS if kept is FaultTolerance.REDIS else ():
         if name in env:
-            what = "this variable left out: faultTolerance tells the head of the stack's Redis"
+            what = "no such variable, since faultTolerance configures the head for the stack's Redis"
             raise wanted("ray.head-redis", what, found="the variable", at=f"env.{name}")
 
 
 class RayHead(RayPod):
-    """The head: fixed, alone, and without tasks."""
+    """The head: one fixed pod without tasks."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         *_OF_RAY_PODS,
@@ -166,13 +166,13 @@ class RayHead(RayPod):
 
     fault_tolerance: Annotated[FaultTolerance, *acted_on(*FaultTolerance, planned={})] = Field(
         default=FaultTolerance.NONE,
-        description="redis: a new head knows what the one before wrote to the stack's Redis, so tasks go on without it",
+        description="redis: the head keeps its state in the stack's Redis, so tasks continue while a new head starts",
         examples=["redis"],
     )
 
 
 class RayGroup(RayPod):
-    """Workers of one size."""
+    """Ray workers of one size."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         *_OF_RAY_PODS,
@@ -181,20 +181,22 @@ class RayGroup(RayPod):
         Check(("volumes",), no_claims),
     )
 
-    min: Count = Field(default=0, description="workers at least; above 0 nodes stay all night", examples=["0"])
-    max: Positive = Field(description="workers at most", examples=["20"])
+    min: Count = Field(
+        default=0, description="minimum number of workers; above 0 their nodes stay up overnight", examples=["0"]
+    )
+    max: Positive = Field(description="maximum number of workers", examples=["20"])
     idle_after: PositiveDuration = Field(
         default=timedelta(minutes=2),
         alias="idleAfter",
-        description="a worker without tasks, and without objects that others need, goes after this time",
+        description="time after which a worker without tasks, and without objects that others need, is removed",
         examples=["2m"],
     )
     node_group: str = Field(
-        default="", description="the group its pods run on; default: the cheapest that fits", examples=["gpu"]
+        default="", description="node group of the pods; default: the cheapest that fits", examples=["gpu"]
     )
     spot: Annotated[bool, Strict()] = Field(
         default=False,
-        description="its tasks may run again: its pods may be evicted together, as a spot node's two minutes ask for",
+        description="its tasks may be repeated, so its pods may be evicted together, as spot nodes require",
         examples=["true"],
     )
 
@@ -212,19 +214,19 @@ class Wake(StrEnum):
 
 
 class SleepSettings(Settings):
-    """When all of it is sent away, the head included, and what brings it back. Unknown means awake."""
+    """Suspension of the entire cluster, including the head, and its wake-up. An unknown state counts as awake."""
 
     when: Annotated[SleepWhen, *acted_on(*SleepWhen, planned={})] = Field(
         default=SleepWhen.NEVER,
-        description="never; idle: whenever nothing runs; outsideBusinessHours: when nothing runs then",
+        description="never; idle: whenever it is idle; outsideBusinessHours: when it is idle outside business hours",
         examples=["outsideBusinessHours"],
     )
     after: PositiveDuration = Field(
-        default=timedelta(hours=2), description="how long nothing must have run", examples=["2h"]
+        default=timedelta(hours=2), description="time for which it must have been idle", examples=["2h"]
     )
     wake: Annotated[tuple[Annotated[Wake, *acted_on(*Wake, planned={})], ...], each_once("reason", "[queue]")] = Field(
         default=(Wake.BUSINESS_HOURS, Wake.QUEUE, Wake.MANUAL),
-        description="what wakes it: the opening, a job in the queue of a driver pool, an operator",
+        description="wake-up: the opening, a job in the queue of a driver pool, an operator",
         examples=["[businessHours, queue, manual]"],
     )
 
@@ -232,7 +234,7 @@ class SleepSettings(Settings):
 def _short_stop(longest_task: timedelta, groups: Mapping[str, RayGroup]) -> None:
     for name, group in groups.items():
         if group.spot and longest_task > timedelta(minutes=2) - timedelta(seconds=20):
-            what = "at most 100s beside spot: a spot node goes two minutes after its notice"
+            what = "at most 100s on spot nodes, which stop two minutes after their notice"
             hint = "a task that is cut off runs again elsewhere; say spot only of tasks that take it"
             found = f"{format_duration(longest_task)} with groups.{name}.spot"
             raise wanted("ray.spot-too-long", what, found=found, example="90s", hint=hint, at="longestTask")
@@ -247,24 +249,25 @@ class RaySettings(Settings):
     )
     instead_of: ClassVar[dict[str, str]] = {
         "autoscaler": "Ray's own, version 2, always: version 1 does not know which worker is idle",
-        "loginShell": "a login shell keeps the signal that tells a worker to stop, so tasks would be lost",
+        "loginShell": "a login shell does not forward SIGTERM to the worker, so tasks would be lost",
         "workers": "the key is groups",
         "suspend": "the key is sleep: it says when, and what wakes it",
     }
 
-    version: RayVersion = Field(description="of Ray in the image", examples=['"2.60.0"'])
-    image: Image = Field(description="of head and workers", examples=["registry.example.com/ml/ray:2.60.0"])
-    head: RayHead = Field(description="the head's pod", examples=["{ cpu: 2, memory: 8Gi }"])
+    version: RayVersion = Field(description="version of Ray in the image", examples=['"2.60.0"'])
+    image: Image = Field(description="image of head and workers", examples=["registry.example.com/ml/ray:2.60.0"])
+    head: RayHead = Field(description="pod of the head", examples=["{ cpu: 2, memory: 8Gi }"])
     groups: Annotated[dict[ShortName, RayGroup], Field(min_length=1)] = Field(
-        description="groups of workers by name, each of one size",
+        description="worker groups by name",
         examples=["{ cpu: { max: 20, cpu: 15, memory: 55Gi } }"],
     )
     longest_task: PositiveDuration = Field(
-        description="no task runs longer: a worker told to stop ends what it runs, within this", examples=["30m"]
+        description="longest run time of a task: a stopping worker finishes its tasks within this time",
+        examples=["30m"],
     )
     sleep: SleepSettings = Field(
         default=SleepSettings(),
-        description="when the whole cluster goes, the head included",
+        description="when the entire cluster is suspended, including the head",
         examples=["{ when: outsideBusinessHours, after: 2h }"],
     )
 

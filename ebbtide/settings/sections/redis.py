@@ -20,7 +20,7 @@ from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.types import Mebibytes, acted_on
 from ebbtide.units.addresses import leads_to_itself
 
-TOKEN_WANTED = "the token that the cache asks for: 16 to 128 letters, digits or ! & # $ ^ < > -"
+TOKEN_WANTED = "the token of the cache: 16 to 128 letters, digits or ! & # $ ^ < > -"
 SET_TOKEN = "pulumi config set --secret ebbtide:redisPassword"
 _FEWEST, _MOST = 16, 128
 
@@ -64,7 +64,7 @@ NODE_TYPE = "cache.t4g.small"
 REPLICAS = 1
 MOST_REPLICAS = 5  # AWS takes no more
 
-_PASSWORD_ELSEWHERE = "the password is a secret of its own: pulumi config set --secret ebbtide:redisPassword"
+_PASSWORD_ELSEWHERE = "set the password separately: pulumi config set --secret ebbtide:redisPassword"
 
 _REDIS_EXAMPLE = "rediss://redis.example.com:6379/0"
 _PRIMARY_EXAMPLE = "rediss://master.jobs.abc123.use1.cache.amazonaws.com:6379/0"
@@ -145,7 +145,7 @@ def _check_node_type(name: str) -> str:
 
 
 class RedisTls(Settings):
-    """Encryption with a certificate of the customer's own."""
+    """Encryption with the customer's certificate."""
 
     secret: Annotated[str, AfterValidator(_check_secret)] = Field(
         description="a Secret of both namespaces: tls.crt, tls.key and ca.crt in ebbtide, ca.crt in ebbtide-workers",
@@ -154,10 +154,10 @@ class RedisTls(Settings):
 
 
 class RedisUser(Settings):
-    """A user of Redis and where its password is."""
+    """A user of Redis and its password."""
 
     user: Annotated[str, AfterValidator(_check_user)] = Field(
-        description="its name in the ACL of Redis", examples=["reader"]
+        description="user name in the ACL of Redis", examples=["reader"]
     )
     secret: Annotated[str, AfterValidator(_check_secret)] = Field(
         description="a Secret of the namespace ebbtide, with the password under password", examples=["redis-reader"]
@@ -183,14 +183,14 @@ def _only_with(field: str, key: str, *kinds: RedisKind) -> Check:
 
 def _authority_needs_tls(url: str | None, tls: RedisTls | None) -> None:
     if url is not None and tls is not None and not url.startswith("rediss://"):
-        raise wanted("redis-url.tls", "a rediss:// address beside tls", example=_REDIS_EXAMPLE, at="url")
+        raise wanted("redis-url.tls", "a rediss:// address with tls", example=_REDIS_EXAMPLE, at="url")
 
 
 def _room_to_rewrite(memory: int | None, storage: int | None) -> None:
     """The append-only file is rewritten beside the old one, which has grown in the meantime."""
     least = 2 * (memory or MEMORY)
     if (storage or STORAGE) < least:
-        what = f"at least twice the memory, {least // 1024}Gi: the file of jobs is rewritten beside the old one"
+        what = f"at least twice the memory, {least // 1024}Gi: Redis rewrites its file next to the old one"
         raise wanted(
             "redis-storage.too-small",
             what,
@@ -201,7 +201,7 @@ def _room_to_rewrite(memory: int | None, storage: int | None) -> None:
 
 
 class RedisSettings(Settings):
-    """Where the queues live."""
+    """The Redis that holds the queues."""
 
     instead_of: ClassVar[dict[str, str]] = {"password": _PASSWORD_ELSEWHERE}
     one_of: ClassVar[tuple[tuple[str, str], ...]] = (("keepOnDestroy", "storageClass"),)
@@ -221,11 +221,11 @@ class RedisSettings(Settings):
 
     kind: Annotated[RedisKind, *acted_on("in-cluster", "elasticache", "url", planned={})] = Field(
         default=RedisKind.IN_CLUSTER,
-        description="a small Redis in the cluster, one that AWS runs with a standby, or one that is there already",
+        description="a small Redis in the cluster, an ElastiCache with a standby, or an existing Redis",
         examples=["elasticache"],
     )
     url: Annotated[str, AfterValidator(_check_redis_url)] | None = Field(
-        default=None, description="for kind url, without a password", examples=[_REDIS_EXAMPLE]
+        default=None, description="for kind url: address without a password", examples=[_REDIS_EXAMPLE]
     )
     tls: RedisTls | None = Field(
         default=None,
@@ -234,31 +234,31 @@ class RedisSettings(Settings):
     )
     controller: RedisUser | None = Field(
         default=None,
-        description="for kind url: the user that the controller logs in as; default: the one of the address",
+        description="for kind url: user of the controller; default: the user in the address",
         examples=["{ user: reader, secret: redis-reader }"],
     )
     memory: Mebibytes | None = Field(
-        default=None, description="for kind in-cluster: what the pod gets; three quarters hold jobs", examples=["4Gi"]
+        default=None, description="for kind in-cluster: memory of the pod; three quarters hold jobs", examples=["4Gi"]
     )
     storage: Mebibytes | None = Field(
         default=None,
-        description="for kind in-cluster: the volume, as it is made; growing it later takes kubectl too",
+        description="for kind in-cluster: initial size of the volume; to grow it later, use kubectl too",
         examples=["16Gi"],
     )
     storage_class: Annotated[str, AfterValidator(class_name)] | None = Field(
         default=None,
-        description="for kind in-cluster: the StorageClass of the volume; its own rules say whether the volume is kept",
+        description="for kind in-cluster: StorageClass of the volume, which decides whether a destroy keeps the volume",
         examples=["fast-retained"],
     )
     node_type: Annotated[str, AfterValidator(_check_node_type)] | None = Field(
-        default=None, description="for kind elasticache", examples=["cache.m7g.large"]
+        default=None, description="for kind elasticache: node type", examples=["cache.m7g.large"]
     )
     replicas: Annotated[int, Strict(), Field(ge=0, le=MOST_REPLICAS)] | None = Field(
-        default=None, description="for kind elasticache: standbys in other zones; 0 for none", examples=["2"]
+        default=None, description="for kind elasticache: number of standbys in other zones", examples=["2"]
     )
     keep_on_destroy: Annotated[bool, Strict()] | None = Field(
         default=None,
-        description="whether the jobs outlive the stack: the volume, or a last snapshot, stays and is billed",
+        description="keep the jobs after a destroy: the volume, or a final snapshot, stays and is billed",
         examples=["false"],
     )
 

@@ -60,7 +60,7 @@ def _duration_fault(value: object) -> tuple[str, str]:
     if isinstance(value, str) and value.startswith("-"):
         return "duration.negative", "a duration is never negative"
     if isinstance(value, int | float):
-        return "duration.no-unit", "a number alone has no unit"
+        return "duration.no-unit", "a plain number has no unit"
     if isinstance(value, str) and re.fullmatch(r"\d+d", value):
         return "duration.days", "write days as hours"
     return "duration.form", ""

@@ -98,7 +98,7 @@ def _keys_suit_kind(kind: SourceKind, *keys: object) -> None:
 
 
 class Source(Settings):
-    """Where a pool's jobs wait."""
+    """Queues of a pool's jobs."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("kind", "acks"), _acks_suit_kind),
@@ -107,41 +107,41 @@ class Source(Settings):
 
     kind: Annotated[SourceKind, *acted_on("rq", "celery", "list", planned=_SOURCES_REFUSED)] = Field(
         default=SourceKind.RQ,
-        description="the job framework; list: a Redis list and a processing list that workers move jobs to",
+        description="the job framework; list: a Redis list and a processing list for running jobs",
         examples=["rq"],
     )
     queues: Annotated[tuple[Queue, ...], Field(min_length=1), each_once("queue", "[train]")] = Field(
-        description="one queue, as a rule: between two queues a job can be in neither",
+        description="usually one queue, since a job that moves between two queues can be missing from both",
         examples=["[train]"],
     )
     acks: Annotated[Acks, *acted_on("late", planned={"early": _EARLY})] | None = Field(
         default=None,
-        description="when celery acknowledges a task: late, or running tasks cannot be seen",
+        description="acknowledgement of celery tasks: late, since running tasks are invisible otherwise",
         examples=["late"],
     )
     key_prefix: KeyPrefix = Field(
         default=_CELERY.prefix,
-        description="of celery: the application's global_keyprefix, in front of each of its keys",
+        description="for celery: global_keyprefix of the application",
         examples=['"ml:"'],
     )
     priorities: Annotated[tuple[Priority, ...], Field(min_length=1), each_once("priority", "[0, 3, 6, 9]")] = Field(
         default=_CELERY.priorities,
-        description="of celery: the application's priority_steps; each is a list of its own",
+        description="for celery: priority_steps of the application",
         examples=["[0, 3, 6, 9]"],
     )
     separator: KeyPart = Field(
         default=_CELERY.separator,
-        description="of celery: the application's sep, between a queue's name and a priority",
+        description="for celery: sep of the application, between a queue's name and a priority",
         examples=['":"'],
     )
     unacked_key: KeyPart = Field(
         default=_CELERY.unacked,
-        description="of celery: the application's unacked_key, where tasks stand that workers hold",
+        description="for celery: unacked_key of the application, with the tasks that workers hold",
         examples=["unacked"],
     )
     unacked_index_key: KeyPart = Field(
         default=_CELERY.unacked_index,
-        description="of celery: the application's unacked_index_key",
+        description="for celery: unacked_index_key of the application",
         examples=["unacked_index"],
     )
 
@@ -159,11 +159,11 @@ class Source(Settings):
 
 
 class Morning(Settings):
-    """Workers that are there when people come."""
+    """Workers that are ready when business hours begin."""
 
-    workers: Positive = Field(description="workers, at most the pool's max", examples=["2"])
+    workers: Positive = Field(description="number of workers, at most the pool's max", examples=["2"])
     for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
-        alias="for", description="how long they stay at least, from each opening", examples=["30m"]
+        alias="for", description="minimum time that they stay, from each opening", examples=["30m"]
     )
 
 
@@ -204,13 +204,13 @@ _OURS = (
 def _env_beside_ours(source: Source, env: Mapping[str, EnvVariable]) -> None:
     for name in (*_OURS, REDIS_ENV[source.kind]):
         if name in env:
-            what = "a name that Ebbtide does not set: it tells each worker where its queues, checkpoints and Ray are"
+            what = "another name: Ebbtide sets this variable for queues, checkpoints or Ray"
             raise wanted("env.ours", what, example="JOB_REDIS_URL", at=("env", name))
 
 
 def _no_readiness(probes: Probes) -> None:
     if probes.readiness is not None:
-        what = "liveness and startup alone, for workers"
+        what = "only liveness and startup for workers"
         hint = (
             "Kubernetes removes pods that are not ready first, so a probe that fails for a moment would choose a busy "
             "worker as the one to go"
@@ -222,10 +222,10 @@ def _checkpoints_can_pause(checkpoints: CheckpointSettings | None, safe_stop: ob
     if checkpoints is not None and not safe_stop:
         raise wanted(
             "checkpoints.cannot-pause",
-            "safeStop: true beside checkpoints: a worker that does not stop safely cannot pause its job",
+            "safeStop: true with checkpoints: a worker that does not stop safely cannot pause its job",
             found="a pool without a safe stop",
             example="safeStop: true",
-            hint="the worker classes of ebbtide-jobs pause; a pool with a command of its own says that it uses them",
+            hint="the worker classes of ebbtide-jobs pause; a pool with its own command must say that it uses them",
             at="safeStop",
         )
 
@@ -264,7 +264,7 @@ def _stops_safely(given: Mapping[str, Any]) -> bool:
 
 
 class WorkerSettings(ScrapedPodSettings):
-    """A worker pool: one Deployment that grows with its queue and goes to zero with it."""
+    """A worker pool: one Deployment that scales with its queue, down to zero."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         *ScrapedPodSettings.checks,
@@ -286,64 +286,67 @@ class WorkerSettings(ScrapedPodSettings):
     }
     one_of: ClassVar[tuple[tuple[str, str], ...]] = (("jobsPerWorker", "drainWithin"), ("jobsPerWorker", "jobTakes"))
 
-    source: Source = Field(description="where its jobs wait", examples=["{ kind: rq, queues: [train] }"])
+    source: Source = Field(description="queues of its jobs", examples=["{ kind: rq, queues: [train] }"])
     command: tuple[Word, ...] = Field(
         default=(),
-        description="what the image runs; default: rq with the safe worker class, for other kinds the image's own",
+        description="command of the image; default: rq with the safe worker class, for other kinds the image's own",
         examples=["[celery, -A, app, worker, -Q, train]"],
     )
-    min: Count = Field(default=0, description="workers at least; above 0 nodes stay all night", examples=["0"])
-    max: Positive = Field(description="workers at most", examples=["30"])
+    min: Count = Field(
+        default=0, description="minimum number of workers; above 0 their nodes stay up overnight", examples=["0"]
+    )
+    max: Positive = Field(description="maximum number of workers", examples=["30"])
     longest_job: PositiveDuration = Field(
-        description="no job runs longer; a worker told to stop is given this long, so a short guess kills jobs. Of a "
-        "job with checkpoints each attempt counts by itself",
+        description="longest run time of a job. A stopping worker gets this long, so a value that is too short "
+        "kills jobs. With checkpoints each attempt counts separately",
         examples=["12h"],
     )
     checkpoints: CheckpointSettings | None = Field(
         default=None,
-        description="where its jobs store their state, so that an interrupted one goes on where it was",
+        description="checkpoints of its jobs, so that an interrupted job resumes",
         examples=["{ store: s3://acme-checkpoints, every: 5m, saveWithin: 90s }"],
     )
     ray: ShortName | None = Field(
         default=None,
-        description="the Ray cluster that its jobs drive: each worker is told its address, its token and its version",
+        description="the Ray cluster that its jobs drive; workers receive its address, token and version",
         examples=["flow"],
     )
     drain_within: PositiveDuration | None = Field(
         default=None,
-        description="no job should wait longer; with jobTakes, instead of jobsPerWorker",
+        description="longest wait of a job; with jobTakes, instead of jobsPerWorker",
         examples=["10m"],
     )
     job_takes: PositiveDuration | None = Field(
-        default=None, description="what a job takes, as a rule; with drainWithin", examples=["90s"]
+        default=None, description="usual duration of a job; with drainWithin", examples=["90s"]
     )
     jobs_per_worker: Positive = Field(
         default_factory=_jobs_per_worker,
-        description="jobs that one worker should have to itself; 1, or drainWithin divided by jobTakes",
+        description="jobs per worker; default: 1, or drainWithin divided by jobTakes",
         examples=["1"],
     )
     growth_per_minute: Positive | None = Field(
-        default=None, description="workers added in any minute at most; default: no limit", examples=["10"]
+        default=None, description="maximum of workers added per minute; default: no limit", examples=["10"]
     )
     morning: Morning | None = Field(
         default=None,
-        description="workers that are ready at each opening, whether or not jobs wait",
+        description="workers that are ready at each opening, even without jobs",
         examples=["{ workers: 2, for: 30m }"],
     )
     stabilization_window: Duration = Field(
         default=timedelta(minutes=2),
-        description="demand must stay low this long before workers leave: a worker costs more to start than to keep",
+        description="time for which demand must stay low before workers are removed, since starting a worker "
+        "costs more than keeping it",
         examples=["2m"],
     )
     safe_stop: Annotated[bool, Strict()] = Field(
         default_factory=_stops_safely,
-        description="a worker told to stop never loses a job: true for rq with our own command, else false until said. "
-        "With false the pool shrinks only where nothing can be lost",
+        description="a stopping worker never loses a job; default: true for rq with the default command, else "
+        "false. With false the pool scales down only if no job can be lost",
         examples=["true"],
     )
     node_group: str = Field(
         default="",
-        description="the group its workers run on; default: the cheapest that fits",
+        description="node group of the workers; default: the cheapest that fits",
         examples=["flexible"],
     )
 

@@ -39,12 +39,12 @@ def _vertical_suits_category(category: Category, vertical: Vertical) -> None:
 
 def _one_autoscaler(owner: ReplicasOwner, vertical: Vertical) -> None:
     if owner is ReplicasOwner.HPA and vertical is not Vertical.OFF:
-        what = "off beside replicasOwner: hpa, which may scale by CPU or memory: each would undo what the other does"
+        what = "off beside replicasOwner: hpa, which may scale by CPU or memory: they would undo each other's changes"
         raise wanted("vertical.scaled", what, found=vertical.value, example='"off"', at="vertical")
 
 
 class VerticalFloor(Settings):
-    """Below what the Vertical Pod Autoscaler never goes. Limits follow requests, so it also keeps memory's limit up."""
+    """Minimum of the Vertical Pod Autoscaler. Limits follow requests, so it is also the minimum of the memory limit."""
 
     cpu: Millicores | None = Field(default=None, description="CPU; default: none", examples=["250m"])
     memory: Mebibytes | None = Field(default=None, description="memory; default: none", examples=["2Gi"])
@@ -61,7 +61,7 @@ def _floor_has_something_to_hold(category: Category, vertical: Vertical, least: 
         what = "no verticalMin on a fixed workload, whose requests nothing sets but the file"
         raise wanted("vertical.fixed", what, found="the key", example="category: flexible", at="verticalMin")
     if least is not None and vertical is Vertical.OFF:
-        what = "vertical: initial or inPlace beside verticalMin, which is a floor of what it sets"
+        what = "vertical: initial or inPlace with verticalMin, which is the minimum that it sets"
         raise wanted("vertical.floor-alone", what, found="off", example="vertical: inPlace", at="verticalMin")
 
 
@@ -83,7 +83,7 @@ VERTICAL_CHECKS = (
     Check(("category", "vertical", "vertical_min"), _floor_has_something_to_hold),
     Check(("vertical_min", "cpu", "memory"), _floor_within_request),
 )
-VERTICAL_MIN = "the least that vertical sets for each pod, so that a lowered memory limit kills none; default: no floor"
+VERTICAL_MIN = "minimum that vertical sets for each pod, so that a lowered memory limit kills none; default: none"
 
 
 def _owner_suits_category(category: Category, owner: ReplicasOwner) -> None:
@@ -95,7 +95,7 @@ def _owner_suits_category(category: Category, owner: ReplicasOwner) -> None:
 def _claims_suit_kind(kind: WorkloadKind, volumes: Mapping[str, Volume]) -> None:
     for name, volume in volumes.items():
         if volume.per_pod is not None and kind is not WorkloadKind.STATEFUL_SET:
-            what = "perPod with kind: stateful-set alone, whose pods keep their names and so find their disk again"
+            what = "perPod only with kind: stateful-set, whose pods keep their names and disks"
             raise wanted(
                 "volume.per-pod-kind",
                 what,
@@ -121,7 +121,7 @@ def _priority_suits_category(category: Category, priority: int | None) -> None:
 def _starters_are_fixed(category: Category, kubernetes: KubernetesRights | None) -> None:
     if kubernetes is not None and category is not Category.FIXED:
         what = "fixed, for a workload with rights at the API server: what starts pods holds their state"
-        hint = "and the controller opens budgets in the namespace ebbtide alone"
+        hint = "and the controller opens budgets only in the namespace ebbtide"
         raise wanted("kubernetes.not-fixed", what, found=category, example="fixed", hint=hint, at="category")
 
 
@@ -132,7 +132,7 @@ def _one_account(kubernetes: KubernetesRights | None, service_account: str | Non
 
 
 class WorkloadSettings(ScrapedPodSettings):
-    """A service that stays: not a queue worker."""
+    """A long-running workload."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         *ScrapedPodSettings.checks,
@@ -150,27 +150,29 @@ class WorkloadSettings(ScrapedPodSettings):
     category: Annotated[
         Category,
         *acted_on("fixed", "flexible", planned={"worker": "queue workers belong under ebbtide:workers"}),
-    ] = Field(description="fixed is never moved, flexible only outside business hours", examples=["flexible"])
-    kind: WorkloadKind = Field(default=WorkloadKind.DEPLOYMENT, description="what runs it", examples=["deployment"])
-    replicas: Positive = Field(default=1, description="pods", examples=["3"])
+    ] = Field(
+        description="fixed pods are never evicted, flexible pods only outside business hours", examples=["flexible"]
+    )
+    kind: WorkloadKind = Field(default=WorkloadKind.DEPLOYMENT, description="kind of object", examples=["deployment"])
+    replicas: Positive = Field(default=1, description="number of pods", examples=["3"])
     replicas_owner: Annotated[
         ReplicasOwner,
         *acted_on("pulumi", "hpa", planned={"controller": "the controller sizes worker pools only, so far"}),
     ] = Field(
         default=ReplicasOwner.PULUMI,
-        description="who writes the number of replicas; hpa: your own autoscaler, and `replicas` is its start",
+        description="owner of the number of replicas; hpa: your own autoscaler, which starts at `replicas`",
         examples=["pulumi"],
     )
     kubernetes: KubernetesRights | None = Field(
         default=None,
-        description="rights at the API server, for a workload that starts pods itself; it lives in a namespace of its "
-        "own, and they end there. Default: none, and no token",
+        description="Kubernetes permissions of a workload that starts pods, limited to its own namespace; "
+        "default: none, and no token",
         examples=['{ rules: [{ groups: [""], resources: [pods], verbs: [get, list, watch, create, delete] }] }'],
     )
     vertical: VerticalText = Field(
         default=Vertical.OFF,
-        description="whether the Vertical Pod Autoscaler sets its requests: off; initial: of new pods; "
-        "inPlace: of running ones too",
+        description="requests set by the Vertical Pod Autoscaler: off; initial: for new pods; inPlace: also "
+        "for running pods",
         examples=["initial"],
     )
     vertical_min: VerticalFloor | None = Field(
@@ -178,12 +180,12 @@ class WorkloadSettings(ScrapedPodSettings):
     )
     ingress: Ingress | None = Field(
         default=None,
-        description="a host and path under which an ingress controller of the cluster serves it",
+        description="host and path at an ingress controller of the cluster",
         examples=["{ host: api.example.com, tls: api-tls, class: nginx }"],
     )
     expose: Expose | None = Field(
         default=None,
-        description="a network load balancer of its own, on EKS; internal unless `public`",
+        description="a network load balancer, on EKS; internal unless `public`",
         examples=["{ port: http }"],
     )
 

@@ -67,7 +67,9 @@ def one_way_of_naming(zones: Sequence[object]) -> None:
     """A letter and an id may be one zone, which AWS would say in the middle of an `up`."""
     names = [zone for zone in zones if isinstance(zone, str)]
     if any(map(is_id, names)) and any(name in ZONE_LETTERS for name in names):
-        raise wanted("zones.mixed", "letters alone or ids alone: a letter and an id may be one zone", example="[a, b]")
+        raise wanted(
+            "zones.mixed", "only letters or only ids: a letter and an id may name the same zone", example="[a, b]"
+        )
 
 
 def usual_letters(region: str) -> str:

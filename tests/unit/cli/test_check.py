@@ -45,7 +45,7 @@ def test_a_sound_stack_is_summed_up(stacks: Path, monkeypatch: pytest.MonkeyPatc
         "  nodes    fixed: 2 to 6 of m7i.2xlarge",
         "  nodes    flexible: 0 to 20 of m7i.4xlarge or m6i.4xlarge",
         "  workers  train: 0 to 4 on flexible, 4 CPU, 16Gi, jobs up to 12h, queue train",
-        "  warning: controller.image: the default image is not named by digest, so it can change without a change here",
+        "  warning: controller.image: the default image has no digest, so it can change without a change of this file",
     ]
 
 

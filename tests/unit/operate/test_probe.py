@@ -403,7 +403,7 @@ def pulumi_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
 @pytest.mark.parametrize(
     ("token", "code", "line"),
     [
-        ("hunter2", 0, "missing  token       wanted the token that the cache asks for: 16 to 128 letters, digits or"),
+        ("hunter2", 0, "missing  token       wanted the token of the cache: 16 to 128 letters, digits or"),
         ("hunter2", 0, "found a secret that is too short; pulumi config set --secret ebbtide:redisPassword"),
         ("hunter2 hunter2 hunter2", 0, "found a secret that has other characters"),
         ("hunter2-hunter2-hunter2", 0, "ok       token       one that ElastiCache takes"),

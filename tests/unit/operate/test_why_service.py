@@ -176,7 +176,7 @@ def test_a_route_to_pods_of_two_names_shows_both_and_no_pods_of_its_services_nam
         ({"scaled": [scaled(condition("Ready", "False", "", "bad query"))]}, "KEDA cannot read a trigger: bad query"),
         (
             {"scaled": [scaled(condition("Fallback", "True"))]},
-            "KEDA has no value for a trigger, and keeps the number as it is or above",
+            "KEDA has no value for a trigger, so the number does not decrease",
         ),
         ({"scaled": [named()]}, "KEDA has not looked at its ScaledObject: is its operator there?"),
         (

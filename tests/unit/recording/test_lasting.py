@@ -87,7 +87,7 @@ def test_snapshots_outlive_their_policy_and_are_found_by_the_tag_of_their_disks(
 
     command = "aws ec2 describe-snapshots --region us-east-1 --owner-ids self"
     found = f"{command} --filters Name=tag:ebbtide.dev/volume,Values=acme.db.data"
-    assert LastingRow("snapshots-db.data", f"leaves its snapshots, which then nobody deletes: {found}") in rows
+    assert LastingRow("snapshots-db.data", f"leaves its snapshots, which are then no longer deleted: {found}") in rows
     assert [row.what.partition(";")[0] for row in rows if row.resource == "db-stateful-set"] == [
         "leaves its volumes, those of claims data-db-0 to data-db-1",
         "leaves claims log-db-0 to log-db-1",

@@ -76,8 +76,8 @@ def test_two_pools_on_one_queue_are_refused(tmp_path: Path) -> None:
     other = '    eval: { source: { queues: [train] }, image: "a:1", max: 2, cpu: 1, memory: 1Gi, longestJob: 1h }\n'
 
     assert problem_of(shortest() + other, tmp_path) == (
-        ":6: ebbtide:workers.eval.source.queues[0]: wanted a queue of one pool alone, found 'train', "
-        "which pool 'train' serves; two pools would both grow for the same jobs"
+        ":6: ebbtide:workers.eval.source.queues[0]: wanted a queue of only one pool, found 'train', "
+        "which pool 'train' serves; both pools would scale up for the same jobs"
     )
 
 

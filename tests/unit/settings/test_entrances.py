@@ -87,8 +87,8 @@ def test_a_host_and_path_lead_to_one_workload(tmp_path: Path) -> None:
     taken = [fault for fault in faults(text, tmp_path) if fault.code == "ingress.host-taken"]
 
     assert taken[0] == (
-        ":9: ebbtide:workloads.old.ingress.host: wanted a host and path of one workload alone, "
-        "found a.example.com/v1/, which leads to workload 'api'; give it another path, or a host of its own"
+        ":9: ebbtide:workloads.old.ingress.host: wanted a host and path of only one workload, "
+        "found a.example.com/v1/, which leads to workload 'api'; give it another path or its own host"
     )
     assert taken[1].tells("ingress.host-taken", ":10:", "workloads.odd", "a.example.com/", "'web'")
     assert len(taken) == 2

@@ -43,7 +43,7 @@ def test_the_message_says_how_to_give_one(tmp_path: Path) -> None:
     more = ALL_BY_DIGEST.replace(f"valkey:8{DIGEST}", "valkey:8")
 
     assert problem_of(by_digest(shortest(more=more)), tmp_path).endswith(
-        "ebbtide:images.redis: wanted an image named by digest, as images.requireDigests asks for, found 'valkey:8' "
+        "ebbtide:images.redis: wanted an image with a digest, as images.requireDigests requires, found 'valkey:8' "
         "(for example valkey:8@sha256:…); docker buildx imagetools inspect shows the digest of a tag"
     )
 

@@ -101,7 +101,7 @@ def _is_address(name: str) -> bool:
 
 
 def _bucket_hint(name: str) -> str:
-    return "the name alone, without its ARN" if name.startswith(("arn:", "s3:")) else ""
+    return "only the name, without the ARN" if name.startswith(("arn:", "s3:")) else ""
 
 
 def parse_sqs_queue(value: object) -> str:
@@ -119,13 +119,13 @@ def parse_policy(value: object) -> str:
         raise wanted("aws-policy.form", "the ARN of a managed policy", example=example)
     if value in _ALL_OF_AWS:
         what = "a policy with the rights that this pod needs"
-        hint = "whoever gets into the pod would have the whole account"
+        hint = "an attacker in the pod would control the entire account"
         raise wanted("aws-policy.everything", what, example="arn:aws:iam::123456789012:policy/api", hint=hint)
     return value
 
 
 def parse_role(value: object) -> str:
-    """The ARN of a role that is there already."""
+    """The ARN of an existing role."""
     if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None or "/aws-service-role/" in value:
         what = f"the ARN of an IAM role of the stack's account, whose trust policy lets {TRUSTED} take it"
         raise wanted("aws-role.form", what, example="arn:aws:iam::123456789012:role/api")
@@ -141,8 +141,8 @@ def _few_policies(policies: tuple[str, ...]) -> tuple[str, ...]:
 
 def _role_alone(role: str | None, buckets: object, queues: object, policies: object) -> None:
     if role is not None and (buckets or queues or policies):
-        what = "a role, or buckets, queues and policies for one of its own"
-        hint = "what a role may do that is there already is decided where it was made"
+        what = "an existing role, or buckets, queues and policies for a new one"
+        hint = "the permissions of an existing role are managed where it was created"
         raise wanted("aws-role.not-alone", what, found="both", hint=hint, at="role")
 
 
@@ -170,19 +170,20 @@ RoleArn: TypeAlias = Annotated[str, BeforeValidator(parse_role), WithJsonSchema(
 
 
 class AwsRights(Settings):
-    """What a pod may do on AWS."""
+    """AWS permissions of a pod."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("role", "buckets", "queues", "policies"), _role_alone),)
 
     buckets: dict[Bucket, Annotated[BucketAccess, *acted_on(*BucketAccess, planned={})]] = Field(
         default={},
-        description="S3 buckets: read gets and lists objects; write puts them, and neither reads nor deletes; "
-        "read-write-delete, for checkpoints, does all three",
+        description="S3 buckets: read gets and lists objects; write only puts them; read-write-delete, for "
+        "checkpoints, allows all three",
         examples=["{ acme-data: read, acme-results: write }"],
     )
     queues: dict[SqsQueue, Annotated[QueueAccess, *acted_on(*QueueAccess, planned={})]] = Field(
         default={},
-        description="SQS queues of the stack's account and region: send, receive (which deletes what is done) or both",
+        description="SQS queues of the stack's account and region: send, receive (which includes deleting "
+        "processed messages) or both",
         examples=["{ uploads: receive }"],
     )
     policies: Annotated[
@@ -191,13 +192,13 @@ class AwsRights(Settings):
         each_once("policy", "arn:aws:iam::123456789012:policy/api"),
     ] = Field(
         default=(),
-        description="managed policies that the pod's role gets besides",
+        description="additional managed policies of the pod's role",
         examples=["[arn:aws:iam::123456789012:policy/api]"],
     )
     role: RoleArn | None = Field(
         default=None,
-        description=f"a role that is there already, and nothing else; its trust policy must let {TRUSTED} take it, "
-        "with sts:AssumeRole and sts:TagSession",
+        description=f"an existing role, without other keys; its trust policy must allow {TRUSTED} to use "
+        "sts:AssumeRole and sts:TagSession",
         examples=["arn:aws:iam::123456789012:role/api"],
     )
 

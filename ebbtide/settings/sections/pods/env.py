@@ -84,24 +84,24 @@ def _key_belongs(secret: object, config_map: object, key: object) -> None:
         raise wanted("env.no-key", "the key in it", found="no key", example="key: password", at="key")
     if secret is None and config_map is None and key is not None:
         raise wanted(
-            "env.stray-key", "key with secret or configMap alone", example="{ secret: db-login, key: password }"
+            "env.stray-key", "key only with secret or configMap", example="{ secret: db-login, key: password }"
         )
 
 
 class EnvVariable(Settings):
-    """One variable: a text, or where its value is."""
+    """One variable: its value, or a reference to it."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("value", "secret", "config_map", "field"), _one_source),
         Check(("secret", "config_map", "key"), _key_belongs),
     )
 
-    value: str | None = Field(default=None, description="the value itself, as text; short for this: the text alone")
+    value: str | None = Field(default=None, description="the value as text; short form: only the text")
     secret: ObjectName | None = Field(default=None, description="a Secret, by name", examples=["db-login"])
     config_map: ObjectName | None = Field(default=None, description="a ConfigMap, by name", examples=["api-flags"])
-    key: DataKey | None = Field(default=None, description="the key in it", examples=["password"])
+    key: DataKey | None = Field(default=None, description="its key", examples=["password"])
     field: Annotated[str, BeforeValidator(_field)] | None = Field(
-        default=None, description="a field of the pod itself", examples=["metadata.name"]
+        default=None, description="a field of the pod", examples=["metadata.name"]
     )
 
     @classmethod
@@ -127,4 +127,4 @@ class EnvSource(Settings):
 
     secret: ObjectName | None = Field(default=None, description="a Secret, by name", examples=["db-login"])
     config_map: ObjectName | None = Field(default=None, description="a ConfigMap, by name", examples=["api-flags"])
-    prefix: EnvName | None = Field(default=None, description="what each name begins with", examples=["DB_"])
+    prefix: EnvName | None = Field(default=None, description="prefix of each variable name", examples=["DB_"])

@@ -38,7 +38,7 @@ _GROUPS_REFUSED: Mapping[str, str] = {
     "rbac.authorization.k8s.io": "who writes roles has every right",
     "admissionregistration.k8s.io": "admission is what holds this workload to its limits",
     "authentication.k8s.io": "who makes tokens is anybody",
-    "autoscaling": "who scales a workload stands in its stack file: replicasOwner",
+    "autoscaling": "replicasOwner in the stack file says who scales a workload",
 }
 _RESOURCES_REFUSED: Mapping[str, str] = {
     "pods/eviction": "evictions are for drains, and budgets decide them",
@@ -139,7 +139,9 @@ def _names_can_be_compared(verbs: Sequence[str], names: Sequence[str]) -> None:
     unnamed = [verb for verb in ("create", "deletecollection") if verb in verbs]
     if names and unnamed:
         what = "verbs on objects that have a name when they are asked for"
-        hint = f"the API server grants {unnamed[0]} by no name, so it would do nothing here; give it a rule of its own"
+        hint = (
+            f"the API server grants {unnamed[0]} without a name, so the name would have no effect; give it its own rule"
+        )
         raise wanted("verb.without-name", what, found=unnamed[0], example="get", hint=hint, at="verbs")
 
 
@@ -153,7 +155,7 @@ def _lasting_is_in_the_file(groups: Sequence[str], resources: Sequence[str], ver
         if group not in _LASTING:
             known = ", ".join(sorted(_ENDING.get(group, ())))
             hint = f"of {group} this is known to end: {known or 'nothing'}; {hint}. Give another a Role of your own"
-        what = f"reading alone for {resource}{f' of {group}' if group else ''}: get, list, watch"
+        what = f"only reading for {resource}{f' of {group}' if group else ''}: get, list, watch"
         raise wanted("verb.on-lasting", what, found=writing[0], example="get", hint=hint, at="verbs")
 
 
@@ -178,7 +180,7 @@ AccountName: TypeAlias = Annotated[
 
 
 class RightsRule(Settings):
-    """One rule of a Role, in Kubernetes' own words."""
+    """One rule of a Role, as in Kubernetes."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("resources", "names"), _secrets_by_name),
@@ -187,21 +189,21 @@ class RightsRule(Settings):
     )
 
     groups: Annotated[tuple[ApiGroup, ...], Field(min_length=1)] = Field(
-        description='API groups without a version; "" is the one of pods, Secrets and claims', examples=['[""]']
+        description='API groups without a version; "" is the group of pods, Secrets and claims', examples=['[""]']
     )
     resources: Annotated[tuple[ApiResource, ...], Field(min_length=1)] = Field(
         description="resources in the plural; of Secrets only by names", examples=["[pods, pods/log]"]
     )
     verbs: Annotated[tuple[Verb, ...], Field(min_length=1)] = Field(
-        description="what may be done with them", examples=["[get, list, watch, create, delete]"]
+        description="allowed verbs", examples=["[get, list, watch, create, delete]"]
     )
     names: Annotated[tuple[ObjectName, ...], Field(min_length=1)] = Field(
-        default=(), description="the objects, by name; default: all of the namespace", examples=["[hub-state]"]
+        default=(), description="names of the objects; default: all in the namespace", examples=["[hub-state]"]
     )
 
 
 class KubernetesRights(Settings):
-    """What a workload may do at the API server, in its own namespace."""
+    """Kubernetes permissions of a workload, in its own namespace."""
 
     rules: Annotated[tuple[RightsRule, ...], Field(min_length=1)] = Field(
         description="the rules of its Role",

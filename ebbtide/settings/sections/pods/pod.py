@@ -26,7 +26,7 @@ _LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-
 _LABEL_VALUE = r"^([A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?$"
 _OURS = ("app.kubernetes.io/name",)
 _PROMISED = {
-    SAFE_TO_EVICT: "the budget says when a pod may be moved, to the autoscaler and to everybody else",
+    SAFE_TO_EVICT: "the budget says when a pod may be evicted, for the autoscaler and all other clients",
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "Ebbtide writes it for the scratch volumes",
     "controller.kubernetes.io/pod-deletion-cost": "the controller marks idle workers with it",
 }
@@ -91,34 +91,34 @@ def _extended_resource(value: object) -> str:
 
 def _none_has_no_kind(count: int, resource: str, memory: int | None) -> None:
     if count == 0 and (resource != GPU_RESOURCE or memory is not None):
-        what = "at least 1 beside resource or memory, which say what the GPUs are"
+        what = "at least 1 with resource or memory, which describe the GPUs"
         raise wanted("gpu.of-none", what, found="0", example="1", at="count")
 
 
 def _memory_is_told(resource: str, memory: int | None) -> None:
     if memory is not None and resource != GPU_RESOURCE:
-        what = f"memory with {GPU_RESOURCE} alone: of other GPUs no label of a node tells it"
+        what = f"memory with {GPU_RESOURCE} only: nodes have no label with the memory of other GPUs"
         raise wanted("gpu.memory-untold", what, found=resource, hint="the name of a slice says its memory", at="memory")
 
 
 class Gpu(Settings):
-    """GPUs of one pod. A number alone is the count."""
+    """GPUs of one pod. A plain number is the count."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("count", "resource", "memory"), _none_has_no_kind),
         Check(("resource", "memory"), _memory_is_told),
     )
 
-    count: Count = Field(default=1, description="how many; short for this: the number alone", examples=["2"])
+    count: Count = Field(default=1, description="number of GPUs; short form: only the number", examples=["2"])
     resource: Annotated[
         str, BeforeValidator(_extended_resource), WithJsonSchema({"type": "string", "pattern": _EXTENDED_RESOURCE})
     ] = Field(
         default=GPU_RESOURCE,
-        description="the name under which a device plugin offers them; another one on an existing cluster alone",
+        description="resource name of the device plugin; other names only on an existing cluster",
         examples=["nvidia.com/mig-1g.10gb"],
     )
     memory: Mebibytes | None = Field(
-        default=None, description="what each of them must have at least; default: any will do", examples=["40Gi"]
+        default=None, description="minimum memory of each GPU; default: any", examples=["40Gi"]
     )
 
     @classmethod
@@ -138,10 +138,10 @@ NO_GPU = Gpu(count=0)
 
 
 class Limits(Settings):
-    """What a container may take at most."""
+    """Limits of a container."""
 
     cpu: Millicores | None = Field(
-        default=None, description="CPU; default: none, since what is left over would only idle", examples=["2"]
+        default=None, description="CPU; default: none, since unused CPU would stay idle", examples=["2"]
     )
     memory: Mebibytes | None = Field(
         default=None,
@@ -187,7 +187,7 @@ class PodSettings(Settings):
     image: Image = Field(description="container image", examples=["registry.example.com/ml/api:1.4.2"])
     command: tuple[Word, ...] = Field(
         default=(),
-        description="what runs in place of the image's entrypoint, one word each; no shell splits it",
+        description="replaces the image's entrypoint; one list entry per word, since no shell splits them",
         examples=["[python, -m, api]"],
     )
     args: tuple[Word, ...] = Field(
@@ -199,7 +199,9 @@ class PodSettings(Settings):
         examples=["{ LOG_LEVEL: info, DB_PASSWORD: { secret: db-login, key: password } }"],
     )
     env_from: tuple[EnvSource, ...] = Field(
-        default=(), description="all keys of a Secret or a ConfigMap as variables", examples=["[{ secret: db-login }]"]
+        default=(),
+        description="Secrets and ConfigMaps whose keys all become variables",
+        examples=["[{ secret: db-login }]"],
     )
     ports: dict[PortName, PortNumber] = Field(
         default={},
@@ -208,7 +210,7 @@ class PodSettings(Settings):
     )
     probes: Probes = Field(
         default=Probes(),
-        description="how the kubelet asks whether it serves, must be restarted or has started",
+        description="probes of the kubelet: readiness, liveness and startup",
         examples=["{ readiness: { http: /healthz, port: http } }"],
     )
     cpu: Millicores = Field(description="CPU request per pod, in cores or millicores", examples=["2", "500m"])
@@ -227,55 +229,53 @@ class PodSettings(Settings):
         | None
     ) = Field(
         default=None,
-        description="the processor that the image is built for: amd64, arm64 or any; default: amd64 where the node "
-        "groups that the pod may use differ in it",
+        description="processor architecture of the image: amd64, arm64 or any; default: amd64 if the pod's "
+        "node groups have different architectures",
         examples=["arm64"],
     )
-    limits: Limits = Field(
-        default=Limits(), description="what it may take at most, where that is not the default", examples=["{ cpu: 4 }"]
-    )
+    limits: Limits = Field(default=Limits(), description="limits that differ from the default", examples=["{ cpu: 4 }"])
     ephemeral_storage: Mebibytes | None = Field(
         default=None,
-        description="room on the node's disk for logs, scratch volumes and what it writes; request and limit",
+        description="space on the node's disk for logs, scratch volumes and written files; request and limit",
         examples=["20Gi"],
     )
     shm: Mebibytes | None = Field(
-        default=None, description="shared memory at /dev/shm; it counts as the pod's memory", examples=["8Gi"]
+        default=None, description="shared memory at /dev/shm; counts toward the pod's memory", examples=["8Gi"]
     )
     volumes: dict[VolumeName, Volume] = Field(
-        default={}, description="what is mounted, by name", examples=["{ cache: { scratch: 10Gi, at: /scratch } }"]
+        default={}, description="mounted volumes by name", examples=["{ cache: { scratch: 10Gi, at: /scratch } }"]
     )
     priority: Annotated[int, Strict(), Field(ge=1, le=_MOST_USERS // 4)] | None = Field(
         default=None,
-        description="who goes first when nodes are short; it never pushes another pod out. Not for fixed pods",
+        description="scheduling order when nodes are short; never preempts another pod. Not for fixed pods",
         examples=["1000"],
     )
     user: Annotated[int, Strict(), Field(ge=1, le=_MOST_USERS)] = Field(
         default=1000, description="user and group by number; root is refused in these namespaces", examples=["1000"]
     )
     writable_root: Annotated[bool, Strict()] = Field(
-        default=True, description="whether the container may write beside its code; false is safer", examples=["false"]
+        default=True, description="a writable root file system; false is safer", examples=["false"]
     )
     labels: dict[LabelKey, LabelValue] = Field(
-        default={}, description="further labels of its pods", examples=["{ team: search }"]
+        default={}, description="additional labels of the pods", examples=["{ team: search }"]
     )
     annotations: dict[LabelKey, Annotated[str, Strict()]] = Field(
-        default={}, description="further annotations of its pods", examples=['{ prometheus.io/scrape: "true" }']
+        default={}, description="additional annotations of the pods", examples=['{ prometheus.io/scrape: "true" }']
     )
     aws: GivenAwsRights | None = Field(
         default=None,
-        description="what the pod may do on AWS, by a role of its own; on a cluster of EKS made here",
+        description="AWS permissions of the pod, through a role; only on an EKS cluster of this stack",
         examples=["{ buckets: { acme-data: read }, queues: { uploads: receive } }"],
     )
     service_account: AccountName | None = Field(
         default=None,
-        description="a ServiceAccount that others made in the pod's namespace; whether its token is mounted, it says",
+        description="an existing ServiceAccount in the pod's namespace; the account says whether its token is mounted",
         examples=["reports"],
     )
     pod: dict[str, Any] = Field(
         default={},
         description="a fragment of a Kubernetes PodSpec, merged last: init containers, sidecars, host aliases, "
-        "tolerations, CSI volumes; what would break a promise of Ebbtide is refused",
+        "tolerations, CSI volumes; Ebbtide refuses fields that would break its promises",
         examples=["{ hostAliases: [{ ip: 10.0.0.9, hostnames: [licences.example.com] }] }"],
     )
     """An editor's schema takes any mapping: all of a PodSpec would be larger than the rest of it. `check` knows."""
@@ -338,7 +338,7 @@ class ScrapedPodSettings(PodSettings):
 
     metrics: PortName | None = Field(
         default=None,
-        description="the one of its ports at which Prometheus finds /metrics; default: the one named metrics",
+        description="the port of ports that serves /metrics; default: the port named metrics",
         examples=["http"],
     )
 

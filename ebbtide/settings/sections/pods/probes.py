@@ -60,12 +60,12 @@ def _one_way(http: object, tcp: object, grpc: object, command: object) -> None:
 
 def _port_of_http(http: object, port: object) -> None:
     if port is not None and http is None:
-        raise wanted("probe.stray-port", "port with http alone", example="{ tcp: http } or { grpc: 9000 }", at="port")
+        raise wanted("probe.stray-port", "port only with http", example="{ tcp: http } or { grpc: 9000 }", at="port")
 
 
 def _service_of_grpc(grpc: object, service: object) -> None:
     if service is not None and grpc is None:
-        raise wanted("probe.stray-service", "service with grpc alone", example="{ grpc: 9000 }", at="service")
+        raise wanted("probe.stray-service", "service only with grpc", example="{ grpc: 9000 }", at="service")
 
 
 def _timeout_within_period(every: timedelta, timeout: timedelta) -> None:
@@ -75,7 +75,7 @@ def _timeout_within_period(every: timedelta, timeout: timedelta) -> None:
 
 
 class Probe(Settings):
-    """How the kubelet asks a container how it is."""
+    """A probe of a container by the kubelet."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("http", "tcp", "grpc", "exec"), _one_way),
@@ -85,32 +85,37 @@ class Probe(Settings):
     )
 
     http: Annotated[str, BeforeValidator(_path)] | None = Field(
-        default=None, description="a path; any answer from 200 to 399 is well", examples=["/healthz"]
+        default=None, description="an HTTP path; a status from 200 to 399 is a success", examples=["/healthz"]
     )
     port: PortReference | None = Field(
-        default=None, description="the port for http; needed only where there are several", examples=["http"]
+        default=None, description="port for http; needed only if there are several", examples=["http"]
     )
-    tcp: PortReference | None = Field(default=None, description="a port that takes connections", examples=["http"])
+    tcp: PortReference | None = Field(
+        default=None, description="a TCP port that must accept connections", examples=["http"]
+    )
     grpc: PortReference | None = Field(default=None, description="a port with gRPC's health service", examples=["9000"])
-    service: Annotated[str, Strict()] | None = Field(default=None, description="which gRPC service to ask for")
+    service: Annotated[str, Strict()] | None = Field(default=None, description="name of the gRPC service")
     exec: tuple[Word, ...] | None = Field(
-        default=None, min_length=1, description="a command in the container; 0 is well", examples=["[pg_isready]"]
+        default=None,
+        min_length=1,
+        description="a command in the container; exit code 0 is a success",
+        examples=["[pg_isready]"],
     )
-    every: PositiveDuration = Field(default=timedelta(seconds=10), description="time between two", examples=["10s"])
-    timeout: PositiveDuration = Field(
-        default=timedelta(seconds=1), description="an answer that takes longer is a failure", examples=["1s"]
+    every: PositiveDuration = Field(
+        default=timedelta(seconds=10), description="time between two probes", examples=["10s"]
     )
-    failures: Positive = Field(default=3, description="this many in a row count", examples=["3"])
+    timeout: PositiveDuration = Field(default=timedelta(seconds=1), description="timeout of a probe", examples=["1s"])
+    failures: Positive = Field(default=3, description="number of consecutive failures that count", examples=["3"])
 
 
 class Probes(Settings):
-    """Readiness lets traffic in, liveness restarts the container, startup gives it time before either begins."""
+    """Probes: readiness admits traffic, liveness restarts the container, startup delays both."""
 
     readiness: Probe | None = Field(
-        default=None, description="whether it can serve; default where there are ports: a connection to the first"
+        default=None, description="readiness; default for pods with ports: a connection to the first port"
     )
-    liveness: Probe | None = Field(default=None, description="whether it must be restarted; default: none")
-    startup: Probe | None = Field(default=None, description="whether it has started; default: none")
+    liveness: Probe | None = Field(default=None, description="liveness; default: none")
+    startup: Probe | None = Field(default=None, description="startup; default: none")
 
     def named(self) -> Mapping[str, Probe]:
         given = {"readiness": self.readiness, "liveness": self.liveness, "startup": self.startup}

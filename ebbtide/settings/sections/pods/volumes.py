@@ -48,7 +48,7 @@ def _mount_path(value: object) -> str:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise wanted(
-            "file.text", "the text of a file, or { file: PATH } beside the stack file", example='"debug = true"'
+            "file.text", "the text of a file, or { file: PATH } relative to the stack file", example='"debug = true"'
         )
     return value
 
@@ -65,7 +65,7 @@ def _interval(value: object) -> timedelta:
 
 def _number_kept(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SNAPSHOTS:
-        what = f"how many snapshots are kept of each disk: a whole number from 1 to {MOST_SNAPSHOTS}"
+        what = f"the number of snapshots to keep of each disk: an integer from 1 to {MOST_SNAPSHOTS}"
         raise wanted("snapshots.keep", what, example="7")
     return value
 
@@ -87,7 +87,9 @@ FileText: TypeAlias = Annotated[
                     "type": "object",
                     "required": ["file"],
                     "additionalProperties": False,
-                    "properties": {"file": {"type": "string", "description": "a path from the stack file's folder"}},
+                    "properties": {
+                        "file": {"type": "string", "description": "a path relative to the stack file's folder"}
+                    },
                 },
             ]
         }
@@ -113,13 +115,13 @@ def _one_kind(
 def _class_of_per_pod(per_pod: object, storage_class: object) -> None:
     if storage_class is not None and per_pod is None:
         example = "{ perPod: 100Gi, class: gp3, at: /data }"
-        raise wanted("volume.stray-key", "class with perPod alone", example=example, at="class")
+        raise wanted("volume.stray-key", "class only with perPod", example=example, at="class")
 
 
 def _shared_of_claim(claim: object, shared: object) -> None:
     if shared is not None and claim is None:
         raise wanted(
-            "volume.stray-key", "shared with claim alone", example="{ claim: models-efs, at: /models }", at="shared"
+            "volume.stray-key", "shared only with claim", example="{ claim: models-efs, at: /models }", at="shared"
         )
 
 
@@ -128,7 +130,7 @@ def _snapshots_of_per_pod(per_pod: object, storage_class: object, snapshots: obj
         return
     if per_pod is None:
         example = "{ perPod: 100Gi, at: /data, snapshots: { every: 24h, keep: 7 } }"
-        raise wanted("volume.stray-key", "snapshots with perPod alone", example=example, at="snapshots")
+        raise wanted("volume.stray-key", "snapshots only with perPod", example=example, at="snapshots")
     if storage_class is not None:
         what = "snapshots without class: they are taken of disks with a tag that only Ebbtide's own class gives them"
         raise wanted("snapshots.named-class", what, found=f"class: {storage_class}", at="snapshots")
@@ -137,7 +139,7 @@ def _snapshots_of_per_pod(per_pod: object, storage_class: object, snapshots: obj
 def _writable_kind(read_only: object, scratch: object, per_pod: object) -> None:
     if read_only and (scratch is not None or per_pod is not None):
         raise wanted(
-            "volume.read-only", "readOnly left out: nobody else writes to this volume", example="false", at="readOnly"
+            "volume.read-only", "no readOnly, since no other pod writes to this volume", example="false", at="readOnly"
         )
 
 
@@ -161,23 +163,23 @@ def _files_fit(files: Mapping[str, str] | None) -> None:
 
 
 class Snapshots(Settings):
-    """Of each disk of a volume, by Data Lifecycle Manager."""
+    """Snapshots of each disk of a volume, by Data Lifecycle Manager."""
 
     every: Annotated[
         timedelta,
         BeforeValidator(_interval),
         PlainSerializer(format_duration, return_type=str, when_used="json"),
         WithJsonSchema({"type": "string", "enum": list(SNAPSHOT_INTERVALS)}),
-    ] = Field(description="how often one is taken", examples=["24h"])
+    ] = Field(description="time between two snapshots", examples=["24h"])
     keep: Annotated[
         int,
         BeforeValidator(_number_kept),
         WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_SNAPSHOTS}),
-    ] = Field(description="how many are kept of each disk; the oldest goes", examples=["7"])
+    ] = Field(description="number of snapshots to keep of each disk", examples=["7"])
 
 
 class Volume(Settings):
-    """One volume of a pod, and where its container finds it."""
+    """One volume of a pod and its mount path."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("scratch", "per_pod", "claim", "files", "secret", "config_map"), _one_kind),
@@ -188,49 +190,49 @@ class Volume(Settings):
         Check(("files",), _files_fit),
     )
 
-    at: MountPath = Field(description="where it is mounted", examples=["/data"])
+    at: MountPath = Field(description="mount path", examples=["/data"])
     scratch: Mebibytes | None = Field(
         default=None,
-        description="room on the node's disk that goes with the pod; a pod that takes more is evicted",
+        description="space on the node's disk, deleted with the pod; a pod that uses more is evicted",
         examples=["10Gi"],
     )
     per_pod: Mebibytes | None = Field(
         default=None,
-        description="a disk of its own for each pod of a stateful-set; kept when the pod goes",
+        description="a disk for each pod of a stateful-set; kept when the pod is deleted",
         examples=["100Gi"],
     )
     class_: ObjectName | None = Field(
         alias="class",
         default=None,
-        description="the StorageClass of perPod, which says what becomes of its disks on destroy; default: on EKS one "
-        "of Ebbtide's own that keeps them, elsewhere the cluster's default",
+        description="StorageClass of perPod, which decides whether a destroy keeps the disks; default: on EKS "
+        "a class that keeps them, elsewhere the cluster's default",
         examples=["gp3"],
     )
     snapshots: Snapshots | None = Field(
         default=None,
-        description="of the disks of perPod, on EKS and without `class`; they outlive the stack",
+        description="snapshots of the disks of perPod, on EKS and without `class`; they outlive the stack",
         examples=["{ every: 24h, keep: 7 }"],
     )
     claim: ObjectName | None = Field(
-        default=None, description="a PersistentVolumeClaim that is there", examples=["models-efs"]
+        default=None, description="an existing PersistentVolumeClaim", examples=["models-efs"]
     )
     shared: Annotated[bool, Strict()] | None = Field(
         default=None,
-        description="whether pods on several nodes may mount the claim at once (ReadWriteMany, ReadOnlyMany); false: a "
-        "release ends the old pod before the next one comes. Default: false where there is one pod alone, else true",
+        description="pods on several nodes may mount the claim (ReadWriteMany, ReadOnlyMany); false: a release "
+        "stops the old pod before the next one starts. Default: false for a single pod, else true",
         examples=["true"],
     )
     files: dict[DataKey, FileText] | None = Field(
         default=None,
-        description="files by name, each a text or { file: PATH } beside the stack file; 1 MiB together",
+        description="files by name, each a text or { file: PATH } relative to the stack file; 1 MiB in total",
         examples=['{ app.toml: "debug = true" }'],
     )
-    secret: ObjectName | None = Field(default=None, description="a Secret: one file for each key", examples=["api-tls"])
+    secret: ObjectName | None = Field(default=None, description="a Secret, with one file per key", examples=["api-tls"])
     config_map: ObjectName | None = Field(
-        default=None, description="a ConfigMap that is there: one file for each key", examples=["api-flags"]
+        default=None, description="an existing ConfigMap, with one file per key", examples=["api-flags"]
     )
     read_only: Annotated[bool, Strict()] = Field(
-        default=False, description="mount it read-only; files, secrets and ConfigMaps always are", examples=["true"]
+        default=False, description="mount read-only, as files, Secrets and ConfigMaps always are", examples=["true"]
     )
 
 
@@ -241,7 +243,7 @@ def mounted_once(volumes: Mapping[str, Volume], shm: int | None) -> None:
         if other != name:
             raise wanted(
                 "volume.path-twice",
-                "a path of its own for each volume",
+                "a different path for each volume",
                 found=f"{volume.at}, where {other} is",
                 example=f"/{name}",
                 at=("volumes", name, "at"),
@@ -252,7 +254,7 @@ def one_node_for_one_pod(volumes: Mapping[str, Volume], *, pods: str) -> None:
     """A second pod waits for ever on any other node. `pods`: what says that there may be one."""
     for name, volume in volumes.items():
         if volume.shared is False:
-            what = f"true beside {pods}: a claim that is not shared reaches the pods of one node alone"
+            what = f"true beside {pods}: a claim that is not shared reaches only pods of one node"
             hint = "a disk for each pod: kind: stateful-set with perPod"
             at = ("volumes", name, "shared")
             raise wanted("volume.one-node", what, found="false", example="true", hint=hint, at=at)

@@ -34,13 +34,13 @@ class SecretKey(Settings):
     """One key of a Secret."""
 
     secret: ObjectName = Field(description="a Secret, by name", examples=["mimir"])
-    key: DataKey = Field(description="the key in it", examples=["token"])
+    key: DataKey = Field(description="its key", examples=["token"])
 
 
 class SecretHeader(SecretKey):
-    """A header whose value nobody may read."""
+    """A header with a secret value."""
 
-    name: HeaderName = Field(description="the name of the header", examples=["x-api-key"])
+    name: HeaderName = Field(description="name of the header", examples=["x-api-key"])
 
 
 def _something(*given: object) -> None:
@@ -66,7 +66,7 @@ def logins_are_secret(headers: Mapping[str, str]) -> None:
 
 
 class PrometheusAccess(Settings):
-    """How KEDA asks a Prometheus that does not answer everybody."""
+    """KEDA's credentials for a Prometheus with access control."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("headers", "token", "header", "authority"), _something),
@@ -75,19 +75,21 @@ class PrometheusAccess(Settings):
     )
 
     headers: dict[HeaderName, HeaderText] = Field(
-        default={}, description="headers that are no secret, as a tenant's", examples=["{ X-Scope-OrgID: acme }"]
+        default={}, description="headers that are not secret, such as a tenant", examples=["{ X-Scope-OrgID: acme }"]
     )
     token: SecretKey | None = Field(
-        default=None, description="sent as Authorization: Bearer", examples=["{ secret: mimir, key: token }"]
+        default=None,
+        description="token for the header Authorization: Bearer",
+        examples=["{ secret: mimir, key: token }"],
     )
     header: SecretHeader | None = Field(
         default=None,
-        description="a secret header in place of a token; authorization with `Basic …` for a name and password",
+        description="a secret header instead of a token, such as authorization with `Basic …`",
         examples=["{ name: x-api-key, secret: mimir, key: apiKey }"],
     )
     authority: SecretKey | None = Field(
         default=None,
-        description="certificates of the authority that its certificate is from; default: those of KEDA's image",
+        description="certificates of its authority; default: those of KEDA's image",
         examples=["{ secret: mimir, key: ca.crt }"],
     )
 

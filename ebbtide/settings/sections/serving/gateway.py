@@ -64,15 +64,15 @@ def _access_is_to_an_address(prometheus: str | None, access: PrometheusAccess | 
         return
     example = "prometheus: https://mimir.example.com/prometheus"
     if prometheus is None:
-        what = "prometheus beside it: the stack's own answers without"
+        what = "prometheus with it, since the stack's own Prometheus needs no credentials"
         raise wanted("serving.access-alone", what, found="no address", example=example, at="prometheusAccess")
     if access.authority is not None and not prometheus.startswith("https://"):
-        what = "an https:// address beside authority"
+        what = "an https:// address with authority"
         raise wanted("serving.authority-without-tls", what, found=prometheus, example=example, at="prometheus")
 
 
 class ServingSettings(Settings):
-    """How requests reach the services of this stack."""
+    """The gateway of this stack's services."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("certificate", "tls"), _one_end_of_tls),
@@ -81,26 +81,26 @@ class ServingSettings(Settings):
 
     public: Annotated[bool, Strict()] = Field(
         default=False,
-        description="on EKS: whether the internet reaches the gateway; false: private addresses alone",
+        description="on EKS: the gateway is reachable from the internet; false: only from private addresses",
         examples=["true"],
     )
     sources: Annotated[tuple[Source, ...], Field(min_length=1)] = Field(
         default=(),
-        description="on EKS: who may call, by address; default: everybody where it is public, else private addresses",
+        description="on EKS: address ranges of allowed clients; default: all if public, else private addresses",
         examples=['["203.0.113.0/24"]'],
     )
     certificate: Certificate | None = Field(
         default=None,
-        description="on EKS: a certificate in AWS Certificate Manager, with which the load balancer ends TLS",
+        description="on EKS: a certificate in AWS Certificate Manager for TLS at the load balancer",
         examples=["arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
     )
     tls: ObjectName | None = Field(
         default=None,
-        description="a Secret with `tls.crt` and `tls.key`, with which the gateway ends TLS",
+        description="a Secret with `tls.crt` and `tls.key` for TLS at the gateway",
         examples=["models-tls"],
     )
     proxies: Annotated[int, Strict(), AfterValidator(_two_at_least), Field(le=50)] = Field(
-        default=2, description="Envoy pods of the stack's own gateway, on fixed nodes", examples=["3"]
+        default=2, description="number of Envoy pods of the stack's gateway, on fixed nodes", examples=["3"]
     )
     gateway_class: ObjectName | None = Field(
         default=None,
@@ -109,23 +109,23 @@ class ServingSettings(Settings):
     )
     implementation: Annotated[Implementation, *acted_on(*Implementation, planned={})] = Field(
         default=Implementation.ENVOY_GATEWAY,
-        description="on an existing cluster: whose class it is. With other there are routes, weights and timeouts, "
-        "but no policy for balancing, and nothing is counted at the gateway",
+        description="on an existing cluster: implementation of that class. With other there are routes, "
+        "weights and timeouts, but no load-balancing policy and no counts at the gateway",
         examples=["other"],
     )
     keda: Annotated[bool, Strict()] = Field(
         default=False,
-        description="on an existing cluster: whether KEDA is there; without it cpu and memory are the only metrics",
+        description="on an existing cluster: KEDA is installed; without KEDA only cpu and memory scale",
         examples=["true"],
     )
     prometheus: Annotated[str, AfterValidator(_address)] | None = Field(
         default=None,
-        description="where KEDA asks; default: the stack's own Prometheus",
+        description="address of Prometheus for KEDA; default: the stack's own Prometheus",
         examples=["http://prometheus.monitoring.svc:9090"],
     )
     prometheus_access: PrometheusAccess | None = Field(
         default=None,
-        description="headers, a token or a private authority, where that address asks for them",
+        description="headers, a token or a private authority that this address needs",
         examples=["{ token: { secret: mimir, key: token } }"],
     )
 

@@ -56,7 +56,7 @@ def _one_condition(header: object, model: object) -> None:
 
 
 class When(Settings):
-    """Requests that go to a variant: one condition."""
+    """Condition for requests of a variant."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("header", "model"), _one_condition),)
 
@@ -65,7 +65,7 @@ class When(Settings):
     )
     model: ModelName | None = Field(
         default=None,
-        description=f"this model, named by the header {MODEL_HEADER} or next in the path",
+        description=f"this model, named in the header {MODEL_HEADER} or the next part of the path",
         examples=["embedder-large"],
     )
 
@@ -80,19 +80,19 @@ class RouteProtocol(StrEnum):
 
 
 class RouteSettings(Settings):
-    """Where the gateway serves it."""
+    """Host, path or model of a service at the gateway."""
 
-    host: Host = Field(description="the DNS name; `*.` takes the place of one part", examples=["models.acme.internal"])
-    path: UrlPath = Field(default="/", description="what the path of a URL begins with", examples=["/embed"])
+    host: Host = Field(description="DNS name; `*.` replaces one label", examples=["models.acme.internal"])
+    path: UrlPath = Field(default="/", description="prefix of the URL's path", examples=["/embed"])
     model: ModelName | None = Field(
         default=None,
-        description=f"only requests for this model, named by the header {MODEL_HEADER} or next in the path: "
+        description=f"only requests for this model, named in the header {MODEL_HEADER} or the next part of the path; "
         "services with different models may share a host and path",
         examples=["embedder-v3"],
     )
     protocol: RouteProtocol = Field(
         default=RouteProtocol.HTTP,
-        description="what the pods speak; grpc: HTTP/2 without TLS",
+        description="protocol of the pods; grpc: HTTP/2 without TLS",
         examples=["grpc"],
     )
 
@@ -108,12 +108,12 @@ _PLAIN = tuple(kind for kind in BalanceKind if kind is not BalanceKind.CONSISTEN
 
 
 class Balance(Settings):
-    """How a pod is chosen. A kind alone, or the header that sessions are told apart by."""
+    """Load balancing between pods: a kind, or the header that identifies sessions."""
 
     kind: BalanceKind = Field(default=BalanceKind.LEAST_REQUEST, exclude=True)
     consistent_hash: HeaderName | None = Field(
         default=None,
-        description="the header that tells sessions apart: each goes to one pod",
+        description="the header that identifies a session; all its requests go to one pod",
         examples=["x-session-id"],
     )
 

@@ -55,55 +55,57 @@ def _promql(value: object) -> str:
 
 
 class WaitingTarget(Settings):
-    """Requests that wait inside the model server, as it tells them itself."""
+    """Requests that wait inside the model server, from its own metric."""
 
     metric: Annotated[str, BeforeValidator(_metric), WithJsonSchema({"type": "string", "pattern": METRIC_NAME})] = (
-        Field(description="a gauge at the pods' port metrics", examples=["vllm:num_requests_waiting"])
+        Field(description="a gauge at the pods' port named metrics", examples=["vllm:num_requests_waiting"])
     )
-    target: PositiveNumber = Field(description="how many wait for each pod", examples=["4"])
+    target: PositiveNumber = Field(description="waiting requests per pod", examples=["4"])
 
 
 class QueryTarget(Settings):
-    """Whatever Prometheus knows."""
+    """Any query to Prometheus."""
 
     promql: Annotated[str, BeforeValidator(_promql), WithJsonSchema({"type": "string", "minLength": 1})] = Field(
-        description="a query with one result, of the whole service", examples=["sum(my_backlog)"]
+        description="a query with one result for the entire service", examples=["sum(my_backlog)"]
     )
-    target: PositiveNumber = Field(description="how much of it for each pod", examples=["10"])
+    target: PositiveNumber = Field(description="target value per pod", examples=["10"])
 
 
 def _latency_has_company(latency: object, throughput: object, in_flight: object) -> None:
     for key, given in (("latency", latency), ("throughput", throughput)):
         if given is not None and in_flight is None:
-            what = f"{key} beside inFlight alone: under overload it falls silent"
+            what = f"{key} only together with inFlight, since it has no value under overload"
             raise wanted("scale.falls-silent", what, found="no inFlight", example="{ inFlight: 3 }", at=key)
 
 
 class MetricSettings(Settings):
-    """Targets; with several the one that asks for most pods counts."""
+    """Targets; the target that needs the most pods decides."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("latency", "throughput", "in_flight"), _latency_has_company),)
 
-    cpu: Percent | None = Field(default=None, description="of the request, on average", examples=["70%"])
-    memory: Percent | None = Field(default=None, description="of the request, on average", examples=["80%"])
-    gpu: Percent | None = Field(default=None, description="how busy its GPUs are, on average", examples=["70%"])
+    cpu: Percent | None = Field(default=None, description="average use, in percent of the request", examples=["70%"])
+    memory: Percent | None = Field(default=None, description="average use, in percent of the request", examples=["80%"])
+    gpu: Percent | None = Field(default=None, description="average utilization of the GPUs", examples=["70%"])
     in_flight: PositiveNumber | None = Field(
         default=None,
-        description="requests under way for each pod, counted at the gateway: those that wait are among them",
+        description="requests in flight per pod, counted at the gateway, including waiting ones",
         examples=["3"],
     )
     queue: WaitingTarget | None = Field(
         default=None,
-        description="requests that wait inside each pod, by a gauge of its own",
+        description="requests that wait inside each pod, from a gauge of the pod",
         examples=['{ metric: "vllm:num_requests_waiting", target: 4 }'],
     )
     latency: Latency | None = Field(
         default=None,
-        description="the 95th percentile of two minutes, at the gateway; beside inFlight",
+        description="95th percentile of two minutes, measured at the gateway; in addition to inFlight",
         examples=["300ms"],
     )
     throughput: PositiveNumber | None = Field(
-        default=None, description="answers a second for each pod, at the gateway; beside inFlight", examples=["20"]
+        default=None,
+        description="responses per second and pod, measured at the gateway; in addition to inFlight",
+        examples=["20"],
     )
     query: QueryTarget | None = Field(
         default=None, description="a PromQL query", examples=["{ promql: sum(my_backlog), target: 10 }"]
@@ -141,14 +143,14 @@ def _growth_has_a_metric(least: int, most: int, metrics: MetricSettings) -> None
         what = "a metric, since max is above min"
         raise wanted("scale.no-metric", what, found="none", example="{ inFlight: 3 }", at="metrics")
     if most == least and metrics.keys:
-        what = "max above min beside metrics"
+        what = "max above min with metrics"
         raise wanted("scale.no-room", what, found=f"{most} for both", example=f"max: {most + 3}", at="max")
 
 
 def _zero_can_end(least: int, metrics: MetricSettings) -> None:
     if least == 0 and metrics.query is None:
         hint = "nothing holds a request while a service sleeps, so HTTP wakes nothing"
-        what = "at least 1, or a query beside it that has a value while no pod runs"
+        what = "at least 1, or an additional query that has a value while no pod runs"
         raise wanted("scale.zero", what, found="0", example="1", hint=hint, at="min")
 
 
@@ -160,13 +162,15 @@ class FloorKind(StrEnum):
 
 
 class EventSettings(Settings):
-    """A promotion or a launch: pods stand ready before it begins."""
+    """A promotion or a launch: pods are ready before it begins."""
 
     at: WallTimeText = Field(
-        description="when it begins: a date and a time of day in the stack's own zone", examples=['"2026-11-27T09:00"']
+        description="start: a date and a time of day in the stack's time zone", examples=['"2026-11-27T09:00"']
     )
-    for_: PositiveDuration = Field(alias="for", description="how long it lasts", examples=["6h"])
-    min: Positive = Field(description="pods at least, above the scale's min and at most its max", examples=["8"])
+    for_: PositiveDuration = Field(alias="for", description="duration", examples=["6h"])
+    min: Positive = Field(
+        description="minimum number of pods, above the scale's min and at most its max", examples=["8"]
+    )
 
     @property
     def until(self) -> datetime:
@@ -175,13 +179,15 @@ class EventSettings(Settings):
 
 
 class NightSettings(Settings):
-    """Work that comes every night, or at any other time of each day: pods stand ready before it begins."""
+    """Work at a fixed time of each day, such as every night: pods are ready before it begins."""
 
-    at: ClockText = Field(description="local time at which they are wanted, every day", examples=['"02:00"'])
+    at: ClockText = Field(description="local time at which the pods must be ready, every day", examples=['"02:00"'])
     for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
-        alias="for", description="how long they stay at least", examples=["2h"]
+        alias="for", description="minimum time that they stay", examples=["2h"]
     )
-    min: Positive = Field(description="pods at least, above the scale's min and at most its max", examples=["6"])
+    min: Positive = Field(
+        description="minimum number of pods, above the scale's min and at most its max", examples=["6"]
+    )
 
     @property
     def minutes(self) -> int:
@@ -194,7 +200,7 @@ def _floor_knows_something(
     floor: FloorKind | None, during: int | None, overnight: Sequence[NightSettings], events: Sequence[EventSettings]
 ) -> None:
     if floor is FloorKind.CALENDAR and during is None and not overnight and not events:
-        what = "open, overnight or events beside floor: calendar: it would do nothing"
+        what = "open, overnight or events with floor: calendar, which has no effect alone"
         raise wanted("floor.nothing", what, found="none", example="{ floor: calendar, open: 4 }", at="floor")
 
 
@@ -203,20 +209,20 @@ def _calendar_has_a_floor(
 ) -> None:
     for key, given in (("open", during is not None), ("overnight", bool(overnight)), ("events", bool(events))):
         if given and floor is None:
-            what = f"floor beside {key}, which says that the number follows the calendar"
+            what = f"floor beside {key}, which makes the minimum follow the calendar"
             raise wanted("floor.missing", what, found="no floor", example="floor: calendar", at=key)
 
 
 def _floor_stands_under_growth(floor: FloorKind | None, least: int, most: int, metrics: MetricSettings) -> None:
     if floor is not None and most <= least and not metrics.keys:
-        what = "a service that grows beside floor: metrics, and max above min"
+        what = "a service that scales with floor: metrics, and max above min"
         example = "{ metrics: { inFlight: 3 }, min: 1, max: 12, floor: calendar, open: 4 }"
         raise wanted("floor.no-growth", what, found=f"min: {least}, max: {most}", example=example, at="floor")
 
 
 def _forecast_counts_requests(floor: FloorKind | None, metrics: MetricSettings) -> None:
     if floor is FloorKind.FORECAST and metrics.in_flight is None and metrics.throughput is None:
-        what = "inFlight or throughput beside floor: forecast, which is of one of them"
+        what = "inFlight or throughput with floor: forecast, which forecasts one of them"
         raise wanted("floor.no-forecast", what, found=", ".join(metrics.keys) or "none", example="calendar", at="floor")
 
 
@@ -228,12 +234,12 @@ def _margin_is_of_a_forecast(margin: float, floor: FloorKind | None) -> None:
         what = f"a factor from {MARGINS[0]:g} to {MARGINS[1]:g} on what the forecast says"
         raise wanted("floor.margin", what, found=f"{margin:g}", example="1.2", at="margin")
     if margin != 1 and floor is not FloorKind.FORECAST:
-        what = "floor: forecast beside margin, which is a factor on what it says"
+        what = "floor: forecast with margin, which is a factor on the forecast"
         raise wanted("floor.margin-alone", what, found=floor or "no floor", example="floor: forecast", at="margin")
 
 
 class ScaleSettings(Settings):
-    """From `min` to `max` pods."""
+    """Number of pods, from `min` to `max`."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         MIN_WITHIN_MAX,
@@ -247,30 +253,30 @@ class ScaleSettings(Settings):
     )
 
     metrics: MetricSettings = Field(
-        default=MetricSettings(), description="what each pod should have of it", examples=["{ inFlight: 3 }"]
+        default=MetricSettings(), description="target value per pod", examples=["{ inFlight: 3 }"]
     )
-    min: Count = Field(default=1, description="pods at least", examples=["1"])
-    max: Positive = Field(default=1, description="pods at most", examples=["12"])
+    min: Count = Field(default=1, description="minimum number of pods", examples=["1"])
+    max: Positive = Field(default=1, description="maximum number of pods", examples=["12"])
     floor: Annotated[FloorKind, *acted_on(*FloorKind, planned={})] | None = Field(
         default=None,
-        description="pods that are there before they are needed. calendar: as open, overnight and events say; "
-        "forecast: besides, as the last seven days were",
+        description="planned minimum of pods. calendar: by open, overnight and events; forecast: also by the "
+        "last seven days",
         examples=["calendar"],
     )
     margin: PositiveNumber = Field(
-        default=1, description="factor on what the forecast says; ebbtide advise floors finds it", examples=["1.2"]
+        default=1, description="factor on the forecast; ebbtide advise floors finds it", examples=["1.2"]
     )
     open: Positive | None = Field(
-        default=None, description="pods at least during business hours; beside floor", examples=["4"]
+        default=None, description="minimum number of pods during business hours; in addition to floor", examples=["4"]
     )
     overnight: tuple[NightSettings, ...] = Field(
         default=(),
-        description="work of every night; beside floor",
+        description="daily work at a fixed time; in addition to floor",
         examples=['[{ at: "02:00", for: 2h, min: 6 }]'],
     )
     events: tuple[EventSettings, ...] = Field(
         default=(),
-        description="promotions and launches, by date; beside floor",
+        description="promotions and launches by date; in addition to floor",
         examples=['[{ at: "2026-11-27T09:00", for: 6h, min: 8 }]'],
     )
 

@@ -95,21 +95,20 @@ class Hardware(StrEnum):
 
 
 class SloSettings(Settings):
-    """What counts as good: alerts, advice and the simulator measure by it."""
+    """Service level objective, used by alerts, advice and the simulator."""
 
-    p95: Latency = Field(description="95 of 100 requests are answered within this time", examples=["400ms"])
+    p95: Latency = Field(description="95 % of requests are answered within this time", examples=["400ms"])
     errors: Percent = Field(
-        default=0.1, description="requests that may fail; the error budget of 30 days", examples=["0.1%"]
+        default=0.1, description="share of requests that may fail, the error budget of 30 days", examples=["0.1%"]
     )
 
 
 class SessionSettings(Settings):
-    """State of a service that outlives its pods."""
+    """State of a service that outlives pods."""
 
     redis: Annotated[bool, Strict()] = Field(
         default=False,
-        description="whether its pods are given the stack's Redis, as REDIS_URL, and a prefix for their keys, as "
-        "SESSION_PREFIX",
+        description="give its pods the stack's Redis as REDIS_URL and a prefix for their keys as SESSION_PREFIX",
         examples=["true"],
     )
 
@@ -126,7 +125,7 @@ class SessionSettings(Settings):
 
 def _hardware_suits_gpu(hardware: Hardware | None, gpu: Gpu) -> None:
     if hardware is Hardware.GPU and not gpu.count:
-        raise wanted("variant.hardware", "gpu beside hardware: gpu", found="no gpu", example="gpu: 1", at="gpu")
+        raise wanted("variant.hardware", "gpu with hardware: gpu", found="no gpu", example="gpu: 1", at="gpu")
     if hardware is Hardware.CPU and gpu.count:
         what = "hardware: gpu, or no gpu"
         raise wanted("variant.hardware", what, found=f"cpu with gpu: {gpu.count}", example="gpu", at="hardware")
@@ -163,12 +162,12 @@ def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int], metrics: s
 def _one_autoscaler(scale: ScaleSettings, vertical: Vertical) -> None:
     if vertical is not Vertical.OFF and scale.metrics.of_pods:
         key = scale.metrics.of_pods[0]
-        what = f"off beside the metric {key}: each would undo what the other does"
+        what = f"off beside the metric {key}: they would undo each other's changes"
         raise wanted("vertical.scaled", what, found=vertical.value, example='"off"', at="vertical")
 
 
 class VariantSettings(ScrapedPodSettings):
-    """One way to serve: an image, a size, and the requests that go there."""
+    """A variant of a service: image, size, and the requests that it receives."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         *ScrapedPodSettings.checks,
@@ -195,39 +194,39 @@ class VariantSettings(ScrapedPodSettings):
         *acted_on("flexible", "fixed", planned={"worker": "queue workers belong under ebbtide:workers"}),
     ] = Field(
         default=Category.FLEXIBLE,
-        description="flexible is moved outside business hours alone; fixed never, and does not scale",
+        description="flexible pods may be evicted outside business hours; fixed pods never, and they do not scale",
         examples=["flexible"],
     )
     kind: WorkloadKind = Field(
         default=WorkloadKind.DEPLOYMENT,
-        description="what runs it; stateful-set for a model that keeps state on a disk of each pod",
+        description="kind of object; stateful-set for a model with a disk for each pod",
         examples=["deployment"],
     )
     hardware: Annotated[Hardware, *acted_on(*Hardware, planned={})] | None = Field(
-        default=None, description="the nodes it runs on; default: gpu where it asks for one", examples=["gpu"]
+        default=None, description="node group; default: gpu if it requests a GPU", examples=["gpu"]
     )
     when: When | None = Field(
         default=None,
-        description="the requests that go to this variant: by header or by model; the others go to the one without",
+        description="requests of this variant, by header or model; all others go to the variant without when",
         examples=['{ header: "x-model-size: large" }'],
     )
     weight: Annotated[int, Strict(), Field(ge=0, le=100)] | None = Field(
-        default=None, description="its share of the requests in percent; all variants or none have one", examples=["90"]
+        default=None, description="share of the requests in percent; set it for all variants or none", examples=["90"]
     )
     spot: Annotated[bool, Strict()] = Field(
         default=False,
-        description="on spot nodes, beside the one variant without when or weight, whose requests it takes too",
+        description="on spot nodes, in addition to the variant without when or weight, whose requests it shares",
         examples=["true"],
     )
     scale: ScaleSettings = Field(
         default=ScaleSettings(),
-        description="how many pods there are, and by which metric; default: one",
+        description="number of pods and the metric that scales them; default: one pod",
         examples=["{ metrics: { inFlight: 3 }, min: 1, max: 12 }"],
     )
     vertical: VerticalText = Field(
         default=Vertical.OFF,
-        description="whether the Vertical Pod Autoscaler sets its requests: off; initial: of new pods; "
-        "inPlace: of running ones too",
+        description="requests set by the Vertical Pod Autoscaler: off; initial: for new pods; inPlace: also "
+        "for running pods",
         examples=["initial"],
     )
     vertical_min: VerticalFloor | None = Field(
@@ -235,7 +234,7 @@ class VariantSettings(ScrapedPodSettings):
     )
     starts_within: PositiveDuration = Field(
         default=STARTS_WITHIN,
-        description="until a new pod is ready, its image pulled and the model loaded; scaling follows from it",
+        description="time until a new pod is ready, including image pull and model load; scaling uses it",
         examples=["2m"],
     )
 
@@ -352,7 +351,7 @@ def _whens_differ(variants: Mapping[str, VariantSettings]) -> None:
     first: dict[str, str] = {}
     for name, it in variants.items():
         if it.when is not None and first.setdefault(it.when.text, name) != name:
-            what = "each when of one variant alone"
+            what = "each when of only one variant"
             found = f"{it.when.text}, which leads to {first[it.when.text]}"
             raise wanted("variants.when-twice", what, found=found, at=("variants", name, "when"))
 
@@ -363,7 +362,7 @@ def _models_are_named_as_models(variants: Mapping[str, VariantSettings], route: 
         header = "" if it.when is None or it.when.header is None else it.when.header
         if route is not None and route.model is not None and header.startswith(f"{MODEL_HEADER}: "):
             model = header.partition(": ")[2]
-            what = f"a model by the key model, beside route.model: {route.model}"
+            what = f"a model by the key model, with route.model: {route.model}"
             raise wanted("variants.when-header", what, found=header, example=f"{{ model: {model} }}", at=_when(name))
 
 
@@ -442,12 +441,12 @@ def _counted_at_the_gateway(route: RouteSettings | None, variants: Mapping[str, 
 
 def _sessions_need_one_pod(balance: Balance, variants: Mapping[str, VariantSettings]) -> None:
     if balance.kind is BalanceKind.CONSISTENT_HASH and any(it.weight is not None for it in variants.values()):
-        what = "no weights beside consistentHash: a session would go to each variant now and then"
+        what = "no weights with consistentHash: a session would alternate between variants"
         raise wanted("balance.weights", what, found="both", example="leastRequest", at="balance")
 
 
 class ServiceSettings(Settings):
-    """A model that answers requests."""
+    """A model server."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("variants",), _weights_exclude_when),
@@ -469,47 +468,49 @@ class ServiceSettings(Settings):
     )
     instead_of: ClassVar[dict[str, str]] = {
         **VariantSettings.instead_of,
-        "spot": "the key is one of a variant, beside one that is not on spot nodes",
+        "spot": "spot is a key of a variant, next to a variant that is not on spot nodes",
     }
 
-    port: PortName = Field(description="the one of its `ports` that is served", examples=["http"])
+    port: PortName = Field(description="the port of `ports` that receives requests", examples=["http"])
     longest_request: PositiveDuration = Field(
-        description="no request takes longer; grace, drain and timeouts follow from it", examples=["60s"]
+        description="longest duration of a request; determines grace, drain and timeouts", examples=["60s"]
     )
     request_takes: Latency | None = Field(
-        default=None, description="what one request takes on a pod that has nothing else to do", examples=["150ms"]
+        default=None, description="duration of a request on an idle pod", examples=["150ms"]
     )
     max_in_flight: Positive | None = Field(
         default=None,
-        description="requests under way at most, with those that wait; one more is answered 429 at once, with "
+        description="maximum of requests in flight, including waiting ones; further requests get 429 with "
         "Retry-After; default: no limit",
         examples=["200"],
     )
     drains: Annotated[bool, Strict()] = Field(
         default=True,
-        description="whether it ends its requests when it is told to stop (SIGTERM); false: it is told only once "
-        "the longest request is over",
+        description="the server finishes its requests on SIGTERM; false: SIGTERM is sent only after the "
+        "longest request",
         examples=["false"],
     )
     slo: SloSettings | None = Field(
-        default=None, description="its target; without one no alert fires", examples=["{ p95: 400ms, errors: 0.1% }"]
+        default=None,
+        description="service level objective; without it no alert fires",
+        examples=["{ p95: 400ms, errors: 0.1% }"],
     )
     route: RouteSettings | None = Field(
         default=None,
-        description="how the gateway finds it; without one it is called inside the cluster, by its name",
+        description="route at the gateway; default: only callable inside the cluster, by its name",
         examples=["{ host: models.acme.internal, path: /embed }"],
     )
     balance: Balance = Field(
         default=LEAST_REQUEST,
-        description="which pod a request goes to: leastRequest, roundRobin, random or { consistentHash: HEADER }",
+        description="load balancing between pods: leastRequest, roundRobin, random or { consistentHash: HEADER }",
         examples=["leastRequest"],
     )
     session: SessionSettings = Field(
-        default=SessionSettings(), description="state that outlives its pods", examples=["{ redis: true }"]
+        default=SessionSettings(), description="state that outlives pods", examples=["{ redis: true }"]
     )
     variants: dict[VariantName, VariantSettings] = Field(
         default={},
-        description="ways to serve it, by name; without any the service's own keys are its pods",
+        description="variants by name; default: one variant with the service's own keys",
         examples=['{ large: { gpu: 1, when: { header: "x-model-size: large" } } }'],
     )
 

@@ -34,20 +34,20 @@ enough, rounded up: with 1.5 a number goes back to 2, with 1.3 no further than t
 
 def spot_needs_no_gpu(spot: object, hardware: "Hardware | None", gpu: "Gpu") -> None:
     if spot and (gpu.count or hardware == "gpu"):
-        what = "no GPU beside spot: there are no spot nodes with GPUs"
+        what = "no GPU with spot, since spot groups have no GPUs"
         found = f"gpu: {gpu.count}" if gpu.count else "hardware: gpu"
         raise wanted("variant.spot-gpu", what, found=found, example="hardware: cpu", at="spot")
 
 
 def spot_is_not_fixed(spot: object, category: Category) -> None:
     if spot and category is Category.FIXED:
-        what = "flexible beside spot: a fixed pod is never moved, and a spot node goes whoever is on it"
+        what = "flexible with spot: a fixed pod is never evicted, but AWS may take a spot node at any time"
         raise wanted("variant.spot-fixed", what, found="fixed", example="category: flexible", at="category")
 
 
 def spot_keeps_no_state(spot: object, kind: WorkloadKind) -> None:
     if spot and kind is WorkloadKind.STATEFUL_SET:
-        what = "deployment beside spot: a disk stays behind in its zone, where there may be no spot node for its pod"
+        what = "deployment with spot: a disk stays in its zone, where there may be no spot node for its pod"
         raise wanted("variant.spot-stateful", what, found=kind.value, example="kind: deployment", at="kind")
 
 
@@ -55,11 +55,11 @@ def spot_leaves_the_choice(variants: Mapping[str, "VariantSettings"]) -> None:
     """It takes the requests of the one without `when`, so it can have no condition and no share of its own."""
     for name in _on_spot(variants):
         if variants[name].when is not None:
-            what = "no when beside spot: it takes the requests of the variant without when, together with it"
+            what = "no when with spot: it shares the requests of the variant without when"
             raise wanted("variants.spot-when", what, found="both", example="spot: false", at=("variants", name, "spot"))
     weighted = next((name for name, it in variants.items() if it.weight is not None), None)
     for name in _on_spot(variants) if weighted is not None else ():
-        what = "no weights beside spot: while AWS has its nodes, its share would be refused"
+        what = "no weights with spot: while AWS has taken its nodes, its share of requests would fail"
         hint = "without weights it shares all requests of the variant without when"
         raise wanted(
             "variants.spot-weight",
@@ -73,9 +73,7 @@ def spot_leaves_the_choice(variants: Mapping[str, "VariantSettings"]) -> None:
 
 def spot_is_beside_another(variants: Mapping[str, "VariantSettings"]) -> None:
     if variants and all(it.spot for it in variants.values()):
-        what = (
-            "a variant that is not on spot, without when, beside it: it has all requests while AWS has every spot node"
-        )
+        what = "another variant without when, not on spot nodes, that serves all requests while there are no spot nodes"
         last = [*variants][-1]
         raise wanted("variants.all-spot", what, found="none", example="spot: false", at=("variants", last, "spot"))
 
@@ -84,7 +82,7 @@ def requests_end_in_time(longest: timedelta, variants: Mapping[str, "VariantSett
     for name in _on_spot(variants):
         if longest > LONGEST_REQUEST:
             what = (
-                f"at most {format_duration(LONGEST_REQUEST)} beside spot: a spot node goes two minutes after its notice"
+                f"at most {format_duration(LONGEST_REQUEST)} with spot: a spot node stops two minutes after its notice"
             )
             found = f"{format_duration(longest)} with variants.{name}.spot"
             hint = "longer work belongs in a queue, under ebbtide:workers"
@@ -99,7 +97,7 @@ def forecasts_are_of_one_variant(variants: Mapping[str, "VariantSettings"]) -> N
         if it.takes_the_rest and it.scale.floor is FloorKind.FORECAST:
             raise wanted(
                 "variants.spot-forecast",
-                "floor: calendar beside spot: requests are counted of both variants together",
+                "floor: calendar with spot: requests of both variants are counted together",
                 found="forecast",
                 example="calendar",
                 at=("variants", name, "scale", "floor"),
@@ -132,7 +130,7 @@ def _fills_first(spot: str, first: "MetricSettings", base: str, last: "MetricSet
             what,
             found=f"{_text(key, target)} of {base}",
             example=example,
-            hint="the keys of scale may stand at each variant",
+            hint="set the keys of scale at each variant",
             at=("variants", base, "scale", "metrics", key),
         )
 
