@@ -1,7 +1,7 @@
 """The exporter: a read-only process of the controller's image that reports nodes and pods to Prometheus.
 
-Nodes belong to no namespace, and pods of all namespaces stand on them, so it may read these two everywhere. What else
-it reads it reads in the namespaces that its document names. Nothing of it may write.
+Nodes belong to no namespace and run pods of all namespaces, so the exporter may read nodes and pods everywhere. It
+reads other objects only in the namespaces of its document. It may write nothing.
 """
 
 from collections.abc import Mapping
@@ -9,36 +9,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_kubernetes.apps.v1 import Deployment
-from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
 
 from components.context import StackContext
+from components.controller.process import ControlledProcess, Process
 from components.granting import grant, grant_everywhere
-from components.pods.budget import closed_budget
-from components.pods.rules import (
-    OLD_POD_FIRST,
-    PodIdentity,
-    affinity,
-    container_security,
-    home,
-    http_probe,
-    pod_security,
-    resources,
-    spread,
-)
-from ebbtide.labels import NodeKind
-from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump
-from ebbtide.vocabulary.labels import NAMESPACE, Category
+from ebbtide.vocabulary.labels import NAMESPACE
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import PodSpecArgsDict
-    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 NAME = EXPORTER
-PORT = 8080
-_CONFIG_DIRECTORY, _CONFIG_FILE = "/etc/ebbtide", "exporter.json"
 _READ = ["get", "list", "watch"]
 
 
@@ -48,44 +29,30 @@ class ExporterArgs:
     config: ExporterConfig
 
 
-class Exporter(pulumi.ComponentResource):
+class Exporter(ControlledProcess):
+    """One replica, since two at once would report everything twice."""
+
     def __init__(self, name: str, args: ExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("ebbtide:components:Exporter", name, None, opts)
-        child, here = pulumi.ResourceOptions(parent=self), NAMESPACE
-        metadata: ObjectMetaArgsDict = {"name": NAME, "namespace": here}
-        before: list[pulumi.Resource] = [
-            ServiceAccount(f"{name}-account", metadata=metadata, opts=child),
-            ConfigMap(f"{name}-config", metadata=metadata, data={_CONFIG_FILE: _document(args)}, opts=child),
-            *self._rights(name, args),
-        ]
-        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.stack.customer)
-        closed_budget(f"{name}-budget", identity, here, parent=self)
-        Deployment(
-            f"{name}-deployment",
-            metadata={**metadata, "labels": identity.labels},
-            spec={
-                "replicas": 1,
-                "selector": {"match_labels": identity.selector},
-                # Two at once would tell everything twice.
-                "strategy": OLD_POD_FIRST,
-                "revision_history_limit": 3,
-                "template": {
-                    "metadata": {"labels": identity.labels},
-                    "spec": args.stack.images.pulled(_pod(args, identity)),
-                },
-            },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+        process = Process(
+            name=NAME,
+            namespace=NAMESPACE,
+            container="exporter",
+            module="controllers.exporter",
+            file="exporter.json",
+            document=_document(args),
         )
+        super().__init__("ebbtide:components:Exporter", name, process, args.stack, opts)
+        self._run([*self._own_objects(lease=False), *self._rights(args)])
         self.register_outputs({})
 
-    def _rights(self, name: str, args: ExporterArgs) -> list[pulumi.Resource]:
-        whole, home = [_reading("", "nodes", "pods")], NAMESPACE
+    def _rights(self, args: ExporterArgs) -> list[pulumi.Resource]:
+        everywhere = [_reading("", "nodes", "pods")]
         return [
-            *grant_everywhere(f"{name}-everywhere", NAME, whole, home=home, parent=self),
+            *grant_everywhere(f"{self._name}-everywhere", NAME, everywhere, home=NAMESPACE, parent=self),
             *(
                 resource
                 for space, rules in rights_by_namespace(args.config).items()
-                for resource in grant(f"{name}-{space}", NAME, space, rules, home=home, parent=self)
+                for resource in grant(f"{self._name}-{space}", NAME, space, rules, home=NAMESPACE, parent=self)
             ),
         ]
 
@@ -112,31 +79,3 @@ def _document(args: ExporterArgs) -> pulumi.Output[str]:
 
 def _at(host: str, endpoints: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{host}:{it.rpartition(':')[2]}" for it in endpoints)
-
-
-def _pod(args: ExporterArgs, identity: PodIdentity) -> "PodSpecArgsDict":
-    return {
-        "service_account_name": NAME,
-        "affinity": affinity(Category.FIXED),
-        "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
-        **home(NodeKind.FIXED),
-        "termination_grace_period_seconds": 30,
-        "security_context": pod_security(),
-        "containers": [
-            {
-                "name": "exporter",
-                "image": args.stack.images.of(CONTROLLER_IMAGE),
-                "command": [
-                    *("python", "-m", "controllers.exporter"),
-                    *("--config", f"{_CONFIG_DIRECTORY}/{_CONFIG_FILE}"),
-                ],
-                "ports": [{"name": "http", "container_port": PORT}],
-                "liveness_probe": http_probe("/healthz", PORT, failures=6),
-                "readiness_probe": http_probe("/readyz", PORT, failures=3),
-                "resources": resources(cpu=50, memory=128),
-                "security_context": container_security(read_only=True),
-                "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
-            }
-        ],
-        "volumes": [{"name": "config", "config_map": {"name": NAME}}],
-    }
