@@ -99,8 +99,8 @@ def test_another_server_of_external_metrics_leaves_cpu_and_memory() -> None:
     other = lines(asked(), external=server("prometheus-adapter", "monitoring"))["metrics"]
 
     assert other.startswith("missing: monitoring/prometheus-adapter serves external metrics")
-    assert other.endswith("services scale by cpu and memory alone")
-    assert lines(asked(), external=404)["metrics"].startswith("missing: nobody serves external metrics")
+    assert other.endswith("only cpu and memory scale services")
+    assert lines(asked(), external=404)["metrics"].startswith("missing: no server of external metrics")
     assert lines(asked(), external=403)["metrics"].startswith("note: ")
 
 

@@ -55,9 +55,9 @@ def test_a_missing_key_says_what_it_is_for(tmp_path: Path) -> None:
     text = shortest().replace(" longestJob: 12h", "")
 
     assert problem_of(text, tmp_path) == (
-        ":5: ebbtide:workers.train.longestJob: wanted this key (no job runs longer; a worker told to stop is given "
-        "this long, so a short guess kills jobs. Of a job with checkpoints each attempt counts by "
-        "itself), found nothing (for example 12h)"
+        ":5: ebbtide:workers.train.longestJob: wanted this key (longest run time of a job. A stopping worker gets "
+        "this long, so a value that is too short kills jobs. With checkpoints each attempt counts "
+        "separately), found nothing (for example 12h)"
     )
 
 

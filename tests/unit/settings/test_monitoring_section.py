@@ -22,8 +22,8 @@ def test_one_that_is_there_needs_its_namespace(tmp_path: Path) -> None:
 
     assert (section.prometheus, section.namespace, section.labels) == (PrometheusKind.EXISTING, "monitoring", {})
     assert problem_of(monitoring("{ prometheus: existing }"), tmp_path) == (
-        ":6: ebbtide:monitoring.namespace: wanted the namespace that Prometheus runs in: the network policies let it "
-        "through, and nobody else, found nothing (for example monitoring)"
+        ":6: ebbtide:monitoring.namespace: wanted the namespace of Prometheus, which the network policies admit, "
+        "found nothing (for example monitoring)"
     )
 
 
@@ -44,7 +44,11 @@ def test_one_that_is_there_needs_its_namespace(tmp_path: Path) -> None:
         ("{ prometheus: existing, namespace: m, storage: 9Gi }", ("monitoring.key-of-nothing", "monitoring.storage:")),
         (
             "{ prometheus: existing, namespace: m, remoteWrite: { url: 'https://m.example' } }",
-            ("monitoring.key-of-nothing", "monitoring.remoteWrite:", "the Prometheus that is there writes"),
+            (
+                "monitoring.key-of-nothing",
+                "monitoring.remoteWrite:",
+                "in the object Prometheus of the existing operator",
+            ),
         ),
         ("{ prometheus: existing, namespace: m, memory: 2Gi }", ("monitoring.key-of-nothing", "monitoring.memory:")),
         ("{ dashboards: true }", ("monitoring.key-of-nothing", "monitoring.dashboards:")),

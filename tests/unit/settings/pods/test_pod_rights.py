@@ -49,7 +49,7 @@ def test_buckets_queues_and_policies_are_read(tmp_path: Path) -> None:
         ("buckets: { ab: read }", ("bucket.form",)),
         ("buckets: { a..b: read }", ("bucket.form",)),
         ("buckets: { 10.0.0.1: read }", ("bucket.form",)),
-        ('buckets: { "arn:aws:s3:::data": read }', ("bucket.form", "without its ARN")),
+        ('buckets: { "arn:aws:s3:::data": read }', ("bucket.form", "without the ARN")),
         ("buckets: { data--use1-az4--x-s3: read }", ("bucket.reserved",)),
         ("buckets: { xn--data: read }", ("bucket.reserved",)),
         ("buckets: { acme-data: delete }", ("choice.unknown", "aws.buckets.acme-data:", "read-write")),

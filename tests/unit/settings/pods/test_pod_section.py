@@ -114,7 +114,7 @@ def test_another_interval_is_refused_with_those_that_there_are(every: str, tmp_p
 def test_another_number_of_snapshots_is_refused_with_the_least_and_the_most(keep: str, tmp_path: Path) -> None:
     said = problem_of(snapshots(f"snapshots: {{ every: 24h, keep: {keep} }}"), tmp_path)
 
-    assert said.tells("snapshots.keep", "volumes.a.snapshots.keep: wanted", "a whole number from 1 to 1000")
+    assert said.tells("snapshots.keep", "volumes.a.snapshots.keep: wanted", "an integer from 1 to 1000")
 
 
 def test_both_keys_of_snapshots_are_wanted(tmp_path: Path) -> None:

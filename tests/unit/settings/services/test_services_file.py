@@ -114,7 +114,10 @@ def test_a_request_may_take_longer_than_the_load_balancer_waits_for_a_silent_con
         ),
         (("inFlight: 3, latency: 300ms", "gpu: 70%"), ("scale.gpu-without-gpu", "metrics.gpu:", "without a GPU")),
         ((BY_WHEN, "labels: {}"), ("variants.no-when", "services.embedder.variants", "small, large")),
-        (("inFlight: 3, latency: 300ms", "latency: 300ms"), ("scale.falls-silent", "latency beside inFlight")),
+        (
+            ("inFlight: 3, latency: 300ms", "latency: 300ms"),
+            ("scale.falls-silent", "latency only together with inFlight"),
+        ),
         (
             ("inFlight: 3, latency: 300ms", "inFlight: 3, throughput: 0"),
             ("number.not-positive", "metrics.throughput:"),

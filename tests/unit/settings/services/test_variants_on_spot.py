@@ -83,7 +83,7 @@ def test_one_pod_on_spot_nodes_is_no_lone_pod_since_others_serve() -> None:
         ),
         (
             (OF_SPOT, f"{OF_SPOT}        weight: 10\n"),
-            ("variants.spot-weight", "variants.cheap.spot:", "share would be refused"),
+            ("variants.spot-weight", "variants.cheap.spot:", "share of requests would fail"),
         ),
         (
             ("cpu: 3, memory: 12Gi, scale", "cpu: 3, memory: 12Gi, weight: 100, scale"),
@@ -103,7 +103,7 @@ def test_one_pod_on_spot_nodes_is_no_lone_pod_since_others_serve() -> None:
         ),
         (
             ("inFlight: 4.5 }, min: 2, max: 12", "inFlight: 4.5 }, min: 2, max: 12, floor: forecast"),
-            ("variants.spot-forecast", "small.scale.floor:", "of both variants together"),
+            ("variants.spot-forecast", "small.scale.floor:", "requests of both variants are counted together"),
         ),
         (
             ("inFlight: 4.5", "inFlight: 3"),
@@ -115,7 +115,7 @@ def test_one_pod_on_spot_nodes_is_no_lone_pod_since_others_serve() -> None:
         ),
         (
             ("min: 1, max: 6 }", "min: 1, max: 6 }\n    spot: true"),
-            ("key.elsewhere", "services.ranker.spot:", "one of a variant"),
+            ("key.elsewhere", "services.ranker.spot:", "spot is a key of a variant"),
         ),
         (
             ("cpu: 3\n        memory: 12Gi\n        scale", "cpu: 300\n        memory: 12Gi\n        scale"),
