@@ -36,7 +36,7 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 	@$(BIN)/ebbtide demo | tee out/demo.txt
 	@$(BIN)/python -m tools.docs.shown out/demo.txt
 
-test: setup ## what to run while editing, in three minutes: needs Python alone, and starts no program
+test: setup ## what to run while editing, one to three minutes: needs only Python and starts no program
 	@$(PYTEST) -m "$(FAST)" $(PLAIN) tests/engine
 
 test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool; and properties with all their examples
