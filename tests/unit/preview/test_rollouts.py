@@ -150,11 +150,11 @@ def test_snapshots_begin_and_end_without_a_change_of_a_set_or_a_disk() -> None:
         assert "LifecyclePolicy" in changed
 
 
-def test_who_ends_snapshots_is_told_that_nobody_deletes_those_that_are_there() -> None:
+def test_the_end_of_snapshots_warns_that_existing_ones_stay() -> None:
     (danger,) = [danger for danger in dangers(saved(), before()) if "LifecyclePolicy" in danger.what]
 
     assert "snapshots-db.data" in danger.what
-    assert "nobody deletes those that are there" in danger.impact
+    assert "existing ones are no longer deleted" in danger.impact
 
 
 def test_another_name_of_a_disk_leaves_the_one_before_it_to_nobody() -> None:
