@@ -83,7 +83,7 @@ def services(site: Site, options: pulumi.ResourceOptions) -> Sequence[pulumi.Res
 
 
 def prometheus_address(settings: StackSettings) -> str:
-    """Where KEDA asks."""
+    """Return the address of Prometheus for KEDA."""
     return settings.serving.prometheus or f"http://{PROMETHEUS}.{NAMESPACE}.svc:{PROMETHEUS_PORT}"
 
 
@@ -93,7 +93,7 @@ def prometheus_port(settings: StackSettings) -> int:
 
 
 def largest_containers(settings: StackSettings) -> Mapping[str, PodSize]:
-    """By workload, what its own container may ask for and still fit every node that it may come to."""
+    """Return the largest request of each workload's container that still fits on all of its nodes."""
     found: dict[str, PodSize] = {}
     for name, workload in settings.all_workloads.items():
         nodes = [node_of(group) for group in settings.node_groups.values() if takes(group, workload)]
@@ -108,7 +108,7 @@ def largest_containers(settings: StackSettings) -> Mapping[str, PodSize]:
 
 
 def longest_request(settings: StackSettings) -> timedelta:
-    """Of all that come through the gateway."""
+    """Return the longest duration of a request through the gateway."""
     return max((it.longest_request for _, it in routed(settings.services)), default=timedelta())
 
 

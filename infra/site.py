@@ -1,6 +1,5 @@
 """The settings, the cluster and the context that all capabilities of a stack are built with."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pulumi
@@ -89,5 +88,4 @@ class Site:
 
 def following(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
     """The options, with further resources that come first."""
-    further: Sequence[pulumi.Resource] = resources
-    return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[*further]))
+    return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[*resources]))

@@ -25,7 +25,7 @@ def secrets_by_namespace(settings: StackSettings) -> Mapping[str, Collection[str
     places[NAMESPACE] |= {secret for _, secret, _ in monitoring.secret_references()}
     places[NAMESPACE] |= {redis.controller.secret} if redis.controller else set[str]()
     of_serving = serving_secrets(settings, GATEWAY_NAMESPACE) | serving_secrets(settings, KEDA_NAMESPACE)
-    if settings.cluster.context is not None:  # on EKS the gateway and KEDA have namespaces of their own
+    if settings.cluster.context is not None:  # on EKS the gateway and KEDA have their own namespaces
         places[NAMESPACE] |= of_serving
     places[NAMESPACE] |= settings.secrets.keys() - of_serving - set().union(*places.values())
     return {namespace: names & settings.secrets.keys() for namespace, names in places.items()}

@@ -17,6 +17,7 @@ from control_plane.plane.driver import ControlPlane
 from control_plane.plane.errors import ControlPlaneError, Ended, NotStarted
 
 from tests.builders.control_plane import Fresh
+from tests.control_plane.support.applying import Applying, quiet_plane
 
 _LAST_BREATH = 2.0  # seconds
 _PLANE = pytest.StashKey[ControlPlane]()
@@ -50,6 +51,21 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
         session.stash[_PLANE] = plane
         yield plane
         del session.stash[_PLANE]
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane without controllers, for one module."""
+    with quiet_plane() as plane:
+        yield plane
+
+
+@pytest.fixture
+def applying(plane: ControlPlane) -> Iterator[Applying]:
+    """Applies objects to it, and deletes them after the test."""
+    applying = Applying(plane.api)
+    yield applying
+    applying.delete()
 
 
 def _end(session: pytest.Session, why: str) -> NoReturn:

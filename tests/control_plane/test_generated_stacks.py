@@ -1,13 +1,11 @@
-"""Every object of generated stacks is accepted as it is, and applying it again changes nothing, whoever wrote."""
-
-from collections.abc import Iterator
+"""The API server accepts every object of generated stacks, and a second apply changes nothing, after any manager."""
 
 import pytest
 from control_plane.plane.driver import ControlPlane
 
 from tests.builders.generated import stack_text
 from tests.control_plane.support.accepted import ALL_WRITES, rendered_text, stays_as_it_is
-from tests.control_plane.support.applying import Applying, quiet_plane
+from tests.control_plane.support.applying import Applying
 from tests.counts import count
 
 pytestmark = pytest.mark.control_plane
@@ -46,19 +44,6 @@ KINDS = {
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 }
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with quiet_plane() as plane:
-        yield plane
-
-
-@pytest.fixture
-def applying(plane: ControlPlane) -> Iterator[Applying]:
-    applying = Applying(plane.api)
-    yield applying
-    applying.delete()
 
 
 @pytest.mark.parametrize("seed", QUICK)

@@ -1,6 +1,6 @@
 """Shipped stacks and stacks of one thing alone are accepted as they are, and applying them again changes nothing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,26 +13,13 @@ from ebbtide.vocabulary.labels import NAMESPACE
 from tests.builders.components import ROOT
 from tests.builders.stack_files.listed import removals, shapes
 from tests.control_plane.support.accepted import ALL_WRITES, rendered, rendered_text, stays_as_it_is
-from tests.control_plane.support.applying import NEW_KIND, Applying, State, quiet_plane
+from tests.control_plane.support.applying import NEW_KIND, Applying, State
 from tests.control_plane.support.ownership import Provisioner
 
 pytestmark = pytest.mark.control_plane
 
 LISTED = shapes()
 LESS = removals()
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with quiet_plane() as plane:
-        yield plane
-
-
-@pytest.fixture
-def applying(plane: ControlPlane) -> Iterator[Applying]:
-    applying = Applying(plane.api)
-    yield applying
-    applying.delete()
 
 
 def of_the_owner(stack: str, objects: Sequence[Json]) -> list[Json]:

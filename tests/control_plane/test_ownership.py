@@ -4,7 +4,7 @@ The letters are those of docs/explanation/ownership.md. The program is a stand-i
 """
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -22,7 +22,7 @@ from ebbtide.vocabulary.labels import FIELD_MANAGER, PAUSED
 from ebbtide.vocabulary.windows import DisruptionWindow
 from tests.builders.control_plane import eventually
 from tests.builders.controllers import OFFICE
-from tests.control_plane.support.applying import quiet_plane, scale_as_autoscaler
+from tests.control_plane.support.applying import scale_as_autoscaler
 from tests.control_plane.support.ownership import APPLY_MANAGER, Program, Provisioner, Site
 from tests.counts import count
 
@@ -32,12 +32,6 @@ RESTART = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernete
 FRIDAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WINDOW = DisruptionWindow(hours=OFFICE, closing_guard=timedelta(minutes=15))
 OLD, NEW = Program(), Program(image="worker:2", label="b", memory="2Gi")
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with quiet_plane() as plane:
-        yield plane
 
 
 @pytest.fixture

@@ -15,19 +15,13 @@ from ebbtide.recording.output import output_files
 from ebbtide.settings import Problem, StackInvalid, load_stack
 from tests.builders.pod_sections import pod_section
 from tests.builders.recorded import record
-from tests.control_plane.support.applying import Applying, objects_in, quiet_plane
+from tests.control_plane.support.applying import Applying, objects_in
 
 pytestmark = pytest.mark.control_plane
 
 SECTIONS = 300
 BATCH = 30
 """Sections in a stack: each stack costs a second to render."""
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with quiet_plane() as plane:
-        yield plane
 
 
 def stack_of(workloads: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Rendered(NamedTuple):
 
 
 def rendered(stack: str, folder: Path) -> Rendered:
-    """By the commands that an operator runs."""
+    """Render a stack with the commands that an operator runs."""
     for words in (["check", stack], ["render", stack, "--output", str(folder)]):
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, f"ebbtide {words[0]}: {result.output}"
@@ -55,7 +55,7 @@ def rendered_text(text: str) -> Rendered:
 
 
 def handed_over(stack: Rendered) -> dict[str, tuple[str, str]]:
-    """Of each object with a field of somebody else: its path, and the field with its owner."""
+    """Return the fields that other managers own, with their owners, by the path of the object."""
     deployments = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments"
     budgets = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
     owned = {f"{deployments}/{pool.deployment}": ("replicas", "controller") for pool in stack.config.pools}
