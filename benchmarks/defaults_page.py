@@ -50,7 +50,7 @@ def page(found: Sequence[PlayedChoice], told: Mapping[str, str], command: str) -
 
 
 def _head(told: Mapping[str, str], command: str) -> Iterator[str]:
-    yield "# What the defaults are worth"
+    yield "# Defaults and their measured gain"
     yield ""
     yield f"Written by `{command}`."
     yield ""

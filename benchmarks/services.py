@@ -101,7 +101,7 @@ def page(cases: Sequence[Case], seed: int) -> str:
 
 
 def _page(cases: Sequence[Case], seed: int) -> Iterator[str]:
-    yield "# Ways to have pods for a service, on public requests"
+    yield "# Results: autoscaling of services"
     yield ""
     yield f"Written by `python -m benchmarks.services --page docs/evidence/results-of-services.md`, seed {seed}."
     yield ""

@@ -136,7 +136,7 @@ def page(rows: Sequence[Row], command: str) -> str:
 
 def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     dates = " and ".join(sorted({row["price_date"] for row in rows}))
-    yield "# What spot nodes with checkpoints would save"
+    yield "# Results on spot nodes"
     yield ""
     yield f"Written by `{command}`; typical spot prices and bands of {dates}."
     yield ""

@@ -39,7 +39,7 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
         if services[0]
         else " (without services nothing depends on the time of day, and another start gives the same figures)"
     )
-    yield "# What each strategy costs on each trace"
+    yield "# Results with services" if services[0] else "# Results: strategies and traces"
     yield ""
     yield f"Written by `{command}`; list prices of {' and '.join(dates)}."
     yield ""
