@@ -14,11 +14,11 @@ from tools.docs.tables import Row, table
 def faults_table() -> str:
     """Each fault with who says it first, and then what else does."""
     rows = [(each.words, each.kind, _first(each), _said(each)) for each in FAULTS]
-    return table(("fault", "kind", "first caught by", "where it is said"), rows)
+    return table(("fault", "kind", "first found by", "reported at"), rows)
 
 
 def _first(fault: Fault) -> str:
-    return "a policy" if fault.policy else "the provider" if fault.at else "nobody before AWS"
+    return "a policy" if fault.policy else "the provider" if fault.at else "AWS only"
 
 
 def _said(fault: Fault) -> str:
