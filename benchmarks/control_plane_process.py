@@ -19,7 +19,8 @@ from urllib.request import urlopen
 from control_plane.plane.driver import ControlPlane
 
 from controllers.ports import Action, Outcome, ReconcileReport
-from ebbtide.vocabulary.controller_config import ControllerConfig, dump
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
 _ROOT = Path(__file__).parents[1]

@@ -28,7 +28,7 @@ from controllers.adapters.redis_demand import demand_sources
 from controllers.ports import Ports
 from controllers.scaler.loop import run
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.labels import POOL, WORKER_NAMESPACE
+from ebbtide.provisioning_labels import POOL, WORKER_NAMESPACE
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.labels import CATEGORY, CONTROLLER, NAMESPACE, WORKLOAD
 from ebbtide.vocabulary.windows import BusinessHours

@@ -23,7 +23,7 @@ from benchmarks.measure import Figures, percentiles
 from benchmarks.scale_stack import install_at_zero, large_stack
 from benchmarks.scale_turns import Turns, as_woken, back_to_back
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.labels import POOL, WORKER_NAMESPACE
+from ebbtide.provisioning_labels import POOL, WORKER_NAMESPACE
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE

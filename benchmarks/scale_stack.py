@@ -7,11 +7,12 @@ from pathlib import Path
 from control_plane.plane.driver import ControlPlane
 from control_plane.plane.stack import APPLY
 
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings, load_stack
-from ebbtide.vocabulary.controller_config import ControllerConfig, load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import load
 
 _HEAD = """
 config:
@@ -66,7 +67,7 @@ def install_at_zero(plane: ControlPlane, settings: StackSettings) -> ControllerC
             documents = [_at_zero(document) for document in re.split(r"^---\n", text, flags=re.MULTILINE)[1:]]
             for first in range(0, len(documents), _AT_ONCE):
                 plane.kubectl(*APPLY, "-f", "-", stdin="---\n".join(documents[first : first + _AT_ONCE]))
-    return load(files["controller-config.json"])
+    return load(ControllerConfig, files["controller-config.json"])
 
 
 def _at_zero(document: str) -> str:

@@ -9,7 +9,7 @@ from components.images import UPSTREAM, ImageSource
 from components.ownership import OwnershipTable
 from components.pods.egress import OPEN, Egress
 from components.pods.secrets import NO_SECRETS, SecretsSource
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import NAMESPACE
 
 

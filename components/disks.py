@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_kubernetes.storage.v1 import StorageClass
 
-from ebbtide.labels import CUSTOMER, VOLUME
+from ebbtide.provisioning_labels import CUSTOMER, VOLUME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.kube_api import ApiError, KubeApi, NoCluster, from_pod_or
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, load
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, CLOSER, KEEP_UNTIL, MAINTENANCE_UNTIL
 
@@ -25,7 +26,7 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     clocks = [SystemClock().now()]
     try:
-        config = load(chosen.config.read_text(encoding="utf-8"))
+        config = load(ControllerConfig, chosen.config.read_text(encoding="utf-8"))
         api = KubeApi(from_pod_or(chosen.kubeconfig), clocks.append)
     except (OSError, ValueError, NoCluster) as error:
         print(f"closer: nothing was closed: {error}", file=sys.stderr)

@@ -22,7 +22,7 @@ from components.cluster.autoscaler import Autoscaler, autoscaler_args
 from components.cluster.device_plugin import DevicePlugin
 from components.context import StackContext
 from components.monitoring.gpu_exporter import GpuExporter
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind

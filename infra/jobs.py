@@ -5,7 +5,7 @@ from typing import TypeVar
 import pulumi
 
 from components.pods.job import CronJob, Job, JobArgs
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from infra.site import Site
 

@@ -5,7 +5,7 @@ import pulumi
 from components.pods.ray_driver import DrivenCluster
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from components.redis.queues import Redis
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from infra.site import Site
 
 

@@ -9,7 +9,7 @@ from components.pods.claims import own_disks
 from components.pods.redis_access import PUBLIC, redis_authority
 from components.pods.rules import nodes_of_architecture, nodes_of_kind
 from components.pods.workload import Workload, WorkloadArgs
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.every_pod import namespace_of
 from ebbtide.settings.placement import architecture, home_of
 from ebbtide.settings.room import lasting_pods, room_for_next

@@ -27,9 +27,10 @@ from pulumi_kubernetes.storage.v1 import StorageClass
 from components.aws.add_on_versions import add_on_version
 from components.aws.iam import PodAccount, granted_role, pod_trust
 from components.context import StackContext
-from ebbtide.labels import GPU_TAINT_KEY, NODE_KIND, NodeKind
+from ebbtide.provisioning_labels import GPU_TAINT_KEY, NodeKind
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.eks_versions import AddOn
+from ebbtide.vocabulary.labels import NODE_KIND
 
 if TYPE_CHECKING:
     from pulumi_aws.eks import AddonPodIdentityAssociationArgsDict

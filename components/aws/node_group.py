@@ -26,7 +26,7 @@ from components.aws.ec2 import LaunchTemplate
 from components.aws.node_shape import TEMPLATE, NodeRange, NodeShape, name_prefix, user_data
 from components.context import StackContext
 from components.ownership import DESIRED_SIZE, FieldOwner, OwnedField, hand_over
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 
 if TYPE_CHECKING:
     from pulumi_aws.eks import NodeGroupUpdateConfigArgsDict

@@ -20,10 +20,11 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ebbtide.labels import GPU_RESOURCE, GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, NodeKind
 from ebbtide.prices.catalog import instance_type
+from ebbtide.provisioning_labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, NodeKind
 from ebbtide.settings.placement import room_on_disk
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
 
 ACCELERATOR = "k8s.amazonaws.com/accelerator"
 """On GPU nodes: the autoscaler waits for the GPUs of a new node that has this label, instead of adding another node."""

@@ -9,10 +9,10 @@ alone: tags of nodes are part of the launch template, and a new one replaces eve
 
 from enum import StrEnum
 
-from ebbtide.labels import CUSTOMER, NODE_GROUP, NODE_KIND, NodeKind
+from ebbtide.provisioning_labels import CUSTOMER, NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.vocabulary.labels import PREFIX
+from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND, PREFIX
 
 SAVINGS_PLAN = PREFIX + "savings-plan"
 PLAN_TYPE = PREFIX + "savings-plan-type"

@@ -12,7 +12,7 @@ from pulumi_kubernetes.apps.v1 import DaemonSet
 from components.aws.node_shape import ACCELERATOR
 from components.context import StackContext
 from components.images import DEVICE_PLUGIN
-from ebbtide.labels import CUSTOMER, GPU_TAINT_KEY
+from ebbtide.provisioning_labels import CUSTOMER, GPU_TAINT_KEY
 from ebbtide.vocabulary.labels import WORKLOAD
 
 if TYPE_CHECKING:

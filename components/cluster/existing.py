@@ -25,7 +25,7 @@ from pulumi_kubernetes import Provider as KubernetesProvider
 from pulumi_kubernetes.core.v1 import Namespace
 
 from components.context import StackContext
-from ebbtide.labels import NODE_GROUP, NODE_KIND
+from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND
 
 NodeSelectors: TypeAlias = Mapping[str, Mapping[str, str]]
 

@@ -11,7 +11,7 @@ from pulumi_kubernetes.core.v1 import Namespace
 
 from components.context import StackContext
 from components.pods.egress import ca_bundle
-from ebbtide.labels import CUSTOMER, WORKER_NAMESPACE
+from ebbtide.provisioning_labels import CUSTOMER, WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import NAMESPACE
 
 _POD_SECURITY = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}

@@ -52,9 +52,7 @@ from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.workloads_document import DASHBOARD_PORT
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL, unmapped
-from ebbtide.vocabulary.exporter import EXPORTER
-from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, WORKLOAD
-from ebbtide.vocabulary.workloads import WORKLOADS
+from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, EXPORTER, WORKLOAD, WORKLOADS
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict

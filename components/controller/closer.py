@@ -23,7 +23,7 @@ from components.context import StackContext
 from components.controller.rights import closer_rules
 from components.granting import grant
 from components.pods.rules import container_security, home, pod_security, resources
-from ebbtide.labels import CUSTOMER, NodeKind
+from ebbtide.provisioning_labels import CUSTOMER, NodeKind
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.labels import CLOSER as NAME

@@ -16,8 +16,9 @@ from components.controller.process import OWN_NAME, ControlledProcess, Process
 from components.controller.rights import system_rules, worker_rules
 from components.granting import grant
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, SECRET, RedisAuthority, from_secret
-from ebbtide.labels import WORKER_NAMESPACE
-from ebbtide.vocabulary.controller_config import ControllerConfig, dump
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER
 
 NAME = CONTROLLER

@@ -31,7 +31,7 @@ from components.pods.rules import (
     resources,
     spread,
 )
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.vocabulary.labels import Category
 

@@ -18,7 +18,9 @@ from components.controller.floor_rules import AUTOSCALERS, Autoscaler, bounds, f
 from components.controller.process import OWN_NAME, ControlledProcess, Process
 from components.controller.rights import events, named, rule
 from components.granting import grant
-from ebbtide.vocabulary.workloads import ASLEEP_FOR, WORKLOADS, FloorPolicy, WorkloadsConfig, dump
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.labels import ASLEEP_FOR, WORKLOADS
+from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict

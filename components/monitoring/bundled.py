@@ -30,7 +30,7 @@ from components.monitoring.alerting import alertmanager_document
 from components.monitoring.scraping import ALERTMANAGER_PORT, PROMETHEUS_PORT, Scraping, prometheus_document
 from components.pods.budget import closed_budget
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
-from ebbtide.labels import FILES_DIGEST, NodeKind
+from ebbtide.provisioning_labels import FILES_DIGEST, NodeKind
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, MonitoringSettings
 from ebbtide.units.quantities import memory_quantity
 from ebbtide.vocabulary.labels import NAMESPACE, Category

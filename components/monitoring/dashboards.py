@@ -10,8 +10,8 @@ import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
 from components.context import StackContext
-from ebbtide.labels import CUSTOMER
 from ebbtide.monitoring.dashboards import dashboards, document_of
+from ebbtide.provisioning_labels import CUSTOMER
 
 SIDECAR = {"grafana_dashboard": "1"}
 

@@ -20,8 +20,8 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from components.context import StackContext
 from components.monitoring.scraping import RULES_FILE, jobs_of_pods
 from components.monitoring.targets import Target
-from ebbtide.labels import CUSTOMER as CUSTOMER_LABEL
 from ebbtide.monitoring.rules import CUSTOMER
+from ebbtide.provisioning_labels import CUSTOMER as CUSTOMER_LABEL
 
 API = "monitoring.coreos.com/v1"
 RULES = "ebbtide"

@@ -13,8 +13,9 @@ import pulumi
 from components.context import StackContext
 from components.controller.process import ControlledProcess, Process
 from components.granting import grant, grant_everywhere
-from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump
-from ebbtide.vocabulary.labels import NAMESPACE
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.exporter import ExporterConfig
+from ebbtide.vocabulary.labels import EXPORTER, NAMESPACE
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict

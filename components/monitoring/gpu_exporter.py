@@ -14,9 +14,9 @@ from pulumi_kubernetes.apps.v1 import DaemonSet
 from components import images
 from components.context import StackContext
 from components.monitoring.reach import GPU_EXPORTER, GPU_EXPORTER_PORT
-from ebbtide.labels import CUSTOMER, GPU_TAINT_KEY, NODE_KIND, NodeKind
+from ebbtide.provisioning_labels import CUSTOMER, GPU_TAINT_KEY, NodeKind
 from ebbtide.settings.sections.pods.pod import METRICS_PORT
-from ebbtide.vocabulary.labels import WORKLOAD
+from ebbtide.vocabulary.labels import NODE_KIND, WORKLOAD
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.monitoring.serving import counts_requests
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, ScrapedPodSettings
@@ -23,9 +23,7 @@ from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, OWNING_GATEWAY
 from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.settings.workloads_document import has_workloads
-from ebbtide.vocabulary.exporter import EXPORTER
-from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
-from ebbtide.vocabulary.workloads import WORKLOADS
+from ebbtide.vocabulary.labels import CONTROLLER, EXPORTER, NAMESPACE, WORKLOAD, WORKLOADS
 
 OWN_PORT = "http"
 USUAL = timedelta(seconds=30)

@@ -23,7 +23,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap, Service
 
 from components.pods.rules import PodIdentity, container_security, resources
 from components.pods.secrets import SecretsSource
-from ebbtide.labels import FILES_DIGEST
+from ebbtide.provisioning_labels import FILES_DIGEST
 from ebbtide.settings.sections.pods.env import EnvSource, EnvVariable
 from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings, by_name
 from ebbtide.settings.sections.pods.probes import Probe

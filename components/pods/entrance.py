@@ -28,12 +28,13 @@ from pulumi_kubernetes.core.v1 import Service
 from pulumi_kubernetes.networking.v1 import Ingress
 
 from components.pods.rules import PodIdentity
-from ebbtide.labels import NODE_KIND, NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.entrance import Expose, entrance_port, load_balancer_name
 from ebbtide.settings.sections.entrance import Ingress as IngressSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.addresses import PRIVATE, SHARED
+from ebbtide.vocabulary.labels import NODE_KIND
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ServicePortArgsDict

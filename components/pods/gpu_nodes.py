@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ebbtide.labels import GPU_MEMORY, NODE_GROUP
+from ebbtide.provisioning_labels import GPU_MEMORY
+from ebbtide.vocabulary.labels import NODE_GROUP
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict

@@ -10,7 +10,7 @@ import pulumi
 from pulumi_kubernetes.scheduling.v1 import PriorityClass
 
 from components.pods.rules import priority_class
-from ebbtide.labels import CUSTOMER
+from ebbtide.provisioning_labels import CUSTOMER
 
 
 class Priorities(pulumi.ComponentResource):

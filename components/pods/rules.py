@@ -20,14 +20,11 @@ a DaemonSet. Elsewhere ours have none: a pending pod would push workers out inst
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from ebbtide.labels import (
+from ebbtide.provisioning_labels import (
     ARCH,
     CUSTOMER,
-    GPU_RESOURCE,
     GPU_TAINT_KEY,
     GPU_TAINT_VALUE,
-    NODE_GROUP,
-    NODE_KIND,
     NVIDIA,
     POOL,
     Architecture,
@@ -35,7 +32,7 @@ from ebbtide.labels import (
 )
 from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
-from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
+from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD, Category
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.apps.v1 import DeploymentStrategyArgsDict

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from ebbtide.labels import SECRET_KEYS, SECRETS_DIGEST
+from ebbtide.provisioning_labels import SECRET_KEYS, SECRETS_DIGEST
 from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS
 
 Values: TypeAlias = Mapping[str, Mapping[str, str]]

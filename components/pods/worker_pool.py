@@ -32,7 +32,7 @@ from components.pods.ray_driver import DrivenCluster
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret, url_key
 from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
 from components.pods.workload import SKIP_AWAIT, after
-from ebbtide.labels import SAFE_TO_EVICT, ReplicasOwner
+from ebbtide.provisioning_labels import SAFE_TO_EVICT, ReplicasOwner
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME
 from ebbtide.settings.sections.workers import REDIS_ENV, WORKER_CONTAINER, SourceKind, WorkerSettings, grace_seconds
 from ebbtide.vocabulary.controller_config import RedisEndpoint

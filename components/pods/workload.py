@@ -37,7 +37,7 @@ from components.pods.rules import (
     spread,
     tolerations,
 )
-from ebbtide.labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
+from ebbtide.provisioning_labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.settings.named_objects import needs_of_others
 from ebbtide.settings.room import one_at_a_time
 from ebbtide.settings.sections.serving.services import ServedWorkload

@@ -33,10 +33,11 @@ from components.pods.container import file_maps
 from components.pods.workload import SKIP_AWAIT
 from components.ray.spaces import deletion_timeout
 from components.ray.spec import Surroundings, group_identity, head_identity, wanted_spec
-from ebbtide.labels import CUSTOMER, SECRET_KEYS
+from ebbtide.provisioning_labels import CUSTOMER, SECRET_KEYS
 from ebbtide.settings.sections.ray import TOKEN_KEY, RaySettings, token_secret
 from ebbtide.settings.workloads_document import sleep_of
-from ebbtide.vocabulary.workloads import SLEEP, SPEC, dump_sleep
+from ebbtide.vocabulary.labels import SLEEP, SPEC
+from ebbtide.vocabulary.workloads import dump_sleep
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict

@@ -25,7 +25,7 @@ from components.granting import grant
 from components.pods.budget import closed_budget
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
 from components.ray.crds import crds
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.ray import RAY_OPERATOR
 from ebbtide.vocabulary.labels import Category
 

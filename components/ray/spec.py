@@ -40,7 +40,7 @@ from components.pods.rules import (
     tolerations,
 )
 from components.ray.head_state import HeadState
-from ebbtide.labels import SAFE_TO_EVICT, NodeKind
+from ebbtide.provisioning_labels import SAFE_TO_EVICT, NodeKind
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.ray import (
     AUTOSCALER_CPU,

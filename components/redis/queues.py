@@ -25,7 +25,7 @@ from components.pods.redis_access import (
     secret_keys,
 )
 from components.redis.server import RedisServerArgs, redis_server
-from ebbtide.labels import SECRET_KEYS
+from ebbtide.provisioning_labels import SECRET_KEYS
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 

@@ -29,7 +29,7 @@ from components.images import REDIS
 from components.pods.budget import closed_budget
 from components.pods.redis_access import AUTHORITY_KEY, NAME, PASSWORD_ENV, PASSWORD_KEY, PORT, from_secret
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.redis import CPU, RedisSettings
 from ebbtide.units.quantities import memory_quantity
 from ebbtide.vocabulary.labels import Category

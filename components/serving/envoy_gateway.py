@@ -41,7 +41,7 @@ from components.serving.program import (
     service,
     tcp,
 )
-from ebbtide.labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
+from ebbtide.provisioning_labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
 from ebbtide.settings.sections.serving.gateway import ENVOY_GATEWAY_CONTROLLER, GATEWAY, GATEWAY_NAMESPACE
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import Category

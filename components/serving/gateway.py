@@ -17,7 +17,7 @@ from components.context import StackContext
 from components.pods.entrance import Balancing, load_balancer
 from components.serving.routing import client_policy, gateway_spec
 from components.serving.service import ENVOY_API, GATEWAY_API
-from ebbtide.labels import CUSTOMER
+from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.settings.sections.entrance import TLS_PORT, Expose
 from ebbtide.settings.sections.serving.gateway import GATEWAY, HTTP_PORT, OWNING_GATEWAY, ServingSettings
 

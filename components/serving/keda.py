@@ -31,7 +31,7 @@ from components.serving.program import (
     service,
     tcp,
 )
-from ebbtide.labels import SELF_MADE_SECRETS
+from ebbtide.provisioning_labels import SELF_MADE_SECRETS
 from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE
 
 if TYPE_CHECKING:

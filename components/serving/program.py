@@ -27,7 +27,7 @@ from components.pods.rules import (
     spread,
 )
 from components.pods.workload import SKIP_AWAIT
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 
 from components.context import StackContext
 from components.serving.scaling import ACCESS
-from ebbtide.labels import CUSTOMER
+from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.settings.sections.serving.access import PrometheusAccess as AccessSettings
 from ebbtide.vocabulary.labels import NAMESPACE
 

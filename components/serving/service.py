@@ -20,9 +20,9 @@ from components.pods.one_service import of_pods
 from components.pods.workload import SKIP_AWAIT
 from components.serving.routing import backend_policy, http_routes
 from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object
-from ebbtide.labels import CUSTOMER, SERVES, SERVICE, SHARED_BY
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.serving import envoy_cluster
+from ebbtide.provisioning_labels import CUSTOMER, SERVES, SERVICE, SHARED_BY
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import FloorKind

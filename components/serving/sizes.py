@@ -14,7 +14,7 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
 from components.context import StackContext
-from ebbtide.labels import CUSTOMER
+from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.sections.workloads import Vertical, WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD

@@ -21,7 +21,7 @@ from components import images
 from components.granting import grant, grant_everywhere
 from components.serving.crds import kinds
 from components.serving.program import OWN_NAMESPACE, PartArgs, Program, account, opened, probe, run, run_once, service
-from ebbtide.labels import SELF_MADE_SECRETS
+from ebbtide.provisioning_labels import SELF_MADE_SECRETS
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict

@@ -16,7 +16,8 @@ from typing import Any, TextIO, TypeAlias
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.metrics import Meter
 from controllers.ports import NO_LONGER, Action, Mark, Outcome, ReconcileReport, Scale
-from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.labels import CONTROLLER
 
 PAUSE = 5.0  # seconds

@@ -21,8 +21,8 @@ from controllers.exporter.certificates import Certificates
 from controllers.exporter.exposition import Seen, process_text, text
 from controllers.exporter.sight import Sight
 from controllers.exporter.tally import Tally
-from ebbtide.vocabulary.controller_config import encoded
-from ebbtide.vocabulary.exporter import ExporterConfig, load
+from ebbtide.vocabulary.documents import encoded, load
+from ebbtide.vocabulary.exporter import ExporterConfig
 
 T = TypeVar("T")
 
@@ -32,7 +32,9 @@ _PATIENCE = 60.0  # seconds without one after which the process is unhealthy
 
 def main(arguments: list[str]) -> int:
     about = "Tells Prometheus what the cluster has and what is asked of it."
-    return start("controllers.exporter", about, "the exporter's document", load, Process, arguments)
+    return start(
+        "controllers.exporter", about, "the exporter's document", partial(load, ExporterConfig), Process, arguments
+    )
 
 
 class Process:

@@ -11,8 +11,7 @@ from typing import Any
 
 from controllers.adapters.kube_api import Json
 from controllers.exporter.quantities import quantity
-from ebbtide.vocabulary.exporter import GPU_RESOURCE, NODE_GROUP, NODE_KIND
-from ebbtide.vocabulary.labels import CATEGORY, CLOSER, WORKLOAD
+from ebbtide.vocabulary.labels import CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _CAPACITY_TYPE = "eks.amazonaws.com/capacityType"

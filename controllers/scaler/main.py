@@ -28,7 +28,8 @@ from controllers.adapters.waker import EventWaker
 from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Ports
 from controllers.scaler.loop import Loop
-from ebbtide.vocabulary.controller_config import ControllerConfig, encoded, load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import encoded, load
 from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.windows import tzdata_version
 
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
 
 def read(text: str) -> ControllerConfig:
     """Raises ValueError or OSError for a document that cannot be carried out here."""
-    config = load(text)
+    config = load(ControllerConfig, text)
     prefixes_to_watch(config)
     connect(config.redis, os.environ).close()
     return config

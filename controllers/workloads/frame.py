@@ -16,8 +16,8 @@ from controllers.adapters.kube_cluster import outcome_of
 from controllers.adapters.metrics import family
 from controllers.ports import NO_LONGER, Outcome
 from controllers.workloads.words import Verdict, Workload, Write
-from ebbtide.vocabulary.controller_config import encoded
-from ebbtide.vocabulary.workloads import WORKLOADS
+from ebbtide.vocabulary.documents import encoded
+from ebbtide.vocabulary.labels import WORKLOADS
 
 RESYNC = timedelta(seconds=10)
 RETRY = timedelta(seconds=1)

@@ -24,9 +24,9 @@ from controllers.workloads.floors.autoscalers import Floors
 from controllers.workloads.frame import Loop, Tally, metrics, process_metrics, status
 from controllers.workloads.ray.clusters import RayClusters
 from controllers.workloads.words import Kind
-from ebbtide.vocabulary.controller_config import encoded
+from ebbtide.vocabulary.documents import encoded, load
 from ebbtide.vocabulary.windows import tzdata_version
-from ebbtide.vocabulary.workloads import WorkloadsConfig, load
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 
 _STANDBY, _TICK = timedelta(seconds=1), timedelta(milliseconds=50)
 _SYNC = 5.0  # seconds that a new term waits for its caches before it reconciles without them
@@ -35,7 +35,14 @@ _PATIENCE = 120.0  # seconds without a reconcile after which the process is unhe
 
 def main(arguments: list[str]) -> int:
     about = "Writes specs and sleep of Ray clusters, and floors of services."
-    return start("controllers.workloads", about, "the workload controller's document", load, Process, arguments)
+    return start(
+        "controllers.workloads",
+        about,
+        "the workload controller's document",
+        partial(load, WorkloadsConfig),
+        Process,
+        arguments,
+    )
 
 
 class Term:

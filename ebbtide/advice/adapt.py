@@ -17,7 +17,7 @@ from ebbtide.advice.suggest import (
     pool_text,
     suggested_pools,
 )
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import StackInvalid, StackSettings
 from ebbtide.settings.file.keys import GROUPS, WORKERS
 from ebbtide.settings.load import stack_of_text

@@ -24,8 +24,8 @@ from ebbtide.advice.commitment import (
     regret,
 )
 from ebbtide.advice.usage import Usage
-from ebbtide.labels import NodeKind
 from ebbtide.prices import NoPrice, PricingAssumption, hourly, on_demand, plans_are_derived, price_date
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
 

@@ -38,7 +38,8 @@ from ebbtide.simulator.results import Replay, as_json
 from ebbtide.simulator.strategies.plans import Strategy
 from ebbtide.simulator.trace.traces import find_trace
 from ebbtide.terminal import console
-from ebbtide.vocabulary.controller_config import load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import load
 
 TRACE = "openb2023-a"
 STEPS = ("check", "render", "live", "serve", "replay", "cost")
@@ -73,7 +74,7 @@ def demo(
             resources = record(settings)
             _show_stack(out, settings, resources)
         with _step(out, "live"):
-            live = run_live(load(controller_document(resources)), out.print, jobs=jobs, unsafe=unsafe)
+            live = run_live(load(ControllerConfig, controller_document(resources)), out.print, jobs=jobs, unsafe=unsafe)
             for what, value in live.facts().items():
                 out.print(f"{what}: {value}")
         with _step(out, "serve"):

@@ -26,8 +26,8 @@ from ebbtide.operate.release import release as release_fields
 from ebbtide.operate.release import release_from_autoscaler
 from ebbtide.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
-from ebbtide.vocabulary.workloads import WAKE_UNTIL, Wake
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, WAKE_UNTIL
+from ebbtide.vocabulary.workloads import Wake
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -27,7 +27,8 @@ from ebbtide.operate.status import NoStatus, ServerView, from_pods, from_url, se
 from ebbtide.operate.status_text import budget_table, head_lines, pool_table, server_lines, server_tables, warning_lines
 from ebbtide.operate.why.service import rows_of
 from ebbtide.terminal import console, table
-from ebbtide.vocabulary.controller_config import ControllerConfig, encoded
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import encoded
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -33,7 +33,7 @@ from ebbtide.prices import on_demand
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.terminal import console
-from ebbtide.vocabulary.controller_config import encoded
+from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.windows import zone_of
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -29,7 +29,8 @@ from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.demo.interrupted import NotFinished, Training, run_interrupted
 from ebbtide.demo.jobs import Records, read_records, work
 from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
-from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint, dump, load
+from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint
+from ebbtide.vocabulary.documents import dump, load
 
 RESYNC = timedelta(seconds=1)
 STABILIZATION_WINDOW = timedelta(seconds=2)
@@ -169,7 +170,7 @@ def adapted(config: ControllerConfig, port: int) -> ControllerConfig:
     """The rendered document, read back, with this machine's edges: at most two pools, small and quick to shrink."""
     if not config.pools:
         raise LiveError("the stack has no worker pool: nothing to show live")
-    document = load(dump(config))
+    document = load(ControllerConfig, dump(config))
     pools = tuple(
         replace(
             pool,

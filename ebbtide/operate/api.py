@@ -19,7 +19,8 @@ from urllib3.exceptions import SSLError
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi, NoCluster, from_kubeconfig
 from ebbtide.operate.objects import Document, at, parse_instant
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, UnreadableConfig, load
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy
+from ebbtide.vocabulary.documents import UnreadableConfig, load
 from ebbtide.vocabulary.labels import CONTROLLER
 
 _T = TypeVar("_T")
@@ -128,7 +129,7 @@ def controller_config_of(api: KubeApi, namespace: str) -> ControllerConfig:
     """The controller's config document. Raises `ApiError`, and `CannotOperate` where there is none."""
     try:
         config_map = api.get(f"/api/v1/namespaces/{namespace}/configmaps/{CONTROLLER}")
-        return load(str((config_map.get("data") or {CONFIG_KEY: ""}).get(CONFIG_KEY, "")))
+        return load(ControllerConfig, str((config_map.get("data") or {CONFIG_KEY: ""}).get(CONFIG_KEY, "")))
     except UnreadableConfig as error:
         where = f"ConfigMap {namespace}/{CONTROLLER}"
         raise CannotOperate(f"the controller's config ({where}) cannot be read: {error}") from error

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import MANAGER, Target, find, one_line
 from ebbtide.operate.objects import annotations_of
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
-from ebbtide.vocabulary.workloads import APPLY_UNTIL, WAKE_UNTIL
+from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, WAKE_UNTIL
 
 _HOLDS = (PAUSED, KEEP_UNTIL)
 _OF_RAY = (*_HOLDS, WAKE_UNTIL, APPLY_UNTIL)

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ebbtide.labels import GPU_RESOURCE
 from ebbtide.operate.objects import at
 from ebbtide.units.quantities import read_quantity
+from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 
 def quantity(text: object) -> Decimal:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.labels import SERVICE, SHARED_BY
 from ebbtide.operate.api import find, one_line
 from ebbtide.operate.objects import Document, at, labels_of, rows_at
+from ebbtide.provisioning_labels import SERVICE, SHARED_BY
 from ebbtide.vocabulary.labels import WORKLOAD
 
 _HPAS = "autoscaling/v2", "horizontalpodautoscalers", "HPAs"

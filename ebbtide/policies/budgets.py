@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from components.ownership import MAX_UNAVAILABLE
 from components.pods.rules import OPEN_TO_ALL
-from ebbtide.labels import SAFE_TO_EVICT
 from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.provisioning_labels import SAFE_TO_EVICT
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import Resource, display_name, name_of, namespace_of
 from ebbtide.recording.state import StackState

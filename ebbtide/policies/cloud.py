@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from ipaddress import IPv4Network, ip_network
 
-from ebbtide.labels import CUSTOMER
 from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import mappings, texts, value_at, whole, words

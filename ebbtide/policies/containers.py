@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.drainable import SYSTEM_NAMESPACE
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.record import UNKNOWN

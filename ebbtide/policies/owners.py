@@ -11,8 +11,8 @@ from components.ownership import (
     REPLICAS,
     REPLICAS_OWNER,
 )
-from ebbtide.labels import ReplicasOwner
 from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.recording.resources import Resource, display_name, kind_of, name_of, namespace_of
 from ebbtide.recording.state import NODE_GROUP_TYPE, StackState
 from ebbtide.recording.values import texts, value_at

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 
 from components.ownership import REPLICAS_OWNER
 from components.pods.rules import ZONE
-from ebbtide.labels import NODE_GROUP, NODE_KIND, POOL, SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.provisioning_labels import POOL, SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.recording.drainable import SAFE_VOLUMES, SYSTEM_NAMESPACE, Pin, local_volumes, pins
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.record import UNKNOWN
 from ebbtide.recording.state import NODE_GROUP_TYPE, GroupInZone, StackState
 from ebbtide.recording.values import mappings, texts, value_at, whole
 from ebbtide.settings.placement import fits, room_text
-from ebbtide.vocabulary.labels import CATEGORY, Category
+from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category
 
 _ON_DEMAND = "ON_DEMAND"
 _PLACED_ADD_ONS: Mapping[str, str] = {

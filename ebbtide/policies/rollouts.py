@@ -7,8 +7,8 @@ from typing import Any
 
 from components.pods.rules import HOST, ZONE
 from components.pods.workload import SKIP_AWAIT
-from ebbtide.labels import POOL
 from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import namespace_of
 from ebbtide.recording.state import StackState, kubernetes_minor

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from ebbtide.labels import SAFE_TO_EVICT
+from ebbtide.provisioning_labels import SAFE_TO_EVICT
 from ebbtide.recording.values import mappings, selects, texts, value_at
 
 Item: TypeAlias = Mapping[str, Any]

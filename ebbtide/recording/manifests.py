@@ -16,7 +16,7 @@ from typing import Any, cast
 import yaml
 
 from components.ownership import KINDS_OF_FIELD, REPLICAS, REPLICAS_OWNER
-from ebbtide.labels import ReplicasOwner
+from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.recording.needed_secrets import needed_secrets, secret_of
 from ebbtide.recording.resources import Resource
 

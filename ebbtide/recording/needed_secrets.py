@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.labels import SECRET_KEYS, SELF_MADE_SECRETS
+from ebbtide.provisioning_labels import SECRET_KEYS, SELF_MADE_SECRETS
 from ebbtide.recording.pods import Pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, texts, value_at

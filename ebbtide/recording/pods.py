@@ -5,13 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.labels import GPU_RESOURCE
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, mebibytes, millicores, texts, value_at, whole
 from ebbtide.settings.placement import PodSize
 from ebbtide.settings.sections.pods.kubernetes import OWN_NAMESPACE_PREFIX
-from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, WORKLOAD, Category
-from ebbtide.vocabulary.workloads import SPEC
+from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, SPEC, WORKLOAD, Category
 
 LASTING = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Pod")
 """What runs until somebody ends it. A Job ends by itself, and a DaemonSet comes and goes with its node."""

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ebbtide.labels import ARCH, NODE_GROUP, NODE_KIND, POOL, NodeKind
 from ebbtide.prices import Capacity, UnknownInstanceType, instance_type
+from ebbtide.provisioning_labels import ARCH, POOL, NodeKind
 from ebbtide.recording.drainable import AutoscalerRules, covers
 from ebbtide.recording.pods import Pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of
@@ -15,7 +15,7 @@ from ebbtide.settings.placement import offered, smallest_node
 from ebbtide.settings.sections.node_groups import Reserved
 from ebbtide.settings.sections.ray import RayGroup, group_name, namespace_of_ray
 from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.vocabulary.labels import NAMESPACE, Category
+from ebbtide.vocabulary.labels import NAMESPACE, NODE_GROUP, NODE_KIND, Category
 
 NODE_GROUP_TYPE = "aws:eks/nodeGroup:NodeGroup"
 AUTOSCALER = "cluster-autoscaler"

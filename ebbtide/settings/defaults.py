@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 
 REGION = "us-east-1"
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.checked import Settings
 from ebbtide.settings.sections.cluster import ClusterSettings

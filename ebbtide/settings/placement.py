@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ebbtide.labels import ARCH, NODE_KIND, Architecture, NodeKind
 from ebbtide.prices import Capacity, instance_type, shipped_on_demand, usable
+from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize, whole_size
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
@@ -21,7 +21,7 @@ from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, RayHead
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import cpu_text
-from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.labels import NODE_KIND, Category
 
 _Pod = TypeVar("_Pod", bound=PodSettings)
 

@@ -6,8 +6,8 @@ of which two fit on a node costs half of it.
 
 from collections.abc import Iterator
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import NoPrice, on_demand, spot_typical
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import copies, node_of, pod_size, takes
 from ebbtide.settings.sections.node_groups import NodeGroupSettings

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.crosschecks import cross_findings
 from ebbtide.settings.checks.read import Read, pods_of
 from ebbtide.settings.checks.secrets import told_once

@@ -6,7 +6,7 @@ Of an existing cluster the file knows no nodes, so nothing is said about it.
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from ebbtide.labels import Architecture, NodeKind
+from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.settings.fragment.values import inside
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import Nodes, Packing, packed

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.every_pod import every_pod
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import namespace_of_ray

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ebbtide.labels import GPU_RESOURCE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
@@ -12,6 +11,7 @@ from ebbtide.settings.sections.serving.scale import FloorKind, ScaleSettings
 from ebbtide.settings.sections.week import format_week
 from ebbtide.units.durations import format_duration
 from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 
 def summary(settings: StackSettings) -> list[str]:

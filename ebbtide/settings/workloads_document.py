@@ -4,7 +4,7 @@ have a floor."""
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
 from ebbtide.settings.sections.serving.scale import EventSettings

@@ -1,33 +1,14 @@
-"""The controller's config document: written by `components/` with `dump()`, read by `controllers/` with `load()`.
-
-One JSON object whose keys are the fields below in camelCase. Durations are seconds, times of day are minutes from local
-midnight, dates are ISO 8601. `load()` reads the current `SCHEMA` and the one before it, so that a controller may be
-newer than the document it is given; what an older document lacks has its default. The release before wrote
-`stabilizationWindow` and `resync` as `calm` and `sweep`, which are read too.
+"""The scaler's config document: pools, budgets, business hours and where the queues are.
 
 Schema 2: pools may have floors (planned overnight work). Schema 3: growth limits, drain targets, morning floors,
 Sentinels, a certificate authority, and the budgets that are never opened.
 """
 
-import json
-import types
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from datetime import date, timedelta
-from functools import cache
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from datetime import timedelta
 
+from ebbtide.vocabulary.documents import FORMER_KEY, KEY, Document
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
-
-SCHEMA = 3
-
-_T = TypeVar("_T")
-# Of a field's metadata: the key where it is not the name in camelCase, and the one that the release before wrote.
-_KEY, _FORMER = "key", "former"
-
-
-class UnreadableConfig(ValueError):
-    """The document is not one that this version can read; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +49,10 @@ class PoolPolicy:
     source: str  # demand source kind: "rq", "celery" or "list"
     queues: tuple[str, ...]
     jobs_per_worker: int
-    min_workers: int = field(metadata={_KEY: "min"})
-    max_workers: int = field(metadata={_KEY: "max"})
+    min_workers: int = field(metadata={KEY: "min"})
+    max_workers: int = field(metadata={KEY: "max"})
     # Demand must stay low this long before replicas fall, and be empty this long before zero.
-    stabilization_window: timedelta = field(metadata={_FORMER: "calm"})
+    stabilization_window: timedelta = field(metadata={FORMER_KEY: "calm"})
     longest_job: timedelta
     safe_stop: bool  # SIGTERM to a worker never loses a job: the declared net under every scale-in
     floors: tuple[Floor, ...] = ()
@@ -109,12 +90,14 @@ class RedisEndpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerConfig:
+class ControllerConfig(Document):
+    SCHEMA = 3
+
     customer: str
     hours: BusinessHours
     closing_guard: timedelta
     node_startup: timedelta
-    resync: timedelta = field(metadata={_FORMER: "sweep"})  # the longest time between two readings, whatever events say
+    resync: timedelta = field(metadata={FORMER_KEY: "sweep"})  # longest time between two readings
     redis: RedisEndpoint
     pools: tuple[PoolPolicy, ...]
     budgets: tuple[BudgetPolicy, ...]
@@ -122,89 +105,9 @@ class ControllerConfig:
 
     @property
     def closed_by_day(self) -> tuple[BudgetPolicy, ...]:
-        """What no opening may find open: the closer's."""
-        return tuple(it for it in self.budgets + self.never_opened if not it.always)
+        """The budgets that the closer closes before business hours."""
+        return tuple(budget for budget in self.budgets + self.never_opened if not budget.always)
 
     @property
     def window(self) -> DisruptionWindow:
         return DisruptionWindow(hours=self.hours, closing_guard=self.closing_guard)
-
-
-def dump(config: ControllerConfig) -> str:
-    """The document as JSON text with sorted keys: equal configs give equal text."""
-    return json.dumps({"schema": SCHEMA, **encoded(config)}, indent=2, sort_keys=True) + "\n"
-
-
-def load(text: str) -> ControllerConfig:
-    """Read a document of schema `SCHEMA` or `SCHEMA - 1`. Raises `UnreadableConfig`."""
-    try:
-        document = cast("dict[str, Any]", json.loads(text))
-        schema = document["schema"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise UnreadableConfig(f"wanted a JSON object with a schema number: {error}") from error
-    if schema not in (SCHEMA, SCHEMA - 1):
-        raise UnreadableConfig(f"schema {schema!r}: this controller reads {SCHEMA - 1} and {SCHEMA}")
-    try:
-        return record(ControllerConfig, document)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise UnreadableConfig(f"schema {schema} document is incomplete or malformed: {error!r}") from error
-
-
-def encoded(value: Any) -> Any:
-    """A record as JSON's own types, keys in camelCase; `/status` speaks so too."""
-    if is_dataclass(value):
-        return {keys[0]: encoded(getattr(value, name)) for name, keys, _, _ in _shape(type(value))}
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, (tuple, frozenset)):
-        many = cast("Iterable[Any]", value)
-        return [encoded(entry) for entry in (sorted(many) if isinstance(value, frozenset) else many)]
-    return value
-
-
-def record(kind: type[_T], document: Mapping[str, Any]) -> _T:
-    given: dict[str, Any] = {}
-    for name, keys, hint, needed in _shape(kind):
-        found = next((key for key in keys if key in document), keys[0])
-        if needed or found in document:
-            given[name] = _decoded(hint, document[found])
-    return kind(**given)
-
-
-def _decoded(hint: Any, value: Any) -> Any:
-    arguments = get_args(hint)
-    if get_origin(hint) in (Union, types.UnionType):
-        return None if value is None else _decoded(arguments[0], value)
-    if get_origin(hint) in (tuple, frozenset):
-        return get_origin(hint)(_decoded(arguments[0], entry) for entry in value)
-    if is_dataclass(hint):
-        return record(cast("type[Any]", hint), value)
-    if hint is timedelta:
-        return timedelta(seconds=value)
-    if hint is date:
-        return date.fromisoformat(value)
-    if not isinstance(value, hint):
-        raise TypeError(f"wanted {hint.__name__}, found {value!r}")
-    return value
-
-
-@cache
-def _shape(kind: type[Any]) -> tuple[tuple[str, tuple[str, ...], Any, bool], ...]:
-    """Per field: its name, its keys (the first is written, all are read), its type, and whether it is needed."""
-    hints = get_type_hints(kind)
-    return tuple(
-        (entry.name, _keys(entry.name, entry.metadata), hints[entry.name], entry.default is MISSING)
-        for entry in fields(kind)
-        if entry.init
-    )
-
-
-def _keys(name: str, metadata: Mapping[str, str]) -> tuple[str, ...]:
-    return (metadata.get(_KEY) or _camel_case(name), *(metadata[key] for key in (_FORMER,) if key in metadata))
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

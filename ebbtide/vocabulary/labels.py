@@ -1,15 +1,31 @@
-"""Label keys, annotations and manager names that the controller reads or writes: each has its one home here.
+"""Label keys, annotations and names that provisioning and the controllers share.
 
-`category` says how a pod may be moved. A Deployment selects by `workload` alone, since selectors cannot change and a
-workload may move from fixed to flexible. What only the provisioning side needs is in `ebbtide/labels.py`.
+Keys that only provisioning uses are in `ebbtide/provisioning_labels.py`.
 """
 
 from enum import StrEnum
 
+NAMESPACE = "ebbtide"
+CONTROLLER = "ebbtide-controller"
+"""Name of the controller's Deployment, account, Lease and ConfigMap."""
+FIELD_MANAGER = "ebbtide-controller"
+CLOSER = "ebbtide-closer"
+"""Name of the closer's CronJobs and account, and its field manager."""
+WORKLOADS = "ebbtide-workloads"
+"""Name of the workload controller's Deployment, account and Lease, and its field manager."""
+EXPORTER = "ebbtide-exporter"
+"""Name of the exporter's Deployment, account, roles and ConfigMap."""
+
 PREFIX = "ebbtide.dev/"
 
 WORKLOAD = PREFIX + "workload"
+"""Label of pods. A Deployment selects by it alone: selectors cannot change, and a workload may change its category."""
 CATEGORY = PREFIX + "category"
+NODE_GROUP = PREFIX + "node-group"
+"""Label of nodes: the name of their group."""
+NODE_KIND = PREFIX + "node-kind"
+"""Label of nodes: the kind of their group."""
+GPU_RESOURCE = "nvidia.com/gpu"
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """Annotation that ranks the pods of one ReplicaSet for removal: lowest first. Set on pods marked idle."""
@@ -18,26 +34,32 @@ KEEP_UNTIL = PREFIX + "keep-until"
 """Annotation on a worker Deployment or a budget: an instant (RFC 3339) until which nothing is lowered or opened."""
 
 PAUSED = PREFIX + "paused"
-"""Annotation on the same objects: why the controller leaves this one alone until the annotation goes."""
+"""Annotation on the same objects: a reason. The controller leaves the object alone until the annotation is removed."""
 
 MAINTENANCE_UNTIL = PREFIX + "maintenance-until"
-"""Annotation on a fixed budget: the instant (RFC 3339) at which the maintenance ends that an operator opened it for."""
+"""Annotation on a fixed budget that an operator opened: the instant (RFC 3339) at which the maintenance ends."""
 
-CONTROLLER = "ebbtide-controller"
-"""Name of the controller's Deployment, account, Lease and ConfigMap."""
+SPEC = PREFIX + "spec"
+"""Annotation on a RayCluster: the desired spec as JSON. The controller decides when which part is written."""
 
-FIELD_MANAGER = "ebbtide-controller"
-CLOSER = "ebbtide-closer"
-"""Name of the closer's CronJobs and account, and its field manager."""
+SLEEP = PREFIX + "sleep"
+"""Annotation on a workload that may sleep: when, and what wakes it, as JSON (`Sleep`)."""
 
-NAMESPACE = "ebbtide"
+WAKE_UNTIL = PREFIX + "wake-until"
+"""Annotation on the same objects: an instant (RFC 3339) until which they stay awake, if `wake` has `manual`."""
+
+APPLY_UNTIL = PREFIX + "apply-until"
+"""Annotation on a RayCluster: an instant (RFC 3339) until which a pending spec may interrupt running work."""
+
+ASLEEP_FOR = PREFIX + "asleep-for"
+"""Annotation that the workload controller writes with `spec.suspend`: the `Purpose` of the sleep."""
 
 CLOSED_MINIMUM = 1_000_000
-"""`minAvailable` of a closed budget of pods that have no scale: more than a cluster can hold (decision 24)."""
+"""`minAvailable` of a closed budget whose pods have no scale: more than a cluster can hold (decision 24)."""
 
 
 class Category(StrEnum):
-    """How a pod may be moved."""
+    """When a pod may be moved."""
 
     FIXED = "fixed"  # never: in-memory state, orchestrators
     FLEXIBLE = "flexible"  # outside business hours

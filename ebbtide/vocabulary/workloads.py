@@ -11,27 +11,9 @@ from datetime import date, timedelta
 from enum import StrEnum
 from typing import Any, cast
 
-from ebbtide.vocabulary.controller_config import UnreadableConfig, encoded, record
-from ebbtide.vocabulary.labels import PREFIX
+from ebbtide.vocabulary.documents import Document, UnreadableConfig
+from ebbtide.vocabulary.labels import SLEEP, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours
-
-WORKLOADS = "ebbtide-workloads"
-"""Name of the workload controller's Deployment, account and Lease, and its field manager."""
-
-SPEC = PREFIX + "spec"
-"""Annotation on a RayCluster: the spec that is wanted, as JSON. The controller decides when which part is written."""
-
-SLEEP = PREFIX + "sleep"
-"""Annotation on a workload that may sleep: when, and what wakes it, as JSON (`Sleep`)."""
-
-WAKE_UNTIL = PREFIX + "wake-until"
-"""Annotation on the same objects: an instant (RFC 3339) until which it is kept awake, if its `wake` says `manual`."""
-
-APPLY_UNTIL = PREFIX + "apply-until"
-"""Annotation on a RayCluster: an instant (RFC 3339) until which a pending spec may interrupt what runs."""
-
-ASLEEP_FOR = PREFIX + "asleep-for"
-"""Annotation that the workload controller writes with `spec.suspend`: `Purpose`, what it sleeps for."""
 
 
 class When(StrEnum):
@@ -106,7 +88,7 @@ class FloorPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadsConfig:
+class WorkloadsConfig(Document):
     namespace: str  # of the process and its Lease
     lease: str = WORKLOADS
     hours: BusinessHours
@@ -114,23 +96,11 @@ class WorkloadsConfig:
     pool_namespace: str = "ebbtide-workers"  # of the Deployments in `RayPolicy.pools`
     floors: tuple[FloorPolicy, ...] = ()
 
-
-def dump(config: WorkloadsConfig) -> str:
-    """Equal configs give equal text."""
-    return json.dumps(encoded(config), indent=2, sort_keys=True) + "\n"
-
-
-def load(text: str) -> WorkloadsConfig:
-    """Raises `UnreadableConfig`."""
-    try:
-        config = record(WorkloadsConfig, cast("dict[str, Any]", json.loads(text)))
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise UnreadableConfig(f"the document is incomplete or malformed: {error!r}") from error
-    for key, policies in (("ray", config.ray), ("floors", config.floors)):
-        names = [(policy.namespace, policy.name) for policy in policies]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise UnreadableConfig(f"{key}: named twice: {twice}")
-    return config
+    def check(self) -> None:
+        for key, policies in (("ray", self.ray), ("floors", self.floors)):
+            names = [(policy.namespace, policy.name) for policy in policies]
+            if repeated := sorted({name for name in names if names.count(name) > 1}):
+                raise UnreadableConfig(f"{key}: named twice: {repeated}")
 
 
 def dump_sleep(sleep: Sleep) -> str:

@@ -20,7 +20,8 @@ from control_plane.plane.driver import ControlPlane
 from components.controller.rights import system_rules, worker_rules
 from ebbtide.demo.embedded import free_port
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, dump
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER, WORKLOAD
 from ebbtide.vocabulary.windows import BusinessHours
 from tests.builders.control_plane import Fresh, eventually

@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.record import record_program
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.defaults import SPOT_TYPES

@@ -11,10 +11,11 @@ import pulumi
 import pytest
 
 import infra
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.record import SECRET, Recording, record_directory
 from ebbtide.settings.load import stack_of_text
-from ebbtide.vocabulary.controller_config import load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import load
 from tests.builders.components import pod_of
 from tests.builders.recorded import record
 from tests.builders.stack import COST_TAGS, Recorded, group_settings, stack_settings
@@ -141,7 +142,7 @@ def test_the_program_runs_as_pulumi_runs_it_and_exports() -> None:
     recording = run_program(stack="acme")
 
     assert recording.outputs["clusterName"] == "acme"
-    assert load(recording.outputs["controllerConfig"]).customer == "acme"
+    assert load(ControllerConfig, recording.outputs["controllerConfig"]).customer == "acme"
     owned = {(row["kind"], row["name"]): row["owner"] for row in recording.outputs["ownership"]}
     assert owned["Deployment", "train"] == "controller"
     assert owned["NodeGroup", "flexible-a-nodes"] == "cluster-autoscaler"

@@ -10,9 +10,8 @@ from control_plane.night.autoscaler import RealAutoscaler
 from control_plane.night.scaled import ScaledClock
 from control_plane.plane.driver import ControlPlane
 
-from ebbtide.labels import NODE_GROUP
 from ebbtide.simulator.cluster.model import GroupModel, Taint
-from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD
+from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, WORKLOAD
 from tests.builders.cluster import quick
 from tests.builders.control_plane import Fresh, eventually
 

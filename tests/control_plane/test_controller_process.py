@@ -9,7 +9,7 @@ import pytest
 from control_plane.plane.driver import ControlPlane
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.vocabulary.documents import dump
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import Scene, make_scene
 from tests.builders.redis import server, shared_server

@@ -16,9 +16,10 @@ from components.cluster.autoscaler import NAME as AUTOSCALER
 from components.cluster.autoscaler import NAMESPACE as AUTOSCALER_NAMESPACE
 from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import load_stack
-from ebbtide.vocabulary.controller_config import ControllerConfig, dump
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, PAUSED, WORKLOAD, Category
 from ebbtide.vocabulary.windows import WeeklyInterval
 from tests.builders.components import ROOT

@@ -10,7 +10,7 @@ from control_plane.plane.driver import ControlPlane
 from controllers.adapters.kube_api import APPLY, ApiError, Json
 from controllers.adapters.kube_objects import conflicting_manager_of
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import Scene, make_scene

@@ -8,8 +8,8 @@ from control_plane.plane.binaries import how_to_get, missing
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError
-from ebbtide.labels import WORKER_NAMESPACE
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from tests.builders.operation import Scene
 from tests.control_plane.support.rest import RENEWAL, Request, come_to_rest, night_of_demo, request_counts

@@ -15,7 +15,8 @@ from controllers.adapters.kube_api import APPLY, ApiError, KubeApi
 from ebbtide.cli.__main__ import app
 from ebbtide.operate.objects import rfc3339
 from ebbtide.operate.release import MAX_UNAVAILABLE, REPLICAS, owners_of
-from ebbtide.vocabulary.controller_config import BudgetPolicy, dump
+from ebbtide.vocabulary.controller_config import BudgetPolicy
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, FIELD_MANAGER, KEEP_UNTIL, MAINTENANCE_UNTIL, PAUSED
 from tests.builders.components import controller_config, pool_policy
 from tests.builders.control_plane import Fresh, eventually

@@ -11,10 +11,10 @@ from control_plane.plane.stack import InstalledStack, add_group_node, install
 
 from controllers.adapters.kube_api import Json
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.labels import NODE_GROUP, POOL, WORKER_NAMESPACE
+from ebbtide.provisioning_labels import POOL, WORKER_NAMESPACE
 from ebbtide.settings import load_stack
-from ebbtide.vocabulary.controller_config import dump
-from ebbtide.vocabulary.labels import NAMESPACE
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.labels import NAMESPACE, NODE_GROUP
 from tests.builders.components import ROOT
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Scene

@@ -15,10 +15,11 @@ from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
 from ebbtide.files import write_directory
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
 from ebbtide.settings import load_stack
-from ebbtide.vocabulary.controller_config import ControllerConfig, dump, load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.labels import (
     CLOSED_MINIMUM,
     CLOSER,
@@ -77,7 +78,7 @@ def stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     write_directory(folder, output_files(record(load_stack("demo", ROOT))))
     files = str(folder / "kubernetes")
     accepted = followed(control_plane, folder)
-    config = load((folder / "controller-config.json").read_text())
+    config = load(ControllerConfig, (folder / "controller-config.json").read_text())
     controller = control_plane.api_as(NAMESPACE, CONTROLLER)
     applied_scale(controller, config.pools[0].deployment, 1)
     for budget in config.budgets:  # as after a first night; the files leave the number out
@@ -442,7 +443,7 @@ def test_the_cron_job_makes_a_job_whose_pod_is_admitted(control_plane: ControlPl
     assert pod["spec"]["serviceAccountName"] == CLOSER
     assert pod["spec"]["containers"][0]["command"][:3] == ["python", "-m", "controllers.closer"]
     document = stack.admin.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONTROLLER}")["data"]["config.json"]
-    assert load(document) == stack.config
+    assert load(ControllerConfig, document) == stack.config
     assert cron["spec"]["timeZone"] == stack.config.hours.timezone
 
 

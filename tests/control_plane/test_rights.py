@@ -15,11 +15,12 @@ from redis import Redis
 
 from controllers.adapters.kube_api import Json, KubeApi
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.workers import Source
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, dump
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER, DELETION_COST, NAMESPACE, Category
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.builders.control_plane import eventually

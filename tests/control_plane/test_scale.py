@@ -12,8 +12,9 @@ from control_plane.plane.stack import add_group_node, install
 from benchmarks.scale_stack import large_stack
 from controllers.adapters.kube_api import Json
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.labels import POOL, WORKER_NAMESPACE
-from ebbtide.vocabulary.controller_config import PoolPolicy, dump
+from ebbtide.provisioning_labels import POOL, WORKER_NAMESPACE
+from ebbtide.vocabulary.controller_config import PoolPolicy
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.builders.control_plane import eventually
 from tests.builders.operation import Scene

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from control_plane.plane.driver import ControlPlane
 
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.builders.control_plane import Fresh, eventually
 from tests.control_plane.support.quick_controller import DURATION

@@ -20,7 +20,7 @@ from control_plane.plane.driver import ControlPlane
 from rq import Queue
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.vocabulary.documents import dump
 from tests.builders.components import controller_config, pool_policy
 from tests.builders.control_plane import Fresh
 from tests.builders.jobs import job as plain_job

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from control_plane.plane.driver import ControlPlane
 
-from ebbtide.vocabulary.labels import PAUSED
-from ebbtide.vocabulary.workloads import APPLY_UNTIL, ASLEEP_FOR, SLEEP, WORKLOADS, Sleep, Wake, When, dump_sleep
+from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, PAUSED, SLEEP, WORKLOADS
+from ebbtide.vocabulary.workloads import Sleep, Wake, When, dump_sleep
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.workloads.process import RayScene, make_ray_scene
 from tests.builders.workloads.specs import group, spec

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from control_plane.plane.driver import ControlPlane
 
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.release import AUTOSCALER
-from ebbtide.vocabulary.controller_config import load
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.labels import FIELD_MANAGER, NAMESPACE
 from tests.control_plane.support.applying import controller_of, scale_as_autoscaler, write_all
 from tests.engine.project import Project
@@ -74,7 +75,7 @@ def at_night(plane: ControlPlane, project: Project) -> Project:
     """Brought up by day; now the pool is busy and the budgets of flexible workloads are open."""
     project.write(NAME, config())
     project.up(NAME)
-    told = load(project.stack(NAME).outputs()["controllerConfig"].value)
+    told = load(ControllerConfig, project.stack(NAME).outputs()["controllerConfig"].value)
     with controller_of(plane, told) as controller:
         write_all(controller, told, workers=WORKERS, opening=1)
     scale_as_autoscaler(plane.api, RANKER, SERVING)

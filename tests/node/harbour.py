@@ -19,7 +19,7 @@ from rq.job import Job
 
 from controllers.adapters.kube_api import Json, KubeApi
 from ebbtide.files import write_directory
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
 from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD

@@ -12,7 +12,7 @@ from rq.job import Job
 
 from controllers.adapters.kube_api import Json
 from ebbtide.jobs.checkpoints.attempts import attempt_key
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_path
 from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret

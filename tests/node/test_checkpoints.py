@@ -12,7 +12,7 @@ from rq.job import Job
 
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.jobs.checkpoints.attempts import attempt_key
-from ebbtide.labels import WORKER_NAMESPACE, NodeKind
+from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.control_plane import eventually

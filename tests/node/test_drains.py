@@ -3,7 +3,7 @@
 import pytest
 
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from tests.node.harbour import Harbour
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]

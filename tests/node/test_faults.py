@@ -8,7 +8,7 @@ import pytest
 from rq import Retry
 from rq.job import Job
 
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.node.harbour import Harbour, is_ready
 

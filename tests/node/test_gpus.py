@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, WORKER_NAMESPACE
+from ebbtide.provisioning_labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, WORKER_NAMESPACE
 from tests.node.device_plugin import RESOURCE, VISIBLE
 from tests.node.harbour import POOL, Harbour, config, is_ready, parsed, pool
 from tests.paths import ROOT

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from tests.node.harbour import POOL, Harbour
 

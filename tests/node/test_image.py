@@ -14,7 +14,8 @@ from control_plane.nodes.images import building
 from control_plane.nodes.images.container import Container, running
 from control_plane.nodes.run import Failed
 
-from ebbtide.vocabulary.controller_config import RedisEndpoint, dump
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+from ebbtide.vocabulary.documents import dump
 from tests.builders.control_plane import eventually
 from tests.builders.controllers import config
 from tests.paths import ROOT

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from tests.node.harbour import Harbour, is_ready
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.node.harbour import Harbour, settle
 from tests.node.labelling import SECRETS, platform

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rq.job import Job
 
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from tests.node.harbour import DAY, Harbour, night
 from tests.node.ray_site import DRIVERS, GROUP, HEAD, PLAYED, POOL, RAY, WORKERS, Site, with_ray
 

@@ -11,7 +11,7 @@ from rq import Worker
 from rq.job import Job
 
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from tests.node.harbour import POOL, Harbour
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]

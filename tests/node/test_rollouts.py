@@ -8,7 +8,7 @@ from control_plane.nodes.images.recipes import WORKER_TAG
 from rq import Worker
 
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from tests.node.harbour import POOL, Harbour, is_ready
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]

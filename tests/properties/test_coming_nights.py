@@ -14,7 +14,8 @@ from ebbtide.preview.nights.windows import held_during, nights_between, window_o
 from ebbtide.settings import controller_config
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import Overnight
-from ebbtide.vocabulary.controller_config import RedisEndpoint, dump, load
+from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
+from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.windows import DisruptionWindow, WeeklyInterval
 from tests.builders.nights import at, stack_with, with_morning
 from tests.counts import examples
@@ -64,7 +65,7 @@ def shown_open(shown: ComingNights, instant: datetime) -> bool:
 
 def controller_window(stack: StackSettings) -> DisruptionWindow:
     """From the document that the controller reads, written out and read back."""
-    return load(dump(controller_config(stack, REDIS, range(2025, 2032)))).window
+    return load(ControllerConfig, dump(controller_config(stack, REDIS, range(2025, 2032)))).window
 
 
 def opens(window: DisruptionWindow, instant: datetime) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from components.pods.workload import Workload, WorkloadArgs
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.settings.placement import home_kind

@@ -7,7 +7,7 @@ import gzip
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -30,7 +30,8 @@ from ebbtide.settings.summary import summary
 from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
 from ebbtide.simulator.strategies.plans import Strategy
 from ebbtide.simulator.trace.traces import TraceError, read_trace
-from ebbtide.vocabulary.controller_config import RedisEndpoint, dump, load
+from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
+from ebbtide.vocabulary.documents import dump, load
 from tests.counts import count
 from tests.paths import ROOT
 
@@ -236,7 +237,7 @@ def _read_document(path: Path, _random: Random) -> str:
     """The mount changes under a running controller, which goes on with what it had."""
     data = path.read_bytes()
     path.write_bytes(_documents()["demo.json"])
-    mounted = ConfigFile(path, load)
+    mounted = ConfigFile(path, partial(load, ControllerConfig))
     before = mounted.config
     path.write_bytes(data)
     if mounted.changed():

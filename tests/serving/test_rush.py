@@ -21,7 +21,7 @@ from controllers.adapters.kube_api import Json
 from ebbtide.demo.load import Answers, Stretch, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.monitoring.recorded import Recorded
-from ebbtide.vocabulary.workloads import WORKLOADS
+from ebbtide.vocabulary.labels import WORKLOADS
 from tests.serving.support.history import Samples, remembering, write_blocks
 from tests.serving.support.monitored import monitored
 from tests.serving.support.site import Serving

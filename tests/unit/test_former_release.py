@@ -12,7 +12,8 @@ from ebbtide.preview.changes import changes_between
 from ebbtide.preview.document import ChangeKind
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack
-from ebbtide.vocabulary.controller_config import load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import load
 from tests.builders.recorded import record
 from tests.paths import DATA
 
@@ -74,4 +75,4 @@ def test_physical_names_stay(stack: str) -> None:
 def test_a_controller_loads_the_former_releases_config_document(stack: str) -> None:
     text = (FORMER / stack / "controller-config.json").read_text(encoding="utf-8")
 
-    assert load(text).customer == stack
+    assert load(ControllerConfig, text).customer == stack

@@ -22,19 +22,8 @@ from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
 from controllers.workloads.ray.workers import idle_workers, spare
 from controllers.workloads.words import Notify, Verdict, Write
 from ebbtide.vocabulary.holds import Hold, hold_of
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX
-from ebbtide.vocabulary.workloads import (
-    APPLY_UNTIL,
-    ASLEEP_FOR,
-    SPEC,
-    WAKE_UNTIL,
-    WORKLOADS,
-    Purpose,
-    RayPolicy,
-    Sleep,
-    WorkloadsConfig,
-    sleep_of,
-)
+from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, KEEP_UNTIL, PREFIX, SPEC, WAKE_UNTIL, WORKLOADS
+from ebbtide.vocabulary.workloads import Purpose, RayPolicy, Sleep, WorkloadsConfig, sleep_of
 
 POLL = timedelta(seconds=10)  # between two looks at a cluster of which no news come
 _LOOK = timedelta(seconds=5)  # how long what a head said is taken for what it says, unless it is to be suspended

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ebbtide.advice.sizes.rules import Asked, Resource
-from ebbtide.labels import WORKER_NAMESPACE, NodeKind, ReplicasOwner
+from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind, ReplicasOwner
 from ebbtide.settings.every_pod import namespace_of
 from ebbtide.settings.file.keys import CRON_JOBS, JOBS, WORKERS, WORKLOADS
 from ebbtide.settings.file.pod_entries import RAY

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ebbtide.advice.sizes.containers import Container
 from ebbtide.advice.sizes.ran import Ran
 from ebbtide.advice.sizes.shapes import LEAST_GAIN, Shape, Stay, cheaper, most_nodes, shape_of
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.file.keys import GROUPS
 from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.fragment.size import PodSize

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from ebbtide.advice.demand import NODE_OVERHEAD_S
 from ebbtide.advice.slots import slots
-from ebbtide.labels import NodeKind
 from ebbtide.prices import Capacity, NoPrice, instance_type, on_demand, spot_typical
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.placement import fits, node_of
 from ebbtide.settings.sections.node_groups import NodeGroupSettings

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from components.ray.crds import crds
 from controllers.adapters.kube_api import ApiError, Json
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.file.keys import REDIS_PASSWORD
 from ebbtide.settings.sections.redis import token_fault
 from ebbtide.settings.sections.serving.gateway import Implementation

@@ -12,16 +12,17 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import ARCH, GPU_MEMORY, GPU_RESOURCE, GPU_TAINT_KEY, GPU_TAINT_VALUE, NVIDIA, NodeKind
 from ebbtide.operate.node_use import quantity
 from ebbtide.operate.objects import words_at
 from ebbtide.operate.probe.facts import Denied, Facts, NodeLabels
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
 from ebbtide.operate.probe.wants import PodWant
 from ebbtide.prices import Capacity
+from ebbtide.provisioning_labels import ARCH, GPU_MEMORY, GPU_TAINT_KEY, GPU_TAINT_VALUE, NVIDIA, NodeKind
 from ebbtide.settings.packing import Nodes, packed
 from ebbtide.settings.placement import PodSize
 from ebbtide.units.quantities import memory_text
+from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _USUAL_PODS = 110  # of a kubelet that says nothing
 _GPU_TAINT = f"{GPU_TAINT_KEY}={GPU_TAINT_VALUE}:NoSchedule"

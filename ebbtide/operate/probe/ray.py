@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from components.ray.crds import crds, version
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import CUSTOMER
 from ebbtide.operate.objects import Document, annotations_of, at, labels_of, rows_at
 from ebbtide.operate.probe.facts import Answer, Denied, ObjectWant, RayFacts, RayWant, Right, Seen
 from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
+from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.settings.sections.ray import RAY_OPERATOR
 from ebbtide.vocabulary.labels import NAMESPACE
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.probe.facts import ObjectWant, RayWant
 from ebbtide.operate.probe.rights import rights_of_accounts
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.ray import RAY_OPERATOR, TOKEN_KEY, head_name, namespace_of_ray, token_secret
-from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import WORKLOADS
+from ebbtide.vocabulary.labels import NAMESPACE, WORKLOADS
 
 
 def ray_wants(settings: StackSettings, resources: Sequence[Resource]) -> Iterator[RayWant]:

@@ -9,16 +9,17 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import CUSTOMER
 from ebbtide.operate.probe.facts import Answer, Denied
 from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
 from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_room
 from ebbtide.operate.probe.objects import objects_of_others
 from ebbtide.operate.probe.ray import ray_clusters
 from ebbtide.operate.probe.serving import serving
+from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED
-from ebbtide.vocabulary.controller_config import UnreadableConfig, load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import UnreadableConfig, load
 from ebbtide.vocabulary.labels import NAMESPACE
 
 OLDEST = (1, 30)
@@ -238,7 +239,7 @@ def _customer_of(config: Answer) -> str:
         return ""
     data: Json = config.get("data") or {}
     try:
-        return load(str(data.get("config.json", ""))).customer
+        return load(ControllerConfig, str(data.get("config.json", ""))).customer
     except UnreadableConfig:
         return ""  # of another release; the image says which
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ebbtide.labels import GPU_RESOURCE, WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right, ServingWant
 from ebbtide.operate.probe.ray_wants import ray_wants
 from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.probe.serving_wants import serving_want
+from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.entrances import ingress_wants
 from ebbtide.settings.every_pod import every_pod, pull_secret_namespaces
@@ -26,7 +26,7 @@ from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.serving_needs import serving_needs
-from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NAMESPACE
 
 _BOTH = (NAMESPACE, WORKER_NAMESPACE)
 

@@ -16,7 +16,7 @@ from ebbtide.operate.ray.text import drivers_text, number, pending_lines
 from ebbtide.operate.ray.view import RayView
 from ebbtide.operate.wording import counts_of
 from ebbtide.units.durations import whole_minutes
-from ebbtide.vocabulary.workloads import APPLY_UNTIL
+from ebbtide.vocabulary.labels import APPLY_UNTIL
 
 _POLL = timedelta(seconds=5)  # between two looks at the clusters
 

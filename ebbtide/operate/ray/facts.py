@@ -14,8 +14,9 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import CannotOperate, Target, find, items, one_line, readable
 from ebbtide.operate.objects import Document, at, rows_at
 from ebbtide.operate.status import NoStatus, from_pods
-from ebbtide.vocabulary.controller_config import UnreadableConfig
-from ebbtide.vocabulary.workloads import WORKLOADS, RayPolicy, WorkloadsConfig, load
+from ebbtide.vocabulary.documents import UnreadableConfig, load
+from ebbtide.vocabulary.labels import WORKLOADS
+from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
 
 RAY_CLUSTER = "ray.io/cluster"
 """Label of Ray's pods: the cluster they belong to."""
@@ -50,7 +51,7 @@ def ray_config_of(api: KubeApi, namespace: str) -> WorkloadsConfig | None:
     if config_map is None:
         return None
     try:
-        return load(str(at(config_map, "data", _CONFIG_KEY) or ""))
+        return load(WorkloadsConfig, str(at(config_map, "data", _CONFIG_KEY) or ""))
     except UnreadableConfig as error:
         where = f"ConfigMap {namespace}/{WORKLOADS}"
         raise CannotOperate(f"the workload controller's config ({where}) cannot be read: {error}") from error

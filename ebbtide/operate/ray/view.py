@@ -14,7 +14,8 @@ from ebbtide.operate.ray.facts import HEAD_GROUP, RAY_GROUP, RayFacts
 from ebbtide.prices import NoPrice, on_demand, spot_typical
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
 from ebbtide.vocabulary.holds import Hold, hold_of
-from ebbtide.vocabulary.workloads import APPLY_UNTIL, ASLEEP_FOR, WAKE_UNTIL, Sleep, When, sleep_of
+from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, WAKE_UNTIL
+from ebbtide.vocabulary.workloads import Sleep, When, sleep_of
 
 UNKNOWN, ABSENT = "unknown", "absent"
 _TYPE, _REGION = "node.kubernetes.io/instance-type", "topology.kubernetes.io/region"

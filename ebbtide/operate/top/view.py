@@ -9,7 +9,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, cast
 
-from ebbtide.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
 from ebbtide.monitoring.client import Answer, Unknown
 from ebbtide.operate.node_use import quantity, requested
 from ebbtide.operate.objects import Document, at, labels_of, rows_at
@@ -18,6 +17,7 @@ from ebbtide.operate.status_text import head_lines, server_lines
 from ebbtide.operate.top.facts import TopFacts
 from ebbtide.operate.wording import counts_of, reason_text
 from ebbtide.units.durations import duration
+from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _HEADS = ("window", "leader", "OPEN")

@@ -14,15 +14,15 @@ import yaml
 from components.aws.node_shape import group_options
 from controllers.adapters.kube_api import Json, KubeApi
 from controllers.scaler.budgets.decision import window_at
-from ebbtide.labels import NODE_GROUP, NODE_KIND, NodeKind
 from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
 from ebbtide.operate.node_use import utilisation
 from ebbtide.operate.objects import at, parse_instant, words_at
 from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.why.node_pins import Item, PodVerdict, Rules, Surroundings, judge
 from ebbtide.operate.why.ray import on_a_node
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.durations import read_duration, whole_minutes
-from ebbtide.vocabulary.labels import CONTROLLER
+from ebbtide.vocabulary.labels import CONTROLLER, NODE_GROUP, NODE_KIND
 
 _AUTOSCALER = "cluster-autoscaler"
 _SYSTEM = "kube-system"

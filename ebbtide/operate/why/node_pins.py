@@ -8,12 +8,12 @@ lives in kube-system without a budget, or that keeps files on the node; and last
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ebbtide.labels import GPU_RESOURCE, POOL, SAFE_TO_EVICT
 from ebbtide.operate.objects import at, max_unavailable_of, words_at
 from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.wording import reason_text
+from ebbtide.provisioning_labels import POOL, SAFE_TO_EVICT
 from ebbtide.recording.drainable import SAFE_VOLUMES, AutoscalerRules, Item, Pin, covers, local_volumes, pins
-from ebbtide.vocabulary.labels import CATEGORY, Category
+from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, Category
 
 _MIRROR = "kubernetes.io/config.mirror"
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from ebbtide.labels import POOL
 from ebbtide.preview.dangers.compared import Compared
 from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
 from ebbtide.settings.sections.checkpoints import CheckpointSettings, Interruptible
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds

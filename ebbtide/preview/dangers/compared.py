@@ -6,9 +6,9 @@ from functools import cached_property
 
 from components.ownership import MAX_UNAVAILABLE
 from components.pods.rules import OPEN_TO_ALL
-from ebbtide.labels import POOL
 from ebbtide.preview.changes import identity
 from ebbtide.preview.document import ChangeKind, ResourceChange
+from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import GroupOverZones, StackState

@@ -6,11 +6,11 @@ not reported twice; the small rest is one line. Where the cluster or its network
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ebbtide.labels import POOL
 from ebbtide.preview.changes import FOLLOWS, identity
 from ebbtide.preview.dangers.claims import TEMPLATES, ClaimChange, claim_change
 from ebbtide.preview.dangers.compared import Compared, counted, impact_on_all, listed
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
+from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.state import node_group_name
 from ebbtide.recording.values import value_at

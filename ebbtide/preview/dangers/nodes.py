@@ -6,9 +6,9 @@ node group" for the 15 minutes.
 
 from collections.abc import Iterator, Sequence
 
-from ebbtide.labels import NodeKind
 from ebbtide.preview.dangers.compared import Compared, counted
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.state import NODE_GROUP_TYPE, GroupOverZones, node_group_name
 
 _SIZES = "scalingConfig."

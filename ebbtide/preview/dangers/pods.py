@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from itertools import chain
 
-from ebbtide.labels import NODE_GROUP, NodeKind
 from ebbtide.preview.changes import identity
 from ebbtide.preview.dangers.checkpoints import checkpoint_dangers, workers_of
 from ebbtide.preview.dangers.compared import Compared, listed
@@ -13,6 +12,7 @@ from ebbtide.preview.dangers.processors import processor_dangers
 from ebbtide.preview.dangers.ray import ray_dangers
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import name_of
 from ebbtide.recording.values import value_at
@@ -23,7 +23,7 @@ from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.durations import format_duration
-from ebbtide.vocabulary.labels import CONTROLLER, Category
+from ebbtide.vocabulary.labels import CONTROLLER, NODE_GROUP, Category
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 
 _MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY

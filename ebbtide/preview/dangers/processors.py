@@ -6,9 +6,9 @@ pods of which no line of the file changes.
 
 from collections.abc import Iterator, Sequence
 
-from ebbtide.labels import Architecture
 from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import architecture
 from ebbtide.settings.room import Asked, asked

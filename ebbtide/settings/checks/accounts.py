@@ -6,7 +6,7 @@ namespace, and the pods of all others hang on it.
 
 from collections.abc import Iterator
 
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.checks.read import Placed, Read, Rule
 from ebbtide.settings.file.keys import CLUSTER, WORKLOADS
 from ebbtide.settings.file.pod_entries import RAY

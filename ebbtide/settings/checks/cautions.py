@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import priced_regions
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.celery_command import celery_options
 from ebbtide.settings.checks.foreseen import foreseen
 from ebbtide.settings.every_pod import every_pod, rolling_pods

@@ -7,7 +7,7 @@ refuses.
 from collections.abc import Iterator
 from datetime import timedelta
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks import (
     accounts,
     checkpoints,

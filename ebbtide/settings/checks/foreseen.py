@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ebbtide.labels import NodeKind, ReplicasOwner
+from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
 from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.fragment.values import mapping
 from ebbtide.settings.model import StackSettings

@@ -5,7 +5,7 @@ Silent about a pod that no group of its kind has room for, which has a finding o
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ebbtide.labels import NODE_GROUP, Architecture
+from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings.checks.read import Placed, Read, Rule
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.keys import CLUSTER, GROUPS
@@ -15,6 +15,7 @@ from ebbtide.settings.placement import architecture, fits, gpus_suffice, labels_
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.zones import is_id
+from ebbtide.vocabulary.labels import NODE_GROUP
 
 _REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 

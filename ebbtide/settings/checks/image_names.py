@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.read import Read, Rule
 from ebbtide.settings.file.keys import CLUSTER, CONTROLLER, GROUPS, IMAGES, MONITORING, RAY, REDIS, SERVICES, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location

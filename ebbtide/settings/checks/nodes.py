@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ebbtide.labels import GPU_RESOURCE, NodeKind
 from ebbtide.prices import instance_type, instance_type_names
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.read import Placed, Read, Rule
 from ebbtide.settings.defaults import SPOT_TYPES
 from ebbtide.settings.file.keys import CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
@@ -21,7 +21,7 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.redis import CPU, RedisKind
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import memory_text
-from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.labels import GPU_RESOURCE, Category
 
 FEWEST_SPOT_TYPES = 4
 """AWS takes spot nodes back type by type; how many types are enough nobody says, and four is what we ask for."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.file.keys import CRON_JOBS, JOBS, PODS, WORKERS, WORKLOADS
 from ebbtide.settings.file.pod_entries import RAY, named_entries
 from ebbtide.settings.file.problems import Finding, Location

@@ -16,12 +16,11 @@ that a pod is described in one place. Refused are, besides:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ebbtide.labels import NODE_GROUP, NODE_KIND
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 from ebbtide.settings.fragment.restricted import restricted_findings
 from ebbtide.settings.fragment.values import containers, entries_of, inside, mapping
 from ebbtide.units.quantities import read_quantity
-from ebbtide.vocabulary.labels import CATEGORY, Category
+from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category
 
 OUR_VOLUMES: Mapping[str, str] = {"ebbtide-ca-bundle": "/etc/ebbtide-ca", "redis-authority": "/etc/ebbtide-redis"}
 """Volumes that Ebbtide gives to pods, and where it mounts them."""

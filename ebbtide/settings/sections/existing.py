@@ -16,7 +16,7 @@ from typing import Annotated, TypeAlias, cast
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show, value_at
 from ebbtide.settings.file.wanted import all_of, wanted
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import instance_type_names, nearest_type
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ebbtide.labels import NODE_GROUP
+from ebbtide.vocabulary.labels import NODE_GROUP
 
 NO_SCHEDULE = "NoSchedule"
 

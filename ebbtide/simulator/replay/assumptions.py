@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import PricingAssumption, price_date
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.controller_document import RESYNC
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.strategies.hpa import GROWS_TO_AT_LEAST, STABILISATION_S, SYNC_S, TOLERANCE

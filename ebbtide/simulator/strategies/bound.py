@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import on_demand
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.simulator.cluster.scheduler import group_takes

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import Capacity, GroupRate, PricingAssumption, hourly
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import PodSize, head_size, pod_size, takes
 from ebbtide.settings.sections.ray import RayGroup

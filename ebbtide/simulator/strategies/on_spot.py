@@ -8,7 +8,7 @@ it as they would from a file. Some of it no file may say yet; `spot_assumptions`
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.checkpoints import LONGEST_SPOT_SAVE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.checkpoints import CheckpointSettings

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ebbtide.labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, NODE_GROUP, NODE_KIND, Architecture, NodeKind
 from ebbtide.prices import (
     GroupRate,
     NoPrice,
@@ -25,6 +24,7 @@ from ebbtide.prices import (
     spot_typical,
     usable,
 )
+from ebbtide.provisioning_labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, Architecture, NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import architecture, head_size, home_of, offered, pod_size, suits, takes
 from ebbtide.settings.sections.jobs import JobSettings
@@ -41,7 +41,7 @@ from ebbtide.simulator.world.ray.work import RayGroupPlan, RayPlan, workload_of_
 from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import every_job, workload_of
 from ebbtide.simulator.world.world import ClusterPlan
-from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND, Category
 
 NODE_BOOT_S = 120.0  # from launch to a node that takes pods
 POD_START_S = 15.0  # pull, import and registration of a worker; readiness of a service

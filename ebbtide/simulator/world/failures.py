@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import interruption_band
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.cluster.accidents import NOTICE_S
 from ebbtide.simulator.cluster.model import Accidents

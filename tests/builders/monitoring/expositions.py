@@ -3,6 +3,7 @@
 import json
 import tempfile
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from controllers.scaler import main as scaler
 from controllers.workloads import main as workloads
 from controllers.workloads.frame import Tally, metrics
 from controllers.workloads.ray.workers import IdleWorkers
-from ebbtide.vocabulary import exporter as exporter_words
-from ebbtide.vocabulary import workloads as workloads_words
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.vocabulary.documents import dump, load
+from ebbtide.vocabulary.exporter import ExporterConfig, Price
+from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
 from tests.builders.controllers import NOON, Bench, budgets, config, pool_policy
 from tests.builders.monitoring import cluster_objects as objects
 from tests.builders.operation import ALWAYS_NIGHT
@@ -58,12 +59,12 @@ def of_the_scaler(folder: Path) -> str:
 
 def of_the_workload_controller(folder: Path) -> str:
     """Of one that looks after a Ray cluster which it cannot see."""
-    policy = workloads_words.RayPolicy(name="flow", namespace="ray", head=NOWHERE, token_file="/nowhere", pools=())
-    wanted = workloads_words.WorkloadsConfig(namespace="ebbtide", hours=ALWAYS_NIGHT, ray=(policy,))
+    policy = RayPolicy(name="flow", namespace="ray", head=NOWHERE, token_file="/nowhere", pools=())
+    wanted = WorkloadsConfig(namespace="ebbtide", hours=ALWAYS_NIGHT, ray=(policy,))
     document = folder / "workloads.json"
-    document.write_text(workloads_words.dump(wanted), encoding="utf-8")
+    document.write_text(dump(wanted), encoding="utf-8")
     access = kubeconfig(folder)
-    process = workloads.Process(ConfigFile(document, workloads_words.load), access)
+    process = workloads.Process(ConfigFile(document, partial(load, WorkloadsConfig)), access)
     api: KubeApi = process._api
     term = process._term = workloads.Term(process, wanted, api)
     term.loop.reconcile(NOON, "")
@@ -104,18 +105,18 @@ def of_the_exporter() -> str:
         },
         {"/api/v1/pods": [objects.event("MODIFIED", evicted)]},
     )
-    config = exporter_words.ExporterConfig(
+    config = ExporterConfig(
         namespace="ebbtide",
         hpa_namespaces=("ebbtide",),
-        prices=(exporter_words.Price(instance_type="g5.xlarge", dollars_per_hour=1.006),),
+        prices=(Price(instance_type="g5.xlarge", dollars_per_hour=1.006),),
         tls_endpoints=("redis.example.com:6379",),
         timezone="America/New_York",
         holidays_until=now.date() + timedelta(days=700),
     )
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder) / "exporter.json"
-        document.write_text(exporter_words.dump(config), encoding="utf-8")
-        process = exporter.Process(ConfigFile(document, exporter_words.load), kubeconfig(Path(folder)))
+        document.write_text(dump(config), encoding="utf-8")
+        process = exporter.Process(ConfigFile(document, partial(load, ExporterConfig)), kubeconfig(Path(folder)))
     sight = process.sight = Sight(seen.api, process.tally)
     sight.hpas = {"hpas": KubeCache(seen.api, "hpas", hpa, lambda: None)}
     sight.cron_jobs = {"cronjobs": KubeCache(seen.api, "cronjobs", closing_job, lambda: None)}

@@ -13,8 +13,10 @@ from control_plane.plane.driver import ControlPlane
 
 from components.ray.crds import crds
 from controllers.adapters.kube_api import ApiError
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.labels import SPEC, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours
-from ebbtide.vocabulary.workloads import SPEC, WORKLOADS, RayPolicy, WorkloadsConfig, dump
+from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process
 from tests.builders.workloads.specs import ANSWERS, REFUSED

@@ -14,12 +14,13 @@ import pytest
 from pydantic_core import PydanticCustomError
 
 from components.aws.savings import PLAN_TYPE, SAVINGS_PLAN, STEADY_NODES
-from ebbtide.labels import CUSTOMER, NODE_GROUP, NODE_KIND
+from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings, load_stack
 from ebbtide.settings.sections.costs import parse_cost_tags
 from ebbtide.settings.sections.network import FlowLogSettings, Nat, NetworkSettings
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings
+from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND
 from tests.builders.components import ROOT, demo_stack
 from tests.builders.recorded import record
 from tests.builders.stack import stack_settings

@@ -14,8 +14,8 @@ from components.aws.node_group import NodeGroup, NodeGroupArgs
 from components.aws.node_shape import NodeRange, NodeShape, Taint, ami_type, name_prefix, node_shape, ranges, split
 from components.context import StackContext
 from components.ownership import FieldOwner, OwnershipTable
-from ebbtide.labels import NodeKind
 from ebbtide.prices import instance_type, instance_type_names
+from ebbtide.provisioning_labels import NodeKind
 from tests.builders.autoscaler import read_from_tags
 from tests.builders.stack import Recorded, group_settings, run, text
 

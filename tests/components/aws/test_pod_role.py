@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.aws.pod_role import policy
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.sections.pods.aws import AwsRights
 from tests.builders.components import pod_of
 from tests.builders.existing import onprem

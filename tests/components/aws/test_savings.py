@@ -14,7 +14,7 @@ from components.aws.savings import (
     savings_plan,
     steady_nodes,
 )
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.costs import MOST_TAGS, CostSettings, parse_tags
 from tests.builders.stack import group_settings, stack_settings
 

@@ -6,8 +6,8 @@ from random import Random
 
 from components.aws.node_shape import NodeShape, group_options, node_shape
 from components.pods.rules import nodes_of_group, nodes_of_kind, tolerations
-from ebbtide.labels import NodeKind
 from ebbtide.prices import InstanceType, instance_type, instance_type_names
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import Gpu
 from tests.builders.autoscaler import ReadNode, read_from_tags

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.disks import Disks
-from ebbtide.labels import VOLUME
+from ebbtide.provisioning_labels import VOLUME
 from tests.builders.recorded import record
 from tests.builders.rights import workload
 from tests.builders.stack import Recorded, stack_settings

@@ -7,7 +7,7 @@ from components.aws.node_shape import name_prefix
 from components.aws.subnet_plan import plan_subnets
 from components.aws.zones import refuse_other_zones
 from components.cluster.autoscaler_settings import pattern
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from tests.builders.network import network
 
 TOKYO = {"ap-northeast-1a": "apne1-az4", "ap-northeast-1c": "apne1-az1", "ap-northeast-1d": "apne1-az2"}

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.probe.facts import Right
 from ebbtide.operate.probe.rights import rights_of
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from tests.builders.existing import onprem, with_everything
 from tests.builders.recorded import record
 from tests.builders.settings import loaded

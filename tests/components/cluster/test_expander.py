@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from components.aws.node_shape import name_prefix
 from components.cluster.autoscaler import NAMESPACE_RULES
 from components.cluster.autoscaler_settings import priorities
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.types import SHORT_NAME
 from ebbtide.simulator.strategies.plans import FLAGS, Strategy, cluster_plan

@@ -8,7 +8,8 @@ from typing import Any
 from components.controller.controller import Controller, ControllerArgs
 from components.controller.rights import closer_rules, system_rules, worker_rules
 from ebbtide.recording.resources import Resource
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, load
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.documents import load
 from tests.builders.components import STACK, controller_config, of_kind, recorded, the
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection", "*"}
@@ -27,7 +28,7 @@ def controller(config: ControllerConfig | None = None, *, replicas: int = 1) -> 
 def test_the_document_round_trips_through_the_config_map() -> None:
     config = controller_config()
 
-    assert load(the(controller(config), "ConfigMap").inputs["data"]["config.json"]) == config
+    assert load(ControllerConfig, the(controller(config), "ConfigMap").inputs["data"]["config.json"]) == config
 
 
 def test_another_document_is_the_same_pod_since_the_controller_rereads_it() -> None:

@@ -10,7 +10,9 @@ import pytest
 from components.context import StackContext
 from components.monitoring.exporter import Exporter, ExporterArgs
 from ebbtide.settings.sections.monitoring import PrometheusKind
-from ebbtide.vocabulary.exporter import EXPORTER, ExporterConfig, dump
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.exporter import ExporterConfig
+from ebbtide.vocabulary.labels import EXPORTER
 from tests.builders.components import recorded
 from tests.builders.monitoring.watched import WATCHED, stack
 from tests.builders.recorded import record

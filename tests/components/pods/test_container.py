@@ -7,7 +7,7 @@ import pytest
 
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from components.pods.workload import Workload, WorkloadArgs
-from ebbtide.labels import FILES_DIGEST, NodeKind
+from ebbtide.provisioning_labels import FILES_DIGEST, NodeKind
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings

@@ -7,7 +7,7 @@ import pytest
 
 from components.pods.entrance import PLAIN, Balancing
 from components.pods.workload import Workload, WorkloadArgs
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import parse_stack
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings

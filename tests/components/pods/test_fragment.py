@@ -14,7 +14,7 @@ from components.pods.fragment import merged, python_name
 from components.pods.redis_access import RedisAuthority
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from components.pods.workload import Workload, WorkloadArgs
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.fragment.promises import OUR_VARIABLES, OUR_VOLUMES
 from ebbtide.settings.fragment.schema import type_named, type_names
 from ebbtide.settings.sections.pods.pod import Gpu

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.pods.rules import PodIdentity, affinity, home, spread
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.types import parse_cpu, parse_memory
 from ebbtide.settings.sections.workers import grace_seconds
 from ebbtide.units.quantities import cpu_quantity, memory_quantity

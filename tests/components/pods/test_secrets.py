@@ -11,7 +11,7 @@ import pytest
 from pulumi_kubernetes.core.v1 import PodTemplate
 
 from components.pods.secrets import Reference, Secrets, SecretsArgs, SecretsSource, StackSecrets, digest, type_of
-from ebbtide.labels import SECRETS_DIGEST
+from ebbtide.provisioning_labels import SECRETS_DIGEST
 from ebbtide.recording.needed_secrets import needed_secrets
 from ebbtide.recording.resources import Resource
 from tests.builders.components import of_kind, recorded, the

@@ -8,7 +8,7 @@ import pytest
 from components.ownership import OwnershipTable
 from components.pods.secrets import NO_SECRETS, SecretsSource
 from components.pods.workload import Workload, WorkloadArgs
-from ebbtide.labels import NodeKind, ReplicasOwner
+from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.entrance import Ingress
 from ebbtide.settings.sections.pods.env import EnvSource, EnvVariable

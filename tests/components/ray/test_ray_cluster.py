@@ -12,7 +12,7 @@ from ebbtide.recording.pods import pods_of
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.values import mebibytes
 from ebbtide.settings import StackSettings
-from ebbtide.vocabulary.workloads import SLEEP, SPEC
+from ebbtide.vocabulary.labels import SLEEP, SPEC
 from tests.builders.recorded import record
 from tests.builders.stack import Recorded
 from tests.components.ray.stack import NAMESPACE, ray_settings, ray_stack

@@ -12,7 +12,8 @@ from components.pods.redis_access import CA_FILE, RedisAuthority
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from ebbtide.settings import parse_stack
 from ebbtide.settings.sections.workers import Source, SourceKind
-from ebbtide.vocabulary.controller_config import RedisEndpoint, load
+from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
+from ebbtide.vocabulary.documents import load
 from tests.builders.components import REDIS, STACK, controller_config, pod_of, recorded, the, worker_settings
 from tests.builders.mutants import sound_config
 from tests.builders.recorded import record
@@ -70,7 +71,7 @@ def test_an_address_that_is_known_later_reaches_worker_and_controller() -> None:
         Controller("controller", args)
 
     resources = recorded(program)
-    document = load(the(resources, "ConfigMap").inputs["data"]["config.json"])
+    document = load(ControllerConfig, the(resources, "ConfigMap").inputs["data"]["config.json"])
     mounts = pod_of(the(resources, "Deployment"))["containers"][0]["volumeMounts"]
 
     assert document.redis.host == host
@@ -97,7 +98,7 @@ def test_the_controller_may_be_another_user_than_the_workers() -> None:
 
     controller, pool = (pod_of(deployments[name])["containers"][0]["env"] for name in ("ebbtide-controller", "train"))
 
-    assert load(document).redis.username == "reader"
+    assert load(ControllerConfig, document).redis.username == "reader"
     assert _secrets(controller) == {"REDIS_PASSWORD": ("redis-reader", "password")}
     assert _secrets(pool)["REDIS_PASSWORD"] == ("ebbtide-redis", "password")
 

@@ -9,7 +9,8 @@ import pytest
 from ebbtide.policies.judging import judge
 from ebbtide.recording.ownership import ownership_rows
 from ebbtide.recording.resources import Resource
-from ebbtide.vocabulary.workloads import load
+from ebbtide.vocabulary.documents import load
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack
 from tests.components.serving.test_service_stack import TODAY, named, only
@@ -56,7 +57,7 @@ def test_a_stack_without_ray_has_the_workload_controller_where_a_service_has_a_f
     forecast = (EMBEDDER, f"{EMBEDDER}, floor: forecast")
     assert NAME not in named(resources(forecast), "Deployment")
 
-    config = load(only(resources(*OPEN), "ConfigMap", NAME).inputs["data"]["workloads.json"])
+    config = load(WorkloadsConfig, only(resources(*OPEN), "ConfigMap", NAME).inputs["data"]["workloads.json"])
     assert [it.name for it in config.floors] == ["embedder-large", "embedder-small", "ranker"]
 
 

@@ -19,7 +19,7 @@ from control_plane.plane.driver import ControlPlane
 from control_plane.plane.mode import Mode
 
 from controllers.adapters.kube_api import Json
-from ebbtide.vocabulary.workloads import WORKLOADS
+from ebbtide.vocabulary.labels import WORKLOADS
 from tests.builders.control_plane import eventually
 from tests.control_plane.hpa.metrics_api import CPU, Script, Told, serving
 from tests.control_plane.hpa.pods import LABEL, Count, PlayedPods

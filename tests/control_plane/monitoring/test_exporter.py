@@ -14,10 +14,11 @@ from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.files import write_directory
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
-from ebbtide.vocabulary.exporter import EXPORTER, load
-from ebbtide.vocabulary.labels import CLOSER, NAMESPACE
+from ebbtide.vocabulary.documents import load
+from ebbtide.vocabulary.exporter import ExporterConfig
+from ebbtide.vocabulary.labels import CLOSER, EXPORTER, NAMESPACE
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.monitoring.promql import valued
 from tests.builders.operation import Process
@@ -185,7 +186,7 @@ def test_nodes_and_pods_are_told_as_they_come_and_no_longer_once_they_are_gone(s
 def test_a_node_costs_what_the_rendered_document_says_and_of_another_type_nothing_is_told(
     scene: Scene, process: Process
 ) -> None:
-    prices = load(scene.file.read_text()).dollars_per_hour
+    prices = load(ExporterConfig, scene.file.read_text()).dollars_per_hour
     known, dollars = min(prices.items())
     one, other = scene.node(known), scene.node("x9.huge")
 

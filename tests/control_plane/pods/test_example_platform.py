@@ -18,8 +18,8 @@ from components.cluster.autoscaler import NAME as AUTOSCALER
 from components.cluster.autoscaler import NAMESPACE as AUTOSCALER_NAMESPACE
 from components.redis.server import KEPT
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
-from ebbtide.labels import NODE_GROUP, WORKER_NAMESPACE
-from ebbtide.vocabulary.labels import CATEGORY, CONTROLLER, FIELD_MANAGER, NAMESPACE, WORKLOAD, Category
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.vocabulary.labels import CATEGORY, CONTROLLER, FIELD_MANAGER, NAMESPACE, NODE_GROUP, WORKLOAD, Category
 from tests.builders.control_plane import eventually
 from tests.builders.example import example, notebook
 

@@ -21,7 +21,7 @@ from control_plane.plane.stack import add_group_node, install
 
 from controllers.adapters.kube_api import Json
 from ebbtide.demo.embedded_redis import find_server
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 from tests.builders.control_plane import eventually
 from tests.builders.example import example

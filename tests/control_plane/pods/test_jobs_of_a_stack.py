@@ -10,7 +10,7 @@ from control_plane.plane.stack import add_group_node, install
 from pydantic_core import PydanticCustomError
 
 from controllers.adapters.kube_api import ApiError, Json
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.sections.cron import parse_cron
 from ebbtide.vocabulary.labels import WORKLOAD
 from tests.builders.control_plane import eventually

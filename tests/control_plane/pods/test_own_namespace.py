@@ -9,7 +9,7 @@ from control_plane.plane.driver import ControlPlane
 from control_plane.plane.stack import install
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, NAMESPACE, WORKLOAD
 from tests.builders.control_plane import eventually
 from tests.builders.rights import SECRET, hub_stack

@@ -8,7 +8,7 @@ from control_plane.plane.driver import ControlPlane
 from control_plane.plane.stack import add_group_node, install
 
 from controllers.adapters.kube_api import ApiError, Json
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import WORKLOAD
 from tests.builders.control_plane import eventually
 from tests.builders.settings import loaded, shortest

@@ -15,8 +15,7 @@ from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.settings.sections.ray import RAY_OPERATOR as ACCOUNT
-from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import SPEC
+from ebbtide.vocabulary.labels import NAMESPACE, SPEC
 from tests.builders.control_plane import eventually
 from tests.builders.recorded import record
 from tests.builders.settings import loaded

@@ -14,7 +14,7 @@ from controllers.adapters.kube_api import APPLY, Json, KubeApi
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.settings.sections.ray import NAMESPACE_PREFIX
-from ebbtide.vocabulary.workloads import SPEC, WORKLOADS
+from ebbtide.vocabulary.labels import SPEC, WORKLOADS
 from tests.builders.control_plane import eventually
 from tests.builders.generated import stack_text
 from tests.builders.recorded import record

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.vocabulary.workloads import SLEEP
+from ebbtide.vocabulary.labels import SLEEP
 from tests.builders.control_plane import eventually
 from tests.builders.workloads.process import RayProcess, RecordedHead
 from tests.control_plane.ray.conftest import CLUSTER, PODS, RAY, RayStack

@@ -13,13 +13,12 @@ from typer.testing import CliRunner, Result
 
 from controllers.adapters.kube_api import APPLY
 from ebbtide.cli.__main__ import app
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.objects import Document
 from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.ray import facts as ray_facts
 from ebbtide.operate.status import NoStatus
-from ebbtide.vocabulary.labels import KEEP_UNTIL, NAMESPACE, PAUSED
-from ebbtide.vocabulary.workloads import APPLY_UNTIL, SLEEP, SPEC, WAKE_UNTIL, WORKLOADS
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, NAMESPACE, PAUSED, SLEEP, SPEC, WAKE_UNTIL, WORKLOADS
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.recorded import record
 from tests.builders.settings import loaded

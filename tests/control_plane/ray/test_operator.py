@@ -3,7 +3,7 @@
 import pytest
 
 from controllers.adapters.kube_api import ApiError, Json
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM
 from tests.builders.control_plane import eventually
 from tests.control_plane.ray.conftest import BUDGETS, CLUSTER, PODS, RAY, RayStack

@@ -11,10 +11,11 @@ from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import Json
 from controllers.workloads.ray.clusters import observed
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.objects import rfc3339
-from ebbtide.vocabulary.labels import NAMESPACE
-from ebbtide.vocabulary.workloads import APPLY_UNTIL, SLEEP, SPEC, WORKLOADS, Sleep, Wake, When, dump, dump_sleep, load
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.vocabulary.documents import dump, load
+from ebbtide.vocabulary.labels import APPLY_UNTIL, NAMESPACE, SLEEP, SPEC, WORKLOADS
+from ebbtide.vocabulary.workloads import Sleep, Wake, When, WorkloadsConfig, dump_sleep
 from tests.builders.control_plane import eventually
 from tests.builders.workloads.process import TOKEN, RayProcess, RecordedHead
 from tests.control_plane.ray.conftest import CLUSTER, PODS, RayStack
@@ -53,7 +54,7 @@ def process(ray_stack: RayStack, head: RecordedHead, tmp_path: Path) -> Iterator
     home, token = Home(ray_stack.plane, tmp_path), tmp_path / "token"
     token.write_text(TOKEN)
     rendered = ray_stack.api.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{WORKLOADS}")["data"]["workloads.json"]
-    config = load(rendered)
+    config = load(WorkloadsConfig, rendered)
     (flow,) = config.ray
     home.file.write_text(dump(replace(config, ray=(replace(flow, head=head.url, token_file=str(token)),))))
     account = ray_stack.plane.kubeconfig_as(NAMESPACE, WORKLOADS)

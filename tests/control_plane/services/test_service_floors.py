@@ -13,8 +13,7 @@ import pytest
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import APPLY, ApiError, KubeApi, from_kubeconfig
-from ebbtide.vocabulary.labels import KEEP_UNTIL
-from ebbtide.vocabulary.workloads import WORKLOADS
+from ebbtide.vocabulary.labels import KEEP_UNTIL, WORKLOADS
 from tests.builders.control_plane import Fresh, eventually
 from tests.control_plane.support.floors import KINDS, FloorScene, event, make_floor_scene
 from tests.control_plane.support.ownership import Provisioner

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from components.ownership import REPLICAS_OWNER
 from controllers.adapters.kube_api import Json
 from ebbtide.cli.__main__ import app
-from ebbtide.labels import WORKER_NAMESPACE, ReplicasOwner
-from ebbtide.vocabulary.controller_config import ControllerConfig, load
+from ebbtide.provisioning_labels import WORKER_NAMESPACE, ReplicasOwner
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.control_plane.support.applying import (
     State,
@@ -43,7 +44,9 @@ def rendered(stack: str, folder: Path) -> Rendered:
     for words in (["check", stack], ["render", stack, "--output", str(folder)]):
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, f"ebbtide {words[0]}: {result.output}"
-    return Rendered(objects_in(folder), load((folder / "controller-config.json").read_text(encoding="utf-8")))
+    return Rendered(
+        objects_in(folder), load(ControllerConfig, (folder / "controller-config.json").read_text(encoding="utf-8"))
+    )
 
 
 @lru_cache(maxsize=128)

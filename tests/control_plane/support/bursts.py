@@ -24,9 +24,10 @@ from rq import Queue, Retry
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.demo.process_cluster import rq_worker_command
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import load_stack
-from ebbtide.vocabulary.controller_config import ControllerConfig, dump
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, WORKLOAD, Category
 from tests.builders.control_plane import eventually
 from tests.builders.operation import Scene

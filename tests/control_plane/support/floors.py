@@ -16,7 +16,9 @@ from components.serving.crds import release
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.operate.release import owners_of
 from ebbtide.recording.resources import Resource, kind_of, name_of
-from ebbtide.vocabulary.workloads import WORKLOADS, PlannedEvent, WorkloadsConfig, dump, load
+from ebbtide.vocabulary.documents import dump, load
+from ebbtide.vocabulary.labels import WORKLOADS
+from ebbtide.vocabulary.workloads import PlannedEvent, WorkloadsConfig
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process
 from tests.builders.recorded import record
@@ -84,7 +86,7 @@ class FloorScene:
 
     def config(self, *events: PlannedEvent, lead: timedelta = timedelta()) -> WorkloadsConfig:
         """The rendered one; it is always night, and these events come."""
-        whole = load(self.rendered("ConfigMap", WORKLOADS)["data"]["workloads.json"])
+        whole = load(WorkloadsConfig, self.rendered("ConfigMap", WORKLOADS)["data"]["workloads.json"])
         floors = tuple(
             replace(it, namespace=self.apps, lead=lead, events=events) for it in whole.floors if it.name in KINDS
         )

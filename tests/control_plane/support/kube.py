@@ -10,7 +10,7 @@ from control_plane.plane.driver import ControlPlane
 from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.ports import ObservedBudget, ObservedPod, ObservedPool, Scale, Unknown
-from ebbtide.labels import POOL
+from ebbtide.provisioning_labels import POOL
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
 from ebbtide.vocabulary.windows import BusinessHours

@@ -12,11 +12,10 @@ from control_plane.plane.driver import ControlPlane
 from control_plane.plane.stack import APPLY, add_group_node
 
 from components.redis.server import KEPT
-from ebbtide.labels import NODE_GROUP
 from ebbtide.recording.manifests import manifests
 from ebbtide.settings import load_stack
 from ebbtide.settings.model import StackSettings
-from ebbtide.vocabulary.labels import CATEGORY, Category
+from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, Category
 from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
 from tests.builders.recorded import record

@@ -14,7 +14,8 @@ from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import KubeApi
 from ebbtide.demo.embedded import free_port
-from ebbtide.vocabulary.exporter import ExporterConfig, dump
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.exporter import ExporterConfig
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.builders.control_plane import eventually
 from tests.builders.monitoring.servers import CUSTOMER, PROMETHEUS, asked, prometheus

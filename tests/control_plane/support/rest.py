@@ -26,7 +26,7 @@ from control_plane.plane.stack import InstalledStack, install
 from benchmarks.control_plane_process import until
 from controllers.adapters.kube_api import Json, KubeApi
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import load_stack
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE

@@ -20,7 +20,7 @@ from pathlib import Path
 from control_plane.plane.driver import ControlPlane
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import Process, Scene, make_scene

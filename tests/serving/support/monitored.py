@@ -11,7 +11,7 @@ from typing import Any
 from components.monitoring.scraping import CONFIG_FILE, RULES_FILE
 from controllers.adapters.kube_api import Json
 from ebbtide.settings.sections.monitoring import PROMETHEUS
-from ebbtide.vocabulary.exporter import EXPORTER
+from ebbtide.vocabulary.labels import EXPORTER
 from tests.builders.monitoring.rule_files import at_once
 from tests.serving.support.site import Serving
 from tests.serving.support.stack import rendered

@@ -27,10 +27,10 @@ from components.serving.keda import Keda, KedaArgs
 from components.serving.program import KUBE_SYSTEM, PartArgs
 from components.serving.vertical import RECOMMENDER, UPDATER, VerticalAutoscaler, VerticalAutoscalerArgs
 from controllers.adapters.kube_api import Json
-from ebbtide.labels import NODE_KIND, NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.manifests import manifests
 from ebbtide.recording.record import record_program
-from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
+from ebbtide.vocabulary.labels import NAMESPACE, NODE_KIND, WORKLOAD
 from tests.serving.support.metrics_server import NAME as METRICS_SERVER
 from tests.serving.support.metrics_server import MetricsServer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from control_plane.plane.driver import ControlPlane
 from control_plane.plane.mode import Mode
 
-from ebbtide.labels import NODE_GROUP, NODE_KIND
+from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND
 from tests.serving.support.network import HOST
 
 _SIZES = {"fixed": 2, "flexible": 3, "gpu": 1, "spot": 2}

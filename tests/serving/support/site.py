@@ -19,8 +19,8 @@ from control_plane.plane.driver import ControlPlane
 from components.serving.envoy_gateway import ENVOY
 from components.serving.envoy_gateway import NAMESPACE as GATEWAYS
 from controllers.adapters.kube_api import MERGE_PATCH, ApiError, Json
-from ebbtide.labels import NODE_KIND, NodeKind
-from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, WORKLOAD, Category
+from ebbtide.provisioning_labels import NodeKind
+from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, NODE_KIND, WORKLOAD, Category
 from tests.builders.control_plane import PATIENCE, eventually
 from tests.builders.monitoring.servers import asked
 from tests.control_plane.support.applying import Applying

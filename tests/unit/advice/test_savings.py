@@ -8,8 +8,8 @@ import pytest
 from ebbtide.advice.savings import HOURS_PER_MONTH, PLANS, Offer, SavingsAdvice, savings_advice
 from ebbtide.advice.savings_text import as_json, as_text
 from ebbtide.advice.usage import Usage
-from ebbtide.labels import NodeKind
 from ebbtide.prices import NoPrice, hourly, on_demand
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.simulator import a_stack

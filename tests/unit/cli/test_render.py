@@ -11,7 +11,8 @@ from ebbtide.cli.render import command
 from ebbtide.recording.output import controller_document
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings
-from ebbtide.vocabulary.controller_config import load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import load
 from tests.builders.components import ROOT, demo_stack
 from tests.builders.settings import shortest
 
@@ -76,7 +77,7 @@ def test_output_holds_all_files(tmp_path: Path) -> None:
     assert "create secret generic ebbtide-redis --namespace ebbtide-workers" in (out / "APPLY.md").read_text(
         encoding="utf-8"
     )
-    assert load((out / "controller-config.json").read_text()).customer == "demo"
+    assert load(ControllerConfig, (out / "controller-config.json").read_text()).customer == "demo"
     assert len(json.loads((out / "resources.json").read_text())) == len(demo_stack())
     config_map = next(
         found
@@ -119,7 +120,7 @@ def test_help_gives_an_example() -> None:
 
 
 def test_the_document_is_the_one_the_controller_gets() -> None:
-    assert {pool.name for pool in load(controller_document(demo_stack())).pools} >= {"train"}
+    assert {pool.name for pool in load(ControllerConfig, controller_document(demo_stack())).pools} >= {"train"}
 
 
 def test_a_region_without_prices_is_told_in_one_line(tmp_path: Path) -> None:

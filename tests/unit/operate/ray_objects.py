@@ -8,7 +8,8 @@ from typing import Any
 from ebbtide.operate.ray.facts import RayFacts
 from ebbtide.operate.ray.view import RayView, ray_view
 from ebbtide.vocabulary.controller_config import ControllerConfig
-from ebbtide.vocabulary.workloads import ASLEEP_FOR, SLEEP, RayPolicy, Sleep, Wake, When, dump_sleep
+from ebbtide.vocabulary.labels import ASLEEP_FOR, SLEEP
+from ebbtide.vocabulary.workloads import RayPolicy, Sleep, Wake, When, dump_sleep
 from tests.builders.components import controller_config, pool_policy
 from tests.unit.operate.raw_objects import NOW
 

@@ -14,14 +14,14 @@ from components.pods.rules import tolerations
 from controllers.adapters.kube_api import ApiError
 from ebbtide.cli import cluster as cluster_options
 from ebbtide.cli.__main__ import app
-from ebbtide.labels import CUSTOMER, GPU_RESOURCE
 from ebbtide.operate.probe.facts import Right, facts_of
 from ebbtide.operate.probe.findings import Probed, State
 from ebbtide.operate.probe.rules import findings_of
 from ebbtide.operate.probe.wants import Wants, wants_of
+from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.settings.sections.pods.pod import Gpu
-from ebbtide.vocabulary.controller_config import dump
-from ebbtide.vocabulary.labels import CONTROLLER
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE
 from tests.builders.components import controller_config
 from tests.builders.existing import CLUSTER_ID, onprem, written
 from tests.builders.settings import SHORTEST, loaded, shortest

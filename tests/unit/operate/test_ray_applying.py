@@ -11,8 +11,7 @@ from ebbtide.operate import api as operate_api
 from ebbtide.operate.api import Target
 from ebbtide.operate.ray.applying import Applying, is_done, nothing_to_apply, plan_lines
 from ebbtide.operate.ray.view import RayView
-from ebbtide.vocabulary.labels import PAUSED
-from ebbtide.vocabulary.workloads import APPLY_UNTIL
+from ebbtide.vocabulary.labels import APPLY_UNTIL, PAUSED
 from tests.unit.operate.raw_objects import NOW
 from tests.unit.operate.ray_objects import asleep, ray_cluster, report, view
 

@@ -16,9 +16,9 @@ from ebbtide.operate.ray.facts import ray_facts as read_facts
 from ebbtide.operate.ray.text import ray_lines, ray_parts, ray_warnings
 from ebbtide.operate.ray.view import RayView, ray_view
 from ebbtide.operate.ray.wording import REASONS
-from ebbtide.vocabulary.controller_config import encoded
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
-from ebbtide.vocabulary.workloads import APPLY_UNTIL, SLEEP, WAKE_UNTIL, WorkloadsConfig
+from ebbtide.vocabulary.documents import encoded
+from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, SLEEP, WAKE_UNTIL
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.operation import ALWAYS_NIGHT
 from tests.paths import ROOT
 from tests.unit.operate.raw_objects import NOW

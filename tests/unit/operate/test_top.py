@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.vocabulary.documents import dump
 from tests.builders.components import controller_config, pool_policy
 from tests.builders.control_plane import eventually
 from tests.builders.monitoring.canned_api import CannedApi, canned_api

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from ebbtide.cli.__main__ import app
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.jobs.checkpoints.attempts import attempt_key, note
-from ebbtide.vocabulary.controller_config import dump
+from ebbtide.vocabulary.documents import dump
 from tests.builders.components import controller_config, pool_policy
 from tests.builders.jobs import job as plain_job
 from tests.builders.redis import client, server, shared_server, wait_until

@@ -9,8 +9,8 @@ from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.why.node import NodeFacts, explain_node
 from ebbtide.operate.why.ray import Known, driver_lines, explain_ray, of_a_job, why_pod
-from ebbtide.vocabulary.labels import CLOSED_MINIMUM, PAUSED
-from ebbtide.vocabulary.workloads import SLEEP, Sleep, When, dump_sleep
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, PAUSED, SLEEP
+from ebbtide.vocabulary.workloads import Sleep, When, dump_sleep
 from tests.unit.operate.raw_objects import NOW, budget, node
 from tests.unit.operate.ray_objects import (
     asleep,

@@ -10,7 +10,8 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.services import services_of
 from ebbtide.operate.why.service import explain_service, rows_of
-from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig, dump
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig
 from tests.builders.controllers import OFFICE
 
 LABELS = {"ebbtide.dev/service": "embedder"}

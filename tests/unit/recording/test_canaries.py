@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import infra
 from ebbtide.cli.__main__ import app
-from ebbtide.labels import SECRETS_DIGEST
+from ebbtide.provisioning_labels import SECRETS_DIGEST
 from ebbtide.recording.output import output_files
 from ebbtide.recording.record import Recording, record_directory, record_program
 from ebbtide.settings.file.problems import value_at

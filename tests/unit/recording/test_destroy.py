@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from ebbtide.labels import POOL
+from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack, parse_stack
 from tests.builders.components import ROOT

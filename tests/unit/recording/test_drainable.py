@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.labels import SAFE_TO_EVICT
+from ebbtide.provisioning_labels import SAFE_TO_EVICT
 from ebbtide.recording.drainable import AutoscalerRules, Pin, covers, local_volumes, pins
 from ebbtide.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY, BudgetsLeft, blocker
 from ebbtide.simulator.cluster.model import AutoscalerFlags, WorkloadModel

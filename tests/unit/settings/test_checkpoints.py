@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from components.cluster.autoscaler_settings import autoscaler_flags
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.operate.probe.facts import Right
 from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.probe.wants import wants_of
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import warnings_of
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from tests.builders.existing import onprem

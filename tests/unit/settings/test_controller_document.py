@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import controller_config, load_stack
-from ebbtide.vocabulary.controller_config import BudgetPolicy, Floor, Morning, RedisEndpoint, dump, load
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, Floor, Morning, RedisEndpoint
+from ebbtide.vocabulary.documents import dump, load
 from tests.builders.settings import SHORTEST, loaded, shortest
 from tests.paths import ROOT
 
@@ -66,7 +67,7 @@ def test_the_document_of_each_example_stack_survives_the_journey() -> None:
     for name in ("demo", "example-berlin"):
         config = controller_config(load_stack(name, ROOT), REDIS, years=(2026, 2027))
 
-        assert load(dump(config)) == config
+        assert load(ControllerConfig, dump(config)) == config
 
 
 def test_fixed_budgets_and_our_own_are_for_the_closer_alone(tmp_path: Path) -> None:
@@ -114,4 +115,4 @@ def test_the_budget_of_a_pool_that_can_pause_is_the_controllers_to_open(
     text = shortest(train=keys, more="ebbtide:nodeGroups: { spot: { max: 4 } }")
     config = controller_config(loaded(text, tmp_path), REDIS)
 
-    assert config.budgets == load(dump(config)).budgets == budgets
+    assert config.budgets == load(ControllerConfig, dump(config)).budgets == budgets

@@ -6,8 +6,9 @@ import pytest
 
 from ebbtide.settings import warnings_of
 from ebbtide.settings.controller_document import controller_config
-from ebbtide.vocabulary.controller_config import CeleryKeys, RedisEndpoint, dump
-from ebbtide.vocabulary.controller_config import load as read_document
+from ebbtide.vocabulary.controller_config import CeleryKeys, ControllerConfig, RedisEndpoint
+from ebbtide.vocabulary.documents import dump
+from ebbtide.vocabulary.documents import load as read_document
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
 
 
@@ -139,7 +140,7 @@ def test_names_of_celerys_keys_reach_the_controller(tmp_path: Path) -> None:
 
     keys = CeleryKeys(prefix="ml:", priorities=(0, 5), separator="\x06", unacked="taken", unacked_index="index")
     document = controller_config(settings, RedisEndpoint(host="redis"), (2026,))
-    assert read_document(dump(document)).pools[0].celery == document.pools[0].celery == keys
+    assert read_document(ControllerConfig, dump(document)).pools[0].celery == document.pools[0].celery == keys
 
 
 def test_celerys_own_names_of_its_keys_need_no_word_in_the_document(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import load_stack, parse_stack, stack_names
 from tests.builders.settings import loaded, shortest
 from tests.paths import ROOT

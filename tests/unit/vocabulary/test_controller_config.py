@@ -5,18 +5,11 @@ from datetime import date, timedelta
 
 import pytest
 
-from ebbtide.vocabulary.controller_config import (
-    SCHEMA,
-    BudgetPolicy,
-    ControllerConfig,
-    Floor,
-    PoolPolicy,
-    RedisEndpoint,
-    UnreadableConfig,
-    dump,
-    load,
-)
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, Floor, PoolPolicy, RedisEndpoint
+from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
+
+SCHEMA = ControllerConfig.SCHEMA
 
 POOL = PoolPolicy(
     name="train",
@@ -50,7 +43,7 @@ CONFIG = ControllerConfig(
 
 
 def test_what_was_dumped_is_what_is_loaded() -> None:
-    assert load(dump(CONFIG)) == CONFIG
+    assert load(ControllerConfig, dump(CONFIG)) == CONFIG
 
 
 def test_keys_that_the_release_before_named_otherwise_are_read_under_both_names() -> None:
@@ -58,7 +51,7 @@ def test_keys_that_the_release_before_named_otherwise_are_read_under_both_names(
     document["sweep"] = document.pop("resync")
     document["pools"][0]["calm"] = document["pools"][0].pop("stabilizationWindow")
 
-    assert load(json.dumps(document)) == CONFIG
+    assert load(ControllerConfig, json.dumps(document)) == CONFIG
 
 
 def test_the_schema_before_this_one_is_read_without_floors() -> None:
@@ -67,7 +60,7 @@ def test_the_schema_before_this_one_is_read_without_floors() -> None:
     for pool in document["pools"]:
         del pool["floors"]
 
-    assert load(json.dumps(document)).pools[0].floors == ()
+    assert load(ControllerConfig, json.dumps(document)).pools[0].floors == ()
 
 
 @pytest.mark.parametrize("schema", [SCHEMA - 2, SCHEMA + 1, "2", None])
@@ -75,7 +68,7 @@ def test_any_other_schema_is_refused_with_the_ones_that_are_read(schema: object)
     document = json.loads(dump(CONFIG)) | {"schema": schema}
 
     with pytest.raises(UnreadableConfig, match=f"reads {SCHEMA - 1} and {SCHEMA}"):
-        load(json.dumps(document))
+        load(ControllerConfig, json.dumps(document))
 
 
 @pytest.mark.parametrize(
@@ -91,4 +84,4 @@ def test_any_other_schema_is_refused_with_the_ones_that_are_read(schema: object)
 )
 def test_what_is_no_such_document_is_refused(text: str) -> None:
     with pytest.raises(UnreadableConfig):
-        load(text)
+        load(ControllerConfig, text)

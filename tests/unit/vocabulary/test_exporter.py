@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.vocabulary.controller_config import UnreadableConfig
-from ebbtide.vocabulary.exporter import ExporterConfig, Price, dump, load
+from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
+from ebbtide.vocabulary.exporter import ExporterConfig, Price
 
 WHOLE = ExporterConfig(
     namespace="ebbtide",
@@ -20,8 +20,8 @@ WHOLE = ExporterConfig(
 
 
 def test_a_document_is_read_as_it_was_written_and_may_lack_what_has_a_default() -> None:
-    assert load(dump(WHOLE)) == WHOLE
-    assert load('{"namespace": "ebbtide"}') == ExporterConfig(namespace="ebbtide")
+    assert load(ExporterConfig, dump(WHOLE)) == WHOLE
+    assert load(ExporterConfig, '{"namespace": "ebbtide"}') == ExporterConfig(namespace="ebbtide")
 
 
 def test_its_keys_are_in_camel_case() -> None:
@@ -54,7 +54,7 @@ def test_holidays_end_with_their_last_day_in_the_customers_own_zone() -> None:
 )
 def test_a_bad_document_is_refused_in_one_line(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(UnreadableConfig) as refused:
-        load(json.dumps({**json.loads(dump(WHOLE)), **changes}))
+        load(ExporterConfig, json.dumps({**json.loads(dump(WHOLE)), **changes}))
 
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -63,4 +63,4 @@ def test_a_bad_document_is_refused_in_one_line(changes: dict[str, Any], says: st
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"hpaNamespaces": []}', "[" * 100_000])
 def test_what_is_no_document_is_refused(text: str) -> None:
     with pytest.raises(UnreadableConfig, match="incomplete or malformed"):
-        load(text)
+        load(ExporterConfig, text)

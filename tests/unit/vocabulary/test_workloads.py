@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.vocabulary.controller_config import UnreadableConfig
+from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
+from ebbtide.vocabulary.labels import SLEEP
 from ebbtide.vocabulary.workloads import (
-    SLEEP,
     FloorPolicy,
     PlannedEvent,
     PlannedNight,
@@ -17,9 +17,7 @@ from ebbtide.vocabulary.workloads import (
     Wake,
     When,
     WorkloadsConfig,
-    dump,
     dump_sleep,
-    load,
     sleep_of,
 )
 from tests.builders.controllers import OFFICE
@@ -49,11 +47,11 @@ def document(**changes: Any) -> str:
 def test_a_document_is_read_as_it_was_written_and_may_lack_what_has_a_default() -> None:
     config = WorkloadsConfig(namespace="ebbtide", lease="other", hours=OFFICE, ray=(FLOW,), pool_namespace="workers")
 
-    assert load(dump(config)) == config
+    assert load(WorkloadsConfig, dump(config)) == config
     with_floors = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, floors=(EMBEDDER,))
-    assert load(dump(with_floors)) == with_floors
+    assert load(WorkloadsConfig, dump(with_floors)) == with_floors
     short = {key: value for key, value in json.loads(document()).items() if key in ("namespace", "hours")}
-    assert load(json.dumps(short)) == WorkloadsConfig(namespace="ebbtide", hours=OFFICE)
+    assert load(WorkloadsConfig, json.dumps(short)) == WorkloadsConfig(namespace="ebbtide", hours=OFFICE)
 
 
 def test_its_keys_are_in_camel_case() -> None:
@@ -84,7 +82,7 @@ def test_its_keys_are_in_camel_case() -> None:
 )
 def test_what_cannot_be_carried_out_is_refused(text: str) -> None:
     with pytest.raises(UnreadableConfig):
-        load(text)
+        load(WorkloadsConfig, text)
 
 
 def test_a_workload_without_the_annotation_never_sleeps() -> None:

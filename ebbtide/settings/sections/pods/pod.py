@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, Strict, TypeAdapter, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema
 
-from ebbtide.labels import GPU_RESOURCE, SAFE_TO_EVICT, Architecture
+from ebbtide.provisioning_labels import SAFE_TO_EVICT, Architecture
 from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
@@ -20,7 +20,7 @@ from ebbtide.settings.sections.pods.kubernetes import AccountName
 from ebbtide.settings.sections.pods.probes import PortName, PortNumber, Probes, ports_once, probes_have_ports
 from ebbtide.settings.sections.pods.volumes import Volume, VolumeName, mounted_once
 from ebbtide.settings.sections.types import Count, Image, Mebibytes, Millicores, Word
-from ebbtide.vocabulary.labels import PREFIX
+from ebbtide.vocabulary.labels import GPU_RESOURCE, PREFIX
 
 _LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
 _LABEL_VALUE = r"^([A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?$"

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.labels import GPU_RESOURCE, SERVES, ReplicasOwner
+from ebbtide.provisioning_labels import SERVES, ReplicasOwner
 from ebbtide.settings.file.wanted import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import EnvVariable
@@ -62,7 +62,7 @@ from ebbtide.settings.sections.workloads import (
     WorkloadSettings,
 )
 from ebbtide.units.durations import format_duration, latency_text
-from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.labels import GPU_RESOURCE, Category
 
 ALONE = ""
 """The name of the only variant of a service that names none."""

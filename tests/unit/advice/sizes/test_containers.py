@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ebbtide.advice.sizes.containers import Container, containers
 from ebbtide.advice.sizes.rules import Asked, Resource
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.fragment.size import PodSize
 from tests.builders.settings import loaded, shortest
 

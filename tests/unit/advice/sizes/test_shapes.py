@@ -4,8 +4,8 @@ import pytest
 
 from ebbtide.advice.demand import NODE_OVERHEAD_S
 from ebbtide.advice.sizes.shapes import Stay, cheaper, most_nodes, node_hours, shape_of
-from ebbtide.labels import NodeKind
 from ebbtide.prices import Capacity, on_demand
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.defaults import SPOT_TYPES
 from ebbtide.settings.fragment.size import PodSize
 from tests.builders.stack import group_settings

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from controllers.adapters.config_file import ConfigFile
-from ebbtide.vocabulary.controller_config import ControllerConfig, dump, load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import dump, load
 from tests.builders.controllers import config, pool_policy
 
 BEFORE, AFTER = config(pool_policy()), config(pool_policy(max_workers=3))
 
 
 def only_rq(text: str) -> ControllerConfig:
-    given = load(text)
+    given = load(ControllerConfig, text)
     if any(pool.source != "rq" for pool in given.pools):
         raise ValueError("only rq here")
     return given

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controllers.adapters.metrics import Meter, family
 from controllers.ports import BudgetReport, Known, PoolReport, ReconcileReport, Unknown, Untrusted
-from ebbtide.vocabulary.controller_config import encoded
+from ebbtide.vocabulary.documents import encoded
 from tests.builders.controllers import NIGHT
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"

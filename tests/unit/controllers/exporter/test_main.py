@@ -3,6 +3,7 @@
 import json
 import socket
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.kube_cache import KubeCache
 from controllers.exporter.main import Process, main
-from ebbtide.vocabulary.exporter import ExporterConfig, dump, load
+from ebbtide.vocabulary.documents import dump, load
+from ebbtide.vocabulary.exporter import ExporterConfig
 from tests.builders.monitoring.expositions import kubeconfig
 from tests.builders.monitoring.promql import series
 
@@ -63,7 +65,7 @@ def test_a_taken_port_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
 def process(tmp_path: Path) -> Process:
     file = tmp_path / "exporter.json"
     file.write_text(dump(CONFIG))
-    return Process(ConfigFile(file, load), kubeconfig(tmp_path))
+    return Process(ConfigFile(file, partial(load, ExporterConfig)), kubeconfig(tmp_path))
 
 
 def test_before_it_has_seen_anything_it_tells_of_itself_alone_and_is_not_ready(process: Process) -> None:

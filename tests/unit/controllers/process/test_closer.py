@@ -11,7 +11,8 @@ import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.closer import close, main
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, dump
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, CLOSER, MAINTENANCE_UNTIL
 from ebbtide.vocabulary.windows import DatedInterval
 from tests.builders.components import controller_config

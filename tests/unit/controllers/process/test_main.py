@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from controllers.scaler.main import main
-from ebbtide.vocabulary.controller_config import RedisEndpoint, dump
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+from ebbtide.vocabulary.documents import dump
 from tests.builders.controllers import config, pool_policy
 
 SERVER = {"name": "here", "cluster": {"server": "https://127.0.0.1:1"}}

@@ -14,20 +14,8 @@ from controllers.ports import Outcome
 from controllers.workloads.ray.clusters import Observed, RayCluster, observed
 from controllers.workloads.ray.documents import Json
 from controllers.workloads.words import Write
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
-from ebbtide.vocabulary.workloads import (
-    APPLY_UNTIL,
-    ASLEEP_FOR,
-    SLEEP,
-    SPEC,
-    WAKE_UNTIL,
-    RayPolicy,
-    Sleep,
-    Wake,
-    When,
-    WorkloadsConfig,
-    dump_sleep,
-)
+from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, KEEP_UNTIL, PAUSED, SLEEP, SPEC, WAKE_UNTIL
+from ebbtide.vocabulary.workloads import RayPolicy, Sleep, Wake, When, WorkloadsConfig, dump_sleep
 from tests.builders.operation import ALWAYS_NIGHT
 from tests.builders.workloads.process import TOKEN, RecordedHead
 from tests.builders.workloads.specs import group, spec

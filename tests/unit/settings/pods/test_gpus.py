@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.labels import GPU_RESOURCE
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.summary import summary
+from ebbtide.vocabulary.labels import GPU_RESOURCE
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
 

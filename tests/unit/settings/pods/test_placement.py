@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.labels import Architecture
+from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings import StackSettings
 from ebbtide.settings.placement import takes
 from ebbtide.settings.pod_price import pod_usd_per_hour

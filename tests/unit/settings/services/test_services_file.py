@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.labels import NodeKind, ReplicasOwner
+from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
 from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.every_pod import every_pod

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.placement import home_of

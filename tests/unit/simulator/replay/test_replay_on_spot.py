@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import on_demand, spot_typical
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayOptions, replay
 from ebbtide.simulator.results import Replay, as_json

@@ -7,8 +7,8 @@ import pytest
 from components.aws.node_shape import group_options
 from components.cluster.autoscaler_settings import autoscaler_flags
 from components.pods.rules import HOST, PodIdentity, affinity, spread
-from ebbtide.labels import NODE_GROUP, NODE_KIND, Architecture, NodeKind
 from ebbtide.prices import GroupRate, PricingAssumption, hourly, spot_typical
+from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -16,7 +16,7 @@ from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.simulator.cluster.scheduler import group_takes
 from ebbtide.simulator.strategies.constant import fleet_groups
 from ebbtide.simulator.strategies.plans import FLAGS, MIXED, Strategy, cluster_plan, without_spot_price
-from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND, Category
 from tests.builders.simulator import a_pool, a_stack, a_workload
 
 

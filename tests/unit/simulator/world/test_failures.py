@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from ebbtide.labels import NodeKind
 from ebbtide.prices import interruption_band
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.replay import replay

@@ -20,7 +20,8 @@ from controllers.adapters.kube_api import KubeApi, NoCluster, from_kubeconfig
 from controllers.adapters.server import Server
 from controllers.adapters.waker import EventWaker
 from controllers.scaler.main import Process, read
-from ebbtide.vocabulary.controller_config import load
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import load
 
 
 class ScaledWaker(EventWaker):
@@ -68,7 +69,7 @@ def run(clock: ScaledClock, chosen: argparse.Namespace) -> None:
 
 def close(clock: ScaledClock, file: Path, kubeconfig: str) -> int:
     """As `controllers.closer.main` does, less the API server's clock, which shows the real time."""
-    config = load(file.read_text(encoding="utf-8"))
+    config = load(ControllerConfig, file.read_text(encoding="utf-8"))
     api = KubeApi(from_kubeconfig(kubeconfig))
     outcomes = [closer.close(one, config, api, [clock.now()]) for one in config.budgets + config.never_opened]
     return 0 if all(outcomes) else 1

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 
 from control_plane.night.paced import Paced
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
-from ebbtide.labels import GPU_RESOURCE, NODE_GROUP
 from ebbtide.operate.objects import at, words_at
 from ebbtide.simulator.cluster.model import GroupModel
 from ebbtide.simulator.cluster.nodes import BilledSeconds
 from ebbtide.simulator.cluster.state import ClusterState, Node, Room
+from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP
 
 CONDEMNED = "ToBeDeletedByClusterAutoscaler"
 CANDIDATE = "DeletionCandidateOfClusterAutoscaler"

@@ -30,7 +30,7 @@ from control_plane.night.workers import PlayedWorkers, Shift
 from control_plane.plane.driver import ControlPlane
 from control_plane.plane.stack import InstalledStack, install
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.simulator.cluster.model import Eviction
@@ -43,7 +43,8 @@ from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.rollouts import Rollout
 from ebbtide.simulator.world.workers import JobRun
 from ebbtide.simulator.world.world import ClusterPlan, World, WorldSetup
-from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint, dump
+from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
+from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, NAMESPACE, WORKLOAD
 
 _T = TypeVar("_T")

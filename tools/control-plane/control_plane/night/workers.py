@@ -25,7 +25,7 @@ from control_plane.night.scaled import ScaledClock
 from control_plane.plane.pod_status import STRATEGIC_MERGE, PodState, status_patch
 from control_plane.plane.watched import Watched
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
-from ebbtide.labels import POOL, WORKER_NAMESPACE
+from ebbtide.provisioning_labels import POOL, WORKER_NAMESPACE
 from ebbtide.simulator.world.workers import JobRun, WorkerTimes
 
 _PODS = f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods"

@@ -6,12 +6,13 @@ from pathlib import Path
 from components.aws.node_shape import node_shape
 from control_plane.plane.driver import ControlPlane
 from ebbtide.files import write_directory
-from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.prices import instance_type, usable
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings
-from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint, load
+from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
+from ebbtide.vocabulary.documents import load
 
 APPLY = ("apply", "--server-side", "--validate=strict", "--output=name")
 
@@ -38,7 +39,7 @@ def install(plane: ControlPlane, settings: StackSettings, folder: Path) -> Insta
     write_directory(folder, output_files(record(settings)))
     accepted = plane.kubectl(*APPLY, "-f", str(folder / "kubernetes"))
     plane.kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=0")
-    config = load((folder / "controller-config.json").read_text(encoding="utf-8"))
+    config = load(ControllerConfig, (folder / "controller-config.json").read_text(encoding="utf-8"))
     return InstalledStack(settings=settings, config=config, folder=folder, accepted=tuple(accepted.split()))
 
 

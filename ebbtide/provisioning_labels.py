@@ -1,14 +1,10 @@
-"""Label keys, taints, namespaces and kinds that the provisioning side sets and the controllers never read.
+"""Label keys, taints, namespaces and kinds that only provisioning uses.
 
-`node-group` says which group a node belongs to and `node-kind` which kind that group is; both are set on nodes, and
-read by the exporter. The rest is no part of the vocabulary, which the controller's image holds.
+What the controllers read or write too is in `ebbtide/vocabulary/labels.py`.
 """
 
 from enum import StrEnum
 
-from ebbtide.vocabulary.exporter import GPU_RESOURCE as GPU_RESOURCE
-from ebbtide.vocabulary.exporter import NODE_GROUP as NODE_GROUP
-from ebbtide.vocabulary.exporter import NODE_KIND as NODE_KIND
 from ebbtide.vocabulary.labels import PREFIX
 
 CUSTOMER = PREFIX + "customer"

@@ -1,0 +1,136 @@
+"""Config documents: provisioning writes dataclasses as JSON text with `dump()`, a process reads them with `load()`.
+
+A document is one JSON object whose keys are the fields in camelCase. Durations are seconds, times of day are minutes
+from local midnight, dates are ISO 8601. A field with a default may be missing and unknown keys are ignored, so that a
+process may be newer or older than its document.
+"""
+
+import json
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import date, timedelta
+from functools import cache
+from typing import Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+KEY = "key"
+"""In a field's metadata: its key, where that is not the name in camelCase."""
+FORMER_KEY = "former"
+"""In a field's metadata: the key that the release before wrote, which is also read."""
+
+
+class UnreadableConfig(ValueError):
+    """This version cannot read the document; the message says why."""
+
+
+class Document:
+    """Base of a process's config."""
+
+    __slots__ = ()
+
+    SCHEMA: ClassVar[int] = 0  # written into the document; this one and the one before are read. 0: no number
+
+    def check(self) -> None:
+        """Raise `UnreadableConfig` for values that their types allow and the process cannot use."""
+
+
+_MALFORMED = (LookupError, TypeError, ValueError, OverflowError, RecursionError)
+_T = TypeVar("_T")
+_DocumentT = TypeVar("_DocumentT", bound=Document)
+
+
+def dump(config: Document) -> str:
+    """Return JSON text with sorted keys: equal configs give equal text."""
+    schema = {"schema": config.SCHEMA} if config.SCHEMA else {}
+    return json.dumps({**schema, **encoded(config)}, indent=2, sort_keys=True) + "\n"
+
+
+def load(kind: type[_DocumentT], text: str) -> _DocumentT:
+    """Raises `UnreadableConfig`."""
+    content, title = _parsed(text, kind.SCHEMA)
+    try:
+        config = decoded(kind, content)
+        config.check()
+    except UnreadableConfig:
+        raise
+    except _MALFORMED as error:
+        raise UnreadableConfig(f"{title} is incomplete or malformed: {error!r}") from error
+    return config
+
+
+def _parsed(text: str, schema: int) -> tuple[dict[str, Any], str]:
+    """Return the JSON object, and how messages call it."""
+    try:
+        content = cast("dict[str, Any]", json.loads(text))
+        if not schema:
+            return content, "the document"
+        number = content["schema"]
+    except _MALFORMED as error:
+        if not schema:
+            raise UnreadableConfig(f"the document is incomplete or malformed: {error!r}") from error
+        raise UnreadableConfig(f"wanted a JSON object with a schema number: {error}") from error
+    if number not in (schema, schema - 1):
+        raise UnreadableConfig(f"schema {number!r}: this controller reads {schema - 1} and {schema}")
+    return content, f"schema {number} document"
+
+
+def encoded(value: Any) -> Any:
+    """Return a dataclass as JSON's own types, keys in camelCase. `/status` uses this form too."""
+    if is_dataclass(value):
+        return {keys[0]: encoded(getattr(value, name)) for name, keys, _, _ in _shape(type(value))}
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, (tuple, frozenset)):
+        entries = cast("Iterable[Any]", value)
+        return [encoded(entry) for entry in (sorted(entries) if isinstance(value, frozenset) else entries)]
+    return value
+
+
+def decoded(kind: type[_T], content: Mapping[str, Any]) -> _T:
+    """Return the dataclass `kind` from the JSON object that `encoded` made of it."""
+    values: dict[str, Any] = {}
+    for name, keys, hint, required in _shape(kind):
+        key = next((key for key in keys if key in content), keys[0])
+        if required or key in content:
+            values[name] = _field_value(hint, content[key])
+    return kind(**values)
+
+
+def _field_value(hint: Any, value: Any) -> Any:
+    arguments = get_args(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return None if value is None else _field_value(arguments[0], value)
+    if get_origin(hint) in (tuple, frozenset):
+        return get_origin(hint)(_field_value(arguments[0], entry) for entry in value)
+    if is_dataclass(hint):
+        return decoded(cast("type[Any]", hint), value)
+    if hint is timedelta:
+        return timedelta(seconds=value)
+    if hint is date:
+        return date.fromisoformat(value)
+    if not isinstance(value, hint):
+        raise TypeError(f"wanted {hint.__name__}, found {value!r}")
+    return value
+
+
+@cache
+def _shape(kind: type[Any]) -> tuple[tuple[str, tuple[str, ...], Any, bool], ...]:
+    """Per field: its name, its keys (the first is written, all are read), its type, and whether it is required."""
+    hints = get_type_hints(kind)
+    return tuple(
+        (entry.name, _keys(entry.name, entry.metadata), hints[entry.name], entry.default is MISSING)
+        for entry in fields(kind)
+        if entry.init
+    )
+
+
+def _keys(name: str, metadata: Mapping[str, str]) -> tuple[str, ...]:
+    former = (metadata[FORMER_KEY],) if FORMER_KEY in metadata else ()
+    return (metadata.get(KEY) or _camel_case(name), *former)
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
