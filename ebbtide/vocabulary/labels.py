@@ -46,7 +46,7 @@ SLEEP = PREFIX + "sleep"
 """Annotation on a workload that may sleep: when, and what wakes it, as JSON (`Sleep`)."""
 
 WAKE_UNTIL = PREFIX + "wake-until"
-"""Annotation on the same objects: an instant (RFC 3339) until which they stay awake, if `wake` has `manual`."""
+"""Annotation on the same objects: an instant (RFC 3339) until which the object stays awake, if `wake` has `manual`."""
 
 APPLY_UNTIL = PREFIX + "apply-until"
 """Annotation on a RayCluster: an instant (RFC 3339) until which a pending spec may interrupt running work."""

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from controllers.workloads.ray.sleep import Seen, decide_sleep
 from ebbtide.operate.ray.wording import REASONS
-from ebbtide.vocabulary import labels, workloads
+from ebbtide.vocabulary import labels
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
 from tests.builders.monitoring.expositions import (
     of_an_idle_ray_cluster,
@@ -97,8 +97,8 @@ _SLEEPS = [Sleep(when=when, wake=frozenset(wake)) for wake in _WAKES for when in
 def ray_annotations() -> str:
     """Those that are read from or written to a RayCluster, by their own descriptions."""
     names = ("SPEC", "SLEEP", "PAUSED", "KEEP_UNTIL", "WAKE_UNTIL", "APPLY_UNTIL", "ASLEEP_FOR")
-    found = {name: (value, text) for module in (labels, workloads) for name, value, text in _described(module)}
-    return table(("annotation", "meaning"), [(f"`{found[name][0]}`", found[name][1]) for name in names])
+    described = {name: (value, text) for name, value, text in _described(labels)}
+    return table(("annotation", "meaning"), [(f"`{described[name][0]}`", described[name][1]) for name in names])
 
 
 def _described(module: ModuleType) -> Iterator[tuple[str, str, str]]:
