@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from ebbtide.cli.console import fail
+from ebbtide.program import hidden_package
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
+        if hidden := hidden_package("infra", "components", "controllers"):
+            fail(hidden, code=2)
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
