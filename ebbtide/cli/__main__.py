@@ -30,6 +30,7 @@ class Command:
 
 
 COMMANDS = {
+    "init": Command("ebbtide.cli.init", "", "Write a repository for your own stacks, program and workflows."),
     "new": Command("ebbtide.cli.new", "", "Write the stack file of a new customer."),
     "check": Command("ebbtide.cli.check", "", "Check stack files; print all errors at once, or a summary."),
     "render": Command("ebbtide.cli.render", "provision", "Show the resources and cost of a stack, offline."),
@@ -66,7 +67,7 @@ COMMANDS = {
 
 
 PANELS = {
-    "Write and review": ("new", "check", "render", "preview"),
+    "Write and review": ("init", "new", "check", "render", "preview"),
     "Estimate": ("demo", "simulate", "sweep", "advise", "prices"),
     "Operate": (
         *("status", "top", "why", "report"),

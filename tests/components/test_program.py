@@ -9,7 +9,11 @@ import pulumi
 import pytest
 
 from ebbtide import program
+from ebbtide.labels import WORKER_NAMESPACE
 from ebbtide.recording.record import record_directory
+from ebbtide.settings.load import settings_of_texts
+from tests.builders.mutants import as_pulumi_passes, sound_config
+from tests.builders.recorded import record
 from tests.paths import ROOT
 
 EBBTIDE = Path(sys.executable).with_name("ebbtide")
@@ -77,3 +81,19 @@ def test_a_folder_without_modules_hides_no_package(tmp_path: Path) -> None:
         [EBBTIDE, "check", "demo"], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
     )
     assert done.returncode == 0
+
+
+def test_the_example_adds_its_quota_after_the_stack() -> None:
+    """Ebbtide's own rendering runs no program of a team, so it has all resources but that one."""
+    config, _ = as_pulumi_passes(sound_config("shortest"))
+
+    recording = record_directory(ROOT / "examples" / "own-program" / "program", config, stack="acme")
+
+    *stack, quota = recording.resources
+    [controller] = [resource for resource in stack if resource.type == "ebbtide:components:Controller"]
+    [namespace] = [resource.provider for resource in stack if resource.type == "kubernetes:core/v1:Namespace"][:1]
+    assert quota.type == "kubernetes:core/v1:ResourceQuota"
+    assert quota.inputs["metadata"] == {"name": "gpus", "namespace": WORKER_NAMESPACE}
+    assert (quota.provider, controller.urn in quota.depends_on) == (namespace, True)
+    assert recording.outputs.keys() == {"clusterName", "ownership", "controllerConfig", "gpuQuota"}
+    assert tuple(stack) == record(settings_of_texts(config, stack="acme", file="config"))
