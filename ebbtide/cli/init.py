@@ -16,7 +16,7 @@ _WHEEL_HELP = "Wheel of this version of Ebbtide, to lock and copy; default: the 
 
 @command.command(epilog="Example: ebbtide init platform")
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder; default: this one.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty, or new.")] = Path(),
     *,
     wheel: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_WHEEL_HELP)] = None,
 ) -> None:
