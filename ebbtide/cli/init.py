@@ -24,8 +24,10 @@ def init(
     try:
         files = repository_files(wheel_of_this_version(wheel))
         write_repository(folder, files)
-    except (NoWheel, Unwritable) as error:
-        fail(error, code=2 if isinstance(error, NoWheel) else 1)
+    except NoWheel as error:
+        fail(error, code=2)
+    except Unwritable as error:
+        fail(error)
     for name in sorted(files):
         typer.echo(f"written: {folder / name}")
     typer.echo("next: make setup; .venv/bin/ebbtide check; .venv/bin/ebbtide render example")

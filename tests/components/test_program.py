@@ -97,3 +97,13 @@ def test_the_example_adds_its_quota_after_the_stack() -> None:
     assert (quota.provider, controller.urn in quota.depends_on) == (namespace, True)
     assert recording.outputs.keys() == {"clusterName", "ownership", "controllerConfig", "gpuQuota"}
     assert tuple(stack) == record(settings_of_texts(config, stack="acme", file="config"))
+
+
+def test_the_page_shows_lines_of_the_example() -> None:
+    page = (ROOT / "docs" / "how-to" / "own-program.md").read_text(encoding="utf-8")
+    example = (ROOT / "examples" / "own-program" / "program" / "__main__.py").read_text(encoding="utf-8")
+    _, _, block = page.partition("```python\n")
+
+    shown = block.partition("```")[0].splitlines()
+    assert len(shown) > 3
+    assert [line for line in shown if line not in example.splitlines()] == []
