@@ -41,7 +41,7 @@ def repository_files(wheel: Path) -> dict[str, bytes]:
     archive = wheel.read_bytes()
     version = distribution("ebbtide").version
     requirement = f"ebbtide[{_EXTRAS}]=={version} \\\n    --hash=sha256:{hashlib.sha256(archive).hexdigest()}\n"
-    files["requirements.txt"] += requirement.encode()
+    files["requirements.txt"] += f"--find-links wheels\n{requirement}".encode()  # relative to the file
     files[f"wheels/{wheel.name}"] = archive
     files[f"stacks/Pulumi.{_EXAMPLE.customer}.yaml"] = file_text(_EXAMPLE).encode()
     files["docs/stack.schema.json"] = schema_text().encode()

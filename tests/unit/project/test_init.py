@@ -68,7 +68,7 @@ def test_its_lock_has_a_hash_for_each_requirement_and_no_address(wheel: Path) ->
         name for name, _ in requirements
     }
     assert [name for name, hashes in requirements if not hashes] == []
-    assert len(requirements) == len(re.findall(r"(?m)^[^#\s]", lock))
+    assert len(requirements) == len(re.findall(r"(?m)^[^#\s-]", lock))
     name, hashes = requirements[-1]
     assert name == "ebbtide[controller,policies,provision,simulate]"
     assert hashes.endswith(hashlib.sha256(wheel.read_bytes()).hexdigest())
