@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from ebbtide import program
-from ebbtide.labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.record import record_directory
 from ebbtide.settings.load import settings_of_texts
 from tests.builders.mutants import as_pulumi_passes, sound_config
