@@ -127,6 +127,9 @@ $(VENV)/.installed: tools/locks/dev.txt pyproject.toml ebbtide/jobs/__init__.py
 jobs-wheel: setup ## the distribution for worker images: writes dist/ebbtide_jobs-*.whl
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist ebbtide/jobs
 
+wheel: setup ## the distribution for a team's own repository: writes dist/ebbtide-*.whl
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
 docs: .venvs/docs/.installed ## the documents as a site, in out/site; a dead link or anchor fails
 	@.venvs/docs/bin/python tools/docs/site.py
 
@@ -144,6 +147,9 @@ golden: setup ## rewrite the golden files and name those that changed: what is r
 lock: ## pin the dependencies again, with hashes and without addresses; LOCK=--upgrade takes the newest (needs uv)
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --extra dev \
 		--custom-compile-command "make lock" pyproject.toml --output-file tools/locks/dev.txt # dev names all others, but for Ray's 400 MB
+	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --no-annotate --python-version $(word 1,$(CLAIMED)) \
+		--custom-compile-command "make lock" --constraint tools/locks/dev.txt --extra controller --extra policies --extra provision --extra simulate \
+		pyproject.toml --output-file tools/locks/project.txt # what ebbtide init writes into a team's repository
 	# The image leaves out the asynchronous client, and with it these packages. Not async-timeout: redis imports it below 3.11.3.
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --no-annotate --python-version $(word 1,$(CLAIMED)) \
 		--custom-compile-command "make lock" --constraint tools/locks/dev.txt \

@@ -15,6 +15,7 @@ from components.cluster.namespaces import Namespaces
 from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from components.cluster.own_namespace import OwnNamespace
 from components.context import StackContext
+from components.controller.controller import Controller
 from components.images import image_source
 from components.monitoring.reach import bundled_calls
 from components.monitoring.targets import scraped_workers
@@ -64,8 +65,8 @@ def stack_context(
 
 def customer_half(
     settings: StackSettings, cluster: Foundation, stack: StackContext, password: Password, new_token: NewToken
-) -> pulumi.Output[str]:
-    """Build the in-cluster half. Return the document that the scaler receives."""
+) -> tuple[StackContext, Controller]:
+    """Build the in-cluster half. Return the context of its components, and the last of them."""
     site = Site(settings=settings, cluster=cluster, stack=stack)
     spaces = Namespaces("namespaces", site.stack, site.after())
     site = site.within(spaces)
@@ -96,7 +97,7 @@ def customer_half(
     controller = scaler(site, redis, site.after(spaces, redis, policies, *sized))
     exporters = exporter(site, redis, site.after(spaces, redis, policies))
     monitoring(site, site.after(spaces, controller, *exporters, *gateway))
-    return controller.document
+    return site.stack, controller
 
 
 def _secrets(

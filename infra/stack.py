@@ -19,9 +19,18 @@ from infra.foundation import Foundation
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """The values that the program exports."""
+    """The values that the program exports, and those that a team's own resources may use."""
 
+    settings: StackSettings
     cluster_name: pulumi.Input[str]
+    provider: pulumi.ProviderResource
+    """The Kubernetes provider of the cluster."""
+    aws: pulumi.ProviderResource | None
+    """The AWS provider; only on EKS."""
+    context: StackContext
+    """The namespaces, images and tags of the stack, as its components receive them."""
+    controller: pulumi.Resource
+    """The last component of the stack: a resource that depends on it comes after all others."""
     ownership: OwnershipTable
     controller_document: pulumi.Output[str]
 
@@ -38,8 +47,17 @@ def compose(
     stack = stack_context(settings, ownership, secrets)
     cluster = _foundation(settings, stack, redis_password)
     stack = replace(stack, on_ebs=cluster.aws is not None, cache_host=cluster.cache_host)
-    document = customer_half(settings, cluster, stack, redis_password, new_token)
-    return Stack(cluster_name=cluster.cluster_name, ownership=ownership, controller_document=document)
+    context, controller = customer_half(settings, cluster, stack, redis_password, new_token)
+    return Stack(
+        settings=settings,
+        cluster_name=cluster.cluster_name,
+        provider=cluster.provider,
+        aws=cluster.aws,
+        context=context,
+        controller=controller,
+        ownership=ownership,
+        controller_document=controller.document,
+    )
 
 
 def _foundation(settings: StackSettings, stack: StackContext, redis_password: Password) -> Foundation:

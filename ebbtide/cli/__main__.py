@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from ebbtide.cli.console import fail
+from ebbtide.program import hidden_package
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Command:
 
 
 COMMANDS = {
+    "init": Command("ebbtide.cli.init", "", "Write a repository for your own stacks, program and workflows."),
     "new": Command("ebbtide.cli.new", "", "Write the stack file of a new customer."),
     "check": Command("ebbtide.cli.check", "", "Check stack files; print all errors at once, or a summary."),
     "render": Command("ebbtide.cli.render", "provision", "Show the resources and cost of a stack, offline."),
@@ -65,7 +67,7 @@ COMMANDS = {
 
 
 PANELS = {
-    "Write and review": ("new", "check", "render", "preview"),
+    "Write and review": ("init", "new", "check", "render", "preview"),
     "Estimate": ("demo", "simulate", "sweep", "advise", "prices"),
     "Operate": (
         *("status", "top", "why", "report"),
@@ -100,6 +102,8 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
+        if hidden := hidden_package("infra", "components", "controllers"):
+            fail(hidden, code=2)
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -4,13 +4,13 @@ stdout has the array and nothing else; the reasons go to stderr, where a job's l
 """
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ebbtide.cli.console import fail
 from ebbtide.pull_requests.changed_stacks import GitFailed, changed_stacks
+from ebbtide.settings.load import project_root
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -30,7 +30,7 @@ def changed(
             "wanted --against GIT_REF or --all (for example: ebbtide changed --against origin/main)"
         )
     try:
-        found = changed_stacks(against, Path())
+        found = changed_stacks(against, project_root())
     except GitFailed as error:
         fail(error)
     if found.cause:

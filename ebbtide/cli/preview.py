@@ -22,6 +22,7 @@ from ebbtide.preview.render.as_json import as_json
 from ebbtide.preview.render.markdown import markdown
 from ebbtide.preview.render.text import text_parts
 from ebbtide.settings import stack_names
+from ebbtide.settings.load import project_root
 from ebbtide.simulator.trace.counted import RequestTrace, find_requests
 from ebbtide.simulator.trace.traces import Trace, TraceError, bundled, find_trace
 from ebbtide.terminal import console
@@ -72,7 +73,7 @@ def preview_command(
         requests=requests,
         days=days,
     )
-    found = preview(names, Path(), asked)
+    found = preview(names, project_root(), asked)
     document = replace(found, problems=(*problems, *found.problems))
     _show(document, format_, full=full)
     if _is_refused(document):

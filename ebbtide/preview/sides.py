@@ -27,7 +27,7 @@ from ebbtide.settings.file.document import encrypted_values
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
 
-_CODE = ("components", "ebbtide", "infra")
+_CODE = ("components", "ebbtide", "infra", "program", "requirements.txt")
 _SECONDS = 60
 _OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
@@ -83,7 +83,7 @@ def side_at(stack: str, ref: str, root: Path) -> Side | None:
 def code_note(ref: str, root: Path) -> str:
     """A sentence if the code differs from the ref's as well as the files; empty if not. Raises `NoSuchRef`."""
     commit = _commit_of(ref, root)
-    code = [part for part in _CODE if (root / part).is_dir()]
+    code = [part for part in _CODE if (root / part).exists()]
     if not code or not _git(root, "diff", "--no-ext-diff", "--no-textconv", "--name-only", commit, "--", *code).stdout:
         return ""
     return f"the code differs from {ref} too: both sides are rendered with this code, so only the files are compared"

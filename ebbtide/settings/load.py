@@ -48,7 +48,10 @@ class StackFile:
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
-    """The stack of that name under `root` (default: here), or the stack file at that path. Raises `StackInvalid`."""
+    """Return the stack of that name under `root`, which is the project's by default, or of the file at that path.
+
+    Raises `StackInvalid`.
+    """
     return read_stack(stack, root).settings()
 
 
@@ -99,12 +102,19 @@ def stack_path(stack: str, root: Path | None = None) -> Path:
     """A path stays a path; a bare name is a file in `stacks/`."""
     if "/" in stack or stack.endswith((".yaml", ".yml")):
         return Path(stack)
-    return (root or Path()) / STACKS / f"{_PREFIX}{stack}{_SUFFIX}"
+    return (root or project_root()) / STACKS / f"{_PREFIX}{stack}{_SUFFIX}"
+
+
+def project_root() -> Path:
+    """Return the nearest folder with a `Pulumi.yaml`, here or above; this folder if there is none."""
+    here = Path.cwd()
+    folder = next((folder for folder in (here, *here.parents) if (folder / "Pulumi.yaml").is_file()), here)
+    return Path() if folder == here else folder
 
 
 def stack_names(root: Path | None = None) -> tuple[str, ...]:
     """The stacks that exist in `stacks/`, sorted."""
-    found = ((root or Path()) / STACKS).glob(f"{_PREFIX}*{_SUFFIX}")
+    found = ((root or project_root()) / STACKS).glob(f"{_PREFIX}*{_SUFFIX}")
     return tuple(sorted(name_of(path) for path in found))
 
 

@@ -49,6 +49,17 @@ def test_a_sound_stack_is_summed_up(stacks: Path, monkeypatch: pytest.MonkeyPatc
     ]
 
 
+def test_stacks_are_those_of_the_project_from_any_folder_below_it(
+    stacks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (stacks / "Pulumi.acme.yaml").write_text(shortest(), encoding="utf-8")
+    (stacks.parent / "Pulumi.yaml").touch()
+    (stacks / "conf").mkdir()
+    monkeypatch.chdir(stacks / "conf")
+
+    assert ebbtide("check").output.startswith("acme: OK\n")
+
+
 def test_all_faults_are_shown_each_on_one_line(stacks: Path) -> None:
     text = shortest(train="maxx: 1, stabilizationWindow: -5m").replace("Europe/Berlin", "Berlin")
     (stacks / "Pulumi.acme.yaml").write_text(text, encoding="utf-8")

@@ -114,6 +114,13 @@ def test_a_plan_of_something_else_is_refused(urn: str, stack: str, words: str) -
         changes(step("update", urn), stack=stack)
 
 
+def test_a_resource_of_the_teams_own_program_is_a_change() -> None:
+    """No rendering has it, since that runs Ebbtide's part of the program alone."""
+    (quota,) = changes(step("create", "urn:pulumi:acme::ebbtide::kubernetes:core/v1:ResourceQuota::gpu-quota"))
+
+    assert (quota.kind, quota.name) == (ChangeKind.CREATE, "gpu-quota")
+
+
 CONFIG = {
     "ebbtide:customer": "acme",
     "ebbtide:businessHours": '{"timezone": "Europe/Berlin", "week": {"mon-fri": "08:00-18:00"}}',
@@ -137,7 +144,7 @@ def test_a_severity_that_is_no_text_is_no_failure_and_no_traceback() -> None:
 
 
 def test_a_refusal_is_one_line_whatever_the_plan_calls_its_resources() -> None:
-    strange = step("update", f"{GROUP}\n\x1b[2J\ufeff")
+    strange = step("update", f"{WORKERS}\n\x1b[2J\ufeff")
 
     with pytest.raises(PlanUnusable) as refused:
         changes(strange)
