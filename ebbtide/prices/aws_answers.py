@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ebbtide.prices.catalog import instance_type_names
+from ebbtide.prices.rows import Years
 
 _PREFIX = r"(?:[A-Z]+\d?-|[a-z]{2}(?:-[a-z]+)+-\d-)?"
-_YEAR_S = 31_536_000  # as AWS counts the year of a term
+_TERMS: Mapping[int, Years] = {31_536_000: 1, 3 * 31_536_000: 3}  # in seconds, as AWS counts
 
 
 class StrangeAnswer(Exception):
@@ -87,7 +88,7 @@ class SpotPoint:
 class PlanRate:
     instance_type: str
     plan: str  # as in `savings_plans_approx.csv`
-    term_years: int
+    term_years: Years
     usd: float
 
 
@@ -165,15 +166,15 @@ def _plan_rate(result: Any) -> PlanRate | None:
         usage = str(result["usageType"])
         usd, unit = _per_unit(float(result["rate"]), str(result["unit"]))
         plan = {"Compute": "compute", "EC2Instance": "ec2_instance"}.get(str(offering["planType"]))
-        years, rest = divmod(int(offering["durationSeconds"]), _YEAR_S)
+        years = _TERMS.get(int(offering["durationSeconds"]))
         payment, currency = offering["paymentOption"], offering.get("currency", "USD")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StrangeAnswer(f"a Savings Plan rate has another form than documented ({error!r})") from None
     name = re.fullmatch(_PREFIX + r"BoxUsage:([a-z0-9-]+\.[a-z0-9-]+)", usage)
     linux = facts.get("productDescription", "Linux/UNIX") == "Linux/UNIX"
     shared = facts.get("tenancy", "shared") == "shared"
-    ours = linux and shared and payment == "No Upfront" and currency == "USD" and years in (1, 3) and not rest
-    if name is None or plan is None or not ours or usd <= 0 or name[1] not in instance_type_names():
+    ours = linux and shared and payment == "No Upfront" and currency == "USD"
+    if name is None or plan is None or years is None or not ours or usd <= 0 or name[1] not in instance_type_names():
         return None
     _expect(unit, "hrs", usage)
     return PlanRate(instance_type=name[1], plan=plan, term_years=years, usd=usd)

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from ebbtide.prices import plans_are_derived
-from ebbtide.prices.book import Book, ListPrice, PlanDiscount, ServicePrice, SpotSaving
+from ebbtide.prices.book import Book
+from ebbtide.prices.rows import ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.update import Changed
 from ebbtide.terminal import table
 

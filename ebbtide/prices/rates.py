@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from ebbtide.prices.book import AWS_PLAN_RATE, NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.catalog import instance_type_names
+from ebbtide.prices.rows import AWS_PLAN_RATE, NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.tables import in_use, shipped
 
 

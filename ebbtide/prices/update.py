@@ -11,13 +11,13 @@ from datetime import date
 from typing import TypeVar
 
 from ebbtide.prices.aws_questions import Figures
-from ebbtide.prices.book import AWS_PLAN_RATE, AsOf, Book, ListPrice, PlanDiscount, ServicePrice, SpotSaving
+from ebbtide.prices.book import Book
 from ebbtide.prices.catalog import instance_type
+from ebbtide.prices.rows import AWS_PLAN_RATE, NO_BAND, AsOf, ListPrice, PlanDiscount, ServicePrice, SpotSaving, Years
 from ebbtide.prices.tables import rows
 
 PRICE_LIST = "aws-price-list"
 _ROUGH = 0.02  # discounts of one family that differ by more are told: the table has one figure for all its sizes
-_UNKNOWN_BAND = "unknown"
 
 R = TypeVar("R", ListPrice, PlanDiscount, SpotSaving, ServicePrice, AsOf)
 
@@ -75,9 +75,9 @@ def _default_pods() -> Mapping[str, int]:
     return {row["instance_type"]: int(row["max_pods_eni"]) for row in rows("instance_types")}
 
 
-def _spreads(figures: Figures) -> dict[tuple[str, str, int], list[float]]:
+def _spreads(figures: Figures) -> dict[tuple[str, str, Years], list[float]]:
     """The discounts of a family's sizes, by family, plan and term."""
-    spreads: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    spreads: dict[tuple[str, str, Years], list[float]] = defaultdict(list)
     for rate in figures.plans:
         price = figures.on_demand.get(rate.instance_type)
         if price is not None and rate.usd < price:
@@ -110,7 +110,7 @@ def _spot(figures: Figures, book: Book) -> Iterator[SpotSaving]:
                 region=figures.region,
                 instance_type=name,
                 savings_over_on_demand_fraction=_fraction(1 - usd / price),
-                interruption_frequency_band=bands.get((figures.region, name), _UNKNOWN_BAND),
+                interruption_frequency_band=bands.get((figures.region, name), NO_BAND),
             )
 
 

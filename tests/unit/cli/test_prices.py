@@ -9,7 +9,8 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
 from ebbtide.preview.cost.monthly import group_costs
-from ebbtide.prices.book import ListPrice, files_of, read_book
+from ebbtide.prices.book import files_of, read_book
+from ebbtide.prices.rows import ListPrice
 from ebbtide.prices.tables import ENVIRONMENT, shipped
 from tests.builders.settings import loaded, shortest
 from tests.unit.prices.aws_stand_in import PRICES, REGION, Said, StandInAws, answer_region, node_product, refused

@@ -8,18 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.prices import PricesInvalid, instance_type, on_demand, price_date, shipped_on_demand
-from ebbtide.prices.book import (
-    BANDS,
-    UNITS,
-    AsOf,
-    Book,
-    ListPrice,
-    PlanDiscount,
-    ServicePrice,
-    SpotSaving,
-    files_of,
-    read_book,
-)
+from ebbtide.prices.book import Book, files_of, read_book
+from ebbtide.prices.rows import BANDS, UNITS, AsOf, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.tables import ENVIRONMENT, in_use, shipped
 from tests.builders.components import ROOT
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ebbtide.prices import instance_type_names
 from ebbtide.prices.aws_answers import ITEMS, PlanRate
 from ebbtide.prices.aws_questions import Figures
-from ebbtide.prices.book import Book, ListPrice, PlanDiscount, ServicePrice, SpotSaving, files_of, read_book
+from ebbtide.prices.book import Book, files_of, read_book
+from ebbtide.prices.rows import ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.tables import shipped
 from ebbtide.prices.update import changed, updated
 from tests.counts import examples
