@@ -1,9 +1,9 @@
-"""What AWS's three price APIs answer, as plain figures. Pure: no process, no network, no clock.
+"""The answers of AWS's three price APIs as plain figures. Pure: no network, no clock.
 
-Shapes: `aws pricing get-products` gives `PriceList`, a list of JSON *texts*, each a product with its attributes and
-its terms; `aws savingsplans describe-savings-plans-offering-rates` gives `searchResults`, whose facts stand in a list
-of named `properties`; `aws ec2 describe-spot-price-history` gives a point for each change of a zone's price (AWS CLI
-reference, one page per command; usage types and units as infracost's `internal/resources/aws` has them).
+Shapes: `GetProducts` returns `PriceList`, a list of JSON *texts*, each a product with its attributes and its terms;
+`DescribeSavingsPlansOfferingRates` returns `searchResults`, whose facts are in a list of named `properties`;
+`DescribeSpotPriceHistory` returns a point for each change of a zone's price (botocore's service models; usage types and
+units as in infracost's `internal/resources/aws`).
 
 Usage types carry the region as a prefix that no public table explains (`EUC1-`, `EU-`, `us-east-1-`, none at all in the
 oldest region), and longer names end like shorter ones (`Regional-NatGateway-Hours`): so the prefix is matched strictly.
@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from ebbtide.prices.catalog import instance_type_names
@@ -186,11 +186,10 @@ def spot_points(history: Iterable[object]) -> tuple[SpotPoint, ...]:
 
 def _spot_point(point: Any) -> SpotPoint:
     try:
-        since = datetime.fromisoformat(str(point["Timestamp"]))
         return SpotPoint(
             instance_type=str(point["InstanceType"]),
             zone=str(point.get("AvailabilityZone") or point["AvailabilityZoneId"]),
-            since=since if since.tzinfo else since.replace(tzinfo=UTC),
+            since=point["Timestamp"],
             usd=float(point["SpotPrice"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
