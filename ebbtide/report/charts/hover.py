@@ -9,11 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ebbtide.report.charts.costs import cost_days, cost_strategies
+from ebbtide.report.charts.by_strategy import cost_days, cost_strategies
 from ebbtide.report.charts.over_time import drawn_strategies
 from ebbtide.report.charts.palette import group_inks, strategy_inks
-from ebbtide.report.charts.scales import horizon_of, local_label, total_nodes
-from ebbtide.report.charts.stretch import Stretch, column_slices, cut, telling_day, whole
+from ebbtide.report.charts.scales import (
+    Stretch,
+    column_slices,
+    cut,
+    horizon_of,
+    local_label,
+    telling_day,
+    total_nodes,
+    whole,
+)
 from ebbtide.report.words import dollars
 from ebbtide.simulator.results import Replay
 

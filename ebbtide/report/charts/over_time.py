@@ -1,18 +1,29 @@
-"""The pictures of nodes and jobs over time, as SVG text. Pure: a replay and a view in, markup out.
+"""Charts of nodes, jobs and Ray workers over time, as SVG text. Pure: a replay and a view in, markup out.
 
 Inks are classes; `palette.CHART_CSS` gives them their colours on light and on dark paper. Stacked areas are painted
 from the highest sum down to the lowest, each over the one before: no hairline of paper shows between two bands.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ebbtide.report.charts import axes, svg
-from ebbtide.report.charts.axes import OVER, ChartView, Key
+from ebbtide.report.charts import svg
 from ebbtide.report.charts.palette import FLEET, group_inks, strategy_inks
-from ebbtide.report.charts.scales import Box, horizon_of, nice_ticks, stacked, total_nodes
-from ebbtide.report.charts.stretch import Stretch, cut, telling_day, thin, whole
+from ebbtide.report.charts.scales import (
+    Box,
+    Stretch,
+    cut,
+    horizon_of,
+    nice_ticks,
+    stacked,
+    telling_day,
+    thin,
+    total_nodes,
+    whole,
+)
+from ebbtide.report.charts.svg import OVER, ChartView, Key
 from ebbtide.report.words import count, dollars, several
-from ebbtide.simulator.results import Replay, StrategyResult
+from ebbtide.simulator.results import RayGroupResult, Replay, StrategyResult
 
 _BETWEEN = 38.0  # from one panel of the strip to the next
 _PIXELS_PER_COLUMN = 1.5
@@ -27,7 +38,7 @@ def nodes_chart(replay: Replay, strategy: str, view: ChartView) -> str:
     keys += [Key("fixed fleet", "level")] if level else []
     box = view.box(keys)
     content = [
-        axes.legend(keys, left=view.left, top=0, width=view.width - view.left),
+        svg.legend(keys, left=view.left, top=0, width=view.width - view.left),
         *_backdrop(stretch, box),
         *_stacked_panel(stretch, inks, box, level=level, reach=view.reach),
     ]
@@ -51,7 +62,7 @@ def day_chart(replay: Replay, strategy: str, view: ChartView) -> str:
     keys = [*_group_keys(inks, stretch), Key("jobs running", "f-g5"), Key("jobs waiting", "f-g6")]
     upper, lower = view.panels(keys, share=0.62)
     content = [
-        axes.legend(keys, left=view.left, top=0, width=view.width - view.left),
+        svg.legend(keys, left=view.left, top=0, width=view.width - view.left),
         shades(stretch, upper),
         *_stacked_panel(stretch, inks, upper),
         *_backdrop(stretch, lower),
@@ -73,9 +84,9 @@ def jobs_chart(replay: Replay, strategy: str, view: ChartView) -> str:
     keys = [Key("running", "f-g1"), Key("waiting", "f-g3"), *shade_keys(stretch)]
     upper, lower = view.panels(keys, share=0.6)
     content = [
-        axes.legend(keys, left=view.left, top=0, width=view.width - view.left),
+        svg.legend(keys, left=view.left, top=0, width=view.width - view.left),
         shades(stretch, upper),
-        axes.time_lines(stretch.start, upper, stretch.horizon),
+        svg.time_lines(stretch.start, upper, stretch.horizon),
         *_backdrop(stretch, lower),
     ]
     for values, box, unit, ink in (
@@ -83,7 +94,7 @@ def jobs_chart(replay: Replay, strategy: str, view: ChartView) -> str:
         (stretch.series.waiting, lower, "jobs waiting", "g3"),
     ):
         ticks = nice_ticks(max(values, default=0), wanted=4 if box is upper else 2)
-        content.append(axes.value_axis(ticks, box, unit=unit))
+        content.append(svg.value_axis(ticks, box, unit=unit))
         content.append(_area(stretch, values, box, top=ticks[-1], ink=ink))
     return svg.picture(
         content,
@@ -107,11 +118,11 @@ def strip_chart(replay: Replay, view: ChartView) -> str:
     for place, (name, stretch) in enumerate(stretches.items()):
         box = Box(left=view.left, top=OVER + place * pitch, width=view.plot_width, height=pitch - _BETWEEN)
         content.append(shades(stretch, box))
-        content.append(axes.time_lines(stretch.start, box, stretch.horizon))
-        content.append(axes.value_axis([0.0, top], box, unit=name))
+        content.append(svg.time_lines(stretch.start, box, stretch.horizon))
+        content.append(svg.value_axis([0.0, top], box, unit=name))
         content.append(svg.label(_sum_of(name, replay.strategies[name], box), box.right, box.top - 10, anchor="end"))
         content.append(_area(stretch, totals[name], box, top=top, ink=inks[name]))
-    content.append(axes.time_labels(replay.start, box, horizon_of(replay)))
+    content.append(svg.time_labels(replay.start, box, horizon_of(replay)))
     return svg.picture(
         content,
         ident=view.ident,
@@ -147,15 +158,15 @@ def shade_keys(stretch: Stretch) -> list[Key]:
 
 def shades(stretch: Stretch, box: Box) -> str:
     """Business hours, and where nothing was recorded."""
-    hours = axes.shade(stretch.open_spans, box, stretch.horizon, ink="open")
-    return hours + axes.shade(stretch.gaps, box, stretch.horizon, ink="gap")
+    hours = svg.shade(stretch.open_spans, box, stretch.horizon, ink="open")
+    return hours + svg.shade(stretch.gaps, box, stretch.horizon, ink="gap")
 
 
 def _backdrop(stretch: Stretch, box: Box) -> list[str]:
     return [
         shades(stretch, box),
-        axes.time_lines(stretch.start, box, stretch.horizon),
-        axes.time_labels(stretch.start, box, stretch.horizon),
+        svg.time_lines(stretch.start, box, stretch.horizon),
+        svg.time_labels(stretch.start, box, stretch.horizon),
     ]
 
 
@@ -172,7 +183,7 @@ def _stacked_panel(
     highest = max(total_nodes(stretch.series), default=0)
     ticks = nice_ticks(max(level * 1.06, highest, reach))
     return [
-        axes.value_axis(ticks, box, unit="nodes"),
+        svg.value_axis(ticks, box, unit="nodes"),
         *stack(stretch, stretch.series.nodes, inks, box, top=ticks[-1]),
         _fleet_line(level, box, ticks[-1]),
     ]
@@ -182,7 +193,7 @@ def _both_kinds_of_jobs(stretch: Stretch, box: Box) -> list[str]:
     jobs = {"running": stretch.series.running, "waiting": stretch.series.waiting}
     ticks = nice_ticks(max(stacked(jobs, len(stretch.series.at)), default=0), wanted=3)
     return [
-        axes.value_axis(ticks, box, unit="jobs"),
+        svg.value_axis(ticks, box, unit="jobs"),
         *stack(stretch, jobs, {"running": "g5", "waiting": "g6"}, box, top=ticks[-1]),
     ]
 
@@ -211,3 +222,49 @@ def _area(stretch: Stretch, values: Sequence[int], box: Box, *, top: float, ink:
     columns = round(box.width / _PIXELS_PER_COLUMN)
     steps = thin(stretch.series.at, values, end=stretch.horizon, columns=columns)
     return svg.element("path", d=svg.step_area(steps, box, columns=columns, top=top), class_=f"f-{ink}")
+
+
+RAY_INKS: Mapping[str, str] = {"busy": "g1", "idle": "g2"}
+_RAY_PANEL = 130.0
+
+
+def ray_groups(result: StrategyResult) -> dict[str, RayGroupResult]:
+    """By cluster and group."""
+    return {f"{name}/{key}": group for name, it in result.ray.items() for key, group in it.groups.items()}
+
+
+def ray_height(replay: Replay, strategy: str) -> float:
+    return 60.0 + _RAY_PANEL * len(ray_groups(replay.strategies[strategy]))
+
+
+def ray_chart(replay: Replay, strategy: str, view: ChartView) -> str:
+    """A panel for each group, each on a scale of its own."""
+    stretches = _ray_stretches(replay, strategy)
+    keys = [*(Key(kind, f"f-{ink}") for kind, ink in RAY_INKS.items()), *shade_keys(whole(replay, strategy))]
+    outer = view.box(keys)
+    pitch = (outer.height + _BETWEEN) / len(stretches)
+    content = [svg.legend(keys, left=view.left, top=0, width=view.width - view.left)]
+    for place, (name, stretch) in enumerate(stretches.items()):
+        box = Box(left=outer.left, top=outer.top + place * pitch, width=outer.width, height=pitch - _BETWEEN)
+        ticks = nice_ticks(max(total_nodes(stretch.series), default=0), wanted=2)
+        content += [
+            shades(stretch, box),
+            svg.time_lines(stretch.start, box, stretch.horizon),
+            svg.value_axis(ticks, box, unit=f"{name}: workers"),
+            *stack(stretch, stretch.series.nodes, RAY_INKS, box, top=ticks[-1]),
+        ]
+    content.append(svg.time_labels(replay.start, outer, whole(replay, strategy).horizon))
+    return svg.picture(
+        content,
+        ident=view.ident,
+        title=f"Ray workers by group, {strategy}",
+        desc=f"{several(len(stretches), 'panel')}: workers with tasks and idle ones of {', '.join(stretches)} under "
+        f"{strategy}, business hours shaded.",
+        size=view.size,
+        box=outer,
+    )
+
+
+def _ray_stretches(replay: Replay, strategy: str) -> dict[str, Stretch]:
+    groups = ray_groups(replay.strategies[strategy])
+    return {name: replace(whole(replay, strategy), series=group.series) for name, group in groups.items()}

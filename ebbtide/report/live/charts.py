@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ebbtide.report.charts import axes, svg
-from ebbtide.report.charts.axes import ChartView, Key
-from ebbtide.report.charts.gapped import step_path
+from ebbtide.report.charts import svg
 from ebbtide.report.charts.hover import Hover, HoverRow
 from ebbtide.report.charts.palette import group_inks
 from ebbtide.report.charts.scales import Box, local_label, nice_ticks
+from ebbtide.report.charts.svg import ChartView, Key, step_path
 from ebbtide.report.live.record import Band, Record, Values, known, spans
 
 MOST = 7  # bands of a chart, as many as there are inks
@@ -97,19 +96,19 @@ def draw(chart: LiveChart, view: ChartView) -> str:
     keys += [Key("business hours", "open"), *([Key("not recorded", "gap")] if chart.gaps else [])]
     outer = view.box(keys)
     pitch = (outer.height + _BETWEEN) / len(chart.panels)
-    content = [axes.legend(keys, left=view.left, top=0, width=view.width - view.left)]
+    content = [svg.legend(keys, left=view.left, top=0, width=view.width - view.left)]
     for place, panel in enumerate(chart.panels):
         box = Box(left=outer.left, top=outer.top + place * pitch, width=outer.width, height=pitch - _BETWEEN)
         highest = max((value for curve in panel.curves for value in known(curve.values)), default=0.0)
         ticks = nice_ticks(highest if panel.whole else highest * 1.04, wanted=4, whole=panel.whole)
         content += [
-            axes.shade(chart.open_spans, box, chart.horizon, ink="open"),
-            axes.shade(chart.gaps, box, chart.horizon, ink="gap"),
-            axes.time_lines(chart.start, box, chart.horizon),
-            axes.value_axis(ticks, box, unit=panel.unit, money=panel.money),
+            svg.shade(chart.open_spans, box, chart.horizon, ink="open"),
+            svg.shade(chart.gaps, box, chart.horizon, ink="gap"),
+            svg.time_lines(chart.start, box, chart.horizon),
+            svg.value_axis(ticks, box, unit=panel.unit, money=panel.money),
             *(_curve(curve, box, top=ticks[-1]) for curve in panel.curves),
         ]
-    content.append(axes.time_labels(chart.start, outer, chart.horizon))
+    content.append(svg.time_labels(chart.start, outer, chart.horizon))
     names = ", ".join(curve.name for curve in chart.shown) or "nothing"
     return svg.picture(
         content,

@@ -6,9 +6,9 @@ jobs wait. What the strategy pays above the bound, a better scheduler might.
 
 from collections.abc import Iterator
 
+from ebbtide.report.charts.by_strategy import retained_reasons
 from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT
-from ebbtide.report.charts.retained import retained_reasons
-from ebbtide.report.charts.stretch import Stretch, amounts_of, whole
+from ebbtide.report.charts.scales import Stretch, amounts_of, whole
 from ebbtide.report.pages.sentences import attainable_of, main_strategy, reached_of
 from ebbtide.report.words import count, dollars, percent
 from ebbtide.simulator.results import Replay

@@ -10,10 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ebbtide.files import write_file
-from ebbtide.report.charts import costs as cost_chart
-from ebbtide.report.charts import hover
-from ebbtide.report.charts import over_time as charts
-from ebbtide.report.charts import waits as wait_chart
+from ebbtide.report.charts import by_strategy, hover, over_time
 from ebbtide.report.charts.palette import FLEET, strategy_inks
 from ebbtide.report.charts.scales import total_nodes
 from ebbtide.report.pages import sentences, sheets
@@ -217,7 +214,7 @@ def _nodes(place: int, name: str, sides: Sides, reach: float) -> Figure:
     plan = FigurePlan(
         heading=f"Nodes by group: {name}",
         note=sentences.nodes_line(replay, told),
-        draw=lambda view: charts.nodes_chart(replay, told, replace(view, reach=reach)),
+        draw=lambda view: over_time.nodes_chart(replay, told, replace(view, reach=reach)),
         height=high(340.0),
     )
     return figure_of(
@@ -230,14 +227,14 @@ def _days_side_by_side(sides: Sides) -> list[Figure]:
     strip = FigurePlan(
         heading="Total nodes",
         note=f"{sides.told} on each stack, on one scale.",
-        draw=lambda view: charts.strip_chart(one, view),
+        draw=lambda view: over_time.strip_chart(one, view),
         height=lambda _: strip_height(one),
     )
     cost = FigurePlan(
         heading="Cost of each local day",
         note=f"What {sides.told} pays on each stack for the nodes of one calendar day.",
-        draw=lambda view: cost_chart.cost_chart(one, view),
-        height=lambda width: cost_chart.cost_height(one, width),
+        draw=lambda view: by_strategy.cost_chart(one, view),
+        height=lambda width: by_strategy.cost_height(one, width),
     )
     return [
         figure_of("strip", strip, _by(sides, sheets.strip_sheet(one)), hover.strip_hover(one).document()),
@@ -250,8 +247,8 @@ def _waits(sides: Sides) -> Figure:
     plan = FigurePlan(
         heading="Waits of jobs",
         note=f"{sides.told}, by {sides.what}.",
-        draw=lambda view: wait_chart.wait_chart(one, view),
-        height=lambda _: wait_chart.wait_height(one),
+        draw=lambda view: by_strategy.wait_chart(one, view),
+        height=lambda _: by_strategy.wait_height(one),
     )
     return figure_of("waits", plan, _by(sides, sheets.waits_sheet(one)))
 

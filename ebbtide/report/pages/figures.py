@@ -6,13 +6,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ebbtide.report.charts import costs as cost_chart
-from ebbtide.report.charts import hover, ray_workers, retained
-from ebbtide.report.charts import over_time as charts
-from ebbtide.report.charts import waits as wait_chart
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.load_step import LoadStep, load_step_chart
-from ebbtide.report.charts.stretch import telling_day, whole
+from ebbtide.report.charts import by_strategy, hover, over_time
+from ebbtide.report.charts.scales import telling_day, whole
+from ebbtide.report.charts.services import LoadStep, load_step_chart
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages import sentences
 from ebbtide.report.pages.ray import ray_note, ray_sheet
 from ebbtide.report.pages.sheets import Sheet, sheets
@@ -81,37 +78,37 @@ def _plans(replay: Replay, told: str) -> dict[str, FigurePlan]:
         "nodes": FigurePlan(
             heading="Nodes by group",
             note=sentences.nodes_line(replay, told),
-            draw=lambda view: charts.nodes_chart(replay, told, view),
+            draw=lambda view: over_time.nodes_chart(replay, told, view),
             height=high(400.0),
         ),
         "strip": FigurePlan(
             heading="Nodes by strategy",
             note="Total nodes of each strategy, on one scale.",
-            draw=lambda view: charts.strip_chart(replay, view),
+            draw=lambda view: over_time.strip_chart(replay, view),
             height=lambda _: strip_height(replay),
         ),
         "cost": FigurePlan(
             heading="Cost of each local day",
             note="What each strategy pays for the nodes of one calendar day.",
-            draw=lambda view: cost_chart.cost_chart(replay, view),
-            height=lambda width: cost_chart.cost_height(replay, width),
+            draw=lambda view: by_strategy.cost_chart(replay, view),
+            height=lambda width: by_strategy.cost_height(replay, width),
         ),
         "waits": FigurePlan(
             heading="Waits of jobs",
             note=sentences.waits_line(replay, told),
-            draw=lambda view: wait_chart.wait_chart(replay, view),
-            height=lambda _: wait_chart.wait_height(replay),
+            draw=lambda view: by_strategy.wait_chart(replay, view),
+            height=lambda _: by_strategy.wait_height(replay),
         ),
         "jobs": FigurePlan(
             heading="Jobs running and waiting",
             note=sentences.jobs_line(replay, told),
-            draw=lambda view: charts.jobs_chart(replay, told, view),
+            draw=lambda view: over_time.jobs_chart(replay, told, view),
             height=high(400.0),
         ),
         "day": FigurePlan(
             heading="One day in detail",
             note=_day_note(replay, told),
-            draw=lambda view: charts.day_chart(replay, told, view),
+            draw=lambda view: over_time.day_chart(replay, told, view),
             height=high(470.0),
         ),
     }
@@ -121,31 +118,31 @@ def _plans(replay: Replay, told: str) -> dict[str, FigurePlan]:
 
 
 def _ray_plan(replay: Replay, told: str) -> dict[str, FigurePlan]:
-    if not ray_workers.ray_groups(replay.strategies[told]):
+    if not over_time.ray_groups(replay.strategies[told]):
         return {}
     plan = FigurePlan(
         heading="Ray workers by group",
         note=ray_note(told),
-        draw=lambda view: ray_workers.ray_chart(replay, told, view),
-        height=lambda _: ray_workers.ray_height(replay, told),
+        draw=lambda view: over_time.ray_chart(replay, told, view),
+        height=lambda _: over_time.ray_height(replay, told),
     )
     return {"ray": plan}
 
 
 def _retained_plan(replay: Replay, told: str) -> dict[str, FigurePlan]:
-    if not retained.retained_reasons(replay.strategies[told]):
+    if not by_strategy.retained_reasons(replay.strategies[told]):
         return {}
     plan = FigurePlan(
         heading="Nodes retained in the disruption window",
         note=f"{told}: node-hours in the disruption window, when budgets are open, by why the node was retained.",
-        draw=lambda view: retained.retained_chart(replay, told, view),
-        height=lambda _: retained.retained_height(replay, told),
+        draw=lambda view: by_strategy.retained_chart(replay, told, view),
+        height=lambda _: by_strategy.retained_height(replay, told),
     )
     return {"kept": plan}
 
 
 def strip_height(replay: Replay) -> float:
-    return 44.0 + _STRIP_ROW * max(1, len(charts.drawn_strategies(replay)))
+    return 44.0 + _STRIP_ROW * max(1, len(over_time.drawn_strategies(replay)))
 
 
 def high(height: float) -> Height:

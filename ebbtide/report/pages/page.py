@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebbtide.files import write_file
-from ebbtide.report.charts.load_step import LoadStep
 from ebbtide.report.charts.palette import FLEET
+from ebbtide.report.charts.services import LoadStep
 from ebbtide.report.pages import ceiling, sentences
 from ebbtide.report.pages.figures import figures, step_pictures
 from ebbtide.report.pages.table import comparison_sheets, strategy_rows

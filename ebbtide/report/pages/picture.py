@@ -3,15 +3,13 @@
 from collections.abc import Callable, Sequence
 from textwrap import wrap
 
-from ebbtide.report.charts import load_step, svg
-from ebbtide.report.charts import over_time as charts
-from ebbtide.report.charts.load_step import LoadStep
-from ebbtide.report.charts.over_time import ChartView
+from ebbtide.report.charts import svg
+from ebbtide.report.charts.over_time import nodes_chart
 from ebbtide.report.charts.palette import CHART_CSS, LIGHT, literal
-from ebbtide.report.charts.served_day import served_day
-from ebbtide.report.charts.service_day import service_day_chart, service_day_height
+from ebbtide.report.charts.services import LoadStep, load_step_chart, served_day, service_day_chart, service_day_height
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages import sentences
-from ebbtide.report.pages.service_sentences import scope_line, verdict
+from ebbtide.report.pages.services import scope_line, verdict
 from ebbtide.simulator.results import Replay
 from ebbtide.simulator.services.results import ServiceReplay
 
@@ -26,14 +24,14 @@ def readme_picture(replay: Replay) -> str:
     told = sentences.main_strategy(replay)
 
     def draw(view: ChartView) -> str:
-        return charts.nodes_chart(replay, told, view) if told is not None else ""
+        return nodes_chart(replay, told, view) if told is not None else ""
 
     return _on_paper(420.0, sentences.headline(replay), _caption(replay), "nodes", draw)
 
 
 def load_step_picture(its: LoadStep, headline: str, caption: Sequence[str]) -> str:
     """1000 by 620 pixels: requests, replicas and latency, and under them what is to be known of them."""
-    return _on_paper(620.0, headline, caption, "step", lambda view: load_step.load_step_chart(its, view))
+    return _on_paper(620.0, headline, caption, "step", lambda view: load_step_chart(its, view))
 
 
 def served_day_picture(replay: ServiceReplay, number: int | None = None) -> str:

@@ -6,13 +6,20 @@ A chart over days has one row for each local day, one over a single day one row 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.report.charts.costs import cost_days, cost_strategies
+from ebbtide.report.charts.by_strategy import cost_days, cost_strategies, percentiles, retained_reasons
 from ebbtide.report.charts.over_time import drawn_strategies
 from ebbtide.report.charts.palette import group_inks, strategy_inks
-from ebbtide.report.charts.retained import retained_reasons
-from ebbtide.report.charts.scales import Day, local_label, total_nodes
-from ebbtide.report.charts.stretch import Stretch, amounts_of, cut, peaks_of, telling_day, whole
-from ebbtide.report.charts.waits import percentiles
+from ebbtide.report.charts.scales import (
+    Day,
+    Stretch,
+    amounts_of,
+    cut,
+    local_label,
+    peaks_of,
+    telling_day,
+    total_nodes,
+    whole,
+)
 from ebbtide.report.words import DASH, count, dollars, duration, percent
 from ebbtide.simulator.results import Replay
 from ebbtide.units.durations import HOUR_S as _HOUR

@@ -8,8 +8,8 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
+from ebbtide.report.charts.by_strategy import percentiles
 from ebbtide.report.charts.palette import BOUND, strategy_inks
-from ebbtide.report.charts.waits import percentiles
 from ebbtide.report.pages.ray import ray_lines
 from ebbtide.report.pages.sentences import (
     SAME_WAIT_RULE,

@@ -12,8 +12,8 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ebbtide.report.charts.by_strategy import reason_text
 from ebbtide.report.charts.palette import CHART_CSS, DARK, LIGHT, variables
-from ebbtide.report.charts.retained import reason_text
 from ebbtide.report.words import glued
 
 

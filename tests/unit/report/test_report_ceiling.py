@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.report.charts.stretch import Stretch
+from ebbtide.report.charts.scales import Stretch
 from ebbtide.report.pages.ceiling import ceiling_lines, outside_share
 from ebbtide.report.pages.sentences import reached_of, verdict
 from ebbtide.simulator.results import Replay, Series

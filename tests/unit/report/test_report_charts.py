@@ -4,11 +4,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.costs import cost_chart
+from ebbtide.report.charts.by_strategy import cost_chart
 from ebbtide.report.charts.hover import cost_hover, documents, nodes_hover, values_at
 from ebbtide.report.charts.over_time import jobs_chart, nodes_chart, strip_chart
 from ebbtide.report.charts.scales import horizon_of
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages.picture import readme_picture
 from ebbtide.simulator.results import Replay, Series
 from tests.builders.replay import a_replay

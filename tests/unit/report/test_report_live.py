@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
 from ebbtide.monitoring.recorded import Recorded
-from ebbtide.report.charts.axes import ChartView
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.live.charts import Curve, LiveChart, Panel, draw, hover, stacked
 from ebbtide.report.live.reading import step_of
 from ebbtide.report.live.record import Band, spans

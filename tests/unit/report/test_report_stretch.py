@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.report.charts.scales import DAY, Day
-from ebbtide.report.charts.stretch import Stretch, amounts_of, cut, peaks_of, telling_day
+from ebbtide.report.charts.scales import DAY, Day, Stretch, amounts_of, cut, peaks_of, telling_day
 from ebbtide.simulator.results import Series
 from ebbtide.vocabulary.windows import zone_of
 

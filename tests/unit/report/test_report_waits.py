@@ -6,10 +6,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.costs import cost_chart, cost_height
-from ebbtide.report.charts.retained import retained_chart, retained_height
-from ebbtide.report.charts.waits import wait_chart, wait_height
+from ebbtide.report.charts.by_strategy import (
+    cost_chart,
+    cost_height,
+    retained_chart,
+    retained_height,
+    wait_chart,
+    wait_height,
+)
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.simulator.results import Replay
 from tests.builders.replay import a_replay
 
