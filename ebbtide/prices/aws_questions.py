@@ -1,4 +1,4 @@
-"""The questions about one region: about fifteen calls of AWS's APIs, whose answers become plain figures."""
+"""Read the prices of one region: about fifteen calls of AWS's APIs, whose answers become plain figures."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _SERVICES: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("AmazonEC2", {"productFamily": "Storage", "volumeApiName": "gp3"}),
     ("AmazonEC2", {"productFamily": "System Operation", "volumeApiName": "gp3"}),
     ("AmazonEC2", {"productFamily": "Provisioned Throughput", "volumeApiName": "gp3"}),
-    ("AmazonVPC", {}),  # the price of an address stands in no product family
+    ("AmazonVPC", {}),  # the price of an address has no product family
     ("awskms", {}),
 )
 _CACHES = {"productFamily": "Cache Instance"}
@@ -74,7 +74,7 @@ class Aws(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What AWS says of one region, in US dollars."""
+    """AWS's prices of one region, in US dollars."""
 
     region: str
     on_demand: Mapping[str, float]
@@ -85,7 +85,7 @@ class Figures:
 
 
 def read_region(aws: Aws, region: str, start: datetime, end: datetime) -> Figures:
-    """The region's figures; spot as the mean from `start` to `end`. Raises `NoAws`, `AwsRefused`."""
+    """Return the region's figures; spot as the mean from `start` to `end`. Raises `NoAws`, `AwsRefused`."""
     on_demand = list_prices(_products(aws, "AmazonEC2", region, _NODES))
     if not on_demand:
         raise AwsRefused("the price list has no instance type for it; is the name right? for example eu-west-1")
@@ -104,7 +104,7 @@ def read_region(aws: Aws, region: str, start: datetime, end: datetime) -> Figure
 
 
 def _expect_all(figures: Figures) -> None:
-    """Every region has some of each: nothing at all means that an answer was not understood, not that all is free."""
+    """Every region has some of each: an empty list means a misread answer, not that everything is free."""
     empty = {
         "Savings Plan rate": not figures.plans,
         "spot price": not figures.spot,
@@ -118,15 +118,15 @@ def _expect_all(figures: Figures) -> None:
 def read_regions(
     aws: Aws, regions: Iterable[str], start: datetime, end: datetime
 ) -> tuple[list[Figures], dict[str, str]]:
-    """The figures of those that answered, and why the others did not. Raises `NoAws`."""
-    found: list[Figures] = []
+    """Return the figures of regions that answered, and the errors of the others. Raises `NoAws`."""
+    figures: list[Figures] = []
     failed: dict[str, str] = {}
     for region in regions:
         try:
-            found.append(read_region(aws, region, start, end))
+            figures.append(read_region(aws, region, start, end))
         except (AwsRefused, StrangeAnswer) as error:
             failed[region] = str(error)
-    return found, failed
+    return figures, failed
 
 
 def _products(aws: Aws, service_code: str, region: str, where: Mapping[str, str]) -> tuple[Product, ...]:
