@@ -46,7 +46,7 @@ def cost_days(replay: Replay) -> tuple[Day, ...]:
 
 
 def cost_strategies(replay: Replay) -> list[str]:
-    """Those whose dollars are known day by day."""
+    """Return the strategies whose dollars are known day by day."""
     return [name for name in strategy_inks(replay.strategies) if replay.strategies[name].usd_per_day]
 
 
@@ -92,7 +92,7 @@ def _grouped(costs: _Costs, view: ChartView) -> bool:
 def _side_by_side(costs: _Costs, view: ChartView) -> tuple[Box, list[str]]:
     keys = [Key(name, f"f-{ink}") for name, ink in costs.inks.items()]
     box = view.box(keys)
-    ticks = nice_ticks(costs.top, whole=False)
+    ticks = nice_ticks(costs.top, integers=False)
     content = [
         svg.legend(keys, left=view.left, top=0, width=view.width - view.left),
         svg.value_axis(ticks, box, unit="US dollars per local day", money=True),
@@ -103,7 +103,7 @@ def _side_by_side(costs: _Costs, view: ChartView) -> tuple[Box, list[str]]:
 
 
 def _panels(costs: _Costs, view: ChartView) -> tuple[Box, list[str]]:
-    top = nice_ticks(costs.top, wanted=2, whole=False)[-1]
+    top = nice_ticks(costs.top, count=2, integers=False)[-1]
     pitch = (view.height - OVER - view.under + _BETWEEN) / len(costs.paid)
     box = Box(left=view.left, top=OVER, width=view.plot_width, height=pitch - _BETWEEN)
     content: list[str] = []
@@ -116,7 +116,7 @@ def _panels(costs: _Costs, view: ChartView) -> tuple[Box, list[str]]:
 
 
 def _bars(costs: _Costs, name: str, box: Box, *, top: float, slot: tuple[int, int]) -> list[str]:
-    """The bars of one strategy; `slot` says which of how many it is within a day."""
+    """Draw one strategy's bars; `slot` is its position within a day and the number of bars there."""
     order, of = slot
     wide = box.width / max(1, len(costs.days))
     bar = wide * 0.82 / of
@@ -155,7 +155,7 @@ _UNDER = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Pen:
-    """How a strategy's lines are drawn: inks alone would not tell them apart for every reader."""
+    """Ink and dashes of a strategy's lines: not every reader can tell them apart by ink alone."""
 
     ink: str
     dashes: str
@@ -210,15 +210,15 @@ def _bent(seconds: float) -> float:
 
 
 def _longest(replay: Replay) -> float:
-    """Where the axis ends: a little past the longest percentile, and never before a minute."""
+    """Return the end of the axis: a little past the longest percentile, and at least a minute."""
     waits = [wait for result in replay.strategies.values() for wait in percentiles(result).values()]
     return max(60.0, 1.3 * max(waits, default=0.0))
 
 
 def percentiles(result: StrategyResult) -> Mapping[str, float]:
-    """Those that are known: a result of an earlier version has no p99."""
-    known = {"p50": result.wait_p50_s, "p95": result.wait_p95_s}
-    return known | ({"p99": result.wait_p99_s} if result.wait_p99_s >= result.wait_p95_s else {})
+    """Return the known percentiles: a result of an earlier version has no p99."""
+    waits = {"p50": result.wait_p50_s, "p95": result.wait_p95_s}
+    return waits | ({"p99": result.wait_p99_s} if result.wait_p99_s >= result.wait_p95_s else {})
 
 
 def _distributions(replay: Replay) -> list[str]:
@@ -285,7 +285,7 @@ def _curves(replay: Replay, pens: Mapping[str, _Pen], scale: _Scale, box: Box) -
 
 
 def _curve(quantiles: tuple[float, ...], scale: _Scale, box: Box) -> str:
-    """Up the shares, wait by wait; what lies past the axis leaves it at the edge."""
+    """Return the path of the shares, wait by wait; longer waits than the axis end at its edge."""
     last = len(quantiles) - 1
     points: list[str] = []
     for place, wait in enumerate(quantiles):
@@ -296,8 +296,8 @@ def _curve(quantiles: tuple[float, ...], scale: _Scale, box: Box) -> str:
     return f"M{svg.number(box.left)} {svg.number(box.bottom)}{''.join(points)}"
 
 
-_MOST_REASONS = 8  # reasons with a bar of their own
-_LEAST_HOURS = 0.05  # node-hours: less is told as 0.0
+_MOST_REASONS = 8  # bars
+_LEAST_HOURS = 0.05  # node-hours: less would read 0.0
 OTHERS = "other reasons"
 
 
@@ -335,21 +335,24 @@ def retained_height(replay: Replay, strategy: str) -> float:
 
 
 def retained_chart(replay: Replay, strategy: str, view: ChartView) -> str:
-    """A bar for each reason, its words above it: reasons are sentences and would not fit beside."""
+    """A bar for each reason, its text above it: reasons are sentences and do not fit next to it."""
     shown = _shown_reasons(replay, strategy)
     box = Box(left=0, top=4, width=view.width, height=view.height - 8)
     longest, total = max(shown.values(), default=1.0), sum(shown.values()) or 1.0
-    beside = max((svg.text_width(_hours_text(hours, total)) for hours in shown.values()), default=0.0) + 12
+    text_width = max((svg.text_width(_hours_text(hours, total)) for hours in shown.values()), default=0.0) + 12
     content: list[str] = []
     for place, (reason, hours) in enumerate(shown.items()):
         top = box.top + place * _ROW
-        said = _hours_text(hours, total)
+        text = _hours_text(hours, total)
         content += [
             svg.label(svg.shortened(reason, box.width), 0, top + 14, class_="strong"),
             _reason_bar(
-                f"{reason}: {said}", top + 22, wide=(box.width - beside) * hours / longest, room=box.width - beside
+                f"{reason}: {text}",
+                top + 22,
+                wide=(box.width - text_width) * hours / longest,
+                room=box.width - text_width,
             ),
-            svg.label(said, box.right, top + 32, anchor="end"),
+            svg.label(text, box.right, top + 32, anchor="end"),
         ]
     return svg.picture(
         content,
@@ -363,18 +366,18 @@ def retained_chart(replay: Replay, strategy: str, view: ChartView) -> str:
 def _shown_reasons(replay: Replay, strategy: str) -> Mapping[str, float]:
     """The reasons with the most node-hours, and the sum of the rest where it can be seen."""
     reasons = retained_reasons(replay.strategies[strategy])
-    telling = [reason for reason, hours in reasons.items() if hours >= _LEAST_HOURS]
-    if len(telling) > _MOST_REASONS:
-        telling = telling[: _MOST_REASONS - 1]
-    shown = {reason: reasons[reason] for reason in telling}
-    rest = sum(reasons.values()) - sum(shown.values())
-    return shown | ({OTHERS: rest} if rest >= _LEAST_HOURS else {})
+    visible = [reason for reason, hours in reasons.items() if hours >= _LEAST_HOURS]
+    if len(visible) > _MOST_REASONS:
+        visible = visible[: _MOST_REASONS - 1]
+    shown = {reason: reasons[reason] for reason in visible}
+    others = sum(reasons.values()) - sum(shown.values())
+    return shown | ({OTHERS: others} if others >= _LEAST_HOURS else {})
 
 
-def _reason_bar(said: str, top: float, *, wide: float, room: float) -> str:
+def _reason_bar(tooltip: str, top: float, *, wide: float, room: float) -> str:
     track = svg.element("rect", x=0, y=top, width=room, height=12, rx=2, class_="track")
     return track + svg.element(
-        "rect", svg.words("title", said), x=0, y=top, width=max(1.5, wide), height=12, rx=2, class_="f-g1"
+        "rect", svg.words("title", tooltip), x=0, y=top, width=max(1.5, wide), height=12, rx=2, class_="f-g1"
     )
 
 

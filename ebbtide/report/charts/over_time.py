@@ -12,14 +12,14 @@ from ebbtide.report.charts.palette import FLEET, group_inks, strategy_inks
 from ebbtide.report.charts.scales import (
     Box,
     Stretch,
+    busiest_day,
     cut,
     horizon_of,
     nice_ticks,
     stacked,
-    telling_day,
+    stretch_of,
     thin,
     total_nodes,
-    whole,
 )
 from ebbtide.report.charts.svg import OVER, ChartView, Key
 from ebbtide.report.words import count, dollars, several
@@ -31,7 +31,7 @@ _PIXELS_PER_COLUMN = 1.5
 
 def nodes_chart(replay: Replay, strategy: str, view: ChartView) -> str:
     """Nodes by group over time, stacked, with the fixed fleet's level where the replay has one."""
-    stretch = whole(replay, strategy)
+    stretch = stretch_of(replay, strategy)
     inks = group_inks(stretch.series.nodes)
     level = _fleet_level(replay, strategy)
     keys = _group_keys(inks, stretch)
@@ -55,8 +55,8 @@ def nodes_chart(replay: Replay, strategy: str, view: ChartView) -> str:
 
 def day_chart(replay: Replay, strategy: str, view: ChartView) -> str:
     """One day closely: nodes by group, and under them the jobs that run and wait."""
-    long = whole(replay, strategy)
-    day = telling_day(long)
+    long = stretch_of(replay, strategy)
+    day = busiest_day(long)
     stretch = cut(long, day)
     inks = group_inks(stretch.series.nodes)
     keys = [*_group_keys(inks, stretch), Key("jobs running", "f-g5"), Key("jobs waiting", "f-g6")]
@@ -80,7 +80,7 @@ def day_chart(replay: Replay, strategy: str, view: ChartView) -> str:
 
 def jobs_chart(replay: Replay, strategy: str, view: ChartView) -> str:
     """Jobs running and jobs waiting, one panel above the other since their sizes may differ by much."""
-    stretch = whole(replay, strategy)
+    stretch = stretch_of(replay, strategy)
     keys = [Key("running", "f-g1"), Key("waiting", "f-g3"), *shade_keys(stretch)]
     upper, lower = view.panels(keys, share=0.6)
     content = [
@@ -93,7 +93,7 @@ def jobs_chart(replay: Replay, strategy: str, view: ChartView) -> str:
         (stretch.series.running, upper, "jobs running", "g1"),
         (stretch.series.waiting, lower, "jobs waiting", "g3"),
     ):
-        ticks = nice_ticks(max(values, default=0), wanted=4 if box is upper else 2)
+        ticks = nice_ticks(max(values, default=0), count=4 if box is upper else 2)
         content.append(svg.value_axis(ticks, box, unit=unit))
         content.append(_area(stretch, values, box, top=ticks[-1], ink=ink))
     return svg.picture(
@@ -108,7 +108,7 @@ def jobs_chart(replay: Replay, strategy: str, view: ChartView) -> str:
 
 def strip_chart(replay: Replay, view: ChartView) -> str:
     """One narrow panel of all nodes for each strategy that has nodes over time, all on one scale."""
-    stretches = {name: whole(replay, name) for name in drawn_strategies(replay)}
+    stretches = {name: stretch_of(replay, name) for name in drawn_strategies(replay)}
     inks = strategy_inks(replay.strategies)
     totals = {name: total_nodes(stretch.series) for name, stretch in stretches.items()}
     top = nice_ticks(max((max(values, default=0) for values in totals.values()), default=0))[-1]
@@ -135,16 +135,16 @@ def strip_chart(replay: Replay, view: ChartView) -> str:
 
 
 def drawn_strategies(replay: Replay) -> list[str]:
-    """Those with nodes to draw; a bound may have none."""
+    """Return the strategies with nodes to draw; a bound may have none."""
     return [name for name in strategy_inks(replay.strategies) if replay.strategies[name].series.nodes]
 
 
 def _sum_of(name: str, result: StrategyResult, box: Box) -> str:
-    """As much as fits on a line with the strategy's name."""
+    """Return the longest text that fits on a line with the strategy's name."""
     hours, usd = count(result.node_hours), dollars(result.usd)
     room = box.width - svg.text_width(name) - 12
-    said = (f"{hours} node-hours · {usd}", f"{hours} node-h · {usd}")
-    return next((text for text in said if svg.text_width(text) <= room), usd)
+    texts = (f"{hours} node-hours · {usd}", f"{hours} node-h · {usd}")
+    return next((text for text in texts if svg.text_width(text) <= room), usd)
 
 
 def _group_keys(inks: Mapping[str, str], stretch: Stretch) -> list[Key]:
@@ -152,7 +152,7 @@ def _group_keys(inks: Mapping[str, str], stretch: Stretch) -> list[Key]:
 
 
 def shade_keys(stretch: Stretch) -> list[Key]:
-    """What is shaded behind the data."""
+    """Return legend entries of the shades behind the data."""
     return [Key("business hours", "open"), *([Key("nothing recorded", "gap")] if stretch.gaps else [])]
 
 
@@ -191,7 +191,7 @@ def _stacked_panel(
 
 def _both_kinds_of_jobs(stretch: Stretch, box: Box) -> list[str]:
     jobs = {"running": stretch.series.running, "waiting": stretch.series.waiting}
-    ticks = nice_ticks(max(stacked(jobs, len(stretch.series.at)), default=0), wanted=3)
+    ticks = nice_ticks(max(stacked(jobs, len(stretch.series.at)), default=0), count=3)
     return [
         svg.value_axis(ticks, box, unit="jobs"),
         *stack(stretch, jobs, {"running": "g5", "waiting": "g6"}, box, top=ticks[-1]),
@@ -229,8 +229,8 @@ _RAY_PANEL = 130.0
 
 
 def ray_groups(result: StrategyResult) -> dict[str, RayGroupResult]:
-    """By cluster and group."""
-    return {f"{name}/{key}": group for name, it in result.ray.items() for key, group in it.groups.items()}
+    """Return the groups by cluster and name."""
+    return {f"{name}/{key}": group for name, cluster in result.ray.items() for key, group in cluster.groups.items()}
 
 
 def ray_height(replay: Replay, strategy: str) -> float:
@@ -238,22 +238,22 @@ def ray_height(replay: Replay, strategy: str) -> float:
 
 
 def ray_chart(replay: Replay, strategy: str, view: ChartView) -> str:
-    """A panel for each group, each on a scale of its own."""
+    """Draw a panel for each group, each with its own scale."""
     stretches = _ray_stretches(replay, strategy)
-    keys = [*(Key(kind, f"f-{ink}") for kind, ink in RAY_INKS.items()), *shade_keys(whole(replay, strategy))]
+    keys = [*(Key(kind, f"f-{ink}") for kind, ink in RAY_INKS.items()), *shade_keys(stretch_of(replay, strategy))]
     outer = view.box(keys)
     pitch = (outer.height + _BETWEEN) / len(stretches)
     content = [svg.legend(keys, left=view.left, top=0, width=view.width - view.left)]
     for place, (name, stretch) in enumerate(stretches.items()):
         box = Box(left=outer.left, top=outer.top + place * pitch, width=outer.width, height=pitch - _BETWEEN)
-        ticks = nice_ticks(max(total_nodes(stretch.series), default=0), wanted=2)
+        ticks = nice_ticks(max(total_nodes(stretch.series), default=0), count=2)
         content += [
             shades(stretch, box),
             svg.time_lines(stretch.start, box, stretch.horizon),
             svg.value_axis(ticks, box, unit=f"{name}: workers"),
             *stack(stretch, stretch.series.nodes, RAY_INKS, box, top=ticks[-1]),
         ]
-    content.append(svg.time_labels(replay.start, outer, whole(replay, strategy).horizon))
+    content.append(svg.time_labels(replay.start, outer, stretch_of(replay, strategy).horizon))
     return svg.picture(
         content,
         ident=view.ident,
@@ -267,4 +267,4 @@ def ray_chart(replay: Replay, strategy: str, view: ChartView) -> str:
 
 def _ray_stretches(replay: Replay, strategy: str) -> dict[str, Stretch]:
     groups = ray_groups(replay.strategies[strategy])
-    return {name: replace(whole(replay, strategy), series=group.series) for name, group in groups.items()}
+    return {name: replace(stretch_of(replay, strategy), series=group.series) for name, group in groups.items()}

@@ -65,7 +65,7 @@ def local_days(start: datetime, horizon: float) -> tuple[Day, ...]:
 
 
 def labelled(days: tuple[Day, ...], width: float) -> tuple[Day, ...]:
-    """The days with a label on an axis of `width` pixels: all if there is room, else Mondays, else every so many."""
+    """Return the days with a label on an axis of `width` pixels: all if they fit, else Mondays, else every nth day."""
     room = max(1, int(width / _LABEL))
     if len(days) <= room:
         return days
@@ -104,25 +104,25 @@ def local_label(start: datetime, seconds: float) -> str:
 
 
 def horizon_of(replay: Replay) -> float:
-    """Where the time axis ends: the replay's days, or longer if a strategy's last change came later."""
+    """Return the end of the time axis: the replay's days, or a later last change of a strategy."""
     last = max((result.series.at[-1] for result in replay.strategies.values() if result.series.at), default=0.0)
     return max(replay.days * DAY, last, 1.0)
 
 
-def nice_ticks(top: float, *, wanted: int = 5, whole: bool = True) -> list[float]:
-    """Round values from 0 to at least `top`, about `wanted` of them; `whole` for things that come in ones.
+def nice_ticks(top: float, *, count: int = 5, integers: bool = True) -> list[float]:
+    """Round values from 0 to at least `top`, about `count` of them; `integers` for countable things.
 
-    Of a few spacings the one that leaves the least empty space above `top` is taken.
+    The spacing with the least empty space above `top` is chosen.
     """
     if top < _NOTHING:
         return [0.0, 1.0]
-    choices = [_ticks(top, intervals, whole=whole) for intervals in range(wanted - 1, wanted + 3)]
+    choices = [_ticks(top, intervals, integers=integers) for intervals in range(count - 1, count + 3)]
     return min(choices, key=lambda ticks: (ticks[-1], len(ticks)))
 
 
-def _ticks(top: float, intervals: int, *, whole: bool) -> list[float]:
+def _ticks(top: float, intervals: int, *, integers: bool) -> list[float]:
     step = _round_step(top / intervals)
-    if whole:
+    if integers:
         step = max(1.0, math.ceil(step))
     return [index * step for index in range(math.ceil(top / step - 1e-9) + 1)]
 
@@ -133,16 +133,16 @@ def _round_step(rough: float) -> float:
     return next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough * (1 - 1e-9))
 
 
-def ranged_ticks(values: Sequence[float], *, wanted: int = 5) -> list[float]:
-    """Round values that span these, about `wanted` of them: for what is far from zero and differs little.
+def ranged_ticks(values: Sequence[float], *, count: int = 5) -> list[float]:
+    """Round values that span these, about `count` of them: for values far from zero that differ little.
 
-    What differs by less than a hundredth is not made to look as if it differed much.
+    Differences below a hundredth are not magnified.
     """
     low, high = min(values, default=0.0), max(values, default=1.0)
     lacking = max(abs(high) * 0.01, _NOTHING) - (high - low)
     if lacking > 0:
         low, high = low - lacking / 2, high + lacking / 2
-    step = _round_step((high - low) / max(1, wanted - 1))
+    step = _round_step((high - low) / max(1, count - 1))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [index * step for index in range(first, max(last, first + 1) + 1)]
 
@@ -160,7 +160,7 @@ def _seconds_between(earlier: datetime, later: datetime) -> float:
     return (later.astimezone(UTC) - earlier.astimezone(UTC)).total_seconds()
 
 
-_NEARLY_A_DAY = 0.95 * DAY  # a day of 23 hours is a whole one, a replay's first afternoon is not
+_NEARLY_A_DAY = 0.95 * DAY  # a day of 23 hours is a full one, a replay's first afternoon is not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ class Stretch:
         return local_days(self.start, self.horizon)
 
 
-def whole(replay: Replay, strategy: str) -> Stretch:
+def stretch_of(replay: Replay, strategy: str) -> Stretch:
     return Stretch(
         start=replay.start,
         horizon=horizon_of(replay),
@@ -207,21 +207,21 @@ def _cut_spans(spans: Sequence[tuple[float, float]], day: Day) -> tuple[tuple[fl
 
 def _cut_series(series: Series, day: Day) -> Series:
     first = max(0, bisect_right(series.at, day.begin) - 1)  # what held when the day began
-    kept = [index for index in range(first, len(series.at)) if series.at[index] < day.end]
+    indices = [index for index in range(first, len(series.at)) if series.at[index] < day.end]
 
     def picked(values: Sequence[int]) -> tuple[int, ...]:
-        return tuple(values[index] for index in kept)
+        return tuple(values[index] for index in indices)
 
     return Series(
-        at=tuple(max(0.0, series.at[index] - day.begin) for index in kept),
+        at=tuple(max(0.0, series.at[index] - day.begin) for index in indices),
         nodes={group: picked(counts) for group, counts in series.nodes.items()},
         waiting=picked(series.waiting),
         running=picked(series.running),
     )
 
 
-def telling_day(stretch: Stretch) -> Day:
-    """The day to look at closely: of the whole days with business hours, else of all, the one with the most nodes."""
+def busiest_day(stretch: Stretch) -> Day:
+    """Return the day with the most nodes: of the full days with business hours, else of all days."""
     days = stretch.days
     working = [day for day in days if any(begin < day.end and end > day.begin for begin, end in stretch.open_spans)]
     entire = [day for day in working or days if day.end - day.begin >= _NEARLY_A_DAY]
@@ -267,14 +267,14 @@ def thin(at: Sequence[float], values: Sequence[int], *, end: float, columns: int
     """
     steps = [Step(0.0, 0)]
     for column, (begin, stop) in enumerate(column_slices(at, end=end, columns=columns)):
-        kept = _telling(values, begin, stop)
-        for place, index in enumerate(kept):
-            _append(steps, Step(column + place / len(kept), values[index]))
+        extremes = _extremes(values, begin, stop)
+        for place, index in enumerate(extremes):
+            _append(steps, Step(column + place / len(extremes), values[index]))
     return steps
 
 
 def column_slices(at: Sequence[float], *, end: float, columns: int) -> Iterator[tuple[int, int]]:
-    """For each column the range of the samples that start in it; what comes before 0 belongs to the first."""
+    """Yield the range of samples that start in each column; samples before 0 belong to the first."""
     begin = 0
     for column in range(columns):
         stop = bisect_left(at, end * (column + 1) / columns, lo=begin)
@@ -282,7 +282,7 @@ def column_slices(at: Sequence[float], *, end: float, columns: int) -> Iterator[
         begin = stop
 
 
-def _telling(values: Sequence[int], begin: int, stop: int) -> list[int]:
+def _extremes(values: Sequence[int], begin: int, stop: int) -> list[int]:
     if begin == stop:
         return []
     indices = range(begin, stop)

@@ -60,7 +60,7 @@ class ServedDay:
 
 def pictured(replay: ServiceReplay) -> list[str]:
     """Three strategies at most, those with a floor after the one without."""
-    return [it for it in _PICTURED if it in replay.strategies] or list(replay.strategies)[: len(_PICTURED)]
+    return [name for name in _PICTURED if name in replay.strategies] or list(replay.strategies)[: len(_PICTURED)]
 
 
 def days_of(start: datetime, begin_s: float, end_s: float) -> list[Day]:
@@ -109,8 +109,8 @@ def _busiest(replay: ServiceReplay, days: Sequence[Day]) -> Day:
         begin, end = (round((at - replay.begin_s) / MINUTE_S) for at in (day.begin, day.end))
         return sum(sent[begin:end])
 
-    whole = [day for day in days if day.end - day.begin >= _SHORTEST_DAY_S]
-    return max(whole or days, key=requests)
+    full = [day for day in days if day.end - day.begin >= _SHORTEST_DAY_S]
+    return max(full or days, key=requests)
 
 
 def _rates(played: Played, first: int, last: int, gaps: Sequence[tuple[float, float]]) -> tuple[float | None, ...]:
@@ -126,20 +126,20 @@ def _pods_of(played: Played, first: int, last: int) -> PodsOfDay:
     minutes = slice(first * STEP_MINUTES, last * STEP_MINUTES)
     unanswered = [0, *series.unanswered[STEP_MINUTES - 1 :: STEP_MINUTES]]
     hours = [0.0, *series.pod_hours]
-    each = [after - before for before, after in pairwise(hours)]
+    pod_hours = [after - before for before, after in pairwise(hours)]
     return PodsOfDay(
         floor=series.floor[minutes],
         asked=series.asked[minutes],
         ready=series.ready[minutes],
-        pod_hours=each[minutes],
+        pod_hours=pod_hours[minutes],
         p95_s=played.p95_s[first:last],
         unanswered=[after - before for before, after in pairwise(unanswered)][first:last],
     )
 
 
 def _cut(spans: Sequence[tuple[float, float]], begin: float, end: float) -> tuple[tuple[float, float], ...]:
-    inside = [(max(begin, one), min(end, other)) for one, other in spans]
-    return tuple((one - begin, other - begin) for one, other in inside if one < other)
+    inside = [(max(begin, first), min(end, last)) for first, last in spans]
+    return tuple((first - begin, last - begin) for first, last in inside if first < last)
 
 
 _BETWEEN = 38.0  # from one panel to the next
@@ -172,7 +172,7 @@ class LatencyScale:
 
 def latency_scale(day: ServedDay) -> LatencyScale:
     """Ticks at 1 and 3 of each power of ten around all that is drawn, the SLO among it; of many only at powers."""
-    drawn = [p95 for its in day.strategies.values() for p95 in its.p95_s if p95]
+    drawn = [p95 for strategy in day.strategies.values() for p95 in strategy.p95_s if p95]
     low, high = min([*drawn, day.slo_s]), max([*drawn, _OVER_SLO * day.slo_s])
     first = max((place for place, tick in enumerate(_TICKS_S) if tick <= low * 1.001), default=0)
     last = min((place for place, tick in enumerate(_TICKS_S) if tick >= high * 0.999), default=len(_TICKS_S) - 1)
@@ -197,12 +197,14 @@ def service_day_chart(day: ServedDay, view: ChartView) -> str:
         for place in range(panels)
     ]
     content = [svg.legend(keys, left=view.left, top=0, width=view.width - view.left), *_load(day, boxes[0])]
-    most = max(max(pods) for its in day.strategies.values() for pods in (its.asked, its.floor, its.ready))
-    pods = nice_ticks(most, wanted=3)
+    most = max(
+        max(pods) for strategy in day.strategies.values() for pods in (strategy.asked, strategy.floor, strategy.ready)
+    )
+    pods = nice_ticks(most, count=3)
     scale = latency_scale(day)
-    for place, (name, its) in enumerate(day.strategies.items()):
-        content += _pods(day, name, its, pods, boxes[1 + 2 * place])
-        content += _latency(day, name, its, scale, boxes[2 + 2 * place])
+    for place, (name, strategy) in enumerate(day.strategies.items()):
+        content += _pods(day, name, strategy, pods, boxes[1 + 2 * place])
+        content += _latency(day, name, strategy, scale, boxes[2 + 2 * place])
     content.append(svg.time_labels(day.start, outer, day.horizon))
     return svg.picture(
         content,
@@ -223,23 +225,23 @@ def _backdrop(day: ServedDay, box: Box) -> Iterator[str]:
 
 def _load(day: ServedDay, box: Box) -> Iterator[str]:
     highest = max((rate for rate in day.rate if rate is not None), default=0.0)
-    ticks = nice_ticks(highest, wanted=3, whole=highest >= 3)
+    ticks = nice_ticks(highest, count=3, integers=highest >= 3)
     yield from _backdrop(day, box)
     yield svg.value_axis(ticks, box, unit="requests a second")
     yield _steps(day.rate, box, ticks, "f-g1")
 
 
-def _pods(day: ServedDay, name: str, its: PodsOfDay, ticks: Sequence[float], box: Box) -> Iterator[str]:
+def _pods(day: ServedDay, name: str, strategy: PodsOfDay, ticks: Sequence[float], box: Box) -> Iterator[str]:
     unit = f"{name}: pods"
     yield from _backdrop(day, box)
     yield svg.value_axis(ticks, box, unit=unit)
-    yield _steps(its.ready, box, ticks, "f-g5")
-    yield _steps(its.asked, box, ticks, "level")
-    yield _steps(its.floor, box, ticks, "curve s-g2")
-    yield _beside(f"{count(sum(its.pod_hours))} pod-hours", unit, box)
+    yield _steps(strategy.ready, box, ticks, "f-g5")
+    yield _steps(strategy.asked, box, ticks, "level")
+    yield _steps(strategy.floor, box, ticks, "curve s-g2")
+    yield _beside(f"{count(sum(strategy.pod_hours))} pod-hours", unit, box)
 
 
-def _latency(day: ServedDay, name: str, its: PodsOfDay, scale: LatencyScale, box: Box) -> Iterator[str]:
+def _latency(day: ServedDay, name: str, pods: PodsOfDay, scale: LatencyScale, box: Box) -> Iterator[str]:
     unit = f"{name}: p95 latency"
     yield from _backdrop(day, box)
     yield svg.label(unit, box.left, box.top - 10, class_="strong")
@@ -247,12 +249,12 @@ def _latency(day: ServedDay, name: str, its: PodsOfDay, scale: LatencyScale, box
         y = scale.y(tick, box)
         yield svg.line(box.left, y, box.right, y, class_="grid" if place else "axis")
         yield svg.label(_short(tick), box.left - 8, y + 4, anchor="end")
-    yield _lost(day, its, box)
-    yield _curve(its.p95_s, scale, box)
+    yield _lost(day, pods, box)
+    yield _curve(pods.p95_s, scale, box)
     slo = scale.y(day.slo_s, box)
     yield svg.line(box.left, slo, box.right, slo, class_="level")
     yield svg.label(f"SLO {latency(day.slo_s)}", box.right - 4, slo - 5, class_="strong halo", anchor="end")
-    yield _beside(f"{count(sum(its.unanswered)) if any(its.unanswered) else 'none'} lost or turned away", unit, box)
+    yield _beside(f"{count(sum(pods.unanswered)) if any(pods.unanswered) else 'none'} lost or turned away", unit, box)
 
 
 def _short(tick: float) -> str:
@@ -265,13 +267,13 @@ def _beside(text: str, unit: str, box: Box) -> str:
     return svg.label(text, box.right, box.top - 10, anchor="end") if svg.text_width(text) <= room else ""
 
 
-def _lost(day: ServedDay, its: PodsOfDay, box: Box) -> str:
+def _lost(day: ServedDay, pods: PodsOfDay, box: Box) -> str:
     """A mark at the upper edge of each step in which a request was lost."""
     wide = box.width / len(day.rate)
     marks = [
         f"M{svg.number(box.left + place * wide)} {svg.number(box.top)}v{svg.number(_MARK)}h{svg.number(wide)}"
         f"v{svg.number(-_MARK)}z"
-        for place, lost in enumerate(its.unanswered)
+        for place, lost in enumerate(pods.unanswered)
         if lost
     ]
     return svg.element("path", d="".join(marks), class_="f-g3") if marks else ""
@@ -287,8 +289,8 @@ def _curve(values: Sequence[float | None], scale: LatencyScale, box: Box) -> str
     parts: list[str] = []
     for begin, run in runs(values):
         points = [
-            f"{svg.number(box.left + (begin + place + 0.5) * wide)} {svg.number(scale.y(it, box))}"
-            for place, it in enumerate(run)
+            f"{svg.number(box.left + (begin + place + 0.5) * wide)} {svg.number(scale.y(value, box))}"
+            for place, value in enumerate(run)
         ]
         parts.append(f"M{'L'.join(points)}" + ("h1" if len(points) == 1 else ""))
     return svg.element("path", d="".join(parts), class_="curve s-g6") if parts else ""
@@ -313,7 +315,7 @@ class LoadStep:
         return self.step * len(self.rate)
 
 
-def load_step_chart(its: LoadStep, view: ChartView) -> str:
+def load_step_chart(load: LoadStep, view: ChartView) -> str:
     keys = [Key("requests", "f-g1"), Key("replicas ready", "f-g5"), Key("replicas wanted", "level")]
     keys += [Key("p95", "f-g3")]
     outer = view.box(keys)
@@ -322,27 +324,27 @@ def load_step_chart(its: LoadStep, view: ChartView) -> str:
         Box(left=outer.left, top=outer.top + place * pitch, width=outer.width, height=pitch - _BETWEEN_STEPS)
         for place in range(3)
     ]
-    latency = [None if p95 is None else p95 * 1000 for p95 in its.p95]
+    latency = [None if p95 is None else p95 * 1000 for p95 in load.p95]
     content = [
         svg.legend(keys, left=view.left, top=0, width=view.width - view.left),
-        _step_panel([(its.rate, "f-g1")], boxes[0], "requests a second"),
-        _step_panel([(its.ready, "f-g5"), (its.wanted, "level")], boxes[1], "replicas"),
+        _step_panel([(load.rate, "f-g1")], boxes[0], "requests a second"),
+        _step_panel([(load.ready, "f-g5"), (load.wanted, "level")], boxes[1], "replicas"),
         _step_panel([(latency, "curve s-g3")], boxes[2], "milliseconds, p95"),
-        *(_seconds(its.horizon, box, labels=box is boxes[-1]) for box in boxes),
+        *(_seconds(load.horizon, box, labels=box is boxes[-1]) for box in boxes),
     ]
     return svg.picture(
         content,
         ident=view.ident,
         title="A step of load",
-        desc=f"Requests a second, replicas wanted and ready, and the 95th percentile of latency over {its.horizon:.0f} "
-        "seconds.",
+        desc="Requests a second, replicas wanted and ready, and the 95th percentile of latency over "
+        f"{load.horizon:.0f} seconds.",
         size=view.size,
     )
 
 
 def _step_panel(curves: Sequence[tuple[Sequence[float | None], str]], box: Box, unit: str) -> str:
     highest = max((value for values, _ in curves for value in values if value is not None), default=0.0)
-    ticks = nice_ticks(highest, wanted=4)
+    ticks = nice_ticks(highest, count=4)
     drawn = [
         svg.element("path", d=path, class_=ink)
         for values, ink in curves
@@ -371,7 +373,7 @@ def _gapped_path(values: Sequence[float | None], box: Box, *, top: float, closed
 
 
 def _seconds(horizon: float, box: Box, *, labels: bool) -> str:
-    ticks = [tick for tick in nice_ticks(horizon, wanted=_TIMES) if tick <= horizon]
+    ticks = [tick for tick in nice_ticks(horizon, count=_TIMES) if tick <= horizon]
     parts: list[str] = []
     for tick in ticks:
         x = box.left + box.width * tick / horizon

@@ -52,14 +52,14 @@ def shortened(text: str, room: float) -> str:
     """`text`, cut with an ellipsis where it is wider than `room` pixels."""
     if text_width(text) <= room:
         return text
-    kept = next((length for length in range(len(text), 0, -1) if text_width(text[:length]) + _WIDE <= room), 0)
-    return f"{text[:kept].rstrip()}…"
+    end = next((length for length in range(len(text), 0, -1) if text_width(text[:length]) + _WIDE <= room), 0)
+    return f"{text[:end].rstrip()}…"
 
 
 def picture(
     content: Sequence[str], *, ident: str, title: str, desc: str, size: tuple[float, float], box: Box | None = None
 ) -> str:
-    """The outer element, with the words a screen reader says; `box` is where a crosshair may go, if there is one."""
+    """Return the outer element with its text for screen readers; `box` is the area of a crosshair."""
     width, height = size
     named = words("title", title, id=f"{ident}-title") + words("desc", desc, id=f"{ident}-desc")
     crosshair, edges = "", dict[str, float]()
@@ -88,7 +88,7 @@ def step_area(steps: Sequence[Step], box: Box, *, columns: int, top: float) -> s
 
 _ROW = 20.0  # height of one row of a legend
 _SWATCH = 12.0
-RIGHT_MARGIN = 14.0  # what every picture leaves free on the right of its box
+RIGHT_MARGIN = 14.0  # free space of every picture on the right of its box
 MARKS = {
     "p50": "m-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0 -11 0",
     "p95": "m0 -7l7 7l-7 7l-7 -7",
@@ -145,7 +145,7 @@ def time_lines(start: datetime, box: Box, horizon: float) -> str:
 
 
 def time_labels(start: datetime, box: Box, horizon: float) -> str:
-    """What stands under a time axis: hours for a day, else days."""
+    """Label a time axis: hours for a day, else days."""
     if horizon <= _A_DAY_OR_SO:
         scale = box.width / horizon
         hours = local_hours(start, horizon, box.width)
@@ -222,7 +222,7 @@ def _swatch(ink: str, x: float, y: float) -> str:
 
 
 def mark(which: str, x: float, y: float, *, ink: str) -> str:
-    """A point of a chart: the shape says which percentile it is, the ink whose."""
+    """Draw a point: its shape names the percentile, its ink the strategy."""
     dx, dy = number(x), number(y)
     return f'<path d="M{dx} {dy}{MARKS[which]}z" class="f-{ink} point"/>'
 
@@ -291,15 +291,15 @@ class ChartView:
 
 def runs(values: Sequence[float | None]) -> list[tuple[int, list[float]]]:
     """Stretches of steps that have a value, each with the step that it begins at."""
-    found: list[tuple[int, list[float]]] = []
+    stretches: list[tuple[int, list[float]]] = []
     for place, value in enumerate(values):
         if value is None:
             continue
-        if found and found[-1][0] + len(found[-1][1]) == place:
-            found[-1][1].append(value)
+        if stretches and stretches[-1][0] + len(stretches[-1][1]) == place:
+            stretches[-1][1].append(value)
         else:
-            found.append((place, [value]))
-    return found
+            stretches.append((place, [value]))
+    return stretches
 
 
 def step_path(values: Sequence[float | None], box: Box, *, top: float, closed: bool) -> str:

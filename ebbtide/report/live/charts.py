@@ -1,6 +1,6 @@
 """Panels over time with gaps: areas, one on the other or one before the other, and lines. Pure.
 
-A value holds for its step; a step without one is left free, and shaded where nobody looked at all.
+A value holds for its step; a step without one stays free, and is shaded where nothing was recorded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Panel:
     unit: str
     curves: Sequence[Curve]
     money: bool = False
-    whole: bool = True  # things that come in ones
+    integers: bool = True  # countable things
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class LiveChart:
 
 
 def chart_of(record: Record, title: str, band: Band, panels: Sequence[Panel], shown: Sequence[Curve]) -> LiveChart:
-    """`band` says in which steps something was seen."""
+    """Build a chart; `band` has the recorded steps."""
     return LiveChart(
         title=title,
         start=record.start,
@@ -73,7 +73,7 @@ def chart_of(record: Record, title: str, band: Band, panels: Sequence[Panel], sh
 
 
 def stacked(band: Band, names: Mapping[str, str] | None = None) -> tuple[list[Curve], list[Curve]]:
-    """The areas to paint, each with all those below it, and the curves as named."""
+    """Return the areas to paint, each with the sum of those below, and the curves by name."""
     band = band.fewer(MOST)
     inks = group_inks(band.values)
     shown = [Curve((names or {}).get(name, name), ink, band.values[name]) for name, ink in inks.items()]
@@ -100,7 +100,7 @@ def draw(chart: LiveChart, view: ChartView) -> str:
     for place, panel in enumerate(chart.panels):
         box = Box(left=outer.left, top=outer.top + place * pitch, width=outer.width, height=pitch - _BETWEEN)
         highest = max((value for curve in panel.curves for value in known(curve.values)), default=0.0)
-        ticks = nice_ticks(highest if panel.whole else highest * 1.04, wanted=4, whole=panel.whole)
+        ticks = nice_ticks(highest if panel.integers else highest * 1.04, count=4, integers=panel.integers)
         content += [
             svg.shade(chart.open_spans, box, chart.horizon, ink="open"),
             svg.shade(chart.gaps, box, chart.horizon, ink="gap"),
@@ -131,14 +131,14 @@ def hover(chart: LiveChart) -> Hover:
     places = [round((place + 0.5) / len(chart.seen) * _FINE) for place in range(len(chart.seen))]
     money = chart.panels[0].money
     rows = [
-        HoverRow(curve.name, curve.ink, [said(value, money=money) for value in curve.values])
+        HoverRow(curve.name, curve.ink, [value_text(value, money=money) for value in curve.values])
         for curve in reversed(chart.shown)
     ]
     return Hover(places, [local_label(chart.start, place * chart.step) for place in range(len(chart.seen))], rows)
 
 
-def said(value: float | None, *, money: bool = False) -> str:
-    """One decimal below 100, none above."""
+def value_text(value: float | None, *, money: bool = False) -> str:
+    """Format a value with one decimal below 100, none above."""
     if value is None:
         return "not recorded"
     text = f"{value:,.2f}" if money else f"{value:,.1f}".removesuffix(".0") if abs(value) < 99.95 else f"{value:,.0f}"

@@ -21,24 +21,24 @@ _LETTERS = 140  # of one line
 
 def readme_picture(replay: Replay) -> str:
     """1000 by 420 pixels: legend, chart, and a caption with the result and its coverage. No variables, no script."""
-    told = sentences.main_strategy(replay)
+    strategy = sentences.main_strategy(replay)
 
     def draw(view: ChartView) -> str:
-        return nodes_chart(replay, told, view) if told is not None else ""
+        return nodes_chart(replay, strategy, view) if strategy is not None else ""
 
     return _on_paper(420.0, sentences.headline(replay), _caption(replay), "nodes", draw)
 
 
-def load_step_picture(its: LoadStep, headline: str, caption: Sequence[str]) -> str:
-    """1000 by 620 pixels: requests, replicas and latency, and under them what is to be known of them."""
-    return _on_paper(620.0, headline, caption, "step", lambda view: load_step_chart(its, view))
+def load_step_picture(step: LoadStep, headline: str, caption: Sequence[str]) -> str:
+    """1000 by 620 pixels: requests, replicas and latency, with a caption."""
+    return _on_paper(620.0, headline, caption, "step", lambda view: load_step_chart(step, view))
 
 
 def served_day_picture(replay: ServiceReplay, number: int | None = None) -> str:
     """1000 pixels wide: a day of a service, and under it what the strategies cost. Raises: `NoSuchDay`."""
     day = served_day(replay, number)
-    said = f"{verdict(replay)}. Replayed: {scope_line(replay)}."
-    lines = wrap(said.replace(" %", "\N{NO-BREAK SPACE}%"), _LETTERS)
+    caption = f"{verdict(replay)}. Replayed: {scope_line(replay)}."
+    lines = wrap(caption.replace(" %", "\N{NO-BREAK SPACE}%"), _LETTERS)
     return _on_paper(
         service_day_height(day) + _MARGIN + 10 + _LINE * (len(lines) + 1),
         f"{replay.service} of {replay.stack} on {day.day.weekday} {day.day.date}",
@@ -71,7 +71,7 @@ def _on_paper(height: float, headline: str, lines: Sequence[str], ident: str, dr
 
 
 def _caption(replay: Replay) -> list[str]:
-    """What a figure must not go without: which jobs it covers, and what nobody could save."""
+    """State which jobs the figure covers, and the saving that is attainable at all."""
     attainable = sentences.attainable_line(replay)
     covers = f"Covers {sentences.coverage_line(replay)}{f'; {attainable}' if attainable else ''}."
     return [covers, f"Replayed: {sentences.scope_line(replay)}."]

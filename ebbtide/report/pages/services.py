@@ -35,17 +35,17 @@ def _lines(replay: ServiceReplay) -> Iterator[str]:
         yield f"{name} is left out: {why}."
 
 
-def _table_cells(name: str, its: ServiceResult) -> tuple[str, ...]:
+def _table_cells(name: str, result: ServiceResult) -> tuple[str, ...]:
     return (
         name,
-        count(its.pod_hours),
-        DASH if its.usd is None else dollars(its.usd),
-        latency(its.p50_s),
-        latency(its.p95_s),
-        latency(its.p99_s),
-        f"{its.beyond_slo:.3%}",
-        count(its.lost),
-        f"{its.least_pods}{DASH}{its.most_pods}",
+        count(result.pod_hours),
+        DASH if result.usd is None else dollars(result.usd),
+        latency(result.p50_s),
+        latency(result.p95_s),
+        latency(result.p99_s),
+        f"{result.beyond_slo:.3%}",
+        count(result.lost),
+        f"{result.least_pods}{DASH}{result.most_pods}",
     )
 
 
@@ -56,14 +56,14 @@ def _table_row(cells: tuple[str, ...]) -> str:
 
 def verdict(replay: ServiceReplay) -> str:
     """One sentence: what the strategies that are drawn cost, and what they leave beyond the SLO."""
-    said: list[str] = []
+    clauses: list[str] = []
     for name in pictured(replay):
-        its = replay.strategies[name].result
-        hours, beyond = count(its.pod_hours), f"{100 * its.beyond_slo:.2f} %"
-        if not said:
+        result = replay.strategies[name].result
+        hours, beyond = count(result.pod_hours), f"{100 * result.beyond_slo:.2f} %"
+        if not clauses:
             hours, beyond = f"{hours} pod-hours", f"{beyond} of its requests beyond the SLO"
-        said.append(f"{hours} with {beyond} under {name}")
-    return f"{replay.service} takes {', '.join(said)}"
+        clauses.append(f"{hours} with {beyond} under {name}")
+    return f"{replay.service} takes {', '.join(clauses)}"
 
 
 def scope_line(replay: ServiceReplay) -> str:
@@ -88,15 +88,15 @@ def strategies_sheet(replay: ServiceReplay) -> Sheet:
     )
 
 
-def _cells(its: ServiceResult) -> list[str]:
+def _cells(result: ServiceResult) -> list[str]:
     return [
-        count(its.pod_hours),
-        DASH if its.usd is None else dollars(its.usd),
-        *(latency(value) for value in (its.p50_s, its.p95_s, its.p99_s)),
-        f"{its.beyond_slo:.3%}",
-        count(its.lost),
-        count(its.turned_away),
-        f"{its.least_pods}{DASH}{its.most_pods}",
+        count(result.pod_hours),
+        DASH if result.usd is None else dollars(result.usd),
+        *(latency(value) for value in (result.p50_s, result.p95_s, result.p99_s)),
+        f"{result.beyond_slo:.3%}",
+        count(result.lost),
+        count(result.turned_away),
+        f"{result.least_pods}{DASH}{result.most_pods}",
     ]
 
 
@@ -104,13 +104,13 @@ def day_sheet(day: ServedDay) -> Sheet:
     """Each hour: the highest of floor, pods and p95, sums of the others."""
     columns = ["requests a second"]
     for name in day.strategies:
-        columns += [f"{name}: {what}" for what in ("floor", "pods asked for", "pod-hours", "highest p95", "lost")]
+        columns += [f"{name}: {figure}" for figure in ("floor", "pods asked for", "pod-hours", "highest p95", "lost")]
     steps = range(0, len(day.rate), _HOUR_STEPS)
     hours = [(step, min(len(day.rate), step + _HOUR_STEPS)) for step in steps]
     total = [_mean(day.rate)]
-    for its in day.strategies.values():
-        total += [str(max(its.floor)), str(max(its.asked)), count(sum(its.pod_hours)), _highest(its.p95_s)]
-        total.append(count(sum(its.unanswered)))
+    for pods in day.strategies.values():
+        total += [str(max(pods.floor)), str(max(pods.asked)), count(sum(pods.pod_hours)), _highest(pods.p95_s)]
+        total.append(count(sum(pods.unanswered)))
     return Sheet(
         caption=f"Each hour of {day.day.weekday} {day.day.date}: requests a second, and for each strategy its highest "
         "floor, most pods asked for, pod-hours, highest p95 of five minutes, and requests lost or turned away",
@@ -127,35 +127,35 @@ def day_sheet(day: ServedDay) -> Sheet:
 def _hour(day: ServedDay, begin: int, end: int) -> Iterator[str]:
     minutes = slice(begin * STEP_MINUTES, end * STEP_MINUTES)
     yield _mean(day.rate[begin:end])
-    for its in day.strategies.values():
-        yield str(max(its.floor[minutes]))
-        yield str(max(its.asked[minutes]))
-        yield f"{sum(its.pod_hours[minutes]):.1f}"
-        yield _highest(its.p95_s[begin:end])
-        yield count(sum(its.unanswered[begin:end]))
+    for pods in day.strategies.values():
+        yield str(max(pods.floor[minutes]))
+        yield str(max(pods.asked[minutes]))
+        yield f"{sum(pods.pod_hours[minutes]):.1f}"
+        yield _highest(pods.p95_s[begin:end])
+        yield count(sum(pods.unanswered[begin:end]))
 
 
 def _mean(rates: Sequence[float | None]) -> str:
-    known = [rate for rate in rates if rate is not None]
-    return f"{sum(known) / len(known):.3g}" if known else DASH
+    measured = [rate for rate in rates if rate is not None]
+    return f"{sum(measured) / len(measured):.3g}" if measured else DASH
 
 
 def _highest(p95s: Sequence[float | None]) -> str:
-    return latency(max(known)) if (known := [p95 for p95 in p95s if p95 is not None]) else DASH
+    return latency(max(measured)) if (measured := [p95 for p95 in p95s if p95 is not None]) else DASH
 
 
 def day_hover(day: ServedDay) -> Hover:
     """At each five minutes, as they end."""
     places = [round((place + 0.5) / len(day.rate) * _FINE) for place in range(len(day.rate))]
     rows = [HoverRow("requests a second", "g1", [DASH if rate is None else f"{rate:.3g}" for rate in day.rate])]
-    for name, its in day.strategies.items():
-        rows += _hover_rows(name, its)
+    for name, pods in day.strategies.items():
+        rows += _hover_rows(name, pods)
     return Hover(places, [local_label(day.start, place * STEP_S) for place in range(len(day.rate))], rows)
 
 
-def _hover_rows(name: str, its: PodsOfDay) -> Iterator[HoverRow]:
+def _hover_rows(name: str, pods: PodsOfDay) -> Iterator[HoverRow]:
     ends = slice(STEP_MINUTES - 1, None, STEP_MINUTES)
-    both = zip(its.ready[ends], its.asked[ends], strict=True)
-    yield HoverRow(f"{name}: floor", "g2", list(its.floor[ends]))
-    yield HoverRow(f"{name}: pods ready", "g5", [f"{ready} of {asked}" for ready, asked in both])
-    yield HoverRow(f"{name}: p95", "g6", [DASH if p95 is None else latency(p95) for p95 in its.p95_s])
+    both = zip(pods.ready[ends], pods.asked[ends], strict=True)
+    yield HoverRow(f"{name}: floor", "g2", list(pods.floor[ends]))
+    yield HoverRow(f"{name}: pods ready", "g5", [f"{ready} of {requested}" for ready, requested in both])
+    yield HoverRow(f"{name}: p95", "g6", [DASH if p95 is None else latency(p95) for p95 in pods.p95_s])

@@ -14,9 +14,15 @@ from ebbtide.report.words import DASH, percent, several
 from ebbtide.sweep.summary import SettingFound, SweepSummary, notes_of
 from ebbtide.sweep.table import figure, regrets, spread_of
 
+_INKS = ("k3", "k1", "k5", "k4", "k2", "k7", "k8", "k6")
+_ROW = 54.0
+_DOT = 4.0
+_BOLD = 0.85  # of the room for letters that are not
+_APART = 8.0  # pixels: points that are closer have one label
+
 
 def render_sweep(summary: SweepSummary, command: str) -> str:
-    """Standalone HTML. `command`: what made it."""
+    """Render standalone HTML; `command` is the command that repeats the sweep."""
     shares = sorted({percent(stack.coverage) for stack in summary.stacks})
     return rendered(
         "sweep.html.j2",
@@ -38,7 +44,7 @@ def render_sweep(summary: SweepSummary, command: str) -> str:
 def _verdict(summary: SweepSummary) -> str:
     if summary.best is None:
         return "No setting meets the conditions on any stack"
-    (best,) = (each for each in summary.settings if each.setting == summary.best)
+    (best,) = (setting for setting in summary.settings if setting.setting == summary.best)
     return f"{best.setting} is best for all: {summary.objective.figure} {figure(best.value)} on average"
 
 
@@ -79,21 +85,21 @@ def _settings_sheet(summary: SweepSummary) -> Sheet:
         over="setting",
         columns=[summary.objective.figure, summary.against, "meets the conditions"],
         rows=[
-            SheetRow(each.setting, [spread_of(each), figure(each.other), several(each.meets, "stack")])
-            for each in summary.settings
+            SheetRow(setting.setting, [spread_of(setting), figure(setting.other), several(setting.meets, "stack")])
+            for setting in summary.settings
         ],
     )
 
 
 def _stacks_sheet(summary: SweepSummary) -> Sheet:
-    """Those with the greatest regret first."""
+    """List the stacks, the greatest regret first."""
     ordered = sorted(summary.stacks, key=lambda stack: (-(stack.regret or 0.0), stack.customer))
     rows: list[SheetRow] = []
     for stack in ordered:
         cell = None if stack.best is None else stack.cells[stack.best]
-        found = [DASH, DASH] if cell is None else [spread_of(cell), figure(cell.other)]
+        values = [DASH, DASH] if cell is None else [spread_of(cell), figure(cell.other)]
         regret = DASH if stack.regret is None else figure(stack.regret)
-        rows.append(SheetRow(stack.customer, [stack.best or "none", *found, regret, percent(stack.coverage)]))
+        rows.append(SheetRow(stack.customer, [stack.best or "none", *values, regret, percent(stack.coverage)]))
     return Sheet(
         caption="The best setting of each stack",
         over="stack",
@@ -120,13 +126,6 @@ def _regret_sheet(summary: SweepSummary) -> Sheet:
     )
 
 
-_INKS = ("k3", "k1", "k5", "k4", "k2", "k7", "k8", "k6")
-_ROW = 54.0
-_DOT = 4.0
-_BOLD = 0.85  # of the room for letters that are not
-_APART = 8.0  # pixels: points that are closer have one label
-
-
 def tradeoff_height(summary: SweepSummary, width: float) -> float:
     return 340.0 + svg.legend_height(_keys(summary, width), width)
 
@@ -135,18 +134,20 @@ def tradeoff_chart(summary: SweepSummary, view: ChartView) -> str:
     """A point for each setting, the mean over all stacks; the line through it goes from seed to seed."""
     keys = _keys(summary, view.width)
     box = view.box(keys)
-    shown = [each for each in summary.settings if isfinite(each.value) and isfinite(each.other)]
-    across = ranged_ticks([edge for each in shown for edge in (each.low, each.high)], wanted=3 if view.small else 6)
-    upward = ranged_ticks([each.other for each in shown])
+    shown = [setting for setting in summary.settings if isfinite(setting.value) and isfinite(setting.other)]
+    across = ranged_ticks(
+        [edge for setting in shown for edge in (setting.low, setting.high)], count=3 if view.small else 6
+    )
+    upward = ranged_ticks([setting.other for setting in shown])
     content = [svg.legend(keys, left=view.left, top=0, width=view.width - view.left)]
     content.append(_upward(upward, box, summary.against))
     content.append(_across(across, box, summary.objective.figure))
     named: dict[tuple[int, int], list[str]] = {}
-    for place, (each, ink) in enumerate(zip(summary.settings, cycle(_INKS), strict=False), 1):
-        if each in shown:
-            low, x, high = (_x(value, across, box) for value in (each.low, each.value, each.high))
-            y = _y(each.other, upward, box)
-            content.append(_point(each, ink, (low, x, high), y))
+    for place, (setting, ink) in enumerate(zip(summary.settings, cycle(_INKS), strict=False), 1):
+        if setting in shown:
+            low, x, high = (_x(value, across, box) for value in (setting.low, setting.value, setting.high))
+            y = _y(setting.other, upward, box)
+            content.append(_point(setting, ink, (low, x, high), y))
             named.setdefault((round(x / _APART), round(y / _APART)), []).append(str(place))
     for (x, y), numbers in named.items():
         text = ", ".join(numbers)
@@ -161,16 +162,18 @@ def tradeoff_chart(summary: SweepSummary, view: ChartView) -> str:
 
 
 def _keys(summary: SweepSummary, width: float) -> list[Key]:
-    texts = (svg.shortened(f"{place} {each.setting}", width - 100) for place, each in enumerate(summary.settings, 1))
+    texts = (
+        svg.shortened(f"{place} {setting.setting}", width - 100) for place, setting in enumerate(summary.settings, 1)
+    )
     return [Key(text, f"f-{ink}") for text, ink in zip(texts, cycle(_INKS), strict=False)]
 
 
-def _point(each: SettingFound, ink: str, x: tuple[float, float, float], y: float) -> str:
-    """`x`: of the lowest seed, the mean and the highest."""
+def _point(setting: SettingFound, ink: str, x: tuple[float, float, float], y: float) -> str:
+    """Draw a setting; `x` are the positions of its lowest seed, its mean and its highest seed."""
     low, middle, high = x
     spread = svg.line(low, y, high, y, class_=f"curve s-{ink}")
-    told = svg.words("title", f"{each.setting}: {figure(each.value)}, {figure(each.other)}")
-    return svg.element("g", told + spread + svg.mark("p50", middle, y, ink=ink))
+    tooltip = svg.words("title", f"{setting.setting}: {figure(setting.value)}, {figure(setting.other)}")
+    return svg.element("g", tooltip + spread + svg.mark("p50", middle, y, ink=ink))
 
 
 def regret_height(summary: SweepSummary) -> float:
@@ -181,7 +184,7 @@ def regret_chart(summary: SweepSummary, view: ChartView) -> str:
     """A row for each setting, a dot for each stack: how far it is above the best setting of that stack."""
     rows = above_best(summary)
     box = Box(left=14.0, top=svg.OVER, width=view.width - 28.0, height=_ROW * max(1, len(rows)))
-    ticks = ranged_ticks([0.0, *(share for shares in rows.values() for share in shares)], wanted=3 if view.small else 7)
+    ticks = ranged_ticks([0.0, *(share for shares in rows.values() for share in shares)], count=3 if view.small else 7)
     content = [_across(ticks, box, "per cent above the stack's best")]
     for place, (shares, ink) in enumerate(zip(rows.values(), cycle(_INKS), strict=False)):
         y = box.top + (place + 0.66) * _ROW
@@ -204,14 +207,14 @@ def regret_chart(summary: SweepSummary, view: ChartView) -> str:
 
 
 def above_best(summary: SweepSummary) -> dict[str, list[float]]:
-    """By setting: per cent above its own best of each stack where the setting meets the conditions."""
-    found: dict[str, list[float]] = {each.setting: [] for each in summary.settings}
+    """Return by setting: per cent above the best of each stack where the setting meets the conditions."""
+    shares: dict[str, list[float]] = {setting.setting: [] for setting in summary.settings}
     for stack in summary.stacks:
         best = None if stack.best is None else stack.cells[stack.best].value
         for setting, cell in stack.cells.items():
-            if best and cell.meets and setting in found:
-                found[setting].append(100 * (cell.value / best - 1))
-    return found
+            if best and cell.meets and setting in shares:
+                shares[setting].append(100 * (cell.value / best - 1))
+    return shares
 
 
 def _across(ticks: Sequence[float], box: Box, unit: str) -> str:

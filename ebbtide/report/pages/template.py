@@ -19,7 +19,7 @@ from ebbtide.report.words import glued
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """What a page carries, with the hashes by which its content security policy names it."""
+    """Style and script of a page, with their hashes for the content security policy."""
 
     style: Markup
     script: Markup
