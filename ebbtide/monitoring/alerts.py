@@ -1,13 +1,13 @@
 """Alerts over the metrics of Ebbtide's processes: the controllers, the closer and the exporter.
 
-**Who is woken.** A promise that is broken wakes somebody: a budget open by day, a job that waits too long, nobody who
-could tell. What may lead there, a quota or a node that does not come, has time until the morning.
+**Severity.** A broken promise pages: a budget open by day, a job that waits too long, a process that cannot be
+observed. Causes that may lead there, such as a quota or a missing node, can wait until morning.
 
-**Not known is never fine.** A process that is away writes nothing, and an expression over nothing is empty, which looks
-like all is well. So each of the processes is missed by name, and the alert that always fires tells that alerts arrive.
+**Unknown is never fine.** A missing process writes nothing, and an expression over no series is empty, which looks
+healthy. So the absence of each process has an alert, and an alert that always fires proves that alerts arrive.
 
-A condition that comes and goes, as a pod does that crashes in a loop, is looked at over some minutes: it would else
-begin anew each time.
+A condition that comes and goes, such as a pod that crashes in a loop, is evaluated over some minutes: otherwise its
+duration would start again each time.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.windows import BusinessHours
 
 REFUSED = "cluster-creates-no-more-pods"
-"""The controller's own word, as in `ebbtide_pool_reason`."""
+"""The controller's reason, as in `ebbtide_pool_reason`."""
 UNKNOWN = "unknown"
-"""Of a reading, or of the state of a workload."""
+"""The state of a reading or of a workload."""
 
 _MOMENT, _SHORT = timedelta(minutes=5), timedelta(minutes=10)
 _WHILE, _LONG = timedelta(minutes=15), timedelta(minutes=30)
@@ -37,7 +37,7 @@ _CERTIFICATE, _HOLIDAYS = timedelta(days=14), timedelta(days=30)
 
 
 def alerts(settings: StackSettings) -> tuple[Alert, ...]:
-    """Those of one stack, in the order of what is lost; expressions see this customer's series alone."""
+    """Return a stack's alerts, the gravest first; expressions select only this customer's series."""
     of = Metrics(settings.customer)
     return (
         *_of_the_controller(of),
@@ -122,7 +122,7 @@ def _of_pools(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
     )
     yield Alert(
         name="EbbtidePoolCapped",
-        # Asking again after a pause ends the complaint for half a minute.
+        # A retry after a pause clears the reason for half a minute.
         expr=f"max by (customer, pool) (max_over_time({of('pool_reason', reason=REFUSED)}[10m])) == 1",
         lasting=_WHILE,
         severity=Severity.WARNING,
@@ -156,7 +156,7 @@ def _late(of: Metrics, name: str, target: timedelta) -> Alert:
 
 
 def _will_not_stop(of: Metrics, name: str, pool: WorkerSettings) -> Alert:
-    """No metric tells the age of one ending pod: so this fires, too, where others end all the time."""
+    """No metric has the age of one ending pod, so this also fires if different pods end all the time."""
     return Alert(
         name="EbbtideWorkerWillNotStop",
         expr=f"{of.highest('pool_terminating', 'pool', pool=name)} > 0",
@@ -210,7 +210,7 @@ def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
     yield from _closer(of, settings)
     yield Alert(
         name="EbbtideHpaBlind",
-        # With no replicas an HPA says the same of itself, and means that it is switched off.
+        # An HPA without replicas reports the same, but is only switched off.
         expr=f"{of.highest('hpa_scaling_active', 'namespace', 'hpa')} == 0 and on (customer, namespace, hpa) "
         f"({of.highest('hpa_replicas', 'namespace', 'hpa')} > 0)",
         lasting=_SHORT,
@@ -247,18 +247,18 @@ def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
 
 
 def _spend(of: Metrics) -> str:
-    """Dollars a month at list price if it goes on as in the last 7 days; nothing before there is a day to go by."""
+    """Dollars a month at list price, extrapolated from the last 7 days; no result before the first day."""
     dollars = Recorded.ALL_DOLLARS.of(of.customer)
     return f"avg_over_time({dollars}[7d]) * {_MONTH_HOURS} and on ({CUSTOMER}) ({dollars} offset 1d)"
 
 
 def _closer(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
-    due, done = (of.highest(f"closer_last_{what}_timestamp_seconds", "cronjob") for what in ("schedule", "success"))
+    due, done = (of.highest(f"closer_last_{event}_timestamp_seconds", "cronjob") for event in ("schedule", "success"))
     same = f"on ({CUSTOMER}, cronjob)"
     yield Alert(
         name="EbbtideCloserFailed",
         expr=f"time() - {due} > {_seconds(_LATE)} unless {same} ({done} >= {same} {due})",
-        lasting=timedelta(0),  # the expression has waited
+        lasting=timedelta(0),  # the expression includes the wait
         severity=Severity.CRITICAL,
         summary="The closer {{ $labels.cronjob }} was due {{ $value | humanizeDuration }} ago and has not succeeded: "
         "budgets that the controller left open are open.",
@@ -277,9 +277,9 @@ def _closer(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
 
 
 def longest_between_openings(hours: BusinessHours) -> timedelta:
-    """The longest time between two openings of ordinary weeks, which is what lies between two runs of the closer.
+    """Return the longest time between two openings of ordinary weeks, which is that between two runs of the closer.
 
-    A closer runs on holidays too. Hours that never open have one a day, and so do those that never close.
+    A closer runs on holidays too. Hours that never open or never close have one run a day.
     """
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     ordinary = BusinessHours(timezone=hours.timezone, week=hours.week)
