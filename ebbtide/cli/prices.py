@@ -72,7 +72,7 @@ def update(
     try:
         from ebbtide.prices.aws_client import AwsClient, new_client
     except ModuleNotFoundError as missing:
-        fail(f"prices update needs {missing.name}, which is not installed; pip install 'ebbtide[aws]'", code=2)
+        fail(f"prices update needs {missing.name}, which is not installed; pip install 'ebbtide[aws]'")
     now = datetime.now(UTC)
     try:
         book = in_use()

@@ -68,7 +68,7 @@ def test_an_update_writes_files_that_are_read_back(aws: StubbedAws, tmp_path: Pa
     assert files_of(book).keys() == {path.name for path in out.iterdir()}
 
 
-def test_an_update_says_what_changed_and_how_to_use_it(aws: StubbedAws, tmp_path: Path) -> None:
+def test_an_update_lists_its_changes_and_how_to_use_it(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws, prices={"m7i.2xlarge": 0.4, "g6.2xlarge": 1.1})
 
     text = update(tmp_path / "prices", REGION).stdout
@@ -80,7 +80,7 @@ def test_an_update_says_what_changed_and_how_to_use_it(aws: StubbedAws, tmp_path
     assert f"ebbtide --prices {tmp_path}/prices" in text
 
 
-def test_one_region_that_fails_leaves_everything_as_it_was(aws: StubbedAws, tmp_path: Path) -> None:
+def test_one_failed_region_leaves_all_files_unchanged(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws)
     out = tmp_path / "prices"
     assert update(out, REGION).exit_code == 0
@@ -99,7 +99,7 @@ def test_one_region_that_fails_leaves_everything_as_it_was(aws: StubbedAws, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["prices"]
 
 
-def test_a_region_that_aws_does_not_know_is_told(aws: StubbedAws, tmp_path: Path) -> None:
+def test_a_region_that_aws_does_not_know_is_reported(aws: StubbedAws, tmp_path: Path) -> None:
     answer_nodes(aws, "eu-wst-1", {})
 
     result = update(tmp_path / "prices", "eu-wst-1")
@@ -108,7 +108,7 @@ def test_a_region_that_aws_does_not_know_is_told(aws: StubbedAws, tmp_path: Path
     assert "eu-wst-1: the price list has no instance type for it; is the name right?" in result.stderr
 
 
-def test_an_answer_without_any_plan_is_not_taken_for_a_world_without_plans(aws: StubbedAws, tmp_path: Path) -> None:
+def test_an_answer_without_any_plan_is_refused(aws: StubbedAws, tmp_path: Path) -> None:
     answer_nodes(aws, REGION)
     answer_rest(aws, REGION, rates=[])
 
@@ -134,11 +134,11 @@ def test_without_the_extra_one_line_says_how_to_install_it(tmp_path: Path, monke
 
     result = update(tmp_path / "prices", REGION)
 
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert result.stderr == "prices update needs boto3, which is not installed; pip install 'ebbtide[aws]'\n"
 
 
-def test_somebodys_own_folder_is_not_overwritten(aws: StubbedAws, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_overwritten(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws)
     (tmp_path / "prices").mkdir()
     (tmp_path / "prices" / "thesis.tex").write_text("years of work")
@@ -150,14 +150,14 @@ def test_somebodys_own_folder_is_not_overwritten(aws: StubbedAws, tmp_path: Path
 
 
 @pytest.mark.parametrize("arguments", [("update", "--region", "Ireland"), ("show", "Ireland")])
-def test_what_is_no_region_is_wrong_use(arguments: tuple[str, ...]) -> None:
+def test_a_name_that_is_no_region_is_wrong_use(arguments: tuple[str, ...]) -> None:
     result = ebbtide("prices", *arguments)
 
     assert result.exit_code == 2
     assert "wanted the name of an AWS region, found 'Ireland'" in " ".join(result.stderr.split())
 
 
-def test_show_tells_regions_dates_and_sources() -> None:
+def test_show_lists_regions_dates_and_sources() -> None:
     text = ebbtide("prices", "show").stdout
 
     assert "prices shipped with Ebbtide" in text
@@ -165,7 +165,7 @@ def test_show_tells_regions_dates_and_sources() -> None:
     assert "spot_typical.csv: Spot Instance Advisor as kept by spotinfo" in text
 
 
-def test_show_tells_the_prices_of_a_region() -> None:
+def test_show_lists_the_prices_of_a_region() -> None:
     text = ebbtide("prices", "show", "us-east-1").stdout
 
     # less 26.5 % under a plan of one year
@@ -189,13 +189,13 @@ def replaced(folder: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("where", ["before", "behind", "joined"])
-def test_prices_of_ones_own_may_be_named_before_or_behind_the_command(where: str, tmp_path: Path) -> None:
-    folder, asked = str(replaced(tmp_path)), ("prices", "show", "us-east-1")
+@pytest.mark.parametrize("where", ["before", "after", "joined"])
+def test_price_files_may_be_named_before_or_after_the_command(where: str, tmp_path: Path) -> None:
+    folder, command = str(replaced(tmp_path)), ("prices", "show", "us-east-1")
     lines = {
-        "before": ("--prices", folder, *asked),
-        "behind": (*asked, "--prices", folder),
-        "joined": (*asked, f"--prices={folder}"),
+        "before": ("--prices", folder, *command),
+        "after": (*command, "--prices", folder),
+        "joined": (*command, f"--prices={folder}"),
     }
 
     text = ebbtide(*lines[where]).stdout
@@ -204,9 +204,7 @@ def test_prices_of_ones_own_may_be_named_before_or_behind_the_command(where: str
     assert "1.0000" in next(line for line in text.splitlines() if line.startswith("m7i.2xlarge"))
 
 
-def test_prices_of_ones_own_are_in_the_estimate_and_never_move_a_pod(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_price_files_change_the_estimate_and_never_move_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more = """
         ebbtide:nodeGroups:
           big: { kind: flexible, instanceTypes: [m7i.2xlarge], max: 4 }
@@ -246,7 +244,7 @@ def test_a_page_of_products_may_be_followed_by_others(aws: StubbedAws, tmp_path:
     assert "m7i.4xlarge,16,64,0,,amd64,234,0.8988" in (tmp_path / "prices" / "ec2.csv").read_text()
 
 
-def test_plan_rates_of_aws_are_told_from_those_that_stand_for_others(aws: StubbedAws, tmp_path: Path) -> None:
+def test_show_distinguishes_plan_rates_of_aws_from_derived_ones(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws)
     update(tmp_path / "prices", REGION)
 

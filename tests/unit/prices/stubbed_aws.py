@@ -134,10 +134,10 @@ class StubbedAws:
     def client(self, service: str, region: str) -> Client:
         return self._stubbed(service, region)[0]
 
-    def answers(self, action: str, region: str, answer: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-        """The next answer to an action (`ec2:describe_spot_price_history`), which must be called with `asked`."""
+    def answers(self, action: str, region: str, answer: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+        """The next answer to an action (`ec2:describe_spot_price_history`), which must be called with `parameters`."""
         service, _, method = action.partition(":")
-        self._stubbed(service, region)[1].add_response(method, dict(answer), dict(asked))
+        self._stubbed(service, region)[1].add_response(method, dict(answer), dict(parameters))
 
     def refuses(self, action: str, region: str, code: str, message: str = "no") -> None:
         service, _, method = action.partition(":")
@@ -200,13 +200,13 @@ def answer_services(aws: StubbedAws, region: str) -> None:
 
 
 def answer_spot(aws: StubbedAws, region: str) -> None:
-    asked = {"ProductDescriptions": ["Linux/UNIX"], "InstanceTypes": ANY, "StartTime": ANY, "EndTime": ANY}
-    aws.answers("ec2:describe_spot_price_history", region, {"SpotPriceHistory": spot()}, asked)
+    parameters = {"ProductDescriptions": ["Linux/UNIX"], "InstanceTypes": ANY, "StartTime": ANY, "EndTime": ANY}
+    aws.answers("ec2:describe_spot_price_history", region, {"SpotPriceHistory": spot()}, parameters)
 
 
 def answer_plans(aws: StubbedAws, region: str, rates: Sequence[Mapping[str, Any]] | None = None) -> None:
     filters = {"region": region, "tenancy": "shared", "productDescription": "Linux/UNIX"}
-    asked = {
+    parameters = {
         "savingsPlanPaymentOptions": ["No Upfront"],
         "savingsPlanTypes": ["Compute", "EC2Instance"],
         "products": ["EC2"],
@@ -215,13 +215,13 @@ def answer_plans(aws: StubbedAws, region: str, rates: Sequence[Mapping[str, Any]
         "filters": [{"name": name, "values": [value]} for name, value in filters.items()],
     }
     answer = {"searchResults": plans() if rates is None else rates}
-    aws.answers("savingsplans:describe_savings_plans_offering_rates", "us-east-1", answer, asked)
+    aws.answers("savingsplans:describe_savings_plans_offering_rates", "us-east-1", answer, parameters)
 
 
 def answer_caches(aws: StubbedAws, region: str) -> None:
     caches = [cache_product("cache.t4g.small", "Valkey", 0.0288), cache_product("cache.t4g.small", "Redis", 0.036)]
-    asked = products_question("AmazonElastiCache", region, productFamily="Cache Instance")
-    aws.answers("pricing:get_products", "us-east-1", price_list(caches), asked)
+    parameters = products_question("AmazonElastiCache", region, productFamily="Cache Instance")
+    aws.answers("pricing:get_products", "us-east-1", price_list(caches), parameters)
 
 
 def answer_region(aws: StubbedAws, region: str = REGION, prices: Mapping[str, float] = PRICES) -> None:

@@ -28,8 +28,8 @@ def pages(*answers: tuple[str, dict[str, object]]) -> StubbedAws:
     """Answers to the questions with these tokens; "" is the first page."""
     aws = StubbedAws()
     for token, answer in answers:
-        asked = {**QUESTION.parameters, **({"NextToken": token} if token else {})}
-        aws.answers("pricing:get_products", "us-east-1", answer, asked)
+        parameters = {**QUESTION.parameters, **({"NextToken": token} if token else {})}
+        aws.answers("pricing:get_products", "us-east-1", answer, parameters)
     return aws
 
 

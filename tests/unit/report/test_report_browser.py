@@ -154,7 +154,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_page_never_scrolls_sideways_and_nobody_complains(
+def test_the_page_never_scrolls_sideways_and_logs_no_errors(
     browser: Browser, page: Path, width: int, *, dark: bool
 ) -> None:
     browser.open(page, width, dark=dark)

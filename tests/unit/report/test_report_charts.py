@@ -80,7 +80,7 @@ def test_business_hours_are_shaded_where_the_replay_has_them() -> None:
     assert spans == [pytest.approx(span, abs=scale * 0.2) for span in REPLAY.open_spans]
 
 
-def test_time_without_data_is_told_apart_from_idle_time() -> None:
+def test_time_without_data_differs_from_idle_time() -> None:
     chart = nodes_chart(replace(REPLAY, gaps=((86_400.0, 2 * 86_400.0),)), "fixed-flexible", VIEW)
     (band,) = [r for r in root_of(chart).iter(f"{SVG}rect") if r.get("class") == "gap" and r.get("rx") is None]
     root = root_of(chart)

@@ -103,7 +103,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(whole: tuple[Day, str], tmp_pa
 
 @needs_promtool
 @needs_prometheus
-def test_what_is_missing_is_said_in_its_place(torn: str, tmp_path: Path) -> None:
+def test_missing_data_is_named_in_its_place(torn: str, tmp_path: Path) -> None:
     result, page = live(tmp_path, "--prometheus", torn)
     text = said(page.read_text())
 
@@ -179,7 +179,7 @@ def test_a_prometheus_that_is_away_is_asked_once(tmp_path: Path) -> None:
         (("--prometheus", "here"), "wanted the address of a Prometheus"),
     ],
 )
-def test_wrong_use_is_told(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_wrong_use_is_reported(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     result, page = live(tmp_path, *words)
 
     assert result.exit_code == 2
@@ -187,7 +187,7 @@ def test_wrong_use_is_told(tmp_path: Path, words: tuple[str, ...], told: str) ->
     assert not page.exists()
 
 
-def test_a_stack_without_a_prometheus_is_told_so(tmp_path: Path) -> None:
+def test_a_stack_without_a_prometheus_is_reported(tmp_path: Path) -> None:
     with canned_api({}) as api:
         result, _ = live(tmp_path, "--kubeconfig", api.kubeconfig(tmp_path))
 
@@ -199,7 +199,7 @@ def test_a_stack_without_a_prometheus_is_told_so(tmp_path: Path) -> None:
 
 @needs_promtool
 @needs_prometheus
-def test_it_comes_through_the_api_servers_proxy_too(whole: tuple[Day, str], tmp_path: Path) -> None:
+def test_the_page_can_be_read_through_the_api_servers_proxy(whole: tuple[Day, str], tmp_path: Path) -> None:
     service = "/api/v1/namespaces/monitoring/services/prometheus-operated:9090"
     with canned_api({}, {service: whole[1]}) as api:
         more = "ebbtide:monitoring: { prometheus: existing, namespace: monitoring }"
@@ -240,7 +240,7 @@ def test_the_crosshair_says_what_was_not_recorded() -> None:
     assert hover(chart(1, None, 2.5)).rows[0].values == ["1", "not recorded", "2.5"]
 
 
-def test_spans_of_what_nobody_saw_are_joined() -> None:
+def test_neighbouring_gaps_are_joined() -> None:
     assert spans([True, False, False, True, False], 60.0) == ((60.0, 180.0), (240.0, 300.0))
 
 

@@ -74,7 +74,7 @@ def test_the_sentence_on_top_compares_what_is_drawn() -> None:
     )
 
 
-def test_the_load_is_described_and_the_command_and_what_is_left_out_are_told() -> None:
+def test_the_page_describes_the_load_the_command_and_what_is_left_out() -> None:
     page = words(render_service(replace(REPLAY, left_out={"keda-defaults": "nobody asked"}), COMMAND, load=LOAD))
 
     assert "predictable" in page

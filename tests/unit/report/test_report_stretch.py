@@ -87,7 +87,7 @@ def test_the_day_to_look_at_is_the_working_day_with_the_most_nodes() -> None:
     assert day.date == "3 Mar"
 
 
-def test_half_a_day_is_looked_at_only_where_there_is_no_whole_one() -> None:
+def test_half_a_day_is_drawn_only_without_a_full_one() -> None:
     late = START.replace(hour=14)
     stretch = a_stretch([(0.0, 30), (3600.0, 2)], start=late)
     short = Stretch(start=late, horizon=3600.0, open_spans=(), series=stretch.series)
