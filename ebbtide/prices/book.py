@@ -149,11 +149,11 @@ def _rows(kind: type[R], text: str, faults: list[str]) -> tuple[R, ...]:
 def _header_fault(header: Sequence[str], columns: Sequence[str]) -> str:
     missing = [name for name in columns if name not in header]
     unknown = [name for name in header if name not in columns]
-    wanted = ",".join(columns)
+    expected = ",".join(columns)
     if missing:
-        return f"found no column {', '.join(missing)} (only {','.join(header) or 'nothing'}), wanted {wanted}"
+        return f"found no column {', '.join(missing)} (only {','.join(header) or 'nothing'}), wanted {expected}"
     if unknown:
-        return f"found the unknown column {', '.join(unknown)}, wanted only {wanted}"
+        return f"found the unknown column {', '.join(unknown)}, wanted only {expected}"
     return "" if len(header) == len(columns) else f"found a column twice in {','.join(header)}"
 
 
@@ -161,12 +161,12 @@ def _cell_faults(kind: type[Row], invalid: ValidationError) -> Iterator[str]:
     for error in invalid.errors(include_url=False):
         column = str(error["loc"][0])
         field = kind.model_fields[column]
-        wanted = ", for example ".join(map(str, (field.description, *(field.examples or ()))))
-        yield f"{column}: found {error['input']!r}, wanted {wanted}"
+        expected = ", for example ".join(map(str, (field.description, *(field.examples or ()))))
+        yield f"{column}: found {error['input']!r}, wanted {expected}"
 
 
 def _undated(book: Book) -> list[str]:
-    """Regions whose figures have no date: nobody could tell how old they are."""
+    """Return a problem for each region whose figures have no date: their age would be unknown."""
     tables: tuple[tuple[Row, ...], ...] = (book.list_prices, book.discounts, book.spot, book.services)
     figures = sorted({(row.FILE, row.region) for table in tables for row in table})
     dated = {entry.key for entry in book.dates}

@@ -100,7 +100,7 @@ def _discounts(figures: Figures) -> Iterator[PlanDiscount]:
 
 
 def _spot(figures: Figures, book: Book) -> Iterator[SpotSaving]:
-    """Keep the previous interruption band: no API of AWS tells how often spot nodes are interrupted."""
+    """Keep the previous interruption band: AWS has no API for the frequency of interruptions."""
     bands = {row.key: row.interruption_frequency_band for row in book.spot}
     for name, usd in figures.spot.items():
         price = figures.on_demand.get(name)

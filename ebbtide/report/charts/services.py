@@ -31,12 +31,12 @@ class NoSuchDay(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodsOfDay:
-    """Of one strategy. `p95_s` and `unanswered` by step, the others by minute."""
+    """Pods of one strategy. `p95_s` and `unanswered` are by step, the others by minute."""
 
     floor: Sequence[int]
     asked: Sequence[int]
     ready: Sequence[int]
-    pod_hours: Sequence[float]  # paid for in each minute; a pod that is told to stop counts to its end
+    pod_hours: Sequence[float]  # paid for in each minute; a terminating pod counts to its end
     p95_s: Sequence[float | None]  # None: nothing was answered
     unanswered: Sequence[int]  # lost or turned away
 
@@ -102,7 +102,7 @@ def served_day(replay: ServiceReplay, number: int | None = None) -> ServedDay:
 
 
 def _busiest(replay: ServiceReplay, days: Sequence[Day]) -> Day:
-    """Of the days that were played from midnight to midnight, else of all, the one with the most requests."""
+    """Return the day with the most requests: of the days replayed from midnight to midnight, else of all."""
     sent = next(iter(replay.strategies.values())).series.sent
 
     def requests(day: Day) -> int:

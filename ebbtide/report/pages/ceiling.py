@@ -13,7 +13,7 @@ from ebbtide.report.pages.sentences import attainable_of, main_strategy, reached
 from ebbtide.report.words import count, dollars, percent
 from ebbtide.simulator.results import Replay
 
-_ROUND = 0.005  # a share of the attainable that differs by less is told as all of it
+_ROUND = 0.005  # a share of the attainable that differs by less counts as all of it
 
 
 def ceiling_lines(replay: Replay) -> list[str]:
@@ -74,11 +74,11 @@ def _on_demand(replay: Replay, name: str) -> Iterator[str]:
     """Scheduling alone: a commitment is bought, not scheduled, and moves saving and bound by unlike amounts."""
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
     result = replay.strategies[name]
-    if fleet is None or bound is None or not min(other.usd_on_demand for other in (fleet, bound, result)) > 0:
+    if fleet is None or bound is None or not min(compared.usd_on_demand for compared in (fleet, bound, result)) > 0:
         return
     if result.usd_on_demand == result.usd and fleet.usd_on_demand == fleet.usd:
         return
-    saved, ceiling = (1 - other.usd_on_demand / fleet.usd_on_demand for other in (result, bound))
+    saved, ceiling = (1 - compared.usd_on_demand / fleet.usd_on_demand for compared in (result, bound))
     if ceiling > 0:
         yield (
             f"With all nodes on demand, that is by scheduling alone, it would save {percent(saved)} of a fleet's "

@@ -1,4 +1,4 @@
-"""What Ray's groups did, as rows and as sentences."""
+"""Ray groups of a replay, as rows and as sentences."""
 
 from collections.abc import Iterator
 

@@ -24,7 +24,7 @@ from ebbtide.report.words import DASH, count, dollars, duration, percent
 from ebbtide.simulator.results import Replay
 from ebbtide.units.durations import HOUR_S as _HOUR
 
-_QUANTILES = (0.1, 0.25, 0.75, 0.9, 1.0)  # what the table tells beside p50, p95 and p99
+_QUANTILES = (0.1, 0.25, 0.75, 0.9, 1.0)  # in the table besides p50, p95 and p99
 
 Spans = Sequence[tuple[float, float]]
 
