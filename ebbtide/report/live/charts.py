@@ -12,7 +12,7 @@ from ebbtide.report.charts.hover import Hover, HoverRow
 from ebbtide.report.charts.palette import group_inks
 from ebbtide.report.charts.scales import Box, local_label, nice_ticks
 from ebbtide.report.charts.svg import ChartView, Key, step_path
-from ebbtide.report.live.record import Band, Record, Values, known, spans
+from ebbtide.report.live.record import Band, Record, Values, gaps_of, numbers_of
 
 MOST = 7  # bands of a chart, as many as there are inks
 _FINE = 10_000  # places of the crosshair are whole ten-thousandths of the plot's width
@@ -46,17 +46,17 @@ class LiveChart:
     start: datetime
     step: float
     open_spans: tuple[tuple[float, float], ...]
-    seen: tuple[bool, ...]
+    recorded: tuple[bool, ...]
     panels: Sequence[Panel]
     shown: Sequence[Curve]
 
     @property
     def horizon(self) -> float:
-        return self.step * len(self.seen)
+        return self.step * len(self.recorded)
 
     @property
     def gaps(self) -> tuple[tuple[float, float], ...]:
-        return spans(self.seen, self.step)
+        return gaps_of(self.recorded, self.step)
 
 
 def chart_of(record: Record, title: str, band: Band, panels: Sequence[Panel], shown: Sequence[Curve]) -> LiveChart:
@@ -66,7 +66,7 @@ def chart_of(record: Record, title: str, band: Band, panels: Sequence[Panel], sh
         start=record.start,
         step=record.step,
         open_spans=record.open_spans,
-        seen=band.seen,
+        recorded=band.recorded,
         panels=panels,
         shown=shown,
     )
@@ -78,7 +78,7 @@ def stacked(band: Band, names: Mapping[str, str] | None = None) -> tuple[list[Cu
     inks = group_inks(band.values)
     shown = [Curve((names or {}).get(name, name), ink, band.values[name]) for name, ink in inks.items()]
     painted: list[Curve] = []
-    below: Values = tuple(0.0 if seen else None for seen in band.seen)
+    below: Values = tuple(0.0 if is_recorded else None for is_recorded in band.recorded)
     for curve in shown:
         below = tuple(
             None if sum_ is None else sum_ + (value or 0.0) for sum_, value in zip(below, curve.values, strict=True)
@@ -99,7 +99,7 @@ def draw(chart: LiveChart, view: ChartView) -> str:
     content = [svg.legend(keys, left=view.left, top=0, width=view.width - view.left)]
     for place, panel in enumerate(chart.panels):
         box = Box(left=outer.left, top=outer.top + place * pitch, width=outer.width, height=pitch - _BETWEEN)
-        highest = max((value for curve in panel.curves for value in known(curve.values)), default=0.0)
+        highest = max((value for curve in panel.curves for value in numbers_of(curve.values)), default=0.0)
         ticks = nice_ticks(highest if panel.integers else highest * 1.04, count=4, integers=panel.integers)
         content += [
             svg.shade(chart.open_spans, box, chart.horizon, ink="open"),
@@ -128,13 +128,13 @@ def _curve(curve: Curve, box: Box, *, top: float) -> str:
 
 
 def hover(chart: LiveChart) -> Hover:
-    places = [round((place + 0.5) / len(chart.seen) * _FINE) for place in range(len(chart.seen))]
+    places = [round((place + 0.5) / len(chart.recorded) * _FINE) for place in range(len(chart.recorded))]
     money = chart.panels[0].money
     rows = [
         HoverRow(curve.name, curve.ink, [value_text(value, money=money) for value in curve.values])
         for curve in reversed(chart.shown)
     ]
-    return Hover(places, [local_label(chart.start, place * chart.step) for place in range(len(chart.seen))], rows)
+    return Hover(places, [local_label(chart.start, place * chart.step) for place in range(len(chart.recorded))], rows)
 
 
 def value_text(value: float | None, *, money: bool = False) -> str:

@@ -77,7 +77,7 @@ def _drawn(plan: _Plan, chart: LiveChart, why: Sequence[str] = ()) -> LiveFigure
         height=high(height_of(chart)),
     )
     figure = figure_of(plan.name, drawn, _sheet(plan.heading, chart), hover(chart).document())
-    share = sum(chart.seen) / len(chart.seen)
+    share = sum(chart.recorded) / len(chart.recorded)
     recorded = "all of it recorded" if share == 1 else f"{percent(share)} of it recorded"
     return LiveFigure(
         name=plan.name, heading=plan.heading, figure=figure, covers=f"{length(chart.horizon)}, {recorded}"
@@ -118,7 +118,7 @@ def _lines(record: Record, plan: _Plan, part: Part, unit: str, *, scale: float) 
             name: tuple(None if value is None else value * scale for value in values)
             for name, values in part.values.items()
         },
-        seen=part.seen,
+        recorded=part.recorded,
     )
     _, shown = stacked(scaled)
     lines = [Curve(curve.name, curve.ink, curve.values, is_line=True) for curve in shown]
@@ -153,12 +153,12 @@ def _workers(record: Record) -> LiveFigure:
             for part, ink in (("running", "g5"), ("waiting", "g6"))
             if part in record.jobs.values
         ]
-        both = Band(values={curve.name: curve.values for curve in jobs}, seen=record.jobs.seen).total
+        both = Band(values={curve.name: curve.values for curve in jobs}, recorded=record.jobs.recorded).total
         painted = [Curve(jobs[-1].name, jobs[-1].ink, both), *jobs[:1]] if len(jobs) > 1 else jobs
         panels.append(Panel(unit="jobs", curves=painted))
         shown += jobs
-    seen = tuple(any(in_step) for in_step in zip(*(band.seen for band in bands), strict=True))
-    chart = chart_of(record, plan.heading, Band(values={}, seen=seen), panels, shown)
+    recorded = tuple(any(in_step) for in_step in zip(*(band.recorded for band in bands), strict=True))
+    chart = chart_of(record, plan.heading, Band(values={}, recorded=recorded), panels, shown)
     return _drawn(plan, chart, why)
 
 
@@ -190,9 +190,13 @@ def _resource(record: Record, name: str, heading: str, unit: str, resource: Reso
         for kind, (ink, is_line) in _OF_A_RESOURCE.items()
         if kind in bands
     ]
-    seen = tuple(any(in_step) for in_step in zip(*(band.seen for band in bands.values()), strict=True))
+    recorded = tuple(any(in_step) for in_step in zip(*(band.recorded for band in bands.values()), strict=True))
     chart = chart_of(
-        record, plan.heading, Band(values={}, seen=seen), [Panel(unit=unit, curves=curves, integers=False)], curves
+        record,
+        plan.heading,
+        Band(values={}, recorded=recorded),
+        [Panel(unit=unit, curves=curves, integers=False)],
+        curves,
     )
     return _drawn(plan, chart, why)
 

@@ -7,7 +7,7 @@ from ebbtide.files import write_file
 from ebbtide.monitoring.client import Unknown
 from ebbtide.report.live.charts import value_text
 from ebbtide.report.live.figures import length, live_figures
-from ebbtide.report.live.record import Band, Part, Record, Resource, known, mean
+from ebbtide.report.live.record import Band, Part, Record, Resource, mean, numbers_of
 from ebbtide.report.pages.page import Tile
 from ebbtide.report.pages.sheets import Sheet, SheetRow
 from ebbtide.report.pages.template import rendered
@@ -55,7 +55,7 @@ def verdict(record: Record) -> str:
 
 def amount(part: Part, step: float) -> float | None:
     """Return the integral over the recorded steps, in hours of the unit."""
-    return None if isinstance(part, Unknown) else sum(known(part.total)) * step / HOUR_S
+    return None if isinstance(part, Unknown) else sum(numbers_of(part.total)) * step / HOUR_S
 
 
 def share_used(resource: Resource) -> float | None:
@@ -103,11 +103,11 @@ def tiles(record: Record) -> list[Tile]:
 def _picked(part: Part, name: str) -> Part:
     if isinstance(part, Unknown):
         return part
-    return Band(values={name: part.values[name]} if name in part.values else {}, seen=part.seen)
+    return Band(values={name: part.values[name]} if name in part.values else {}, recorded=part.recorded)
 
 
 def _most(part: Part) -> str:
-    return _UNKNOWN if isinstance(part, Unknown) else value_text(max(known(part.total), default=0.0))
+    return _UNKNOWN if isinstance(part, Unknown) else value_text(max(numbers_of(part.total), default=0.0))
 
 
 def _peak(part: Part, before: str, noun: str, name: str = "") -> str:
@@ -118,13 +118,13 @@ def _peak(part: Part, before: str, noun: str, name: str = "") -> str:
 def _longest(part: Part) -> str:
     if isinstance(part, Unknown):
         return _UNKNOWN
-    return duration(max((value for values in part.values.values() for value in known(values)), default=0.0))
+    return duration(max((value for values in part.values.values() for value in numbers_of(values)), default=0.0))
 
 
 def _recorded(part: Part) -> str:
     if isinstance(part, Unknown):
         return _NOT
-    share = sum(part.seen) / len(part.seen)
+    share = sum(part.recorded) / len(part.recorded)
     return "all of the time recorded" if share == 1 else f"{percent(share)} of the time recorded"
 
 

@@ -37,40 +37,42 @@ class _Asking:
     step: timedelta
     steps: int
 
-    def by(self, label: str, series: Recorded, *, seen: str = "", over: str = "avg", unit: float = 1.0) -> Part:
-        """Read a series by label; `seen` is an expression that is 0 in recorded steps."""
+    def by(self, label: str, series: Recorded, *, zero: str = "", over: str = "avg", unit: float = 1.0) -> Part:
+        """Read a series by label; `zero` is an expression that is 0 in recorded steps."""
         per_step = f"{over}_over_time({series.of(self.of.customer)}[{self.span}])"
         expression = f"sum by ({label}) ({per_step})" if label else f"sum({per_step})"
-        query = f"{expression} or {seen}" if seen else expression
+        query = f"{expression} or {zero}" if zero else expression
         course = self.prometheus.over(query, self.start + self.step, self.step, stands_on=(), called=series)
         if isinstance(course, Unknown):
             return course
         by_name: dict[str, list[float | None]] = {}
-        looked = [False] * self.steps
+        recorded = [False] * self.steps
         for line in course:
             values = by_name.setdefault(line.labels.get(label, ""), [None] * self.steps)
             for at, value in line.points:
                 place = round((at - self.start) / self.step) - 1
                 if 0 <= place < self.steps and value >= 0:
-                    values[place], looked[place] = value / unit, True
-        if not any(looked):
+                    values[place], recorded[place] = value / unit, True
+        if not any(recorded):
             return Unknown(f"{self.prometheus.where} has nothing for {series.value}")
-        if seen and not any(by_name.get("", ())):
+        if zero and not any(by_name.get("", ())):
             by_name.pop("", None)
         named = {name or _UNNAMED.get(label, "all"): values for name, values in by_name.items()}
-        return Band(values={name: _filled(values, looked) for name, values in named.items()}, seen=tuple(looked))
+        return Band(
+            values={name: _filled(values, recorded) for name, values in named.items()}, recorded=tuple(recorded)
+        )
 
     def single(self, series: Mapping[str, Recorded]) -> Part:
         """Read series without labels as one band; unknown if any of them is."""
         values: dict[str, Values] = {}
-        looked = [False] * self.steps
-        for name, recorded in series.items():
-            part = self.by("", recorded)
+        recorded = [False] * self.steps
+        for name, entry in series.items():
+            part = self.by("", entry)
             if isinstance(part, Unknown):
                 return part
             values[name] = part.total
-            looked = [before or now for before, now in zip(looked, part.seen, strict=True)]
-        return Band(values=values, seen=tuple(looked))
+            recorded = [before or now for before, now in zip(recorded, part.recorded, strict=True)]
+        return Band(values=values, recorded=tuple(recorded))
 
     def resource(self, paid: Recorded, requested: Recorded, used: Recorded, unit: float = 1.0) -> Resource:
         return Resource(
@@ -83,11 +85,11 @@ class _Asking:
     def span(self) -> str:
         return format_duration(self.step)
 
-    def looked_at(self, metric: str, **labels: str) -> str:
+    def zero_of(self, metric: str, **labels: str) -> str:
         """Return an expression that is 0 where the metric exists."""
         return f"(0 * max(max_over_time({self.of(metric, **labels)}[{self.span}])))"
 
-    def seen_by_the_exporter(self, kind: str) -> str:
+    def zero_of_exporter(self, kind: str) -> str:
         return f"(max(min_over_time({self.of('exporter_sees', what=kind)}[{self.span}])) - 1)"
 
 
@@ -112,9 +114,9 @@ def read_record(prometheus: Prometheus, settings: StackSettings, since: timedelt
         gpus=_gpus(asking, settings),
         workers=asking.single({"running": Recorded.WORKERS_RUNNING, "wanted": Recorded.WORKERS_WANTED}),
         jobs=asking.by("part", Recorded.JOBS),
-        waits=asking.by("pool", Recorded.WAITS, over="max", seen=asking.looked_at("pool_jobs")),
-        budgets=asking.by("reason", Recorded.BUDGETS_OPEN, seen=asking.looked_at("budget_max_unavailable")),
-        evictions=asking.by("workload", Recorded.EVICTIONS, seen=asking.seen_by_the_exporter("pods")),
+        waits=asking.by("pool", Recorded.WAITS, over="max", zero=asking.zero_of("pool_jobs")),
+        budgets=asking.by("reason", Recorded.BUDGETS_OPEN, zero=asking.zero_of("budget_max_unavailable")),
+        evictions=asking.by("workload", Recorded.EVICTIONS, zero=asking.zero_of_exporter("pods")),
         unremovable=asking.by("reason", Recorded.UNREMOVABLE),
     )
 
@@ -122,8 +124,8 @@ def read_record(prometheus: Prometheus, settings: StackSettings, since: timedelt
 def _gpus(asking: _Asking, settings: StackSettings) -> Resource | None:
     """Read GPUs: without GPU nodes there are no series, and steps without paid GPUs have no used ones."""
     nodes = f"(0 * max(max_over_time({Recorded.NODES.of(settings.customer)}[{asking.span}])))"
-    paid = asking.by("group", Recorded.PAID_GPUS, seen=nodes)
-    requested = asking.by("workload", Recorded.REQUESTED_GPUS, seen=asking.seen_by_the_exporter("pods"))
+    paid = asking.by("group", Recorded.PAID_GPUS, zero=nodes)
+    requested = asking.by("workload", Recorded.REQUESTED_GPUS, zero=asking.zero_of_exporter("pods"))
     used = asking.by("workload", Recorded.USED_GPUS)
     requests_gpus = any(entry.pod.gpu.count for entry in every_pod(settings))
     if not requests_gpus and (isinstance(paid, Unknown) or not paid.values):
@@ -137,11 +139,11 @@ def _gpus(asking: _Asking, settings: StackSettings) -> Resource | None:
                 )
                 for name, values in used.values.items()
             },
-            seen=tuple(seen or none for seen, none in zip(used.seen, none_there, strict=True)),
+            recorded=tuple(is_recorded or none for is_recorded, none in zip(used.recorded, none_there, strict=True)),
         )
     return Resource(paid=paid, requested=requested, used=used)
 
 
-def _filled(values: list[float | None], looked: list[bool]) -> Values:
+def _filled(values: list[float | None], recorded: list[bool]) -> Values:
     """Set a name without a value to 0 in recorded steps."""
-    return tuple((value or 0.0) if seen else None for value, seen in zip(values, looked, strict=True))
+    return tuple((value or 0.0) if is_recorded else None for value, is_recorded in zip(values, recorded, strict=True))

@@ -14,16 +14,16 @@ OTHERS = "others"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Values by name. In a `seen` step a name without a value counts as 0; in other steps nothing is known."""
+    """Values by name. In a `recorded` step a name without a value counts as 0; in other steps nothing is known."""
 
     values: Mapping[str, Values]
-    seen: tuple[bool, ...]
+    recorded: tuple[bool, ...]
 
     @property
     def total(self) -> Values:
         return tuple(
-            sum(values[place] or 0.0 for values in self.values.values()) if seen else None
-            for place, seen in enumerate(self.seen)
+            sum(values[place] or 0.0 for values in self.values.values()) if is_recorded else None
+            for place, is_recorded in enumerate(self.recorded)
         )
 
     def fewer(self, most: int) -> "Band":
@@ -32,8 +32,8 @@ class Band:
             return self
         ordered = sorted(self.values, key=lambda name: (-(mean(self.values[name]) or 0.0), name))
         largest, smaller = ordered[: most - 1], ordered[most - 1 :]
-        others = Band(values={name: self.values[name] for name in smaller}, seen=self.seen).total
-        return Band(values={**{name: self.values[name] for name in largest}, OTHERS: others}, seen=self.seen)
+        others = Band(values={name: self.values[name] for name in smaller}, recorded=self.recorded).total
+        return Band(values={**{name: self.values[name] for name in largest}, OTHERS: others}, recorded=self.recorded)
 
 
 Part: TypeAlias = Band | Unknown
@@ -90,21 +90,21 @@ def missing(record: Record) -> tuple[dict[str, str], bool]:
     return whys, len(whys) < len(parts)
 
 
-def known(values: Sequence[float | None]) -> list[float]:
+def numbers_of(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
 def mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the known values; None without any."""
-    recorded = known(values)
-    return sum(recorded) / len(recorded) if recorded else None
+    numbers = numbers_of(values)
+    return sum(numbers) / len(numbers) if numbers else None
 
 
-def spans(seen: Sequence[bool], step: float) -> tuple[tuple[float, float], ...]:
+def gaps_of(recorded: Sequence[bool], step: float) -> tuple[tuple[float, float], ...]:
     """Return the gaps, in seconds from the start."""
     gaps: list[tuple[float, float]] = []
-    for place, is_seen in enumerate(seen):
-        if is_seen:
+    for place, is_recorded in enumerate(recorded):
+        if is_recorded:
             continue
         if gaps and gaps[-1][1] == place * step:
             gaps[-1] = (gaps[-1][0], (place + 1) * step)

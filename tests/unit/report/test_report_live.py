@@ -15,7 +15,7 @@ from ebbtide.monitoring.recorded import Recorded
 from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.live.charts import Curve, LiveChart, Panel, draw, hover, stacked
 from ebbtide.report.live.reading import step_of
-from ebbtide.report.live.record import Band, spans
+from ebbtide.report.live.record import Band, gaps_of
 from ebbtide.report.words import DASH
 from tests.builders.monitoring.canned_api import canned_api
 from tests.builders.monitoring.day import Day, needs_promtool, nodes_at
@@ -219,7 +219,7 @@ def chart(*values: float | None, is_line: bool = True) -> LiveChart:
         start=datetime(2026, 11, 23, tzinfo=BERLIN),
         step=120.0,
         open_spans=(),
-        seen=tuple(value is not None for value in values),
+        recorded=tuple(value is not None for value in values),
         panels=[Panel(unit="ones", curves=[curve])],
         shown=[curve],
     )
@@ -241,12 +241,12 @@ def test_the_crosshair_says_what_was_not_recorded() -> None:
 
 
 def test_neighbouring_gaps_are_joined() -> None:
-    assert spans([True, False, False, True, False], 60.0) == ((60.0, 180.0), (240.0, 300.0))
+    assert gaps_of([True, False, False, True, False], 60.0) == ((60.0, 180.0), (240.0, 300.0))
 
 
 def test_a_band_of_many_keeps_the_largest_and_the_sum() -> None:
     values = {f"w{place}": (float(place), None) for place in range(12)}
-    band = Band(values=values, seen=(True, False))
+    band = Band(values=values, recorded=(True, False))
 
     fewer = band.fewer(4)
 
