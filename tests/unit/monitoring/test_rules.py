@@ -1,4 +1,4 @@
-"""Rules name what exists, and each alert fires, stays quiet and resolves as it should: played on Prometheus itself."""
+"""Rules name existing metrics, and each alert fires, stays quiet and resolves as it should, evaluated by Prometheus."""
 
 import json
 import re
@@ -419,7 +419,7 @@ def promtool(
 
 
 def _asked_by(alert: Alert, groups: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The groups with the rules that the alert needs: each that records what another one of them names."""
+    """Return the groups with only the rules that the alert needs, directly or through other rules."""
     needed, left = {alert.name}, [alert.name]
     by_name = {rule.get("alert", rule.get("record")): rule for group in groups for rule in group["rules"]}
     while left:

@@ -15,7 +15,7 @@ PRODUCT = REPLAY.strategies["fixed-flexible"]
 
 
 def bounded(*, attainable: float, saving: float, fleet_usd: float = 1000.0) -> Replay:
-    """A replay whose fleet, product and bound cost what these shares say."""
+    """Build a replay whose fleet, product and bound have these shares of the cost."""
     fleet = replace(REPLAY.strategies["fixed-fleet"], usd=fleet_usd)
     product = replace(PRODUCT, usd=fleet_usd * (1 - saving), node_hours=120.0, saving_vs_fixed_fleet=saving)
     bound = replace(PRODUCT, usd=fleet_usd * (1 - attainable), node_hours=100.0, saving_vs_fixed_fleet=attainable)

@@ -1,4 +1,4 @@
-"""`ebbtide report live` on made-up days in a real Prometheus: what it adds up, draws, and leaves free."""
+"""`ebbtide report live` on made-up days in a real Prometheus: sums, charts and gaps."""
 
 import re
 from collections.abc import Iterator
@@ -120,7 +120,7 @@ def test_missing_data_is_named_in_its_place(torn: str, tmp_path: Path) -> None:
 @needs_promtool
 @needs_prometheus
 def test_calm_is_no_gap_and_a_hole_is(torn: str, tmp_path: Path) -> None:
-    """By day no budget is open and there is no series; in the holes nobody looked."""
+    """By day no budget is open and there is no series; in the holes nothing was recorded."""
     _, page = live(tmp_path, "--prometheus", torn)
     figure = page.read_text().split('<figure id="budgets"')[1].split("</figure>")[0]
     picture = ElementTree.fromstring(figure[figure.index("<svg") : figure.index("</svg>") + 6])
