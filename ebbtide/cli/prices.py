@@ -1,11 +1,10 @@
 """`ebbtide prices`: which prices are in use and how old they are, and newer ones from AWS.
 
-`update` is the one command that asks AWS for prices, with the login of whoever runs it and rights to read only:
-`pricing:GetProducts`, `savingsplans:DescribeSavingsPlansOfferingRates`, `ec2:DescribeSpotPriceHistory`.
+`update` is the one command that asks AWS for prices, with the caller's login. It needs the extra `aws` and rights to
+read: `pricing:GetProducts`, `savingsplans:DescribeSavingsPlansOfferingRates`, `ec2:DescribeSpotPriceHistory`.
 """
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +14,7 @@ import typer
 
 from ebbtide.cli.console import fail
 from ebbtide.files import Unwritable, write_directory
-from ebbtide.prices.aws_cli import AwsCommand, NoAws
-from ebbtide.prices.aws_questions import Figures, read_regions
+from ebbtide.prices.aws_questions import Figures, NoAws, read_regions
 from ebbtide.prices.book import Book, PricesInvalid, files_of
 from ebbtide.prices.listing import change_lines, overview_parts, region_parts
 from ebbtide.prices.tables import ENVIRONMENT, in_use, place_in_use
@@ -71,11 +69,15 @@ def update(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help=_OUTPUT_HELP)] = Path("prices"),
 ) -> None:
     """Read AWS's price list with your login and write files for --prices."""
+    try:
+        from ebbtide.prices.aws_client import AwsClient, new_client
+    except ModuleNotFoundError as missing:
+        fail(f"prices update needs {missing.name}, which is not installed; pip install 'ebbtide[aws]'")
     now = datetime.now(UTC)
     try:
         book = in_use()
         regions = list(dict.fromkeys(region or book.regions))
-        figures, failed = read_regions(AwsCommand(wait=time.sleep), _announced(regions), now - SPOT_WINDOW, now)
+        figures, failed = read_regions(AwsClient(new_client), _announced(regions), now - SPOT_WINDOW, now)
         if failed:
             fail(*(f"{name}: {reason}" for name, reason in failed.items()), "nothing was written")
         write_directory(output, files_of(updated(book, figures, now.date())))

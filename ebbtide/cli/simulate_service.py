@@ -64,7 +64,7 @@ def one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, 
 
 
 def serve(asked: Asked, report: Path | None, json_file: Path | None, *, full: bool) -> None:
-    from ebbtide.report.charts.served_day import NoSuchDay, days_of, require_day
+    from ebbtide.report.charts.services import NoSuchDay, days_of, require_day
     from ebbtide.report.pages.services import service_table
     from ebbtide.simulator.services.replay import (
         ServiceOptions,

@@ -17,7 +17,7 @@ from ebbtide.demo.embedded_envoy import EmbeddedEnvoy, Route, Upstream
 from ebbtide.demo.load import Answers, Load, Stretch, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.demo.served_pods import Ending, ServedPods
-from ebbtide.report.charts.load_step import LoadStep
+from ebbtide.report.charts.services import LoadStep
 from ebbtide.simulator.strategies.hpa import STABILISATION_S, SYNC_S, Hpa, HpaSight, of_total
 
 SERVICE = "embedder"

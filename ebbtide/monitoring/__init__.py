@@ -1,5 +1,5 @@
-"""What Prometheus is told to watch over, recording rules and alerts as values, and what is believed of its answers.
+"""Recording rules, alerts and dashboards as values, and a client that checks Prometheus' answers.
 
-`rules` says what a rule is, `alerts` and `recordings` which there are, `documents` how Prometheus reads them; `client`
-asks. Which resources carry rules into a cluster is `components.monitoring`'s business.
+`rules` defines rules, `alerts` and `recordings` list them, `documents` renders them for Prometheus; `client` queries.
+`components.monitoring` deploys the rules.
 """

@@ -1,42 +1,48 @@
-"""Alerts over the metrics of Ebbtide's own processes.
+"""Alerts over the metrics of Ebbtide's processes: the controllers, the closer and the exporter.
 
-**Who is woken.** A promise that is broken wakes somebody: a budget open by day, a job that waits too long, nobody who
-could tell. What may lead there, a quota or a node that does not come, has time until the morning.
+**Severity.** A broken promise pages: a budget open by day, a job that waits too long, a process that cannot be
+observed. Causes that may lead there, such as a quota or a missing node, can wait until morning.
 
-**Not known is never fine.** A process that is away writes nothing, and an expression over nothing is empty, which looks
-like all is well. So each of the processes is missed by name, and the alert that always fires tells that alerts arrive.
+**Unknown is never fine.** A missing process writes nothing, and an expression over no series is empty, which looks
+healthy. So the absence of each process has an alert, and an alert that always fires proves that alerts arrive.
 
-A condition that comes and goes, as a pod does that crashes in a loop, is looked at over some minutes: it would else
-begin anew each time.
+A condition that comes and goes, such as a pod that crashes in a loop, is evaluated over some minutes: otherwise its
+duration would start again each time.
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
-from ebbtide.monitoring.cluster_alerts import cluster_alerts
-from ebbtide.monitoring.rules import Alert, Metrics, Severity
+from ebbtide.monitoring.recorded import Recorded
+from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Severity
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.workloads_document import has_workloads
 from ebbtide.units.durations import format_duration
+from ebbtide.vocabulary.windows import BusinessHours
 
 REFUSED = "cluster-creates-no-more-pods"
-"""The controller's own word, as in `ebbtide_pool_reason`."""
+"""The controller's reason, as in `ebbtide_pool_reason`."""
 UNKNOWN = "unknown"
-"""Of a reading, or of the state of a workload."""
+"""The state of a reading or of a workload."""
 
 _MOMENT, _SHORT = timedelta(minutes=5), timedelta(minutes=10)
 _WHILE, _LONG = timedelta(minutes=15), timedelta(minutes=30)
 _STUCK_SECONDS = 120
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_LATE = timedelta(minutes=15)  # a run of the closer takes seconds, and its pod may wait for a node for minutes
+_MONTH_HOURS = 730  # as in AWS' own calculator
+_CERTIFICATE, _HOLIDAYS = timedelta(days=14), timedelta(days=30)
 
 
 def alerts(settings: StackSettings) -> tuple[Alert, ...]:
-    """Those of one stack, in the order of what is lost; expressions see this customer's series alone."""
+    """Return a stack's alerts, the gravest first; expressions select only this customer's series."""
     of = Metrics(settings.customer)
     return (
         *_of_the_controller(of),
         *_of_pools(of, settings),
-        *cluster_alerts(of, settings),
+        *_of_the_cluster(of, settings),
         *(_of_workloads(of) if has_workloads(settings) else ()),
         *(_of_ray(of) if settings.ray else ()),
     )
@@ -116,7 +122,7 @@ def _of_pools(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
     )
     yield Alert(
         name="EbbtidePoolCapped",
-        # Asking again after a pause ends the complaint for half a minute.
+        # A retry after a pause clears the reason for half a minute.
         expr=f"max by (customer, pool) (max_over_time({of('pool_reason', reason=REFUSED)}[10m])) == 1",
         lasting=_WHILE,
         severity=Severity.WARNING,
@@ -150,7 +156,7 @@ def _late(of: Metrics, name: str, target: timedelta) -> Alert:
 
 
 def _will_not_stop(of: Metrics, name: str, pool: WorkerSettings) -> Alert:
-    """No metric tells the age of one ending pod: so this fires, too, where others end all the time."""
+    """No metric has the age of one ending pod, so this also fires if different pods end all the time."""
     return Alert(
         name="EbbtideWorkerWillNotStop",
         expr=f"{of.highest('pool_terminating', 'pool', pool=name)} > 0",
@@ -190,3 +196,96 @@ def _of_ray(of: Metrics) -> Iterator[Alert]:
         "their idle timeout: ebbtide status says in dollars what their nodes cost.",
         runbook="ray-workers-kept",
     )
+
+
+def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
+    yield Alert(
+        name="EbbtideExporterAway",
+        expr=f"absent({of('exporter_config_good')}) or {of.lowest('exporter_sees', 'what')} == 0",
+        lasting=_SHORT,
+        severity=Severity.WARNING,
+        summary="The exporter is away or cannot see a part of the cluster, so that alerts on it cannot fire.",
+        runbook="exporter-away",
+    )
+    yield from _closer(of, settings)
+    yield Alert(
+        name="EbbtideHpaBlind",
+        # An HPA without replicas reports the same, but is only switched off.
+        expr=f"{of.highest('hpa_scaling_active', 'namespace', 'hpa')} == 0 and on (customer, namespace, hpa) "
+        f"({of.highest('hpa_replicas', 'namespace', 'hpa')} > 0)",
+        lasting=_SHORT,
+        severity=Severity.CRITICAL,
+        summary="The HPA {{ $labels.hpa }} in {{ $labels.namespace }} cannot read its metrics, and holds its replicas.",
+        runbook="hpa-blind",
+    )
+    yield Alert(
+        name="EbbtideCertificateEnds",
+        expr=f"{of.highest('certificate_end_timestamp_seconds', 'endpoint')} - time() < {_seconds(_CERTIFICATE)}",
+        lasting=_HOUR,
+        severity=Severity.WARNING,
+        summary="The certificate of {{ $labels.endpoint }} ends in {{ $value | humanizeDuration }}.",
+        runbook="certificate-ends",
+    )
+    yield Alert(
+        name="EbbtideHolidaysEnd",
+        expr=f"{of.highest('holidays_end_timestamp_seconds')} - time() < {_seconds(_HOLIDAYS)}",
+        lasting=_HOUR,
+        severity=Severity.WARNING,
+        summary="Holidays are known for {{ $value | humanizeDuration }}: after that each of them is a working day.",
+        runbook="holidays-end",
+    )
+    if (plan := settings.costs.plan) is not None:
+        yield Alert(
+            name="EbbtideSpendAbovePlan",
+            expr=f"({_spend(of)}) > {plan:g}",
+            lasting=_HOUR,
+            severity=Severity.WARNING,
+            summary="Nodes cost {{ $value | humanize }} dollars a month at list price if it goes on as in the last 7 "
+            f"days, and costs.plan says {plan:g}.",
+            runbook="spend-above-plan",
+        )
+
+
+def _spend(of: Metrics) -> str:
+    """Dollars a month at list price, extrapolated from the last 7 days; no result before the first day."""
+    dollars = Recorded.ALL_DOLLARS.of(of.customer)
+    return f"avg_over_time({dollars}[7d]) * {_MONTH_HOURS} and on ({CUSTOMER}) ({dollars} offset 1d)"
+
+
+def _closer(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
+    due, done = (of.highest(f"closer_last_{event}_timestamp_seconds", "cronjob") for event in ("schedule", "success"))
+    same = f"on ({CUSTOMER}, cronjob)"
+    yield Alert(
+        name="EbbtideCloserFailed",
+        expr=f"time() - {due} > {_seconds(_LATE)} unless {same} ({done} >= {same} {due})",
+        lasting=timedelta(0),  # the expression includes the wait
+        severity=Severity.CRITICAL,
+        summary="The closer {{ $labels.cronjob }} was due {{ $value | humanizeDuration }} ago and has not succeeded: "
+        "budgets that the controller left open are open.",
+        runbook="closer-failed",
+    )
+    apart = longest_between_openings(settings.business_hours.hours())
+    yield Alert(
+        name="EbbtideCloserNotStarted",
+        expr=f"time() - max by ({CUSTOMER}) ({done}) > {_seconds(apart + _HOUR)}",
+        lasting=_SHORT,
+        severity=Severity.WARNING,
+        summary="No closer has succeeded for {{ $value | humanizeDuration }}, and no two openings are further apart "
+        f"than {format_duration(apart)}.",
+        runbook="closer-failed",
+    )
+
+
+def longest_between_openings(hours: BusinessHours) -> timedelta:
+    """Return the longest time between two openings of ordinary weeks, which is that between two runs of the closer.
+
+    A closer runs on holidays too. Hours that never open or never close have one run a day.
+    """
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    ordinary = BusinessHours(timezone=hours.timezone, week=hours.week)
+    openings = [span.start for span in ordinary.open_spans(begun, begun + timedelta(days=366)) if span.start > begun]
+    return max((later - earlier for earlier, later in pairwise(openings)), default=_DAY)
+
+
+def _seconds(span: timedelta) -> int:
+    return int(span.total_seconds())

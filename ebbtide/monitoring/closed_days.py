@@ -1,7 +1,7 @@
-"""PromQL that is 1 on a day without business hours, by the weekday or as a holiday, and else 0. Pure.
+"""PromQL that is 1 on a day without business hours, by weekday or as a holiday, and 0 otherwise. Pure.
 
-Prometheus knows neither zones nor holidays, so both are written out: the zone's distance from UTC with its changes, and
-the holidays and working weekends as far as they are listed. A change counts from noon on, which no date notices.
+Prometheus knows neither zones nor holidays, so the expression lists both: the zone's offset from UTC with its changes,
+and the known holidays and working weekends. A change counts from noon on, which changes no date.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,26 +17,26 @@ _CHANGES_FOR = timedelta(days=3 * 366)
 
 
 def is_closed(hours: BusinessHours, day: date) -> bool:
-    """Whether none of its hours start on this local date."""
+    """True if no business hours start on this local date."""
     return not hours.intervals_on(day)
 
 
 def closed_day(hours: BusinessHours, since: date) -> str:
-    """One series, whose labels are the caller's. `since` is a day before which nobody asks."""
+    """Return one series, to which the caller adds labels. `since` is the first day that is queried."""
     local = f"vector({' + '.join(_local_seconds(hours.timezone, since))})"
-    free = sorted({(day + 1) % 7 for day in range(7)} - {(it.weekday + 1) % 7 for it in hours.week})
+    free = sorted({(day + 1) % 7 for day in range(7)} - {(opening.weekday + 1) % 7 for opening in hours.week})
     weekdays = [f"(day_of_week({local}) == bool {day})" for day in free]
     listed = [*_stretches(hours.timezone, (day for day in hours.closed_dates if day >= since))]
     holidays = [f"vector({' + '.join(listed)})"] if listed else []
     closed = f"clamp_max({' + '.join(['vector(0)', *weekdays, *holidays])}, 1)"
-    worked = {it.day for it in hours.open_dates if it.day >= since and not is_closed(hours, it.day)}
+    worked = {opening.day for opening in hours.open_dates if opening.day >= since and not is_closed(hours, opening.day)}
     opened = [*_stretches(hours.timezone, worked)]
     unless = f" * vector({' - '.join(['1', *opened])})" if opened else ""
     return f"max by ({CUSTOMER}) ({closed}{unless})"
 
 
 def _local_seconds(zone: str, since: date) -> Iterator[str]:
-    """Terms whose sum is the wall time, as seconds since 1970."""
+    """Yield terms whose sum is the wall time, as seconds since 1970."""
     days = [since + days * _DAY for days in range(_CHANGES_FOR // _DAY)]
     noons = [datetime(day.year, day.month, day.day, 12, tzinfo=zone_of(zone)) for day in days]
     ahead = [noon.utcoffset() or timedelta() for noon in noons]
@@ -48,7 +48,7 @@ def _local_seconds(zone: str, since: date) -> Iterator[str]:
 
 
 def _stretches(zone: str, days: Iterable[date]) -> Iterator[str]:
-    """1 within each run of dates."""
+    """Yield an expression that is 1 within each run of dates."""
     begin = last = None
     for day in sorted(days):
         if begin is None or last is None or day > last + _DAY:

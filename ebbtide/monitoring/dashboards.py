@@ -167,35 +167,35 @@ def _queues(of: Metrics) -> Dashboard:
 
 
 def _services(of: Metrics) -> Dashboard:
-    def each(record: Recorded, more: str = "") -> Query:
+    def by_variant(record: Recorded, more: str = "") -> Query:
         return Query(record.of(of.customer), f"{{{{service}}}} {{{{variant}}}}{more}")
 
     return Dashboard(
         name="serving",
         title="Services",
         panels=(
-            Panel(title="Requests in flight", queries=[each(Recorded.IN_FLIGHT)]),
+            Panel(title="Requests in flight", queries=[by_variant(Recorded.IN_FLIGHT)]),
             Panel(
                 title="Pods",
                 queries=[
-                    each(Recorded.PODS),
-                    each(Recorded.PODS_WANTED, ", wanted"),
-                    each(Recorded.PODS_AT_MOST, ", at most"),
-                    each(Recorded.FORECAST_PODS, ", forecast"),
+                    by_variant(Recorded.PODS),
+                    by_variant(Recorded.PODS_WANTED, ", wanted"),
+                    by_variant(Recorded.PODS_AT_MOST, ", at most"),
+                    by_variant(Recorded.FORECAST_PODS, ", forecast"),
                 ],
             ),
             Panel(
                 title="Time to answer, 5 minutes",
-                queries=[each(Recorded.P95_LATENCY, ", p95"), each(Recorded.MEDIAN_LATENCY, ", median")],
+                queries=[by_variant(Recorded.P95_LATENCY, ", p95"), by_variant(Recorded.MEDIAN_LATENCY, ", median")],
                 unit=Unit.SECONDS,
                 about="Of answers of pods: what timed out or was turned away is not among them.",
             ),
-            Panel(title="Answers a second", queries=[each(Recorded.THROUGHPUT)]),
+            Panel(title="Answers a second", queries=[by_variant(Recorded.THROUGHPUT)]),
             Panel(
                 title="Requests a second without a good answer",
                 queries=[
-                    each(Recorded.FAILING, " failed"),
-                    each(Recorded.TURNED_AWAY, " turned away"),
+                    by_variant(Recorded.FAILING, " failed"),
+                    by_variant(Recorded.TURNED_AWAY, " turned away"),
                     Query(Recorded.NO_POD.of(of.customer), "no pod was ready"),
                 ],
             ),
@@ -204,7 +204,7 @@ def _services(of: Metrics) -> Dashboard:
                 queries=[Query(Recorded.BURN.of(of.customer), "{{service}}")],
                 about="1 uses up the budget of 30 days in 30 days. Of the last hour.",
             ),
-            Panel(title="How busy GPUs are", queries=[each(Recorded.GPU_BUSY)], unit=Unit.PERCENT),
+            Panel(title="How busy GPUs are", queries=[by_variant(Recorded.GPU_BUSY)], unit=Unit.PERCENT),
         ),
     )
 
@@ -304,7 +304,7 @@ def _money(of: Metrics) -> Dashboard:
 
 
 def document_of(dashboard: Dashboard, customer: str, timezone: str) -> dict[str, Any]:
-    """As Grafana imports it. A missing sample is a gap."""
+    """Return the dashboard in Grafana's import format. A missing sample is a gap."""
     builder = (
         build.Dashboard(f"Ebbtide {customer}: {dashboard.title}")
         .uid(f"ebbtide-{customer}-{dashboard.name}")
@@ -341,6 +341,6 @@ def _panel(place: int, panel: Panel) -> timeseries.Panel:
         .tooltip(shared.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(_LARGEST_FIRST))
     )
     for number, query in enumerate(panel.queries):
-        asked = prometheus.Dataquery().ref_id(chr(ord("A") + number)).expr(query.expr).legend_format(query.legend)
-        drawn = drawn.with_target(asked.datasource(_SOURCE))
+        target = prometheus.Dataquery().ref_id(chr(ord("A") + number)).expr(query.expr).legend_format(query.legend)
+        drawn = drawn.with_target(target.datasource(_SOURCE))
     return drawn

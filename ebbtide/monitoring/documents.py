@@ -1,4 +1,4 @@
-"""Rules as Prometheus reads them: plain data for a `PrometheusRule` or for a file of rules."""
+"""Rules as plain data for a `PrometheusRule` or a file of rules."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ _PAGES = "docs/runbooks"
 
 
 def rule_groups(settings: StackSettings) -> tuple[Group, ...]:
-    """All rules of a stack. Group names carry the customer: several stacks may share a Prometheus."""
+    """Return all rules of a stack. Group names include the customer: several stacks may share a Prometheus."""
     recorded = (*recordings(settings.customer), *serving_recordings(settings))
     alerting = (*alerts(settings), *serving_alerts(settings))
     return (
@@ -23,7 +23,7 @@ def rule_groups(settings: StackSettings) -> tuple[Group, ...]:
 
 
 def rules_document(settings: StackSettings, runbooks: str | None = None) -> dict[str, Any]:
-    """A file of rules, which is the `spec` of a `PrometheusRule` too.
+    """Return a file of rules, which is also the `spec` of a `PrometheusRule`.
 
     `runbooks` is where the built documentation is served; without it an alert names the page's file.
     """

@@ -1,4 +1,4 @@
-"""PromQL that says how many pods a service will need by the time that a new one could be there. Pure.
+"""PromQL for the number of pods that a service will need when a new pod could be ready. Pure.
 
 **The usual**, times **the level** of today: the median of the last seven days in the ten minutes from then on, times
 what the last hour was against the usual of that hour. At least **the trend**: what the last 20 minutes lead to.
@@ -26,32 +26,32 @@ from ebbtide.monitoring.rules import CUSTOMER
 DAYS, DAYS_NEEDED, CLOSED_NEEDED = 7, 3, 1
 AHEAD, LEVEL_OVER, TREND_OVER = timedelta(minutes=10), timedelta(hours=1), timedelta(minutes=20)
 MOST = 2
-"""Times the usual, and times what is there."""
+"""Factor on the usual, and on the current load."""
 
 ARRIVES = timedelta(minutes=1)
-"""From the load to a number that the HPA wants: an evaluation of the rules, a poll of KEDA and a look of the HPA."""
+"""From the load to the HPA's desired number: an evaluation of the rules, a poll of KEDA and one of the HPA."""
 
 _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 
 def horizon(lead: timedelta) -> timedelta:
-    """How far ahead is looked, by the time that a node and a pod on it take; in whole minutes, as history is played."""
+    """Return how far to look ahead: the time for a node and its pod, in whole minutes like the simulated history."""
     return -(-(lead + ARRIVES) // _MINUTE) * _MINUTE
 
 
 def usual(series: str, closed: str, ahead: timedelta) -> str:
-    """Of `series`, what the ten minutes that begin in `ahead` usually are. `closed` is 1 on closed days, and else 0."""
+    """Return the usual `series` of the ten minutes that begin in `ahead`. `closed` is 1 on closed days, otherwise 0."""
     return _usually(series, closed, AHEAD, ahead + AHEAD)
 
 
 def level(series: str, closed: str, target: float) -> str:
-    """What today is against the usual."""
+    """Return today's level relative to the usual."""
     usually = _usually(series, closed, LEVEL_OVER, timedelta())
     return _whole(f"clamp_max(({_mean(series, LEVEL_OVER)} + {target:g}) / ({usually} + {target:g}), {MOST})")
 
 
 def pods(series: str, target: float, ahead: timedelta, *, usual: str, level: str, margin: float, most: int) -> str:
-    """A whole number up to `most`, where there is a usual. `usual` and `level` are the series of the rules above."""
+    """Return a whole number up to `most` if there is a usual; `usual` and `level` are the series of the rules above."""
     then = _whole(usual)
     today = f"({then} * on ({CUSTOMER}) {_whole(level)} or {then})"
     trend = _trend(series, ahead)
@@ -66,7 +66,7 @@ def _trend(series: str, ahead: timedelta) -> str:
 
 
 def _usually(series: str, closed: str, over: timedelta, ahead: timedelta) -> str:
-    """The median of the days like today that have something of the time which ends `ahead` of now, or of all days."""
+    """Return the median of days like today, else of all days, for the time that ends `ahead` from now."""
     now = _whole(closed)
     of_all = {day: _mean(series, over, day * _DAY - ahead) for day in range(1, DAYS + 1)}
     like = {
@@ -78,8 +78,10 @@ def _usually(series: str, closed: str, over: timedelta, ahead: timedelta) -> str
 
 
 def _median(days: Mapping[int, str], enough: str) -> str:
-    each = " or ".join(f'label_replace({mean}, "day", "{day}", "", "")' for day, mean in days.items())
-    return f"(quantile by ({CUSTOMER}) (0.5, {each}) and on ({CUSTOMER}) (count by ({CUSTOMER}) ({each}) >= {enough}))"
+    means = " or ".join(f'label_replace({mean}, "day", "{day}", "", "")' for day, mean in days.items())
+    return (
+        f"(quantile by ({CUSTOMER}) (0.5, {means}) and on ({CUSTOMER}) (count by ({CUSTOMER}) ({means}) >= {enough}))"
+    )
 
 
 def _mean(series: str, over: timedelta, ago: timedelta = timedelta()) -> str:

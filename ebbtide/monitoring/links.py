@@ -1,4 +1,4 @@
-"""Ways to a Prometheus: what carries a question there and the answer back, and says in one line why it could not."""
+"""Connections to a Prometheus: send a query and return the answer, or one line with the reason of a failure."""
 
 import json
 from collections.abc import Mapping
@@ -27,16 +27,16 @@ class Reply:
 class Link(Protocol):
     @property
     def where(self) -> str:
-        """Begins every line about this Prometheus."""
+        """The beginning of every line about this Prometheus."""
         ...
 
     def get(self, path: str, query: Mapping[str, object]) -> Reply:
-        """`path` is what comes behind `/api/v1/`. Raises `NoReply`."""
+        """Query `path` below `/api/v1/`. Raises `NoReply`."""
         ...
 
 
 class HttpLink:
-    """Connect by address. `token` and `headers` are never shown, and sent nowhere else."""
+    """Connect by address. `token` and `headers` are never shown, and sent only there."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ NOT_PROMETHEUS = "the answer is not Prometheus': is the address that of its API,
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A token goes nowhere but where the operator says."""
+    """Follow no redirect: the token goes only to the operator's address."""
 
     def http_error_302(self, *_: object, **__: object) -> None:
         return None
@@ -84,7 +84,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def _refusal(error: HTTPError) -> str:
-    """Prometheus' own words for what it refuses; of others the status alone."""
+    """Return Prometheus' error message; of other servers only the status."""
     if error.code in (401, 403):
         return f"HTTP {error.code}: the token is refused or missing"
     try:
@@ -99,7 +99,7 @@ def _one_line(text: object) -> str:
 
 def _instant(date: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(date)
+        instant = parsedate_to_datetime(date)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return instant if instant.tzinfo is not None else None

@@ -1,4 +1,4 @@
-"""The names of what recording rules make, for the rules and for whoever asks: pages, dashboards and commands."""
+"""Names of recorded series, for the rules and for their readers: pages, dashboards and commands."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from ebbtide.monitoring.rules import CUSTOMER
 
 
 class Recorded(StrEnum):
-    """Each has the label `customer`, and those in front of its first colon."""
+    """Each series has the label `customer` and the labels before its first colon."""
 
     NODES = "customer_group:ebbtide_nodes:count"
     PAID_CPU = "customer_group:ebbtide_node_cpu_cores:sum"

@@ -1,12 +1,11 @@
-"""Recording rules: what pages and dashboards ask for again and again.
+"""Recording rules for pages and dashboards.
 
-Over the metrics of Ebbtide's own processes, of the cluster autoscaler where the stack brings it, and of the kubelet's
-cAdvisor. **cAdvisor's series carry no customer** in a Prometheus that is there already: they become ours by the pods
-and nodes that the exporter names, so another cluster in the same Prometheus is left out unless it has a node and a pod
-of the same names.
+They read the metrics of Ebbtide's processes, of the stack's cluster autoscaler, and of the kubelet's cAdvisor.
+**cAdvisor's series have no customer** in an existing Prometheus: joins with the exporter's pods and nodes select them,
+so another cluster in the same Prometheus is left out unless it has a node and a pod of the same names.
 
-The exporter has one process at most but for a rollout, so each of its series is taken as the highest of its kind: two
-processes never make two nodes of one.
+During a rollout there may be two exporters, so the rules take the maximum of each of its series: one node never counts
+twice.
 """
 
 from collections.abc import Iterator
@@ -74,11 +73,11 @@ def _of_requests(of: Metrics) -> Iterator[Recording]:
         Recorded.REQUESTED_MEMORY: "memory_bytes",
         Recorded.REQUESTED_GPUS: "gpus",
     }
-    for record, what in requested.items():
-        asked = of.highest(f"pod_requested_{what}", *_POD)
+    for record, resource in requested.items():
+        requested_amount = of.highest(f"pod_requested_{resource}", *_POD)
         yield Recording(
             record=record,
-            expr=f"sum by ({', '.join(_BY)}) ({asked} * on (customer, namespace, pod) group_left "
+            expr=f"sum by ({', '.join(_BY)}) ({requested_amount} * on (customer, namespace, pod) group_left "
             f"(category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
         )
 
@@ -89,15 +88,15 @@ def _of_use(of: Metrics) -> Iterator[Recording]:
     memory = 'container_memory_working_set_bytes{container!=""}'
     yield Recording(record=Recorded.USED_MEMORY, expr=_used(of, memory))
     busy = 'DCGM_FI_DEV_GPU_UTIL{pod!=""} / 100'
-    each = f"sum by (namespace, pod) ({busy})"
+    by_pod = f"sum by (namespace, pod) ({busy})"
     yield Recording(
         record=Recorded.USED_GPUS,
-        expr=f"sum by ({', '.join(_BY)}) ({each} * on (namespace, pod) group_left "
+        expr=f"sum by ({', '.join(_BY)}) ({by_pod} * on (namespace, pod) group_left "
         f"(customer, category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
     )
     slowed, periods = (
-        _by_workload(of, f'rate(container_cpu_cfs_{what}_total{{container!=""}}[5m])')
-        for what in ("throttled_periods", "periods")
+        _by_workload(of, f'rate(container_cpu_cfs_{counter}_total{{container!=""}}[5m])')
+        for counter in ("throttled_periods", "periods")
     )
     yield Recording(record=Recorded.THROTTLED, expr=f"{slowed} / {periods}")
 
@@ -121,15 +120,15 @@ def _pods(of: Metrics) -> str:
 
 
 def _by_group(of: Metrics, metric: str) -> str:
-    each = of.highest(metric, "node")
-    return f"sum by (customer, group) ({each} * on (customer, node) group_left (group) {_groups(of)})"
+    by_node = of.highest(metric, "node")
+    return f"sum by (customer, group) ({by_node} * on (customer, node) group_left (group) {_groups(of)})"
 
 
 def _of_pods(of: Metrics, series: str) -> str:
-    """By node and pod, with what the exporter says of the pod."""
-    once = f"max by (node, namespace, pod, container) ({series})"
-    each = f"sum by (node, namespace, pod) ({once})"
-    return f"{each} * on (node, namespace, pod) group_left (customer, category, workload) {_pods(of)}"
+    """Sum by node and pod, with the exporter's labels of the pod."""
+    by_container = f"max by (node, namespace, pod, container) ({series})"
+    by_pod = f"sum by (node, namespace, pod) ({by_container})"
+    return f"{by_pod} * on (node, namespace, pod) group_left (customer, category, workload) {_pods(of)}"
 
 
 def _used(of: Metrics, series: str) -> str:

@@ -1,4 +1,4 @@
-"""What a rule of Prometheus is, and how expressions name the metrics of one customer."""
+"""Rules of Prometheus, and the selectors of one customer's metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,15 +6,15 @@ from datetime import timedelta
 from enum import StrEnum
 
 CUSTOMER = "customer"
-"""The label that every target of a stack is given when it is scraped: one Prometheus may watch several stacks."""
+"""The label that scraping adds to every target of a stack: one Prometheus may watch several stacks."""
 
 
 class Severity(StrEnum):
-    """Whom an alert concerns."""
+    """The urgency of an alert."""
 
-    CRITICAL = "critical"  # wakes somebody: a promise of the stack file is broken, or nobody could tell
-    WARNING = "warning"  # has time until the morning
-    NONE = "none"  # for machines alone
+    CRITICAL = "critical"  # pages: a promise of the stack file is broken, or cannot be checked
+    WARNING = "warning"  # can wait until morning
+    NONE = "none"  # for machines only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Rules that are evaluated one after the other, so that a later one may use an earlier one."""
+    """Rules evaluated in order, so that a later rule may use an earlier one."""
 
     name: str
     rules: tuple[Recording | Alert, ...]
@@ -49,9 +49,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Names metrics of one customer: `Metrics("acme")("pool_jobs", part="waiting")`.
+    """Select metrics of one customer: `Metrics("acme")("pool_jobs", part="waiting")`.
 
-    The values are names that the stack file's own types let pass, or words of the code: none needs escaping.
+    Label values are checked names of the stack file, or constants: none needs escaping.
     """
 
     customer: str
@@ -62,7 +62,7 @@ class Metrics:
         return f"ebbtide_{name}{{{matchers}}}"
 
     def highest(self, name: str, *by: str, **labels: str) -> str:
-        """The same without the labels of the pod that told it, which change with each new leader."""
+        """Return the maximum without the labels of the reporting pod, which change with each new leader."""
         return f"max by ({', '.join((CUSTOMER, *by))}) ({self(name, **labels)})"
 
     def lowest(self, name: str, *by: str) -> str:

@@ -1,4 +1,4 @@
-"""PromQL about services: what triggers of autoscaling, rules, dashboards and commands ask for. Pure.
+"""PromQL about services for autoscaling triggers, rules, dashboards and commands. Pure.
 
 Requests are counted by the gateway's Envoys, one cluster for each variant, under names that Envoy Gateway derives from
 the routes. All results are of the whole variant, over all proxies and pods; whoever wants them by pod divides.
@@ -36,14 +36,14 @@ PERCENTILE = 0.95
 
 _REQUESTS = "envoy_cluster_upstream_rq"
 CONNECTED = "envoy_control_plane_connected_state"
-"""Of each proxy, whether it hears from Envoy Gateway."""
+"""1 for each proxy that is connected to Envoy Gateway."""
 
 _NAME = "[bcdfghjklmnpqrstvwxz2456789]"  # what Kubernetes makes up names of
 _OF_PODS = rf"-({_NAME}{{1,10}}-{_NAME}{{5}}|[0-9]+)"  # after the name of a Deployment, or of a StatefulSet
 
 
 def counts_requests(settings: StackSettings) -> bool:
-    """Whether the gateway is one whose counts are known."""
+    """True if Ebbtide knows the gateway's request metrics."""
     return settings.cluster.context is None or settings.serving.implementation is Implementation.ENVOY_GATEWAY
 
 
@@ -66,7 +66,7 @@ def envoy_cluster(settings: StackSettings, service: str, variant: str) -> str:
 def in_flight_query(customer: str, clusters: Sequence[str]) -> str:
     """Requests under way, those that wait for a connection included."""
     of = _of_clusters(customer, clusters)
-    active, waiting = (f"sum by ({CUSTOMER}) ({_REQUESTS}_{what}{of})" for what in ("active", "pending_active"))
+    active, waiting = (f"sum by ({CUSTOMER}) ({_REQUESTS}_{state}{of})" for state in ("active", "pending_active"))
     return _whole(f"{active} + {waiting} or {_known_zero(of)}")
 
 
@@ -83,9 +83,9 @@ def throughput_query(customer: str, clusters: Sequence[str]) -> str:
 
 
 def for_each_pod(customer: str, clusters: Sequence[str], total: str) -> str:
-    """What there is of a total for each pod that is ready; nothing while none is.
+    """Divide a total by the ready pods; no result while none is ready.
 
-    Proxies are told of the same endpoints, each at its own time: the one that knows most of them counts.
+    Proxies learn of the same endpoints at different times: the one that knows most of them counts.
     """
     pods = f"max by ({CUSTOMER}) (envoy_cluster_membership_total{_of_clusters(customer, clusters)})"
     return f"{total} / ({pods} > 0)"
@@ -97,9 +97,9 @@ def queue_query(customer: str, metric: str, pods: str) -> str:
 
 
 def gpu_query(pods: str) -> str:
-    """How busy the pods' GPUs are: percent, the mean of all of them.
+    """Return the mean utilization of the pods' GPUs, in percent.
 
-    Of whatever customer: on a cluster that was there somebody else scrapes GPUs, and gives them no such label.
+    Without a selector by customer: on an existing cluster another scraper adds no such label.
     """
     return f'avg by ({CUSTOMER}) (DCGM_FI_DEV_GPU_UTIL{{namespace="{NAMESPACE}",pod=~"{pods}{_OF_PODS}"}})'
 

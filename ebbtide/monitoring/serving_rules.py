@@ -57,8 +57,8 @@ class _Variant:
     service: str
     name: str
     settings: VariantSettings
-    lead: timedelta  # until a node and a pod on it are there
-    cluster: str | None  # None without a route: then nobody counts its requests
+    lead: timedelta  # until a new node and its pod are ready
+    cluster: str | None  # None without a route: its requests are not counted
     shared: bool  # with further variants
     tells: bool  # what is counted of the cluster; of one that is shared a single variant does
     last: bool  # to grow
@@ -79,15 +79,18 @@ class _Variant:
 
 
 def serving_recordings(settings: StackSettings) -> Iterator[Recording]:
-    """Since rules follow each other in their order, what kind of day it is comes first."""
-    if any(it.cluster is not None and it.settings.scale.floor is FloorKind.FORECAST for it in _variants(settings)):
+    """Yield the rules in the order of their evaluation: the kind of day comes first."""
+    if any(
+        variant.cluster is not None and variant.settings.scale.floor is FloorKind.FORECAST
+        for variant in _variants(settings)
+    ):
         hours = settings.business_hours.hours()
         expr = closed_day(hours, date(min(coming_years()), 1, 1))
         yield Recording(record=Recorded.CLOSED_DAY, expr=expr, labels={CUSTOMER: settings.customer})
-    for it in _variants(settings):
-        for record, expr in _of_variant(it).items():
-            # GPUs of a cluster that was there have no customer.
-            yield Recording(record=record, expr=expr, labels={CUSTOMER: settings.customer, **it.labels})
+    for variant in _variants(settings):
+        for record, expr in _of_variant(variant).items():
+            # GPU metrics of an existing cluster have no customer.
+            yield Recording(record=record, expr=expr, labels={CUSTOMER: settings.customer, **variant.labels})
     for name, service, clusters in _routed(settings):
         labels = {"service": name}
         for record, window in _WINDOWS.items():
@@ -100,11 +103,11 @@ def serving_recordings(settings: StackSettings) -> Iterator[Recording]:
         yield Recording(record=Recorded.NO_POD, expr=of_gateway(settings.customer))
 
 
-def _of_variant(it: _Variant) -> Mapping[Recorded, str]:
-    found: dict[Recorded, str] = {}
-    if it.cluster is not None and it.tells:
-        customer, clusters = it.of.customer, [it.cluster]
-        found |= {
+def _of_variant(variant: _Variant) -> Mapping[Recorded, str]:
+    expressions: dict[Recorded, str] = {}
+    if variant.cluster is not None and variant.tells:
+        customer, clusters = variant.of.customer, [variant.cluster]
+        expressions |= {
             Recorded.IN_FLIGHT: in_flight_query(customer, clusters),
             Recorded.MEDIAN_LATENCY: quantile(customer, clusters, 0.5, _LATELY),
             Recorded.P95_LATENCY: quantile(customer, clusters, PERCENTILE, _LATELY),
@@ -112,22 +115,22 @@ def _of_variant(it: _Variant) -> Mapping[Recorded, str]:
             Recorded.FAILING: failing_query(customer, clusters, _LATELY),
             Recorded.TURNED_AWAY: turned_away_query(customer, clusters, _LATELY),
         }
-    if it.settings.scale.grows:
-        found |= {
-            Recorded.PODS: it.of_hpa("replicas"),
-            Recorded.PODS_WANTED: it.of_hpa("wanted_replicas"),
-            Recorded.PODS_AT_MOST: it.of_hpa("max_replicas"),
+    if variant.settings.scale.grows:
+        expressions |= {
+            Recorded.PODS: variant.of_hpa("replicas"),
+            Recorded.PODS_WANTED: variant.of_hpa("wanted_replicas"),
+            Recorded.PODS_AT_MOST: variant.of_hpa("max_replicas"),
         }
-    if it.cluster is not None and it.settings.scale.floor is FloorKind.FORECAST:
-        found |= _forecast(it)
-    if it.settings.gpu.count:
-        found[Recorded.GPU_BUSY] = gpu_query(it.pods)
-    return found
+    if variant.cluster is not None and variant.settings.scale.floor is FloorKind.FORECAST:
+        expressions |= _forecast(variant)
+    if variant.settings.gpu.count:
+        expressions[Recorded.GPU_BUSY] = gpu_query(variant.pods)
+    return expressions
 
 
-def _forecast(it: _Variant) -> Mapping[Recorded, str]:
-    """In this order: each asks for what the rule before it has made. Of both metrics inFlight counts what waits too."""
-    metrics = it.settings.scale.metrics
+def _forecast(variant: _Variant) -> Mapping[Recorded, str]:
+    """Return the rules in their order. With both metrics inFlight counts, since it includes waiting requests."""
+    metrics = variant.settings.scale.metrics
     counted, target = (
         (Recorded.THROUGHPUT, metrics.throughput)
         if metrics.in_flight is None
@@ -135,9 +138,9 @@ def _forecast(it: _Variant) -> Mapping[Recorded, str]:
     )
     if target is None:
         return {}
-    series, usual, level = (it.recorded(record) for record in (counted, Recorded.USUAL, Recorded.LEVEL))
-    closed = Recorded.CLOSED_DAY.of(it.of.customer)
-    scale, ahead = it.settings.scale, forecast.horizon(it.lead)
+    series, usual, level = (variant.recorded(record) for record in (counted, Recorded.USUAL, Recorded.LEVEL))
+    closed = Recorded.CLOSED_DAY.of(variant.of.customer)
+    scale, ahead = variant.settings.scale, forecast.horizon(variant.lead)
     return {
         Recorded.USUAL: forecast.usual(series, closed, ahead),
         Recorded.LEVEL: forecast.level(series, closed, target),
@@ -150,8 +153,8 @@ def _forecast(it: _Variant) -> Mapping[Recorded, str]:
 def serving_alerts(settings: StackSettings) -> Iterator[Alert]:
     for name, service, clusters in _routed(settings):
         yield from _of_slo(settings.customer, name, service, clusters)
-    for it in _variants(settings):
-        yield from _of_scaling(it)
+    for variant in _variants(settings):
+        yield from _of_scaling(variant)
     if any(_routed(settings)):
         yield from _of_the_gateway(settings.customer)
 
@@ -189,54 +192,54 @@ def _of_slo(customer: str, name: str, service: ServiceSettings, clusters: list[s
     )
 
 
-def _of_scaling(it: _Variant) -> Iterator[Alert]:
-    scale = it.settings.scale
+def _of_scaling(variant: _Variant) -> Iterator[Alert]:
+    scale = variant.settings.scale
     if not scale.grows:
         return
-    called = f"the pods {it.pods}"
+    called = f"the pods {variant.pods}"
     target = scale.metrics.in_flight
-    if target is not None and it.cluster is not None and it.last:
-        in_flight = in_flight_query(it.of.customer, [it.cluster])
+    if target is not None and variant.cluster is not None and variant.last:
+        in_flight = in_flight_query(variant.of.customer, [variant.cluster])
         most, of_what = target * scale.max, ""
-        if it.shared:
-            in_flight, most = for_each_pod(it.of.customer, [it.cluster], in_flight), target
+        if variant.shared:
+            in_flight, most = for_each_pod(variant.of.customer, [variant.cluster], in_flight), target
             of_what = " for each pod of the service"
         yield Alert(
             name="EbbtideServiceAtMax",
-            expr=f"({in_flight}) > {most:g} and on ({CUSTOMER}) ({it.of_hpa('replicas')} >= {scale.max})",
+            expr=f"({in_flight}) > {most:g} and on ({CUSTOMER}) ({variant.of_hpa('replicas')} >= {scale.max})",
             lasting=_WHILE,
             severity=Severity.WARNING,
-            summary=f"The pods {it.pods} are {scale.max} and may be no more, with {{{{ $value | humanize }}}} "
+            summary=f"The pods {variant.pods} are {scale.max} and may be no more, with {{{{ $value | humanize }}}} "
             f"requests in flight{of_what}: each was to have {target:g}.",
             runbook="service-at-max",
-            labels=it.labels,
+            labels=variant.labels,
         )
-    awake = f"({it.of_hpa('replicas')} > 0)"
-    blind = f"{it.of_hpa('scaling_active')} == 0 and on ({CUSTOMER}) {awake}"
-    # One that sleeps has no pods to tell of what waits in them.
+    awake = f"({variant.of_hpa('replicas')} > 0)"
+    blind = f"{variant.of_hpa('scaling_active')} == 0 and on ({CUSTOMER}) {awake}"
+    # A service that sleeps has no pods that report their queue.
     unless_asleep = f" and on () {awake}" if scale.min == 0 else ""
-    missing = [f"absent({query}){unless_asleep}" for query in _needed(it)]
+    missing = [f"absent({query}){unless_asleep}" for query in _needed(variant)]
     yield Alert(
         name="EbbtideServiceMetricMissing",
         expr=f"max by ({CUSTOMER}) ({' or '.join([blind, *missing])})",
-        # Of pods that have not begun there is no CPU and no memory.
-        lasting=_SOON + (it.settings.starts_within if scale.metrics.of_pods else timedelta()),
+        # Pods that have not started have no CPU and memory metrics.
+        lasting=_SOON + (variant.settings.starts_within if scale.metrics.of_pods else timedelta()),
         severity=Severity.CRITICAL,
         summary=f"A metric that {called} scale by is missing: their number stays as it is, whatever the load.",
         runbook="service-metric-missing",
-        labels=it.labels,
+        labels=variant.labels,
     )
 
 
-def _needed(it: _Variant) -> Iterator[str]:
-    """What the triggers stand on. Not the file's own query: a mistake in it would have Prometheus refuse all rules."""
-    metrics = it.settings.scale.metrics
-    if it.cluster is not None and metrics.of_gateway:
-        yield in_flight_query(it.of.customer, [it.cluster])
+def _needed(variant: _Variant) -> Iterator[str]:
+    """Yield the triggers' queries, but not the file's `query`: a mistake in it makes Prometheus refuse all rules."""
+    metrics = variant.settings.scale.metrics
+    if variant.cluster is not None and metrics.of_gateway:
+        yield in_flight_query(variant.of.customer, [variant.cluster])
     if metrics.queue is not None:
-        yield queue_query(it.of.customer, metrics.queue.metric, it.pods)
+        yield queue_query(variant.of.customer, metrics.queue.metric, variant.pods)
     if metrics.gpu is not None:
-        yield gpu_query(it.pods)
+        yield gpu_query(variant.pods)
 
 
 def _of_the_gateway(customer: str) -> Iterator[Alert]:
@@ -260,31 +263,31 @@ def _of_the_gateway(customer: str) -> Iterator[Alert]:
 
 
 def _budget(service: ServiceSettings) -> float:
-    """A share, and not percent."""
+    """Return the budget as a fraction."""
     return 0.0 if service.slo is None else service.slo.errors / 100
 
 
 def _variants(settings: StackSettings) -> Iterator[_Variant]:
     counted = {name for name, _, _ in _routed(settings)}
     for name, service in sorted(settings.services.items()):
-        for variant, it in service.variants.items():
+        for variant, variant_settings in service.variants.items():
             cluster = envoy_cluster(settings, name, variant) if name in counted else None
             base = service.base
             yield _Variant(
                 of=Metrics(settings.customer),
                 service=name,
                 name=variant,
-                settings=it,
-                lead=lead_of(settings, it),
+                settings=variant_settings,
+                lead=lead_of(settings, variant_settings),
                 cluster=cluster,
                 shared=pod_name(name, variant) in service.sharing(name),
-                tells=not it.spot,
-                last=not (it.spot and base is not None and service.variants[base].scale.grows),
+                tells=not variant_settings.spot,
+                last=not (variant_settings.spot and base is not None and service.variants[base].scale.grows),
             )
 
 
 def _routed(settings: StackSettings) -> Iterator[tuple[str, ServiceSettings, list[str]]]:
-    """Services whose requests a gateway counts that we know, with what Envoy calls them."""
+    """Yield services whose requests a known gateway counts, with their names in Envoy."""
     for name, service in sorted(settings.services.items()):
         if service.route is not None and counts_requests(settings):
             clusters = (envoy_cluster(settings, name, variant) for variant in service.variants)

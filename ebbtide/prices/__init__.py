@@ -1,7 +1,7 @@
-"""Instance facts and list prices, shipped as dated files: offline, the same answer every time.
+"""Instance sizes and list prices, shipped as dated files: offline, and the same answer every time.
 
-US dollars before tax, Linux, shared tenancy. `data/README.md` holds sources, dates, licences and what is approximate.
-A directory of the same files may stand in for the shipped prices, never for the sizes.
+US dollars before tax, Linux, shared tenancy. `data/README.md` lists sources, dates, licences and approximations.
+A directory of the same files may replace the shipped prices, but never the sizes.
 """
 
 from ebbtide.prices.book import PricesInvalid
@@ -14,11 +14,12 @@ from ebbtide.prices.catalog import (
     nearest_type,
     usable,
 )
-from ebbtide.prices.commitment import GroupRate, group_rate
 from ebbtide.prices.rates import (
+    GroupRate,
     NoPrice,
     PriceDate,
     PricingAssumption,
+    group_rate,
     hourly,
     interruption_band,
     on_demand,

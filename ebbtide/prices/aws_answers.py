@@ -1,12 +1,12 @@
-"""What AWS's three price APIs answer, as plain figures. Pure: no process, no network, no clock.
+"""The answers of AWS's three price APIs as plain figures. Pure: no network, no clock.
 
-Shapes: `aws pricing get-products` gives `PriceList`, a list of JSON *texts*, each a product with its attributes and
-its terms; `aws savingsplans describe-savings-plans-offering-rates` gives `searchResults`, whose facts stand in a list
-of named `properties`; `aws ec2 describe-spot-price-history` gives a point for each change of a zone's price (AWS CLI
-reference, one page per command; usage types and units as infracost's `internal/resources/aws` has them).
+Shapes: `GetProducts` returns `PriceList`, a list of JSON *texts*, each a product with its attributes and its terms;
+`DescribeSavingsPlansOfferingRates` returns `searchResults`, whose facts are in a list of named `properties`;
+`DescribeSpotPriceHistory` returns a point for each change of a zone's price (botocore's service models; usage types and
+units as in infracost's `internal/resources/aws`).
 
 Usage types carry the region as a prefix that no public table explains (`EUC1-`, `EU-`, `us-east-1-`, none at all in the
-oldest region), and longer names end like shorter ones (`Regional-NatGateway-Hours`): so the prefix is matched strictly.
+oldest region), and longer names end like shorter ones (`Regional-NatGateway-Hours`), so the prefix is matched strictly.
 """
 
 import json
@@ -14,26 +14,27 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from ebbtide.prices.catalog import instance_type_names
+from ebbtide.prices.rows import Years
 
 _PREFIX = r"(?:[A-Z]+\d?-|[a-z]{2}(?:-[a-z]+)+-\d-)?"
-_YEAR_S = 31_536_000  # as AWS counts the year of a term
+_TERMS: Mapping[int, Years] = {31_536_000: 1, 3 * 31_536_000: 3}  # in seconds, as AWS counts
 
 
 class StrangeAnswer(Exception):
-    """AWS answered what these lines do not understand: nothing is guessed from it. One line."""
+    """AWS's answer has an unexpected form, from which no price is guessed. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """How a line of `services.csv` is found in the price list of its service."""
+    """Match a line of `services.csv` to its service's price list."""
 
     service: str
     item: str
-    unit: str  # ours
+    unit: str  # as in `services.csv`
     usage_type: str
     per: str  # AWS's unit, in lower case
 
@@ -69,10 +70,10 @@ class Product:
     unit: str  # in lower case: AWS writes both Hrs and hrs
 
     def is_used_as(self, usage_type: str) -> bool:
-        """In the region itself: local zones and carriers' sites have prices of their own."""
+        """True in the region itself: local zones and carriers' sites have other prices."""
         in_region = self.attributes.get("locationType", "AWS Region") == "AWS Region"
-        used = self.attributes.get("usagetype", "")
-        return in_region and re.fullmatch(_PREFIX + re.escape(usage_type), used) is not None
+        product_usage = self.attributes.get("usagetype", "")
+        return in_region and re.fullmatch(_PREFIX + re.escape(usage_type), product_usage) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +88,14 @@ class SpotPoint:
 class PlanRate:
     instance_type: str
     plan: str  # as in `savings_plans_approx.csv`
-    term_years: int
+    term_years: Years
     usd: float
 
 
 def products(price_list: Iterable[object]) -> tuple[Product, ...]:
-    """Those that have a price on demand; the first tier where there are several."""
-    found = (_product(text) for text in price_list)
-    return tuple(product for product in found if product is not None)
+    """Return the products with an on-demand price; of several tiers the first counts."""
+    parsed = (_product(text) for text in price_list)
+    return tuple(product for product in parsed if product is not None)
 
 
 def _product(text: object) -> Product | None:
@@ -116,34 +117,34 @@ def _per_unit(usd: float, unit: str) -> tuple[float, str]:
     return usd / parts, name
 
 
-def list_prices(found: Sequence[Product]) -> dict[str, float]:
-    """US dollars an hour, of the instance types whose sizes are known here."""
-    wanted = set(instance_type_names())
+def list_prices(listed: Sequence[Product]) -> dict[str, float]:
+    """US dollars an hour of the instance types in the table of sizes."""
+    names = set(instance_type_names())
     prices: dict[str, set[float]] = defaultdict(set)
-    for product in found:
+    for product in listed:
         name = product.attributes.get("instanceType", "")
-        if name in wanted and product.is_used_as(f"BoxUsage:{name}"):
+        if name in names and product.is_used_as(f"BoxUsage:{name}"):
             _expect(product.unit, "hrs", name)
             prices[name].add(product.usd)
     return {name: _only(prices[name], name) for name in instance_type_names() if name in prices}
 
 
-def service_prices(found: Sequence[Product]) -> dict[Item, float]:
-    """US dollars per unit of ours. A line that AWS does not list in the region is not there."""
+def service_prices(listed: Sequence[Product]) -> dict[Item, float]:
+    """US dollars per unit of `services.csv`, without items that AWS does not list in the region."""
     prices: dict[Item, float] = {}
     for item in ITEMS:
-        listed = [product for product in found if product.is_used_as(item.usage_type)]
-        for product in listed:
+        matching = [product for product in listed if product.is_used_as(item.usage_type)]
+        for product in matching:
             _expect(product.unit, item.per, item.usage_type)
-        if listed:
-            prices[item] = _only({product.usd for product in listed}, item.usage_type)
+        if matching:
+            prices[item] = _only({product.usd for product in matching}, item.usage_type)
     return prices
 
 
-def cache_prices(found: Sequence[Product]) -> dict[str, float]:
+def cache_prices(listed: Sequence[Product]) -> dict[str, float]:
     """US dollars a node-hour, by `cache.t4g.small:valkey`."""
     prices: dict[str, set[float]] = defaultdict(set)
-    for product in found:
+    for product in listed:
         name = product.attributes.get("instanceType", "")
         engine = product.attributes.get("cacheEngine", "").lower()
         if engine in ("redis", "valkey") and product.is_used_as(f"NodeUsage:{name}"):
@@ -153,9 +154,9 @@ def cache_prices(found: Sequence[Product]) -> dict[str, float]:
 
 
 def plan_rates(results: Iterable[object]) -> tuple[PlanRate, ...]:
-    """Rates without upfront payment, of the instance types whose sizes are known here."""
-    found = (_plan_rate(result) for result in results)
-    return tuple(rate for rate in found if rate is not None)
+    """Rates without upfront payment of the instance types in the table of sizes."""
+    rates = (_plan_rate(result) for result in results)
+    return tuple(rate for rate in rates if rate is not None)
 
 
 def _plan_rate(result: Any) -> PlanRate | None:
@@ -165,15 +166,15 @@ def _plan_rate(result: Any) -> PlanRate | None:
         usage = str(result["usageType"])
         usd, unit = _per_unit(float(result["rate"]), str(result["unit"]))
         plan = {"Compute": "compute", "EC2Instance": "ec2_instance"}.get(str(offering["planType"]))
-        years, rest = divmod(int(offering["durationSeconds"]), _YEAR_S)
+        years = _TERMS.get(int(offering["durationSeconds"]))
         payment, currency = offering["paymentOption"], offering.get("currency", "USD")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StrangeAnswer(f"a Savings Plan rate has another form than documented ({error!r})") from None
     name = re.fullmatch(_PREFIX + r"BoxUsage:([a-z0-9-]+\.[a-z0-9-]+)", usage)
     linux = facts.get("productDescription", "Linux/UNIX") == "Linux/UNIX"
     shared = facts.get("tenancy", "shared") == "shared"
-    ours = linux and shared and payment == "No Upfront" and currency == "USD" and years in (1, 3) and not rest
-    if name is None or plan is None or not ours or usd <= 0 or name[1] not in instance_type_names():
+    is_ours = linux and shared and payment == "No Upfront" and currency == "USD"
+    if name is None or plan is None or years is None or not is_ours or usd <= 0 or name[1] not in instance_type_names():
         return None
     _expect(unit, "hrs", usage)
     return PlanRate(instance_type=name[1], plan=plan, term_years=years, usd=usd)
@@ -185,11 +186,10 @@ def spot_points(history: Iterable[object]) -> tuple[SpotPoint, ...]:
 
 def _spot_point(point: Any) -> SpotPoint:
     try:
-        since = datetime.fromisoformat(str(point["Timestamp"]))
         return SpotPoint(
             instance_type=str(point["InstanceType"]),
             zone=str(point.get("AvailabilityZone") or point["AvailabilityZoneId"]),
-            since=since if since.tzinfo else since.replace(tzinfo=UTC),
+            since=point["Timestamp"],
             usd=float(point["SpotPrice"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -197,10 +197,10 @@ def _spot_point(point: Any) -> SpotPoint:
 
 
 def spot_means(points: Iterable[SpotPoint], start: datetime, end: datetime) -> dict[str, float]:
-    """The mean price of each type, over time within a zone and then over zones.
+    """Return the mean price of each type, over time within a zone and then over zones.
 
-    A point says when a price began, and it holds until the zone's next one: a mean of points would count the hours in
-    which a price jumps about and forget the weeks in which it stood still.
+    A price holds from its point until the zone's next one. A mean of the points would overrate hours with many changes
+    against weeks without any.
     """
     zones: dict[tuple[str, str], list[SpotPoint]] = defaultdict(list)
     for point in points:
@@ -223,13 +223,13 @@ def _mean_over_time(changes: Sequence[SpotPoint], start: datetime, end: datetime
     return dollars / seconds if seconds else None
 
 
-def _expect(unit: str, wanted: str, what: str) -> None:
-    if unit != wanted:
-        raise StrangeAnswer(f"{what} is priced per {unit!r}, and wanted was a price per {wanted!r}")
+def _expect(unit: str, expected: str, product: str) -> None:
+    if unit != expected:
+        raise StrangeAnswer(f"{product} is priced per {unit!r}, and wanted was a price per {expected!r}")
 
 
-def _only(prices: set[float], what: str) -> float:
+def _only(prices: set[float], product: str) -> float:
     if len(prices) > 1:
         listed = ", ".join(f"{price:g}" for price in sorted(prices))
-        raise StrangeAnswer(f"{what} has several prices ({listed} USD), and which one counts is not known")
+        raise StrangeAnswer(f"{product} has several prices ({listed} USD), and which one counts is not known")
     return next(iter(prices))

@@ -1,6 +1,5 @@
-"""What is asked of AWS for one region: about fifteen calls, whose answers become plain figures."""
+"""Read the prices of one region: about fifteen calls of AWS's APIs, whose answers become plain figures."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +18,6 @@ from ebbtide.prices.aws_answers import (
     spot_means,
     spot_points,
 )
-from ebbtide.prices.aws_cli import AwsRefused, Question
 
 # Both answer for all regions from these endpoints: the price list has three in the world, Savings Plans one (botocore's
 # `savingsplans/2019-06-28/service-2.json`: globalEndpoint).
@@ -40,13 +38,35 @@ _SERVICES: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("AmazonEC2", {"productFamily": "Storage", "volumeApiName": "gp3"}),
     ("AmazonEC2", {"productFamily": "System Operation", "volumeApiName": "gp3"}),
     ("AmazonEC2", {"productFamily": "Provisioned Throughput", "volumeApiName": "gp3"}),
-    ("AmazonVPC", {}),  # the price of an address stands in no product family
+    ("AmazonVPC", {}),  # the price of an address has no product family
     ("awskms", {}),
 )
 _CACHES = {"productFamily": "Cache Instance"}
 
 
-class Asks(Protocol):
+class NoAws(Exception):
+    """AWS cannot be asked at all: one clear line."""
+
+
+class AwsRefused(Exception):
+    """AWS did not answer this question: one clear line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One call and its pages."""
+
+    action: str  # as IAM and botocore call it: "pricing:GetProducts"
+    parameters: Mapping[str, object]
+    region: str  # of the endpoint
+    answers: str  # the key of the list in a page
+    token: str  # the key of the token of the next page, in a page and in the call for the next one
+
+    def __str__(self) -> str:
+        return f"{self.action} in {self.region}"
+
+
+class Aws(Protocol):
     def ask(self, question: Question) -> list[object]:
         """All pages of the answer. Raises `NoAws`, `AwsRefused`."""
         ...
@@ -54,7 +74,7 @@ class Asks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What AWS says of one region, in US dollars."""
+    """AWS's prices of one region, in US dollars."""
 
     region: str
     on_demand: Mapping[str, float]
@@ -64,8 +84,8 @@ class Figures:
     caches: Mapping[str, float]
 
 
-def read_region(aws: Asks, region: str, start: datetime, end: datetime) -> Figures:
-    """The region's figures; spot as the mean from `start` to `end`. Raises `NoAws`, `AwsRefused`."""
+def read_region(aws: Aws, region: str, start: datetime, end: datetime) -> Figures:
+    """Return the region's figures; spot as the mean from `start` to `end`. Raises `NoAws`, `AwsRefused`."""
     on_demand = list_prices(_products(aws, "AmazonEC2", region, _NODES))
     if not on_demand:
         raise AwsRefused("the price list has no instance type for it; is the name right? for example eu-west-1")
@@ -84,7 +104,7 @@ def read_region(aws: Asks, region: str, start: datetime, end: datetime) -> Figur
 
 
 def _expect_all(figures: Figures) -> None:
-    """Every region has some of each: nothing at all means that an answer was not understood, not that all is free."""
+    """Every region has some of each: an empty list means a misread answer, not that everything is free."""
     empty = {
         "Savings Plan rate": not figures.plans,
         "spot price": not figures.spot,
@@ -96,30 +116,29 @@ def _expect_all(figures: Figures) -> None:
 
 
 def read_regions(
-    aws: Asks, regions: Iterable[str], start: datetime, end: datetime
+    aws: Aws, regions: Iterable[str], start: datetime, end: datetime
 ) -> tuple[list[Figures], dict[str, str]]:
-    """The figures of those that answered, and why the others did not. Raises `NoAws`."""
-    found: list[Figures] = []
+    """Return the figures of regions that answered, and the errors of the others. Raises `NoAws`."""
+    figures: list[Figures] = []
     failed: dict[str, str] = {}
     for region in regions:
         try:
-            found.append(read_region(aws, region, start, end))
+            figures.append(read_region(aws, region, start, end))
         except (AwsRefused, StrangeAnswer) as error:
             failed[region] = str(error)
-    return found, failed
+    return figures, failed
 
 
-def _products(aws: Asks, service_code: str, region: str, where: Mapping[str, str]) -> tuple[Product, ...]:
+def _products(aws: Aws, service_code: str, region: str, where: Mapping[str, str]) -> tuple[Product, ...]:
     filters = [
         {"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in {"regionCode": region, **where}.items()
     ]
     question = Question(
-        command=("pricing", "get-products"),
-        arguments=("--service-code", service_code, "--filters", json.dumps(filters)),
+        action="pricing:GetProducts",
+        parameters={"ServiceCode": service_code, "Filters": filters},
         region=PRICE_LIST_AT,
         answers="PriceList",
         token="NextToken",
-        right="pricing:GetProducts",
     )
     return products(aws.ask(question))
 
@@ -127,44 +146,31 @@ def _products(aws: Asks, service_code: str, region: str, where: Mapping[str, str
 def _plans_question(region: str) -> Question:
     filters = {"region": region, "tenancy": "shared", "productDescription": "Linux/UNIX"}
     return Question(
-        command=("savingsplans", "describe-savings-plans-offering-rates"),
-        arguments=(
-            "--savings-plan-payment-options",
-            "No Upfront",
-            "--savings-plan-types",
-            "Compute",
-            "EC2Instance",
-            "--products",
-            "EC2",
-            "--service-codes",
-            "AmazonEC2",
-            "--max-results",
-            "1000",
-            "--filters",
-            json.dumps([{"name": name, "values": [value]} for name, value in filters.items()]),
-        ),
+        action="savingsplans:DescribeSavingsPlansOfferingRates",
+        parameters={
+            "savingsPlanPaymentOptions": ["No Upfront"],
+            "savingsPlanTypes": ["Compute", "EC2Instance"],
+            "products": ["EC2"],
+            "serviceCodes": ["AmazonEC2"],
+            "maxResults": 1000,
+            "filters": [{"name": name, "values": [value]} for name, value in filters.items()],
+        },
         region=PLANS_AT,
         answers="searchResults",
         token="nextToken",
-        right="savingsplans:DescribeSavingsPlansOfferingRates",
     )
 
 
 def _spot_question(region: str, types: Iterable[str], start: datetime, end: datetime) -> Question:
     return Question(
-        command=("ec2", "describe-spot-price-history"),
-        arguments=(
-            "--product-descriptions",
-            "Linux/UNIX",
-            "--start-time",
-            start.isoformat(timespec="seconds"),
-            "--end-time",
-            end.isoformat(timespec="seconds"),
-            "--instance-types",
-            *types,
-        ),
+        action="ec2:DescribeSpotPriceHistory",
+        parameters={
+            "ProductDescriptions": ["Linux/UNIX"],
+            "StartTime": start,
+            "EndTime": end,
+            "InstanceTypes": list(types),
+        },
         region=region,
         answers="SpotPriceHistory",
         token="NextToken",
-        right="ec2:DescribeSpotPriceHistory",
     )

@@ -1,40 +1,33 @@
-"""The price tables as typed rows: one class per file, whose fields are the file's columns, in order.
+"""The five price tables that every cost is calculated from, read from CSV files and written as such.
 
-A book is what every cost is calculated from. Its five files stand in one directory, the shipped one or a replacement
-(`ebbtide.prices.tables`). Instance sizes are no part of it: they decide what is built, and two people with different
-price files must build the same.
+The files are in one directory, the shipped one or a replacement (`ebbtide.prices.tables`). Instance sizes are not part
+of it: they decide what is built, and two people with different price files must build the same.
+
+A figure that cannot be read is an error and never skipped: a bill with a hole looks cheaper than it is.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from functools import cached_property
-from typing import ClassVar
+from typing import TypeVar
 
-from ebbtide.prices.cells import Cells, cell_text, csv_text, read_table
+from pydantic import ValidationError
 
-PLANS = ("compute", "ec2_instance")
-AWS_PLAN_RATE = "savings_plan_rate"
-"""The `proxy` of a discount that stands for none: it was read from AWS's own rates."""
-TERMS = ("1", "3")
-NO_BAND = "unknown"
-BANDS = ("<5%", "5-10%", "10-15%", "15-20%", ">20%", NO_BAND)
-UNITS = (
-    "address-hour",
-    "cluster-hour",
-    "endpoint-zone-hour",
-    "gateway-hour",
-    "gb",
-    "gb-month",
-    "iops-month",
-    "key-month",
-    "mbps-month",
-    "node-hour",
-)
+from ebbtide.prices.rows import AsOf, ListPrice, PlanDiscount, Row, ServicePrice, SpotSaving
+
+FILES = tuple(row.FILE for row in (ListPrice, PlanDiscount, SpotSaving, ServicePrice, AsOf))
+MOST_PROBLEMS = 20
+"""Per file: in a file of another kind every line is faulty."""
+
+R = TypeVar("R", bound=Row)
 
 
 class PricesInvalid(Exception):
-    """A directory cannot serve as prices. `problems`: a line each, with file, line, what was found, what is wanted."""
+    """A directory cannot serve as prices. `problems`: a line each, with file, line, found and wanted value."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         self.problems = tuple(map(_printable, problems))
@@ -42,164 +35,11 @@ class PricesInvalid(Exception):
 
 
 def _printable(text: str) -> str:
-    """No cursor movement and no turned direction: the files are anybody's."""
+    """Escape cursor movements and direction marks: anybody may have written the files."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPrice:
-    """An instance type in a region: on demand, Linux, shared tenancy."""
-
-    FILE: ClassVar[str] = "ec2.csv"
-
-    region: str
-    instance_type: str
-    vcpu: int
-    memory_gib: int
-    gpu: int
-    gpu_model: str
-    arch: str
-    max_pods: int
-    on_demand_usd_per_hour: float
-
-    @classmethod
-    def read(cls, cells: Cells) -> "ListPrice":
-        return cls(
-            region=cells.name("region", "us-east-1"),
-            instance_type=cells.name("instance_type", "m7i.2xlarge"),
-            vcpu=cells.whole("vcpu"),
-            memory_gib=cells.whole("memory_gib"),
-            gpu=cells.whole("gpu"),
-            gpu_model=cells.text("gpu_model"),
-            arch=cells.one_of("arch", ("amd64", "arm64")),
-            max_pods=cells.whole("max_pods"),
-            on_demand_usd_per_hour=cells.usd("on_demand_usd_per_hour", "0.4032"),
-        )
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.region, self.instance_type)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanDiscount:
-    """What a Savings Plan takes off the on-demand price of a family. `proxy` says what the figure was read from."""
-
-    FILE: ClassVar[str] = "savings_plans_approx.csv"
-
-    region: str
-    family: str
-    plan: str
-    term_years: int
-    payment: str
-    discount_fraction: float
-    proxy: str
-
-    @classmethod
-    def read(cls, cells: Cells) -> "PlanDiscount":
-        return cls(
-            region=cells.name("region", "us-east-1"),
-            family=cells.name("family", "m7i"),
-            plan=cells.one_of("plan", PLANS),
-            term_years=int(cells.one_of("term_years", TERMS)),
-            payment=cells.one_of("payment", ("no_upfront",)),
-            discount_fraction=cells.fraction("discount_fraction"),
-            proxy=cells.text("proxy"),
-        )
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.region, self.family, self.plan, str(self.term_years))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotSaving:
-    """The average saving of a month, over zones and days."""
-
-    FILE: ClassVar[str] = "spot_typical.csv"
-
-    region: str
-    instance_type: str
-    savings_over_on_demand_fraction: float
-    interruption_frequency_band: str
-
-    @classmethod
-    def read(cls, cells: Cells) -> "SpotSaving":
-        return cls(
-            region=cells.name("region", "us-east-1"),
-            instance_type=cells.name("instance_type", "m7i.2xlarge"),
-            savings_over_on_demand_fraction=cells.fraction("savings_over_on_demand_fraction"),
-            interruption_frequency_band=cells.one_of("interruption_frequency_band", BANDS),
-        )
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.region, self.instance_type)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServicePrice:
-    FILE: ClassVar[str] = "services.csv"
-
-    region: str
-    service: str
-    item: str
-    unit: str
-    usd: float
-    confidence: str
-    source: str
-
-    @classmethod
-    def read(cls, cells: Cells) -> "ServicePrice":
-        return cls(
-            region=cells.name("region", "us-east-1"),
-            service=cells.name("service", "eks"),
-            item=cells.name("item", "control_plane_standard"),
-            unit=cells.one_of("unit", UNITS),
-            usd=cells.usd("usd", "0.10"),
-            confidence=cells.one_of("confidence", ("high", "medium")),
-            source=cells.text("source"),
-        )
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.region, self.service, self.item)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsOf:
-    """When the figures of one file for one region were current, and where they were read."""
-
-    FILE: ClassVar[str] = "dates.csv"
-
-    file: str
-    region: str
-    as_of: date
-    source: str
-
-    @classmethod
-    def read(cls, cells: Cells) -> "AsOf":
-        return cls(
-            file=cells.one_of("file", tuple(row.FILE for row in (ListPrice, PlanDiscount, SpotSaving, ServicePrice))),
-            region=cells.name("region", "us-east-1"),
-            as_of=cells.day("as_of"),
-            source=cells.text("source"),
-        )
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.file, self.region)
-
-
-Row = ListPrice | PlanDiscount | SpotSaving | ServicePrice | AsOf
-FILES = tuple(row.FILE for row in (ListPrice, PlanDiscount, SpotSaving, ServicePrice, AsOf))
-
-
-def columns(row: type[Row]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(row))
-
-
-@dataclass(frozen=True, kw_only=True)  # no slots: the look-ups are kept once they were built
+@dataclass(frozen=True, kw_only=True)
 class Book:
     list_prices: tuple[ListPrice, ...]
     discounts: tuple[PlanDiscount, ...]
@@ -240,14 +80,14 @@ class Book:
 
 
 def read_book(text_of: Callable[[str], str]) -> Book:
-    """The book of the files that `text_of` reads by name. Raises `PricesInvalid`, with all that is wrong."""
+    """Read the book from files whose text `text_of` returns by name. Raises `PricesInvalid` with all faults."""
     problems: list[str] = []
     book = Book(
-        list_prices=read_table(ListPrice, text_of, problems),
-        discounts=read_table(PlanDiscount, text_of, problems),
-        spot=read_table(SpotSaving, text_of, problems),
-        services=read_table(ServicePrice, text_of, problems),
-        dates=read_table(AsOf, text_of, problems),
+        list_prices=_read_table(ListPrice, text_of, problems),
+        discounts=_read_table(PlanDiscount, text_of, problems),
+        spot=_read_table(SpotSaving, text_of, problems),
+        services=_read_table(ServicePrice, text_of, problems),
+        dates=_read_table(AsOf, text_of, problems),
     )
     if not problems:
         problems = _undated(book)
@@ -256,8 +96,77 @@ def read_book(text_of: Callable[[str], str]) -> Book:
     return book
 
 
+def _read_table(kind: type[R], text_of: Callable[[str], str], problems: list[str]) -> tuple[R, ...]:
+    """The rows of one file; its faults are added to `problems`."""
+    try:
+        text = text_of(kind.FILE).removeprefix("\ufeff")  # spreadsheets begin a file with this mark
+    except FileNotFoundError:
+        problems.append(f"{kind.FILE}: found no such file, wanted one with the columns {','.join(kind.columns())}")
+        return ()
+    except UnicodeDecodeError:
+        problems.append(f"{kind.FILE}: found bytes that are no text, wanted UTF-8")
+        return ()
+    except OSError as error:
+        problems.append(f"{kind.FILE}: cannot be read: {error.strerror}")
+        return ()
+    faults: list[str] = []
+    rows = _rows(kind, text, faults)
+    if not rows and not faults:
+        faults.append(f"{kind.FILE}: found no rows, wanted at least one")
+    more = len(faults) - MOST_PROBLEMS
+    problems += faults[:MOST_PROBLEMS] + ([f"{kind.FILE}: and {more} more like these"] if more > 0 else [])
+    return rows
+
+
+def _rows(kind: type[R], text: str, faults: list[str]) -> tuple[R, ...]:
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[R] = []
+    keys: set[tuple[str, ...]] = set()
+    try:
+        header = next(lines, list[str]())
+        if fault := _header_fault(header, kind.columns()):
+            faults.append(f"{kind.FILE}: {fault}")
+            return ()
+        for cells in filter(None, lines):  # an empty line is allowed, for example at the end
+            where = f"{kind.FILE}, line {lines.line_num}"
+            if len(cells) != len(header):
+                faults.append(f"{where}: found {len(cells)} cells, wanted {len(header)}, one for each column")
+                continue
+            values = dict(zip(header, cells, strict=True))
+            try:
+                rows.append(kind.model_validate(values))
+            except ValidationError as invalid:
+                faults += (f"{where}, {fault}" for fault in _cell_faults(kind, invalid))
+            key = tuple(values[column] for column in kind.KEY)
+            if key in keys:
+                faults.append(f"{where}: found {' '.join(key)} a second time, wanted each once")
+            keys.add(key)
+    except csv.Error as error:
+        faults.append(f"{kind.FILE}, line {lines.line_num}: found no CSV ({error}), wanted cells parted by commas")
+    return tuple(rows)
+
+
+def _header_fault(header: Sequence[str], columns: Sequence[str]) -> str:
+    missing = [name for name in columns if name not in header]
+    unknown = [name for name in header if name not in columns]
+    expected = ",".join(columns)
+    if missing:
+        return f"found no column {', '.join(missing)} (only {','.join(header) or 'nothing'}), wanted {expected}"
+    if unknown:
+        return f"found the unknown column {', '.join(unknown)}, wanted only {expected}"
+    return "" if len(header) == len(columns) else f"found a column twice in {','.join(header)}"
+
+
+def _cell_faults(kind: type[Row], invalid: ValidationError) -> Iterator[str]:
+    for error in invalid.errors(include_url=False):
+        column = str(error["loc"][0])
+        field = kind.model_fields[column]
+        expected = ", for example ".join(map(str, (field.description, *(field.examples or ()))))
+        yield f"{column}: found {error['input']!r}, wanted {expected}"
+
+
 def _undated(book: Book) -> list[str]:
-    """A figure without a date cannot be shown: nobody could tell how old it is."""
+    """Return a problem for each region whose figures have no date: their age would be unknown."""
     tables: tuple[tuple[Row, ...], ...] = (book.list_prices, book.discounts, book.spot, book.services)
     figures = sorted({(row.FILE, row.region) for table in tables for row in table})
     dated = {entry.key for entry in book.dates}
@@ -270,14 +179,23 @@ def _undated(book: Book) -> list[str]:
 
 def files_of(book: Book) -> dict[str, str]:
     """The five files, name to text; reading them gives an equal book."""
-    tables: tuple[tuple[type[Row], tuple[Row, ...]], ...] = (
-        (ListPrice, book.list_prices),
-        (PlanDiscount, book.discounts),
-        (SpotSaving, book.spot),
-        (ServicePrice, book.services),
-        (AsOf, book.dates),
-    )
     return {
-        kind.FILE: csv_text(columns(kind), ([cell_text(getattr(row, name)) for name in columns(kind)] for row in rows))
-        for kind, rows in tables
+        **_csv_file(ListPrice, book.list_prices),
+        **_csv_file(PlanDiscount, book.discounts),
+        **_csv_file(SpotSaving, book.spot),
+        **_csv_file(ServicePrice, book.services),
+        **_csv_file(AsOf, book.dates),
     }
+
+
+def _csv_file(kind: type[R], rows: Sequence[R]) -> dict[str, str]:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(kind.columns())
+    writer.writerows([_cell(value) for _, value in row] for row in rows)
+    return {kind.FILE: out.getvalue()}
+
+
+def _cell(value: object) -> str:
+    """Every digit of a number, without an exponent."""
+    return format(Decimal(repr(value)), "f").removesuffix(".0") if isinstance(value, float) else str(value)

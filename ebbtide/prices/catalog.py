@@ -1,8 +1,8 @@
-"""What an instance type offers, and what of it is left for pods.
+"""Sizes of instance types, and the capacity that they leave for pods.
 
-Capacity comes off in two steps: the kubelet's and the system's reservations (in the table: allocatable), then the
-requests of the DaemonSets that every node runs. A pod that fits allocatable but not what is left stays pending for
-ever while the autoscaler adds nodes that cannot take it, so "fits" always means `usable`.
+Capacity is reduced in two steps: by the kubelet's and the system's reservations (in the table: allocatable), then by
+the requests of the DaemonSets that every node runs. A pod that fits allocatable but not the remaining capacity stays
+pending forever while the autoscaler adds nodes that cannot take it, so "fits" always means `usable`.
 """
 
 import re
@@ -30,7 +30,7 @@ _SIZE = re.compile(r"\d*xlarge|nano|micro|small|medium|large|metal")
 
 
 class UnknownInstanceType(LookupError):
-    """Not in the table; the message names the one that is meant, where that is clear."""
+    """The type is not in the table; the message suggests the intended one where that is clear."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class InstanceType:
 
     @property
     def shape(self) -> tuple[int, int, int, str]:
-        """What must agree inside a node group: the autoscaler takes one node as the pattern for all."""
+        """Sizes that must be equal within a node group: the autoscaler takes one node as the pattern for all."""
         return (self.vcpu, self.memory_mib, self.gpu, self.arch)
 
     @property
@@ -60,7 +60,7 @@ class InstanceType:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Capacity:
-    """What pods can request of one node: millicores, MiB, GPUs, pods."""
+    """Resources of one node that pods can request: millicores, MiB, GPUs, pods."""
 
     cpu: int
     memory: int
@@ -68,11 +68,11 @@ class Capacity:
     pods: int
 
     def copies(self, *, cpu: int, memory: int, gpu: int) -> int:
-        """How many pods of this size fit on one empty node."""
-        room = [self.cpu // cpu, self.memory // memory, self.pods]
+        """Return the number of pods of this size that fit on one empty node."""
+        limits = [self.cpu // cpu, self.memory // memory, self.pods]
         if gpu:
-            room.append(self.gpu // gpu)
-        return min(room)
+            limits.append(self.gpu // gpu)
+        return min(limits)
 
 
 @cache
@@ -95,36 +95,36 @@ def _catalog() -> dict[str, InstanceType]:
 
 
 def instance_type(name: str) -> InstanceType:
-    """The facts of one type. Raises `UnknownInstanceType`."""
-    found = _catalog().get(name)
-    if found is None:
+    """Return the sizes of one type. Raises `UnknownInstanceType`."""
+    kind = _catalog().get(name)
+    if kind is None:
         near = nearest_type(name)
         raise UnknownInstanceType(f"no facts about instance type {name!r}{f'; did you mean {near}?' if near else ''}")
-    return found
+    return kind
 
 
 @lru_cache(maxsize=1000)
 def nearest_type(name: str) -> str:
-    """The known type that a wrong name means; "" where there is none.
+    """Return the known type that a wrong name probably means, or "".
 
     It has the class, the processor and the size of the name: by letters alone `m5.4xlarge` is nearest to a node with
-    GPUs. An older generation means the newest known one. Remembered: a list may repeat one name thousands of times.
+    GPUs. An older generation means the newest known one. Cached: a list may repeat one name thousands of times.
     """
     wrong = name.lower()
     parts = _TYPE.fullmatch(wrong)
-    known_parts = {known: it for known in instance_type_names() if (it := _TYPE.fullmatch(known))}
-    alike = {known: it for known, it in known_parts.items() if parts and _alike(it, parts)}
+    type_parts = {type_name: match for type_name in instance_type_names() if (match := _TYPE.fullmatch(type_name))}
+    alike = {type_name: match for type_name, match in type_parts.items() if parts and _alike(match, parts)}
     if parts is None or not alike:
-        return next((known for known in known_parts if _letters(known) == _letters(wrong)), "")
+        return next((type_name for type_name in type_parts if _letters(type_name) == _letters(wrong)), "")
     if _SIZE.fullmatch(parts["size"]) is None:
         return next(iter(get_close_matches(wrong, alike, n=1, cutoff=0.85)), "")
-    sized = [known for known, it in alike.items() if it["size"] == parts["size"]]
-    return max(sized, key=lambda known: (int(alike[known]["generation"]), -len(known)), default="")
+    sized = [type_name for type_name, match in alike.items() if match["size"] == parts["size"]]
+    return max(sized, key=lambda type_name: (int(alike[type_name]["generation"]), -len(type_name)), default="")
 
 
-def _alike(one: "re.Match[str]", other: "re.Match[str]") -> bool:
-    """The same class; a `g` after the generation means a processor of ARM."""
-    return one["class"] == other["class"] and ("g" in one["more"]) is ("g" in other["more"])
+def _alike(left: "re.Match[str]", right: "re.Match[str]") -> bool:
+    """True for the same class and processor; a `g` after the generation means ARM."""
+    return left["class"] == right["class"] and ("g" in left["more"]) is ("g" in right["more"])
 
 
 def _letters(name: str) -> list[str]:
@@ -137,7 +137,7 @@ def instance_type_names() -> tuple[str, ...]:
 
 
 def usable(kind: InstanceType) -> Capacity:
-    """What is left of one node for pods: allocatable less the requests of the DaemonSets."""
+    """Return the capacity of one node for pods: allocatable less the requests of the DaemonSets."""
     daemons = [*EVERY_NODE, *(ON_GPU_NODES if kind.gpu else ())]
     return Capacity(
         cpu=kind.allocatable_cpu - sum(cpu for cpu, _ in daemons),

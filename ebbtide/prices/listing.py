@@ -1,11 +1,12 @@
-"""The prices in use, and what an update changes, for a terminal."""
+"""Terminal tables of the prices in use, and of the changes by an update."""
 
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
 from ebbtide.prices import plans_are_derived
-from ebbtide.prices.book import Book, ListPrice, PlanDiscount, ServicePrice, SpotSaving
+from ebbtide.prices.book import Book
+from ebbtide.prices.rows import ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.update import Changed
 from ebbtide.terminal import table
 
@@ -54,15 +55,15 @@ def _discounted(usd: float, part: float | None) -> str:
 
 def _sources(book: Book, regions: Sequence[str]) -> list[str]:
     """One line for each source of a file, with its regions and dates."""
-    named: dict[tuple[str, str], list[str]] = {}
+    dated: dict[tuple[str, str], list[str]] = {}
     for row in book.dates:
         if row.region in regions:
-            named.setdefault((row.file, row.source), []).append(f"{row.region} {row.as_of.isoformat()}")
-    return [f"{file}: {source} ({', '.join(where)})" for (file, source), where in named.items()]
+            dated.setdefault((row.file, row.source), []).append(f"{row.region} {row.as_of.isoformat()}")
+    return [f"{file}: {source} ({', '.join(where)})" for (file, source), where in dated.items()]
 
 
 def change_lines(change: Changed) -> Iterator[str]:
-    """What an update changes in a region, a few lines."""
+    """Summarize an update of a region in a few lines."""
     yield f"{change.region}: {change.types} instance types, {len(change.moved)} with another price than before"
     for name, (old, new) in list(change.moved.items())[:_SHOWN]:
         yield f"  {name}: {old:g} -> {new:g} USD an hour ({new / old - 1:+.1%})"

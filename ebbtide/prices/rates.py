@@ -1,22 +1,22 @@
-"""What an hour costs: list prices by region, and approximate rates under a commitment.
+"""Prices of an hour: list prices by region, and approximate rates under a commitment.
 
 No public copy of the Savings Plan rates exists, so a plan's rate is the on-demand price less the discount of the
 Reserved Instance that resembles it most (a Compute plan: the convertible one; an EC2 Instance plan: the standard
-one). Whatever shows such a number must call it approximate: `PricingAssumption.approximate`. So must it be after an
-update from AWS, whose rates differ by size where the tables hold one discount for a family.
+one). Such a number must be shown as approximate (`PricingAssumption.approximate`), also after an update from AWS, whose
+rates differ by size where the tables have one discount for a family.
 """
 
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from ebbtide.prices.book import AWS_PLAN_RATE, NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.catalog import instance_type_names
+from ebbtide.prices.rows import AWS_PLAN_RATE, NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.tables import in_use, shipped
 
 
 class NoPrice(LookupError):
-    """The tables hold no price for this; the message says what they do hold."""
+    """The tables have no price for this; the message lists what they have."""
 
 
 class PricingAssumption(StrEnum):
@@ -56,7 +56,7 @@ def priced_regions() -> tuple[str, ...]:
 
 
 def price_date(region: str) -> PriceDate:
-    """The dates to show beside a figure; for a region without prices, the oldest there are."""
+    """Return the dates to show next to a figure; for a region without prices, the oldest dates of the tables."""
     book = in_use()
     return PriceDate(
         on_demand=book.as_of(ListPrice, region),
@@ -67,11 +67,11 @@ def price_date(region: str) -> PriceDate:
 
 
 def plans_are_derived(region: str) -> bool:
-    """Whether the region's plan discounts stand for others' (the shipped ones do), and are not AWS's own rates."""
+    """True if the region's plan discounts come from similar reservations, as the shipped ones do."""
     return any(row.region == region and row.proxy != AWS_PLAN_RATE for row in in_use().discounts)
 
 
-def on_demand(region: str, type: str) -> float:  # noqa: A002 - the word of the trade, and callers pass it by position
+def on_demand(region: str, type: str) -> float:  # noqa: A002 - the usual word, and callers pass it by position
     """US dollars per hour. Raises `NoPrice`."""
     price = in_use().on_demand.get((region, type))
     if price is None:
@@ -80,9 +80,9 @@ def on_demand(region: str, type: str) -> float:  # noqa: A002 - the word of the 
 
 
 def shipped_on_demand(region: str, type: str) -> float | None:  # noqa: A002 - as above
-    """US dollars per hour in the shipped tables, whatever others are in use; None if it is not there.
+    """US dollars per hour in the shipped tables, whatever prices are in use; None for an unknown type.
 
-    For what decides where a pod goes: newer prices may change an estimate, and must never move a pod.
+    Use it to decide where a pod runs: newer prices may change an estimate, but must never move a pod.
     """
     return shipped().on_demand.get((region, type))
 
@@ -108,7 +108,7 @@ def spot_typical(region: str, type: str) -> float:  # noqa: A002 - as above
 
 
 def interruption_band(region: str, type: str) -> str | None:  # noqa: A002 - as above
-    """The share of its spot instances that were taken back within a month, as a band; None if none is known."""
+    """The share of the type's spot instances that AWS interrupted within a month, as a band; None if unknown."""
     band = in_use().interruption_band.get((region, type))
     return None if band == NO_BAND else band
 
@@ -121,6 +121,30 @@ def service_price(region: str, service: str, item: str) -> float:
     return price
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRate:
+    """US dollars per node-hour of a group: for its first `floor` nodes, which a plan covers, and for all others.
+
+    A Savings Plan is paid for every hour of its term, used or not, so it should cover only a group's `min`. Nodes up
+    to that floor cost the plan's rate in every hour, even while one is missing.
+    """
+
+    floor: int
+    floor_usd: float
+    above_usd: float
+
+    def usd_per_hour(self, nodes: float) -> float:
+        """Return the cost of so many nodes. `nodes` may be a mean if they were never fewer than the floor."""
+        return self.floor * self.floor_usd + max(0.0, nodes - self.floor) * self.above_usd
+
+
+def group_rate(region: str, type: str, assumption: str, *, floor: int) -> GroupRate:  # noqa: A002 - as above
+    """Return the group's rates; without a floor none of a plan is needed. Raises `NoPrice`, ValueError."""
+    price = on_demand(region, type)
+    covered = PricingAssumption(assumption) if floor else PricingAssumption.ON_DEMAND
+    return GroupRate(floor=floor, floor_usd=hourly(region, type, covered), above_usd=price)
+
+
 def _why_not(region: str, name: str) -> str:
     if no_region := _no_region(region):
         return no_region
@@ -131,8 +155,8 @@ def _why_not(region: str, name: str) -> str:
 
 
 def _no_region(region: str) -> str:
-    known = priced_regions()
-    if region in known:
+    regions = priced_regions()
+    if region in regions:
         return ""
     update = f"ebbtide prices update --region {region}"
-    return f"no prices for region {region}; there are prices for {', '.join(known)} (from AWS: {update})"
+    return f"no prices for region {region}; there are prices for {', '.join(regions)} (from AWS: {update})"

@@ -1,7 +1,7 @@
-"""Where the tables come from: shipped with the package, or a directory of the same files that stands in for the prices.
+"""Load the tables: shipped with the package, or prices from a directory of the same files.
 
-The directory is named by the environment variable EBBTIDE_PRICES, which `ebbtide --prices DIR` sets, so that processes
-started for a part of the work calculate alike. Read once, and only what is asked for.
+The environment variable EBBTIDE_PRICES names the directory. `ebbtide --prices DIR` sets it, so that child processes use
+the same prices. Each table is read once, when it is needed.
 """
 
 import csv
@@ -27,12 +27,12 @@ def rows(table: str) -> tuple[Mapping[str, str], ...]:
 
 def in_use() -> Book:
     """The prices that every cost is calculated from. Raises `PricesInvalid`."""
-    named = os.environ.get(ENVIRONMENT)
-    return _replacement(named) if named else shipped()
+    directory = os.environ.get(ENVIRONMENT)
+    return _replacement(directory) if directory else shipped()
 
 
 def place_in_use() -> str:
-    """Where those stand, for people."""
+    """The source of the prices in use, for people."""
     return os.environ.get(ENVIRONMENT) or "shipped with Ebbtide"
 
 

@@ -1,7 +1,7 @@
-"""A newer book: the one in use, with the regions that AWS was asked about written anew. Pure.
+"""Update a book: replace the figures of the regions that AWS was asked about. Pure.
 
-Regions that were not asked about keep their figures and their dates. A figure that AWS no longer gives is left out and
-not carried on under a new date: a price that nobody can get is worse than a gap that says so.
+Other regions keep their figures and their dates. A figure that AWS no longer lists is left out instead of kept under a
+new date: a price at which nothing is sold is worse than a gap.
 """
 
 from collections import defaultdict
@@ -11,52 +11,51 @@ from datetime import date
 from typing import TypeVar
 
 from ebbtide.prices.aws_questions import Figures
-from ebbtide.prices.book import AWS_PLAN_RATE, AsOf, Book, ListPrice, PlanDiscount, ServicePrice, SpotSaving
+from ebbtide.prices.book import Book
 from ebbtide.prices.catalog import instance_type
+from ebbtide.prices.rows import AWS_PLAN_RATE, NO_BAND, AsOf, ListPrice, PlanDiscount, ServicePrice, SpotSaving, Years
 from ebbtide.prices.tables import rows
 
 PRICE_LIST = "aws-price-list"
-_ROUGH = 0.02  # discounts of one family that differ by more are told: the table has one figure for all its sizes
-_UNKNOWN_BAND = "unknown"
+_ROUGH = 0.02  # a wider spread within a family gets a note: the table has one discount for all its sizes
 
 R = TypeVar("R", ListPrice, PlanDiscount, SpotSaving, ServicePrice, AsOf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """What an update does to the on-demand prices of a region."""
+    """Changes of a region's on-demand prices by an update."""
 
     region: str
     types: int
     new: tuple[str, ...]
     gone: tuple[str, ...]
     moved: Mapping[str, tuple[float, float]]  # before and after, the largest change first
-    notes: tuple[str, ...]  # what else is gone or rough, a sentence each
+    notes: tuple[str, ...]  # services without a price, and wide spreads, a sentence each
 
 
 def updated(book: Book, figures: Iterable[Figures], today: date) -> Book:
-    """The newer book; the regions that were read stand last in each table."""
-    read = {region.region: region for region in figures}
-    prices = [_list_price(region.region, *price) for region in read.values() for price in region.on_demand.items()]
-    discounts = [row for region in read.values() for row in _discounts(region)]
-    spot = [row for region in read.values() for row in _spot(region, book)]
-    services = [row for region in read.values() for row in _services(region)]
-    dates = [row for region in read for row in _dates(region, today)]
+    """Return the newer book; the updated regions come last in each table."""
+    updates = {region.region: region for region in figures}
+    prices = [_list_price(region.region, *price) for region in updates.values() for price in region.on_demand.items()]
+    discounts = [row for region in updates.values() for row in _discounts(region)]
+    spot = [row for region in updates.values() for row in _spot(region, book)]
+    services = [row for region in updates.values() for row in _services(region)]
+    dates = [row for region in updates for row in _dates(region, today)]
     return Book(
-        list_prices=(*_unchanged(book.list_prices, read), *prices),
-        discounts=(*_unchanged(book.discounts, read), *discounts),
-        spot=(*_unchanged(book.spot, read), *spot),
-        services=(*_unchanged(book.services, read), *services),
-        dates=(*_unchanged(book.dates, read), *dates),
+        list_prices=(*_unchanged(book.list_prices, updates), *prices),
+        discounts=(*_unchanged(book.discounts, updates), *discounts),
+        spot=(*_unchanged(book.spot, updates), *spot),
+        services=(*_unchanged(book.services, updates), *services),
+        dates=(*_unchanged(book.dates, updates), *dates),
     )
 
 
-def _unchanged(table: tuple[R, ...], read: Mapping[str, Figures]) -> Iterator[R]:
-    return (row for row in table if row.region not in read)
+def _unchanged(table: tuple[R, ...], updates: Mapping[str, Figures]) -> Iterator[R]:
+    return (row for row in table if row.region not in updates)
 
 
 def _list_price(region: str, name: str, usd: float) -> ListPrice:
-    """The sizes are the shipped ones."""
     kind = instance_type(name)
     return ListPrice(
         region=region,
@@ -75,9 +74,9 @@ def _default_pods() -> Mapping[str, int]:
     return {row["instance_type"]: int(row["max_pods_eni"]) for row in rows("instance_types")}
 
 
-def _spreads(figures: Figures) -> dict[tuple[str, str, int], list[float]]:
+def _spreads(figures: Figures) -> dict[tuple[str, str, Years], list[float]]:
     """The discounts of a family's sizes, by family, plan and term."""
-    spreads: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    spreads: dict[tuple[str, str, Years], list[float]] = defaultdict(list)
     for rate in figures.plans:
         price = figures.on_demand.get(rate.instance_type)
         if price is not None and rate.usd < price:
@@ -87,21 +86,21 @@ def _spreads(figures: Figures) -> dict[tuple[str, str, int], list[float]]:
 
 
 def _discounts(figures: Figures) -> Iterator[PlanDiscount]:
-    """The least of a family: an estimate may promise too little, never too much."""
-    for (family, plan, years), found in _spreads(figures).items():
+    """Use the smallest discount of a family: an estimate may promise too little, never too much."""
+    for (family, plan, years), discounts in _spreads(figures).items():
         yield PlanDiscount(
             region=figures.region,
             family=family,
             plan=plan,
             term_years=years,
             payment="no_upfront",
-            discount_fraction=_fraction(min(found)),
+            discount_fraction=_fraction(min(discounts)),
             proxy=AWS_PLAN_RATE,
         )
 
 
 def _spot(figures: Figures, book: Book) -> Iterator[SpotSaving]:
-    """How often AWS takes spot nodes back no API says; the band that was known stays."""
+    """Keep the previous interruption band: AWS has no API for the frequency of interruptions."""
     bands = {row.key: row.interruption_frequency_band for row in book.spot}
     for name, usd in figures.spot.items():
         price = figures.on_demand.get(name)
@@ -110,12 +109,12 @@ def _spot(figures: Figures, book: Book) -> Iterator[SpotSaving]:
                 region=figures.region,
                 instance_type=name,
                 savings_over_on_demand_fraction=_fraction(1 - usd / price),
-                interruption_frequency_band=bands.get((figures.region, name), _UNKNOWN_BAND),
+                interruption_frequency_band=bands.get((figures.region, name), NO_BAND),
             )
 
 
 def _fraction(saved: float) -> float:
-    """To a hundredth of a percent; nothing is ever free, nor dearer than on demand."""
+    """Round to a hundredth of a percent, and keep the price above zero and at most the on-demand price."""
     return min(max(round(saved, 4), 0.0), 0.9999)
 
 
@@ -146,7 +145,7 @@ def _dates(region: str, today: date) -> Iterator[AsOf]:
 
 def changed(before: Book, figures: Figures) -> Changed:
     region = figures.region
-    old = {name: usd for (where, name), usd in before.on_demand.items() if where == region}
+    old = {name: usd for (priced_region, name), usd in before.on_demand.items() if priced_region == region}
     both = {name: (old[name], usd) for name, usd in figures.on_demand.items() if name in old}
     moved = {name: pair for name, pair in both.items() if pair[0] != pair[1]}
     return Changed(
@@ -160,14 +159,14 @@ def changed(before: Book, figures: Figures) -> Changed:
 
 
 def _gone_services(before: Book, figures: Figures) -> Iterator[str]:
-    listed = {(row.service, row.item) for row in _services(figures)}
+    services = {(row.service, row.item) for row in _services(figures)}
     for row in before.services:
-        if row.region == figures.region and (row.service, row.item) not in listed:
+        if row.region == figures.region and (row.service, row.item) not in services:
             yield f"{row.service} {row.item}: AWS lists no price for it, so it is left out (it was {row.usd:g} USD)"
 
 
 def _rough(figures: Figures) -> Iterator[str]:
-    for (family, plan, years), found in _spreads(figures).items():
-        if max(found) - min(found) > _ROUGH:
-            spread = f"{min(found):.1%} to {max(found):.1%}"
+    for (family, plan, years), discounts in _spreads(figures).items():
+        if max(discounts) - min(discounts) > _ROUGH:
+            spread = f"{min(discounts):.1%} to {max(discounts):.1%}"
             yield f"{family}, {plan} plan of {years} years: discounts differ by size, {spread}; the least is taken"

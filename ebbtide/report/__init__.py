@@ -6,7 +6,7 @@ Only the pages need Jinja, so they are imported when one is written.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ebbtide.report.charts.load_step import LoadStep
+from ebbtide.report.charts.services import LoadStep
 from ebbtide.report.pages.picture import load_step_picture, readme_picture, served_day_picture
 from ebbtide.report.pages.table import strategy_table
 from ebbtide.simulator.results import Replay

@@ -2,7 +2,7 @@
 
 An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. Where a group may
 get one of several instance types the dearest counts, since AWS chooses. A plan covers a group's `min` alone, and more
-nodes are on demand (`ebbtide.prices.commitment`). Spot groups are priced at the typical spot price whatever the
+nodes are on demand (`ebbtide.prices.rates`). Spot groups are priced at the typical spot price whatever the
 assumption, since no plan covers them. The nodes' disks are one line: a disk lives and is paid for as long as its node.
 Beside them stand the lines that are the same at any size: the EKS control plane, NAT gateways with their addresses,
 interface endpoints, the key of the cluster's secrets, the queues' volume, or their cache where AWS runs it, and the

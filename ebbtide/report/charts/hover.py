@@ -1,4 +1,4 @@
-"""What the crosshair says: exact values at instants that the picture shows.
+"""Values for the crosshair: exact ones at instants that the picture shows.
 
 For each column the instant of the series' largest sum in it, so that pointing at a peak names the peak; a column
 without a change gives its own start.
@@ -9,11 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ebbtide.report.charts.costs import cost_days, cost_strategies
+from ebbtide.report.charts.by_strategy import cost_days, cost_strategies
 from ebbtide.report.charts.over_time import drawn_strategies
 from ebbtide.report.charts.palette import group_inks, strategy_inks
-from ebbtide.report.charts.scales import horizon_of, local_label, total_nodes
-from ebbtide.report.charts.stretch import Stretch, column_slices, cut, telling_day, whole
+from ebbtide.report.charts.scales import (
+    Stretch,
+    busiest_day,
+    column_slices,
+    cut,
+    horizon_of,
+    local_label,
+    stretch_of,
+    total_nodes,
+)
 from ebbtide.report.words import dollars
 from ebbtide.simulator.results import Replay
 
@@ -41,7 +49,7 @@ class Hover:
 
 
 def nodes_hover(replay: Replay, strategy: str) -> Hover:
-    stretch = whole(replay, strategy)
+    stretch = stretch_of(replay, strategy)
     totals = total_nodes(stretch.series)
     instants = _instants(stretch.series.at, totals, stretch.horizon)
     total = HoverRow("total nodes", "", values_at(stretch.series.at, totals, instants))
@@ -50,8 +58,8 @@ def nodes_hover(replay: Replay, strategy: str) -> Hover:
 
 def day_hover(replay: Replay, strategy: str) -> Hover:
     """Nodes and jobs at the same instants of one day."""
-    long = whole(replay, strategy)
-    day = telling_day(long)
+    long = stretch_of(replay, strategy)
+    day = busiest_day(long)
     stretch = cut(long, day)
     instants = _instants(stretch.series.at, total_nodes(stretch.series), stretch.horizon)
     jobs = _job_rows(stretch, instants, {"jobs running": "g5", "jobs waiting": "g6"})
@@ -59,7 +67,7 @@ def day_hover(replay: Replay, strategy: str) -> Hover:
 
 
 def jobs_hover(replay: Replay, strategy: str) -> Hover:
-    stretch = whole(replay, strategy)
+    stretch = stretch_of(replay, strategy)
     series = stretch.series
     both = [waiting + running for waiting, running in zip(series.waiting, series.running, strict=True)]
     instants = _instants(series.at, both, stretch.horizon)
@@ -85,7 +93,7 @@ def _job_rows(stretch: Stretch, instants: Sequence[float], inks: Mapping[str, st
 
 def strip_hover(replay: Replay) -> Hover:
     inks = strategy_inks(replay.strategies)
-    stretches = {name: whole(replay, name) for name in drawn_strategies(replay)}
+    stretches = {name: stretch_of(replay, name) for name in drawn_strategies(replay)}
     horizon = horizon_of(replay)
     instants = [horizon * column / _COLUMNS for column in range(_COLUMNS)]
     rows = [
@@ -129,7 +137,7 @@ def _over_time(stretch: Stretch, instants: Sequence[float], rows: Sequence[Hover
 
 
 def documents(replay: Replay, strategy: str) -> Mapping[str, dict[str, Any]]:
-    """What each figure with a crosshair can say, by the figure's name."""
+    """Return the crosshair's values by the figure's name."""
     return {
         "nodes": nodes_hover(replay, strategy).document(),
         "strip": strip_hover(replay).document(),

@@ -89,7 +89,7 @@ def group_inks(names: Iterable[str]) -> dict[str, str]:
 
 
 def strategy_inks(names: Iterable[str]) -> dict[str, str]:
-    """The ink of each strategy, known strategies first: also the order in which they are told."""
+    """The ink of each strategy, known strategies first: also the order in which they are listed."""
     return _inks(names, _STRATEGIES, "k")
 
 
@@ -100,18 +100,18 @@ def variables(inks: Mapping[str, str]) -> str:
 
 def literal(css: str, inks: Mapping[str, str]) -> str:
     """`css` with each variable replaced by its value, for readers of SVG that know no CSS variables."""
-    return re.sub(r"var\(--([a-z0-9]+)\)", lambda found: inks[found[1]], css)
+    return re.sub(r"var\(--([a-z0-9]+)\)", lambda match: inks[match[1]], css)
 
 
-def _inks(names: Iterable[str], known: Mapping[str, str], family: str) -> dict[str, str]:
-    """Names that nobody knows take first the inks that are nobody's, then those of known names that are absent."""
-    given = list(dict.fromkeys(names))
-    inks = {name: ink for name, ink in known.items() if name in given}
+def _inks(names: Iterable[str], fixed: Mapping[str, str], family: str) -> dict[str, str]:
+    """Give other names first the unassigned inks, then those of fixed names that are absent."""
+    distinct = list(dict.fromkeys(names))
+    inks = {name: ink for name, ink in fixed.items() if name in distinct}
     every = [name for name in LIGHT if re.fullmatch(rf"{family}\d", name)]  # further names take them again
-    nobodys = [ink for ink in every if ink not in known.values()]
-    absent = [ink for ink in reversed(every) if ink in known.values() and ink not in inks.values()]
-    spare = cycle([*nobodys, *absent])
-    return inks | {name: next(spare) for name in given if name not in known}
+    unassigned = [ink for ink in every if ink not in fixed.values()]
+    absent = [ink for ink in reversed(every) if ink in fixed.values() and ink not in inks.values()]
+    spare = cycle([*unassigned, *absent])
+    return inks | {name: next(spare) for name in distinct if name not in fixed}
 
 
 def _rules() -> str:

@@ -1,11 +1,16 @@
-"""From seconds and amounts to pixels; local days, weekday names and round ticks.
+"""From seconds and amounts to pixels: local days, round ticks, and step series thinned to what a picture can show.
 
 Trap: subtracting two aware instants of one zone subtracts their wall clocks. Everything here goes through UTC, so that
 a day of 23 or 25 hours is drawn as wide as it was.
+
+Thinning cuts time into equal columns. Of the samples that start in one column only the first smallest, the first
+largest and the last are kept: every extreme stays visible, and every column ends with its true value. Those samples are
+spread evenly over their column, since a spike a thousandth of a column wide would be drawn and yet not be seen.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -60,7 +65,7 @@ def local_days(start: datetime, horizon: float) -> tuple[Day, ...]:
 
 
 def labelled(days: tuple[Day, ...], width: float) -> tuple[Day, ...]:
-    """The days with a label on an axis of `width` pixels: all if there is room, else Mondays, else every so many."""
+    """Return the days with a label on an axis of `width` pixels: all if they fit, else Mondays, else every nth day."""
     room = max(1, int(width / _LABEL))
     if len(days) <= room:
         return days
@@ -99,25 +104,25 @@ def local_label(start: datetime, seconds: float) -> str:
 
 
 def horizon_of(replay: Replay) -> float:
-    """Where the time axis ends: the replay's days, or longer if a strategy's last change came later."""
+    """Return the end of the time axis: the replay's days, or a later last change of a strategy."""
     last = max((result.series.at[-1] for result in replay.strategies.values() if result.series.at), default=0.0)
     return max(replay.days * DAY, last, 1.0)
 
 
-def nice_ticks(top: float, *, wanted: int = 5, whole: bool = True) -> list[float]:
-    """Round values from 0 to at least `top`, about `wanted` of them; `whole` for things that come in ones.
+def nice_ticks(top: float, *, count: int = 5, integers: bool = True) -> list[float]:
+    """Round values from 0 to at least `top`, about `count` of them; `integers` for countable things.
 
-    Of a few spacings the one that leaves the least empty space above `top` is taken.
+    The spacing with the least empty space above `top` is chosen.
     """
     if top < _NOTHING:
         return [0.0, 1.0]
-    choices = [_ticks(top, intervals, whole=whole) for intervals in range(wanted - 1, wanted + 3)]
+    choices = [_ticks(top, intervals, integers=integers) for intervals in range(count - 1, count + 3)]
     return min(choices, key=lambda ticks: (ticks[-1], len(ticks)))
 
 
-def _ticks(top: float, intervals: int, *, whole: bool) -> list[float]:
+def _ticks(top: float, intervals: int, *, integers: bool) -> list[float]:
     step = _round_step(top / intervals)
-    if whole:
+    if integers:
         step = max(1.0, math.ceil(step))
     return [index * step for index in range(math.ceil(top / step - 1e-9) + 1)]
 
@@ -128,16 +133,16 @@ def _round_step(rough: float) -> float:
     return next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough * (1 - 1e-9))
 
 
-def ranged_ticks(values: Sequence[float], *, wanted: int = 5) -> list[float]:
-    """Round values that span these, about `wanted` of them: for what is far from zero and differs little.
+def ranged_ticks(values: Sequence[float], *, count: int = 5) -> list[float]:
+    """Round values that span these, about `count` of them: for values far from zero that differ little.
 
-    What differs by less than a hundredth is not made to look as if it differed much.
+    Differences below a hundredth are not magnified.
     """
     low, high = min(values, default=0.0), max(values, default=1.0)
     lacking = max(abs(high) * 0.01, _NOTHING) - (high - low)
     if lacking > 0:
         low, high = low - lacking / 2, high + lacking / 2
-    step = _round_step((high - low) / max(1, wanted - 1))
+    step = _round_step((high - low) / max(1, count - 1))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [index * step for index in range(first, max(last, first + 1) + 1)]
 
@@ -153,3 +158,141 @@ def stacked(nodes: Mapping[str, tuple[int, ...]], length: int) -> tuple[int, ...
 
 def _seconds_between(earlier: datetime, later: datetime) -> float:
     return (later.astimezone(UTC) - earlier.astimezone(UTC)).total_seconds()
+
+
+_NEARLY_A_DAY = 0.95 * DAY  # a day of 23 hours is a full one, a replay's first afternoon is not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Seconds count from `start`; the series is cut to [0, `horizon`)."""
+
+    start: datetime
+    horizon: float
+    open_spans: tuple[tuple[float, float], ...]
+    series: Series
+    gaps: tuple[tuple[float, float], ...] = ()  # where the trace recorded nothing
+
+    @property
+    def days(self) -> tuple[Day, ...]:
+        return local_days(self.start, self.horizon)
+
+
+def stretch_of(replay: Replay, strategy: str) -> Stretch:
+    return Stretch(
+        start=replay.start,
+        horizon=horizon_of(replay),
+        open_spans=replay.open_spans,
+        series=replay.strategies[strategy].series,
+        gaps=replay.gaps,
+    )
+
+
+def cut(stretch: Stretch, day: Day) -> Stretch:
+    """The part that lies in `day`, its own second 0 at the day's beginning."""
+    begin = stretch.start.astimezone(UTC) + timedelta(seconds=day.begin)
+    return Stretch(
+        start=begin.astimezone(stretch.start.tzinfo),
+        horizon=day.end - day.begin,
+        open_spans=_cut_spans(stretch.open_spans, day),
+        series=_cut_series(stretch.series, day),
+        gaps=_cut_spans(stretch.gaps, day),
+    )
+
+
+def _cut_spans(spans: Sequence[tuple[float, float]], day: Day) -> tuple[tuple[float, float], ...]:
+    inside = [(max(begin, day.begin), min(end, day.end)) for begin, end in spans]
+    return tuple((begin - day.begin, end - day.begin) for begin, end in inside if begin < end)
+
+
+def _cut_series(series: Series, day: Day) -> Series:
+    first = max(0, bisect_right(series.at, day.begin) - 1)  # what held when the day began
+    indices = [index for index in range(first, len(series.at)) if series.at[index] < day.end]
+
+    def picked(values: Sequence[int]) -> tuple[int, ...]:
+        return tuple(values[index] for index in indices)
+
+    return Series(
+        at=tuple(max(0.0, series.at[index] - day.begin) for index in indices),
+        nodes={group: picked(counts) for group, counts in series.nodes.items()},
+        waiting=picked(series.waiting),
+        running=picked(series.running),
+    )
+
+
+def busiest_day(stretch: Stretch) -> Day:
+    """Return the day with the most nodes: of the full days with business hours, else of all days."""
+    days = stretch.days
+    working = [day for day in days if any(begin < day.end and end > day.begin for begin, end in stretch.open_spans)]
+    entire = [day for day in working or days if day.end - day.begin >= _NEARLY_A_DAY]
+    totals = total_nodes(stretch.series)
+    peaks = peaks_of(stretch.series.at, totals, [(day.begin, day.end) for day in days])
+    peak_of: Mapping[Day, int] = dict(zip(days, peaks, strict=True))
+    return max(entire or working or days, key=peak_of.__getitem__)
+
+
+def peaks_of(at: Sequence[float], values: Sequence[int], spans: Sequence[tuple[float, float]]) -> list[int]:
+    """The largest value that holds at some time in each span; spans ascend."""
+    return [max((value for _, value in _held(at, values, span)), default=0) for span in spans]
+
+
+def amounts_of(at: Sequence[float], values: Sequence[int], spans: Sequence[tuple[float, float]]) -> list[float]:
+    """The integral of the values over each span, in value-seconds; spans ascend."""
+    return [sum(seconds * value for seconds, value in _held(at, values, span)) for span in spans]
+
+
+def _held(at: Sequence[float], values: Sequence[int], span: tuple[float, float]) -> Iterator[tuple[float, int]]:
+    """Each value that holds in the span, with how long."""
+    begin, end = span
+    for index in range(max(0, bisect_right(at, begin) - 1), len(at)):
+        if at[index] >= end:
+            return
+        until = min(end, at[index + 1] if index + 1 < len(at) else end)
+        seconds = until - max(begin, at[index])
+        if seconds > 0:
+            yield seconds, values[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    column: float  # where the value begins to hold, in columns from the left
+    value: int
+
+
+def thin(at: Sequence[float], values: Sequence[int], *, end: float, columns: int) -> list[Step]:
+    """The steps to draw for a series over [0, `end`), at most three for each of `columns`; equal neighbours are one.
+
+    Shape: `at` ascends, one value each, as in `Series`. A value before 0 counts as held at 0; those from `end` on are
+    left out. The first step is at column 0; before the first sample the value is 0.
+    """
+    steps = [Step(0.0, 0)]
+    for column, (begin, stop) in enumerate(column_slices(at, end=end, columns=columns)):
+        extremes = _extremes(values, begin, stop)
+        for place, index in enumerate(extremes):
+            _append(steps, Step(column + place / len(extremes), values[index]))
+    return steps
+
+
+def column_slices(at: Sequence[float], *, end: float, columns: int) -> Iterator[tuple[int, int]]:
+    """Yield the range of samples that start in each column; samples before 0 belong to the first."""
+    begin = 0
+    for column in range(columns):
+        stop = bisect_left(at, end * (column + 1) / columns, lo=begin)
+        yield begin, stop
+        begin = stop
+
+
+def _extremes(values: Sequence[int], begin: int, stop: int) -> list[int]:
+    if begin == stop:
+        return []
+    indices = range(begin, stop)
+    lowest = min(indices, key=values.__getitem__)
+    highest = max(indices, key=values.__getitem__)
+    return sorted({lowest, highest, stop - 1})
+
+
+def _append(steps: list[Step], step: Step) -> None:
+    if step.column == steps[-1].column:
+        steps[-1] = step
+    elif step.value != steps[-1].value:
+        steps.append(step)

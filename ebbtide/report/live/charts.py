@@ -1,19 +1,18 @@
 """Panels over time with gaps: areas, one on the other or one before the other, and lines. Pure.
 
-A value holds for its step; a step without one is left free, and shaded where nobody looked at all.
+A value holds for its step; a step without one stays free, and is shaded where nothing was recorded.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ebbtide.report.charts import axes, svg
-from ebbtide.report.charts.axes import ChartView, Key
-from ebbtide.report.charts.gapped import step_path
+from ebbtide.report.charts import svg
 from ebbtide.report.charts.hover import Hover, HoverRow
 from ebbtide.report.charts.palette import group_inks
 from ebbtide.report.charts.scales import Box, local_label, nice_ticks
-from ebbtide.report.live.record import Band, Record, Values, known, spans
+from ebbtide.report.charts.svg import ChartView, Key, step_path
+from ebbtide.report.live.record import Band, Record, Values, gaps_of, numbers_of
 
 MOST = 7  # bands of a chart, as many as there are inks
 _FINE = 10_000  # places of the crosshair are whole ten-thousandths of the plot's width
@@ -36,7 +35,7 @@ class Panel:
     unit: str
     curves: Sequence[Curve]
     money: bool = False
-    whole: bool = True  # things that come in ones
+    integers: bool = True  # countable things
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,39 +46,39 @@ class LiveChart:
     start: datetime
     step: float
     open_spans: tuple[tuple[float, float], ...]
-    seen: tuple[bool, ...]
+    recorded: tuple[bool, ...]
     panels: Sequence[Panel]
     shown: Sequence[Curve]
 
     @property
     def horizon(self) -> float:
-        return self.step * len(self.seen)
+        return self.step * len(self.recorded)
 
     @property
     def gaps(self) -> tuple[tuple[float, float], ...]:
-        return spans(self.seen, self.step)
+        return gaps_of(self.recorded, self.step)
 
 
 def chart_of(record: Record, title: str, band: Band, panels: Sequence[Panel], shown: Sequence[Curve]) -> LiveChart:
-    """`band` says in which steps something was seen."""
+    """Build a chart; `band` has the recorded steps."""
     return LiveChart(
         title=title,
         start=record.start,
         step=record.step,
         open_spans=record.open_spans,
-        seen=band.seen,
+        recorded=band.recorded,
         panels=panels,
         shown=shown,
     )
 
 
 def stacked(band: Band, names: Mapping[str, str] | None = None) -> tuple[list[Curve], list[Curve]]:
-    """The areas to paint, each with all those below it, and the curves as named."""
+    """Return the areas to paint, each with the sum of those below, and the curves by name."""
     band = band.fewer(MOST)
     inks = group_inks(band.values)
     shown = [Curve((names or {}).get(name, name), ink, band.values[name]) for name, ink in inks.items()]
     painted: list[Curve] = []
-    below: Values = tuple(0.0 if seen else None for seen in band.seen)
+    below: Values = tuple(0.0 if is_recorded else None for is_recorded in band.recorded)
     for curve in shown:
         below = tuple(
             None if sum_ is None else sum_ + (value or 0.0) for sum_, value in zip(below, curve.values, strict=True)
@@ -97,19 +96,19 @@ def draw(chart: LiveChart, view: ChartView) -> str:
     keys += [Key("business hours", "open"), *([Key("not recorded", "gap")] if chart.gaps else [])]
     outer = view.box(keys)
     pitch = (outer.height + _BETWEEN) / len(chart.panels)
-    content = [axes.legend(keys, left=view.left, top=0, width=view.width - view.left)]
+    content = [svg.legend(keys, left=view.left, top=0, width=view.width - view.left)]
     for place, panel in enumerate(chart.panels):
         box = Box(left=outer.left, top=outer.top + place * pitch, width=outer.width, height=pitch - _BETWEEN)
-        highest = max((value for curve in panel.curves for value in known(curve.values)), default=0.0)
-        ticks = nice_ticks(highest if panel.whole else highest * 1.04, wanted=4, whole=panel.whole)
+        highest = max((value for curve in panel.curves for value in numbers_of(curve.values)), default=0.0)
+        ticks = nice_ticks(highest if panel.integers else highest * 1.04, count=4, integers=panel.integers)
         content += [
-            axes.shade(chart.open_spans, box, chart.horizon, ink="open"),
-            axes.shade(chart.gaps, box, chart.horizon, ink="gap"),
-            axes.time_lines(chart.start, box, chart.horizon),
-            axes.value_axis(ticks, box, unit=panel.unit, money=panel.money),
+            svg.shade(chart.open_spans, box, chart.horizon, ink="open"),
+            svg.shade(chart.gaps, box, chart.horizon, ink="gap"),
+            svg.time_lines(chart.start, box, chart.horizon),
+            svg.value_axis(ticks, box, unit=panel.unit, money=panel.money),
             *(_curve(curve, box, top=ticks[-1]) for curve in panel.curves),
         ]
-    content.append(axes.time_labels(chart.start, outer, chart.horizon))
+    content.append(svg.time_labels(chart.start, outer, chart.horizon))
     names = ", ".join(curve.name for curve in chart.shown) or "nothing"
     return svg.picture(
         content,
@@ -129,17 +128,17 @@ def _curve(curve: Curve, box: Box, *, top: float) -> str:
 
 
 def hover(chart: LiveChart) -> Hover:
-    places = [round((place + 0.5) / len(chart.seen) * _FINE) for place in range(len(chart.seen))]
+    places = [round((place + 0.5) / len(chart.recorded) * _FINE) for place in range(len(chart.recorded))]
     money = chart.panels[0].money
     rows = [
-        HoverRow(curve.name, curve.ink, [said(value, money=money) for value in curve.values])
+        HoverRow(curve.name, curve.ink, [value_text(value, money=money) for value in curve.values])
         for curve in reversed(chart.shown)
     ]
-    return Hover(places, [local_label(chart.start, place * chart.step) for place in range(len(chart.seen))], rows)
+    return Hover(places, [local_label(chart.start, place * chart.step) for place in range(len(chart.recorded))], rows)
 
 
-def said(value: float | None, *, money: bool = False) -> str:
-    """One decimal below 100, none above."""
+def value_text(value: float | None, *, money: bool = False) -> str:
+    """Format a value with one decimal below 100, none above."""
     if value is None:
         return "not recorded"
     text = f"{value:,.2f}" if money else f"{value:,.1f}".removesuffix(".0") if abs(value) < 99.95 else f"{value:,.0f}"

@@ -1,23 +1,23 @@
-"""The charts of the page in their order, each with its table; or why there is none."""
+"""The charts of the page in their order, each with its table; or the reason that it is missing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.monitoring.client import Unknown
 from ebbtide.report.charts.scales import local_days, local_label
-from ebbtide.report.live.charts import Curve, LiveChart, Panel, chart_of, draw, height_of, hover, said, stacked
+from ebbtide.report.live.charts import Curve, LiveChart, Panel, chart_of, draw, height_of, hover, stacked, value_text
 from ebbtide.report.live.record import Band, Part, Record, Resource, mean
 from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of, high
 from ebbtide.report.pages.sheets import Sheet, SheetRow
 from ebbtide.report.words import DASH, percent
 from ebbtide.units.durations import HOUR_S
 
-_HOURS = 49  # rows of a table by the hour; more are told by the day
+_HOURS = 49  # rows of a table by the hour; longer tables are by the day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFigure:
-    """`why` says what is missing where there is no `figure`."""
+    """A figure, or in `why` the reasons that it is missing."""
 
     name: str
     heading: str
@@ -57,12 +57,12 @@ def live_figures(record: Record) -> Iterator[LiveFigure]:
     yield _stack(record, budgets, record.budgets, "budgets", names=str)
     evictions = _Plan(name="evictions", heading="Evictions", note="In the hour before each instant, by workload.")
     yield _stack(record, evictions, record.evictions, "evictions in an hour")
-    kept = _Plan(
+    unremovable = _Plan(
         name="unremovable",
         heading="Nodes that cannot be removed",
         note="As the cluster autoscaler counts them, by its reason.",
     )
-    yield _stack(record, kept, record.unremovable, "nodes")
+    yield _stack(record, unremovable, record.unremovable, "nodes")
 
 
 def _missing(plan: _Plan, why: str) -> LiveFigure:
@@ -77,8 +77,8 @@ def _drawn(plan: _Plan, chart: LiveChart, why: Sequence[str] = ()) -> LiveFigure
         height=high(height_of(chart)),
     )
     figure = figure_of(plan.name, drawn, _sheet(plan.heading, chart), hover(chart).document())
-    seen = sum(chart.seen) / len(chart.seen)
-    recorded = "all of it recorded" if seen == 1 else f"{percent(seen)} of it recorded"
+    share = sum(chart.recorded) / len(chart.recorded)
+    recorded = "all of it recorded" if share == 1 else f"{percent(share)} of it recorded"
     return LiveFigure(
         name=plan.name, heading=plan.heading, figure=figure, covers=f"{length(chart.horizon)}, {recorded}"
     )
@@ -100,11 +100,13 @@ def _stack(
 ) -> LiveFigure:
     if isinstance(part, Unknown):
         return _missing(plan, part.why)
-    told = {name: names(name) for name in part.values} if names is not None else {}
-    painted, shown = stacked(part, told)
+    labels = {name: names(name) for name in part.values} if names is not None else {}
+    painted, shown = stacked(part, labels)
     return _drawn(
         plan,
-        chart_of(record, plan.heading, part, [Panel(unit=unit, curves=painted, money=money, whole=not money)], shown),
+        chart_of(
+            record, plan.heading, part, [Panel(unit=unit, curves=painted, money=money, integers=not money)], shown
+        ),
     )
 
 
@@ -116,11 +118,11 @@ def _lines(record: Record, plan: _Plan, part: Part, unit: str, *, scale: float) 
             name: tuple(None if value is None else value * scale for value in values)
             for name, values in part.values.items()
         },
-        seen=part.seen,
+        recorded=part.recorded,
     )
     _, shown = stacked(scaled)
     lines = [Curve(curve.name, curve.ink, curve.values, is_line=True) for curve in shown]
-    return _drawn(plan, chart_of(record, plan.heading, part, [Panel(unit=unit, curves=lines, whole=False)], shown))
+    return _drawn(plan, chart_of(record, plan.heading, part, [Panel(unit=unit, curves=lines, integers=False)], shown))
 
 
 def _workers(record: Record) -> LiveFigure:
@@ -131,8 +133,8 @@ def _workers(record: Record) -> LiveFigure:
         note="Workers that ran and that were wanted, and the jobs of all pools.",
     )
     why = [
-        f"{what}: {part.why}"
-        for what, part in (("workers", record.workers), ("jobs", record.jobs))
+        f"{name}: {part.why}"
+        for name, part in (("workers", record.workers), ("jobs", record.jobs))
         if isinstance(part, Unknown)
     ]
     panels: list[Panel] = []
@@ -142,21 +144,21 @@ def _workers(record: Record) -> LiveFigure:
         return LiveFigure(name=plan.name, heading=plan.heading, figure=None, why=why)
     if isinstance(record.workers, Band):
         running = Curve("workers running", "g1", record.workers.values.get("running", ()))
-        wanted = Curve("workers wanted", "g3", record.workers.values.get("wanted", ()), is_line=True)
-        panels.append(Panel(unit="workers", curves=[running, wanted]))
-        shown += [running, wanted]
+        desired = Curve("workers wanted", "g3", record.workers.values.get("wanted", ()), is_line=True)
+        panels.append(Panel(unit="workers", curves=[running, desired]))
+        shown += [running, desired]
     if isinstance(record.jobs, Band):
         jobs = [
             Curve(f"jobs {part.replace('_', ' ')}", ink, record.jobs.values[part])
             for part, ink in (("running", "g5"), ("waiting", "g6"))
             if part in record.jobs.values
         ]
-        both = Band(values={curve.name: curve.values for curve in jobs}, seen=record.jobs.seen).total
+        both = Band(values={curve.name: curve.values for curve in jobs}, recorded=record.jobs.recorded).total
         painted = [Curve(jobs[-1].name, jobs[-1].ink, both), *jobs[:1]] if len(jobs) > 1 else jobs
         panels.append(Panel(unit="jobs", curves=painted))
         shown += jobs
-    seen = tuple(any(each) for each in zip(*(band.seen for band in bands), strict=True))
-    chart = chart_of(record, plan.heading, Band(values={}, seen=seen), panels, shown)
+    recorded = tuple(any(in_step) for in_step in zip(*(band.recorded for band in bands), strict=True))
+    chart = chart_of(record, plan.heading, Band(values={}, recorded=recorded), panels, shown)
     return _drawn(plan, chart, why)
 
 
@@ -179,18 +181,22 @@ def _resource(record: Record, name: str, heading: str, unit: str, resource: Reso
         "requested": resource.requested,
         "used": resource.used,
     }
-    why = [f"{what}: {part.why}" for what, part in parts.items() if isinstance(part, Unknown)]
-    bands = {what: part for what, part in parts.items() if isinstance(part, Band)}
+    why = [f"{kind}: {part.why}" for kind, part in parts.items() if isinstance(part, Unknown)]
+    bands = {kind: part for kind, part in parts.items() if isinstance(part, Band)}
     if not bands:
         return LiveFigure(name=plan.name, heading=plan.heading, figure=None, why=why)
     curves = [
-        Curve(what, ink, bands[what].total, is_line=is_line)
-        for what, (ink, is_line) in _OF_A_RESOURCE.items()
-        if what in bands
+        Curve(kind, ink, bands[kind].total, is_line=is_line)
+        for kind, (ink, is_line) in _OF_A_RESOURCE.items()
+        if kind in bands
     ]
-    seen = tuple(any(each) for each in zip(*(band.seen for band in bands.values()), strict=True))
+    recorded = tuple(any(in_step) for in_step in zip(*(band.recorded for band in bands.values()), strict=True))
     chart = chart_of(
-        record, plan.heading, Band(values={}, seen=seen), [Panel(unit=unit, curves=curves, whole=False)], curves
+        record,
+        plan.heading,
+        Band(values={}, recorded=recorded),
+        [Panel(unit=unit, curves=curves, integers=False)],
+        curves,
     )
     return _drawn(plan, chart, why)
 
@@ -210,7 +216,7 @@ def _sheet(heading: str, chart: LiveChart) -> Sheet:
     def cells(begin: float, end: float) -> list[str]:
         first, last = round(begin / chart.step), max(round(begin / chart.step) + 1, round(end / chart.step))
         means = [mean(values[first:last]) for values in columns]
-        return [DASH if value is None else said(value, money=money) for value in means]
+        return [DASH if value is None else value_text(value, money=money) for value in means]
 
     return Sheet(
         caption=f"{heading}: the mean of each {'hour' if by_hour else 'local day'}",

@@ -1,14 +1,14 @@
-"""The page itself, and the few figures that stand above its charts."""
+"""The page, and the figures above its charts."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from ebbtide.files import write_file
 from ebbtide.monitoring.client import Unknown
-from ebbtide.report.live.charts import said
+from ebbtide.report.live.charts import value_text
 from ebbtide.report.live.figures import length, live_figures
-from ebbtide.report.live.record import Band, Part, Record, Resource, known, mean
+from ebbtide.report.live.record import Band, Part, Record, Resource, mean, numbers_of
+from ebbtide.report.pages.page import Tile
 from ebbtide.report.pages.sheets import Sheet, SheetRow
 from ebbtide.report.pages.template import rendered
 from ebbtide.report.words import DASH, count, dollars, duration, percent
@@ -16,13 +16,6 @@ from ebbtide.units.durations import HOUR_S, whole_minutes
 
 _NOT = "not recorded"
 _UNKNOWN = "?"
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    figure: str
-    what: str
-    beside: str
 
 
 def write_live(record: Record, path: Path) -> None:
@@ -48,48 +41,50 @@ def render_live(record: Record) -> str:
 
 
 def verdict(record: Record) -> str:
-    """One sentence of what is known."""
+    """Summarize the known values in one sentence."""
     parts = [f"{record.customer}, {length(record.horizon)}"]
     hours, spent = amount(record.nodes, record.step), amount(record.dollars, record.step)
     if hours is not None:
         parts.append(f"{count(hours)} node-hours")
     if spent is not None:
         parts.append(f"{dollars(spent)} at list price")
-    shares = [(what, share_used(resource)) for what, resource in (("CPU", record.cpu), ("memory", record.memory))]
-    parts += [f"{percent(share)} of the {what} paid for was used" for what, share in shares if share is not None]
+    shares = [(name, share_used(resource)) for name, resource in (("CPU", record.cpu), ("memory", record.memory))]
+    parts += [f"{percent(share)} of the {name} paid for was used" for name, share in shares if share is not None]
     return f"{parts[0]}: {', '.join(parts[1:])}" if len(parts) > 1 else f"{parts[0]}: nothing was recorded"
 
 
 def amount(part: Part, step: float) -> float | None:
-    """The integral over the steps that were recorded, in hours of the unit."""
-    return None if isinstance(part, Unknown) else sum(known(part.total)) * step / HOUR_S
+    """Return the integral over the recorded steps, in hours of the unit."""
+    return None if isinstance(part, Unknown) else sum(numbers_of(part.total)) * step / HOUR_S
 
 
 def share_used(resource: Resource) -> float | None:
-    """Over the steps in which both are known."""
+    """Return used by paid over the steps in which both are known."""
     return _ratio(resource.used, resource.paid)
 
 
-def _ratio(part: Part, whole: Part) -> float | None:
-    if isinstance(part, Unknown) or isinstance(whole, Unknown):
+def _ratio(part: Part, total: Part) -> float | None:
+    if isinstance(part, Unknown) or isinstance(total, Unknown):
         return None
     both = [
-        (one, all_) for one, all_ in zip(part.total, whole.total, strict=True) if one is not None and all_ is not None
+        (value, total_value)
+        for value, total_value in zip(part.total, total.total, strict=True)
+        if value is not None and total_value is not None
     ]
-    paid = sum(all_ for _, all_ in both)
-    return sum(one for one, _ in both) / paid if paid else None
+    paid = sum(total_value for _, total_value in both)
+    return sum(value for value, _ in both) / paid if paid else None
 
 
 def tiles(record: Record) -> list[Tile]:
     hours, spent = amount(record.nodes, record.step), amount(record.dollars, record.step)
-    used, asked = share_used(record.cpu), _ratio(record.cpu.requested, record.cpu.paid)
+    used, requested = share_used(record.cpu), _ratio(record.cpu.requested, record.cpu.paid)
     return [
         Tile(_UNKNOWN if hours is None else count(hours), "node-hours", _peak(record.nodes, "at most", "nodes")),
         Tile(_UNKNOWN if spent is None else dollars(spent), "at list price", _recorded(record.dollars)),
         Tile(
             _UNKNOWN if used is None else percent(used),
             "of the CPU paid for was used",
-            _NOT if asked is None else f"{percent(asked)} was requested",
+            _NOT if requested is None else f"{percent(requested)} was requested",
         ),
         Tile(
             _most(_picked(record.jobs, "waiting")),
@@ -108,11 +103,11 @@ def tiles(record: Record) -> list[Tile]:
 def _picked(part: Part, name: str) -> Part:
     if isinstance(part, Unknown):
         return part
-    return Band(values={name: part.values[name]} if name in part.values else {}, seen=part.seen)
+    return Band(values={name: part.values[name]} if name in part.values else {}, recorded=part.recorded)
 
 
 def _most(part: Part) -> str:
-    return _UNKNOWN if isinstance(part, Unknown) else said(max(known(part.total), default=0.0))
+    return _UNKNOWN if isinstance(part, Unknown) else value_text(max(numbers_of(part.total), default=0.0))
 
 
 def _peak(part: Part, before: str, noun: str, name: str = "") -> str:
@@ -123,18 +118,18 @@ def _peak(part: Part, before: str, noun: str, name: str = "") -> str:
 def _longest(part: Part) -> str:
     if isinstance(part, Unknown):
         return _UNKNOWN
-    return duration(max((value for values in part.values.values() for value in known(values)), default=0.0))
+    return duration(max((value for values in part.values.values() for value in numbers_of(values)), default=0.0))
 
 
 def _recorded(part: Part) -> str:
     if isinstance(part, Unknown):
         return _NOT
-    seen = sum(part.seen) / len(part.seen)
-    return "all of the time recorded" if seen == 1 else f"{percent(seen)} of the time recorded"
+    share = sum(part.recorded) / len(part.recorded)
+    return "all of the time recorded" if share == 1 else f"{percent(share)} of the time recorded"
 
 
 def sizes(record: Record) -> Sheet | None:
-    """Of each workload what it asked for and what it took: where to look for requests that are too large."""
+    """Requested and used resources of each workload, to find requests that are too large."""
     parts = [record.cpu.requested, record.cpu.used, record.memory.requested, record.memory.used]
     names = sorted({name for part in parts if isinstance(part, Band) for name in part.values})
     if not names:
@@ -142,10 +137,10 @@ def sizes(record: Record) -> Sheet | None:
 
     def row(name: str) -> SheetRow:
         means = [mean(part.values[name]) if isinstance(part, Band) and name in part.values else None for part in parts]
-        cells = [DASH if value is None else said(value) for value in means]
+        cells = [DASH if value is None else value_text(value) for value in means]
         shares = [
-            DASH if not asked or used is None else percent(used / asked)
-            for asked, used in ((means[0], means[1]), (means[2], means[3]))
+            DASH if not requested or used is None else percent(used / requested)
+            for requested, used in ((means[0], means[1]), (means[2], means[3]))
         ]
         return SheetRow(name, [*cells[:2], shares[0], *cells[2:], shares[1]])
 

@@ -1,7 +1,7 @@
-"""Asks Prometheus for what it recorded of a stack.
+"""Read the recorded values of a stack from Prometheus.
 
-**Nothing is no gap where all is calm**: without an open budget or an eviction there is no series. So each such question
-has a second half, a series without a label that is 0 where somebody looked and -1 where nobody could.
+**Calm is not a gap**: without an open budget or an eviction there is no series. So such a query has a second half, a
+series without a label that is 0 where the exporter or controller could see, and -1 where it could not.
 """
 
 import math
@@ -37,40 +37,42 @@ class _Asking:
     step: timedelta
     steps: int
 
-    def by(self, label: str, series: Recorded, *, seen: str = "", over: str = "avg", unit: float = 1.0) -> Part:
-        """`seen`: an expression that is 0 where somebody looked."""
-        each = f"{over}_over_time({series.of(self.of.customer)}[{self.span}])"
-        expression = f"sum by ({label}) ({each})" if label else f"sum({each})"
-        asked = f"{expression} or {seen}" if seen else expression
-        course = self.prometheus.over(asked, self.start + self.step, self.step, stands_on=(), called=series)
+    def by(self, label: str, series: Recorded, *, zero: str = "", over: str = "avg", unit: float = 1.0) -> Part:
+        """Read a series by label; `zero` is an expression that is 0 in recorded steps."""
+        per_step = f"{over}_over_time({series.of(self.of.customer)}[{self.span}])"
+        expression = f"sum by ({label}) ({per_step})" if label else f"sum({per_step})"
+        query = f"{expression} or {zero}" if zero else expression
+        course = self.prometheus.over(query, self.start + self.step, self.step, stands_on=(), called=series)
         if isinstance(course, Unknown):
             return course
-        found: dict[str, list[float | None]] = {}
-        looked = [False] * self.steps
-        for one in course:
-            values = found.setdefault(one.labels.get(label, ""), [None] * self.steps)
-            for at, value in one.points:
+        by_name: dict[str, list[float | None]] = {}
+        recorded = [False] * self.steps
+        for line in course:
+            values = by_name.setdefault(line.labels.get(label, ""), [None] * self.steps)
+            for at, value in line.points:
                 place = round((at - self.start) / self.step) - 1
                 if 0 <= place < self.steps and value >= 0:
-                    values[place], looked[place] = value / unit, True
-        if not any(looked):
+                    values[place], recorded[place] = value / unit, True
+        if not any(recorded):
             return Unknown(f"{self.prometheus.where} has nothing for {series.value}")
-        if seen and not any(found.get("", ())):
-            found.pop("", None)
-        named = {name or _UNNAMED.get(label, "all"): values for name, values in found.items()}
-        return Band(values={name: _filled(values, looked) for name, values in named.items()}, seen=tuple(looked))
+        if zero and not any(by_name.get("", ())):
+            by_name.pop("", None)
+        named = {name or _UNNAMED.get(label, "all"): values for name, values in by_name.items()}
+        return Band(
+            values={name: _filled(values, recorded) for name, values in named.items()}, recorded=tuple(recorded)
+        )
 
     def single(self, series: Mapping[str, Recorded]) -> Part:
-        """Some that have no label, as one band; unknown where any is."""
+        """Read series without labels as one band; unknown if any of them is."""
         values: dict[str, Values] = {}
-        looked = [False] * self.steps
-        for name, one in series.items():
-            part = self.by("", one)
+        recorded = [False] * self.steps
+        for name, entry in series.items():
+            part = self.by("", entry)
             if isinstance(part, Unknown):
                 return part
             values[name] = part.total
-            looked = [before or now for before, now in zip(looked, part.seen, strict=True)]
-        return Band(values=values, seen=tuple(looked))
+            recorded = [before or now for before, now in zip(recorded, part.recorded, strict=True)]
+        return Band(values=values, recorded=tuple(recorded))
 
     def resource(self, paid: Recorded, requested: Recorded, used: Recorded, unit: float = 1.0) -> Resource:
         return Resource(
@@ -83,16 +85,16 @@ class _Asking:
     def span(self) -> str:
         return format_duration(self.step)
 
-    def looked_at(self, metric: str, **labels: str) -> str:
-        """0 where the metric is there."""
+    def zero_of(self, metric: str, **labels: str) -> str:
+        """Return an expression that is 0 where the metric exists."""
         return f"(0 * max(max_over_time({self.of(metric, **labels)}[{self.span}])))"
 
-    def seen_by_the_exporter(self, what: str) -> str:
-        return f"(max(min_over_time({self.of('exporter_sees', what=what)}[{self.span}])) - 1)"
+    def zero_of_exporter(self, kind: str) -> str:
+        return f"(max(min_over_time({self.of('exporter_sees', what=kind)}[{self.span}])) - 1)"
 
 
 def read_record(prometheus: Prometheus, settings: StackSettings, since: timedelta, until: datetime) -> Record:
-    """Of whole steps before `until`, an instant in the customer's zone."""
+    """Read full steps before `until`, an instant in the customer's zone."""
     step = step_of(since)
     steps = max(1, int(since / step))
     start = until - steps * step
@@ -112,21 +114,21 @@ def read_record(prometheus: Prometheus, settings: StackSettings, since: timedelt
         gpus=_gpus(asking, settings),
         workers=asking.single({"running": Recorded.WORKERS_RUNNING, "wanted": Recorded.WORKERS_WANTED}),
         jobs=asking.by("part", Recorded.JOBS),
-        waits=asking.by("pool", Recorded.WAITS, over="max", seen=asking.looked_at("pool_jobs")),
-        budgets=asking.by("reason", Recorded.BUDGETS_OPEN, seen=asking.looked_at("budget_max_unavailable")),
-        evictions=asking.by("workload", Recorded.EVICTIONS, seen=asking.seen_by_the_exporter("pods")),
+        waits=asking.by("pool", Recorded.WAITS, over="max", zero=asking.zero_of("pool_jobs")),
+        budgets=asking.by("reason", Recorded.BUDGETS_OPEN, zero=asking.zero_of("budget_max_unavailable")),
+        evictions=asking.by("workload", Recorded.EVICTIONS, zero=asking.zero_of_exporter("pods")),
         unremovable=asking.by("reason", Recorded.UNREMOVABLE),
     )
 
 
 def _gpus(asking: _Asking, settings: StackSettings) -> Resource | None:
-    """Without nodes that have GPUs there are no series, and where none was paid for none was used."""
+    """Read GPUs: without GPU nodes there are no series, and steps without paid GPUs have no used ones."""
     nodes = f"(0 * max(max_over_time({Recorded.NODES.of(settings.customer)}[{asking.span}])))"
-    paid = asking.by("group", Recorded.PAID_GPUS, seen=nodes)
-    requested = asking.by("workload", Recorded.REQUESTED_GPUS, seen=asking.seen_by_the_exporter("pods"))
+    paid = asking.by("group", Recorded.PAID_GPUS, zero=nodes)
+    requested = asking.by("workload", Recorded.REQUESTED_GPUS, zero=asking.zero_of_exporter("pods"))
     used = asking.by("workload", Recorded.USED_GPUS)
-    wanted = any(entry.pod.gpu.count for entry in every_pod(settings))
-    if not wanted and (isinstance(paid, Unknown) or not paid.values):
+    requests_gpus = any(entry.pod.gpu.count for entry in every_pod(settings))
+    if not requests_gpus and (isinstance(paid, Unknown) or not paid.values):
         return None
     if isinstance(paid, Band) and isinstance(used, Band):
         none_there = [total == 0 for total in paid.total]
@@ -137,11 +139,11 @@ def _gpus(asking: _Asking, settings: StackSettings) -> Resource | None:
                 )
                 for name, values in used.values.items()
             },
-            seen=tuple(seen or none for seen, none in zip(used.seen, none_there, strict=True)),
+            recorded=tuple(is_recorded or none for is_recorded, none in zip(used.recorded, none_there, strict=True)),
         )
     return Resource(paid=paid, requested=requested, used=used)
 
 
-def _filled(values: list[float | None], looked: list[bool]) -> Values:
-    """A name that is not among those seen in a step had nothing then."""
-    return tuple((value or 0.0) if seen else None for value, seen in zip(values, looked, strict=True))
+def _filled(values: list[float | None], recorded: list[bool]) -> Values:
+    """Set a name without a value to 0 in recorded steps."""
+    return tuple((value or 0.0) if is_recorded else None for value, is_recorded in zip(values, recorded, strict=True))

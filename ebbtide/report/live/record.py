@@ -1,4 +1,4 @@
-"""What was recorded of a stack: means of equal steps of time, and gaps where nothing was. Pure."""
+"""Recorded values of a stack: means of equal steps of time, with gaps where nothing was recorded. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,32 +8,32 @@ from typing import TypeAlias
 from ebbtide.monitoring.client import Unknown
 
 Values: TypeAlias = tuple[float | None, ...]
-"""One for each step; None where nobody looked."""
+"""One for each step; None where nothing was recorded."""
 OTHERS = "others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Values by name. In a step that is `seen` a name without a value counts as 0; in another nothing is known."""
+    """Values by name. In a `recorded` step a name without a value counts as 0; in other steps nothing is known."""
 
     values: Mapping[str, Values]
-    seen: tuple[bool, ...]
+    recorded: tuple[bool, ...]
 
     @property
     def total(self) -> Values:
         return tuple(
-            sum(values[place] or 0.0 for values in self.values.values()) if seen else None
-            for place, seen in enumerate(self.seen)
+            sum(values[place] or 0.0 for values in self.values.values()) if is_recorded else None
+            for place, is_recorded in enumerate(self.recorded)
         )
 
     def fewer(self, most: int) -> "Band":
-        """The largest of them, and the rest as one."""
+        """Return the largest values, and the sum of the others as one."""
         if len(self.values) <= most:
             return self
         ordered = sorted(self.values, key=lambda name: (-(mean(self.values[name]) or 0.0), name))
-        kept, rest = ordered[: most - 1], ordered[most - 1 :]
-        others = Band(values={name: self.values[name] for name in rest}, seen=self.seen).total
-        return Band(values={**{name: self.values[name] for name in kept}, OTHERS: others}, seen=self.seen)
+        largest, smaller = ordered[: most - 1], ordered[most - 1 :]
+        others = Band(values={name: self.values[name] for name in smaller}, recorded=self.recorded).total
+        return Band(values={**{name: self.values[name] for name in largest}, OTHERS: others}, recorded=self.recorded)
 
 
 Part: TypeAlias = Band | Unknown
@@ -41,7 +41,7 @@ Part: TypeAlias = Band | Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """Of one kind: cores, GiB or GPUs. `requested` and `used` are by workload, `paid` by node group."""
+    """Cores, GiB or GPUs. `requested` and `used` are by workload, `paid` by node group."""
 
     paid: Part
     requested: Part
@@ -74,7 +74,7 @@ class Record:
 
 
 def missing(record: Record) -> tuple[dict[str, str], bool]:
-    """What is not known, each with why; and whether anything is."""
+    """Return the missing parts with reasons, and True if any part is known."""
     parts: dict[str, Part] = {
         name: getattr(record, name)
         for name in ("nodes", "dollars", "workers", "jobs", "waits", "budgets", "evictions", "unremovable")
@@ -90,24 +90,24 @@ def missing(record: Record) -> tuple[dict[str, str], bool]:
     return whys, len(whys) < len(parts)
 
 
-def known(values: Sequence[float | None]) -> list[float]:
+def numbers_of(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Of those that are known; None without any."""
-    found = known(values)
-    return sum(found) / len(found) if found else None
+    """Return the mean of the known values; None without any."""
+    numbers = numbers_of(values)
+    return sum(numbers) / len(numbers) if numbers else None
 
 
-def spans(seen: Sequence[bool], step: float) -> tuple[tuple[float, float], ...]:
-    """Where nothing was seen, in seconds from the start."""
-    found: list[tuple[float, float]] = []
-    for place, is_seen in enumerate(seen):
-        if is_seen:
+def gaps_of(recorded: Sequence[bool], step: float) -> tuple[tuple[float, float], ...]:
+    """Return the gaps, in seconds from the start."""
+    gaps: list[tuple[float, float]] = []
+    for place, is_recorded in enumerate(recorded):
+        if is_recorded:
             continue
-        if found and found[-1][1] == place * step:
-            found[-1] = (found[-1][0], (place + 1) * step)
+        if gaps and gaps[-1][1] == place * step:
+            gaps[-1] = (gaps[-1][0], (place + 1) * step)
         else:
-            found.append((place * step, (place + 1) * step))
-    return tuple(found)
+            gaps.append((place * step, (place + 1) * step))
+    return tuple(gaps)

@@ -1,19 +1,19 @@
-"""What cannot be saved, and why: every sentence is calculated from the replay at hand.
+"""Sentences on the cost that cannot be saved, and why; each is calculated from the replay.
 
-Between the fixed fleet's bill and nothing lie two gaps. What the zero-wait bound costs, nobody can save without making
-jobs wait. What the strategy pays above the bound, a better scheduler might.
+Between the fixed fleet's bill and zero are two gaps. The cost of the zero-wait bound cannot be saved without making
+jobs wait. A better scheduler might save what the strategy pays above the bound.
 """
 
 from collections.abc import Iterator
 
+from ebbtide.report.charts.by_strategy import retained_reasons
 from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT
-from ebbtide.report.charts.retained import retained_reasons
-from ebbtide.report.charts.stretch import Stretch, amounts_of, whole
+from ebbtide.report.charts.scales import Stretch, amounts_of, stretch_of
 from ebbtide.report.pages.sentences import attainable_of, main_strategy, reached_of
 from ebbtide.report.words import count, dollars, percent
 from ebbtide.simulator.results import Replay
 
-_ROUND = 0.005  # a share of the attainable that differs by less is told as all of it
+_ROUND = 0.005  # a share of the attainable that differs by less counts as all of it
 
 
 def ceiling_lines(replay: Replay) -> list[str]:
@@ -74,11 +74,11 @@ def _on_demand(replay: Replay, name: str) -> Iterator[str]:
     """Scheduling alone: a commitment is bought, not scheduled, and moves saving and bound by unlike amounts."""
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
     result = replay.strategies[name]
-    if fleet is None or bound is None or not min(it.usd_on_demand for it in (fleet, bound, result)) > 0:
+    if fleet is None or bound is None or not min(compared.usd_on_demand for compared in (fleet, bound, result)) > 0:
         return
     if result.usd_on_demand == result.usd and fleet.usd_on_demand == fleet.usd:
         return
-    saved, ceiling = (1 - it.usd_on_demand / fleet.usd_on_demand for it in (result, bound))
+    saved, ceiling = (1 - compared.usd_on_demand / fleet.usd_on_demand for compared in (result, bound))
     if ceiling > 0:
         yield (
             f"With all nodes on demand, that is by scheduling alone, it would save {percent(saved)} of a fleet's "
@@ -87,7 +87,7 @@ def _on_demand(replay: Replay, name: str) -> Iterator[str]:
 
 
 def _when(replay: Replay, name: str) -> Iterator[str]:
-    share = outside_share(whole(replay, name))
+    share = outside_share(stretch_of(replay, name))
     if share is not None:
         yield (
             f"{percent(share)} of the run time of jobs is outside business hours: those nodes are needed then, and no "

@@ -1,8 +1,7 @@
 """Several replays on one page: stacks at one start, or one stack at several.
 
-The strategy that is told is drawn once for each replay, on one scale. Where all replays start at one instant, their
-days are the same days and are set side by side as well; shifted starts have days of their own, so only sums and waits
-are.
+The main strategy is drawn once for each replay, on one scale. If all replays start at one instant, their days are shown
+side by side as well. Shifted starts have different days, so only sums and waits are compared.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ebbtide.files import write_file
-from ebbtide.report.charts import costs as cost_chart
-from ebbtide.report.charts import hover
-from ebbtide.report.charts import over_time as charts
-from ebbtide.report.charts import waits as wait_chart
+from ebbtide.report.charts import by_strategy, hover, over_time
 from ebbtide.report.charts.palette import FLEET, strategy_inks
 from ebbtide.report.charts.scales import total_nodes
 from ebbtide.report.pages import sentences, sheets
@@ -33,15 +29,15 @@ class Sides:
     """Replays of one trace by their names, the first one being what the others are compared with."""
 
     replays: Mapping[str, Replay]
-    told: str  # the strategy that is looked at on every side
+    strategy: str  # drawn on every side
 
     @property
     def first(self) -> Replay:
         return next(iter(self.replays.values()))
 
     @property
-    def what(self) -> str:
-        """What the names are names of."""
+    def noun(self) -> str:
+        """The kind of the sides' names."""
         return "stack" if self.one_start else "start"
 
     @property
@@ -49,7 +45,7 @@ class Sides:
         return len({replay.start for replay in self.replays.values()}) == 1
 
     def result(self, name: str) -> StrategyResult:
-        return self.replays[name].strategies[self.told]
+        return self.replays[name].strategies[self.strategy]
 
     def as_one(self) -> Replay:
         """A replay whose strategies are the sides, for charts that draw strategies."""
@@ -58,7 +54,7 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A figure, with what must stand beside it."""
+    """A figure with its coverage and the attainable saving."""
 
     figure: Figure
     coverage: str
@@ -92,28 +88,28 @@ def _sides_title(sides: Sides) -> str:
 
 
 def _scope(sides: Sides) -> str:
-    said = sentences.scope_line(sides.first)
-    return said if sides.one_start else f"{said}, and from {', '.join(list(sides.replays)[1:])}"
+    scope = sentences.scope_line(sides.first)
+    return scope if sides.one_start else f"{scope}, and from {', '.join(list(sides.replays)[1:])}"
 
 
 def sides_of(replays: Sequence[Replay]) -> Sides:
-    """Named by stack, or by start where one stack is replayed at several; what is named twice is numbered."""
+    """Name the sides by stack, or by start if one stack is replayed at several; number equal names."""
     stacks = [replay.stack for replay in replays]
     starts = [f"{replay.start:%a} {replay.start.day} {replay.start:%b %H:%M}" for replay in replays]
     names = stacks if len(set(stacks)) > 1 or len(set(starts)) == 1 else starts
     numbered = [f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)]
-    told = sentences.main_strategy(replays[0])
+    strategy = sentences.main_strategy(replays[0])
     shared = [name for name in replays[0].strategies if all(name in replay.strategies for replay in replays)]
-    if told not in shared:
-        told = shared[0]
-    return Sides(replays=dict(zip(numbered, replays, strict=True)), told=told)
+    if strategy not in shared:
+        strategy = shared[0]
+    return Sides(replays=dict(zip(numbered, replays, strict=True)), strategy=strategy)
 
 
 def verdict(sides: Sides) -> str:
     """One sentence: which side costs least and what it does to waits, or how far a saving depends on the start."""
     over = glued(several(sides.first.days, "day"))
     if not sides.one_start:
-        return f"{sides.told} {_range(sides)} over {over}"
+        return f"{sides.strategy} {_range(sides)} over {over}"
     base, *others = sides.replays
     best = min(others, key=lambda name: sides.result(name).usd)
     before, after = sides.result(base), sides.result(best)
@@ -135,19 +131,19 @@ def _range(sides: Sides) -> str:
     return f"costs {_between(dollars, [sides.result(name).usd for name in sides.replays])} at {starts}"
 
 
-def _between(said: Callable[[float], str], values: Sequence[float]) -> str:
-    """The least and the most, or one of them where both read the same."""
-    return " to ".join(dict.fromkeys(glued(said(end)) for end in (min(values), max(values))))
+def _between(text_of: Callable[[float], str], values: Sequence[float]) -> str:
+    """Return the least and the most, or one of them if both read the same."""
+    return " to ".join(dict.fromkeys(glued(text_of(end)) for end in (min(values), max(values))))
 
 
 def main_sheets(sides: Sides) -> list[Sheet]:
-    """What the strategy that is told costs on each side, and what it does to jobs and services."""
+    """Cost of the main strategy on each side, and its effect on jobs and services."""
     rows = {name: _cells(sides, name) for name in sides.replays}
     costs = ("node-hours", "dollars", _CHANGE, *HEADINGS[2:_HARM_FROM], "attainable", _JOBS, _CPU_HOURS)
     return [
         Sheet(
-            caption=f"{caption}, {sides.told}",
-            over=sides.what,
+            caption=f"{caption}, {sides.strategy}",
+            over=sides.noun,
             columns=columns,
             rows=[SheetRow(name, [cells[column] for column in columns]) for name, cells in rows.items()],
         )
@@ -160,7 +156,7 @@ def main_sheets(sides: Sides) -> list[Sheet]:
 
 def _cells(sides: Sides, name: str) -> dict[str, str]:
     replay, base = sides.replays[name], next(iter(sides.replays))
-    row = next(row for row in strategy_rows(replay) if row.strategy == sides.told)
+    row = next(row for row in strategy_rows(replay) if row.strategy == sides.strategy)
     ceiling = sentences.attainable_of(replay)
     paid, before = sides.result(name).usd, sides.result(base).usd
     return {
@@ -196,11 +192,11 @@ def _figures(sides: Sides) -> list[Shown]:
     levels = [
         max(total_nodes(replay.strategies[name].series), default=0)
         for replay in sides.replays.values()
-        for name in (sides.told, FLEET)
+        for name in (sides.strategy, FLEET)
         if name in replay.strategies
     ]
     reach = 1.06 * max(levels, default=0)
-    own = [
+    of_sides = [
         Shown(_nodes(place, name, sides, reach), sentences.coverage_line(replay), sentences.attainable_line(replay))
         for place, (name, replay) in enumerate(sides.replays.items())
     ]
@@ -209,62 +205,69 @@ def _figures(sides: Sides) -> list[Shown]:
     coverage = (
         sentences.coverage_line(sides.first) if len(covered) == 1 else "a different part of the trace on each side"
     )
-    return [*own, *(Shown(figure, coverage, None) for figure in shared)]
+    return [*of_sides, *(Shown(figure, coverage, None) for figure in shared)]
 
 
 def _nodes(place: int, name: str, sides: Sides, reach: float) -> Figure:
-    replay, told = sides.replays[name], sides.told
+    replay, strategy = sides.replays[name], sides.strategy
     plan = FigurePlan(
         heading=f"Nodes by group: {name}",
-        note=sentences.nodes_line(replay, told),
-        draw=lambda view: charts.nodes_chart(replay, told, replace(view, reach=reach)),
+        note=sentences.nodes_line(replay, strategy),
+        draw=lambda view: over_time.nodes_chart(replay, strategy, replace(view, reach=reach)),
         height=high(340.0),
     )
     return figure_of(
-        f"nodes-{place}", plan, sheets.nodes_sheet(replay, told), hover.nodes_hover(replay, told).document()
+        f"nodes-{place}", plan, sheets.nodes_sheet(replay, strategy), hover.nodes_hover(replay, strategy).document()
     )
 
 
 def _days_side_by_side(sides: Sides) -> list[Figure]:
-    one = sides.as_one()
+    by_side = sides.as_one()
     strip = FigurePlan(
         heading="Total nodes",
-        note=f"{sides.told} on each stack, on one scale.",
-        draw=lambda view: charts.strip_chart(one, view),
-        height=lambda _: strip_height(one),
+        note=f"{sides.strategy} on each stack, on one scale.",
+        draw=lambda view: over_time.strip_chart(by_side, view),
+        height=lambda _: strip_height(by_side),
     )
     cost = FigurePlan(
         heading="Cost of each local day",
-        note=f"What {sides.told} pays on each stack for the nodes of one calendar day.",
-        draw=lambda view: cost_chart.cost_chart(one, view),
-        height=lambda width: cost_chart.cost_height(one, width),
+        note=f"What {sides.strategy} pays on each stack for the nodes of one calendar day.",
+        draw=lambda view: by_strategy.cost_chart(by_side, view),
+        height=lambda width: by_strategy.cost_height(by_side, width),
     )
     return [
-        figure_of("strip", strip, _by(sides, sheets.strip_sheet(one)), hover.strip_hover(one).document()),
-        figure_of("cost", cost, _by(sides, sheets.cost_sheet(one)), hover.cost_hover(one).document()),
+        figure_of("strip", strip, _by(sides, sheets.strip_sheet(by_side)), hover.strip_hover(by_side).document()),
+        figure_of("cost", cost, _by(sides, sheets.cost_sheet(by_side)), hover.cost_hover(by_side).document()),
     ]
 
 
 def _waits(sides: Sides) -> Figure:
-    one = sides.as_one()
+    by_side = sides.as_one()
     plan = FigurePlan(
         heading="Waits of jobs",
-        note=f"{sides.told}, by {sides.what}.",
-        draw=lambda view: wait_chart.wait_chart(one, view),
-        height=lambda _: wait_chart.wait_height(one),
+        note=f"{sides.strategy}, by {sides.noun}.",
+        draw=lambda view: by_strategy.wait_chart(by_side, view),
+        height=lambda _: by_strategy.wait_height(by_side),
     )
-    return figure_of("waits", plan, _by(sides, sheets.waits_sheet(one)))
+    return figure_of("waits", plan, _by(sides, sheets.waits_sheet(by_side)))
 
 
 def _by(sides: Sides, sheet: Sheet) -> Sheet:
-    """A table of strategies, said to be one of sides."""
-    caption = sheet.caption.replace("by strategy", f"by {sides.what}").replace("and strategy", f"and {sides.what}")
-    over = sides.what if sheet.over == "strategy" else sheet.over
-    return replace(sheet, caption=f"{caption}, {sides.told}", over=over)
+    """Relabel a table of strategies as one of sides."""
+    caption = sheet.caption.replace("by strategy", f"by {sides.noun}").replace("and strategy", f"and {sides.noun}")
+    over = sides.noun if sheet.over == "strategy" else sheet.over
+    return replace(sheet, caption=f"{caption}, {sides.strategy}", over=over)
 
 
 def _assumptions(sides: Sides) -> list[tuple[str, Sequence[str]]]:
-    """Those of all sides first, then what only some take for granted, by side."""
-    shared = [said for said in sides.first.assumptions if all(said in it.assumptions for it in sides.replays.values())]
-    own = [(name, [said for said in it.assumptions if said not in shared]) for name, it in sides.replays.items()]
-    return [("All", shared), *((name, said) for name, said in own if said)]
+    """Assumptions of all sides first, then those of single sides."""
+    shared = [
+        assumption
+        for assumption in sides.first.assumptions
+        if all(assumption in replay.assumptions for replay in sides.replays.values())
+    ]
+    special = [
+        (name, [assumption for assumption in replay.assumptions if assumption not in shared])
+        for name, replay in sides.replays.items()
+    ]
+    return [("All", shared), *((name, assumption) for name, assumption in special if assumption)]

@@ -6,20 +6,17 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ebbtide.report.charts import costs as cost_chart
-from ebbtide.report.charts import hover, ray_workers, retained
-from ebbtide.report.charts import over_time as charts
-from ebbtide.report.charts import waits as wait_chart
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.load_step import LoadStep, load_step_chart
-from ebbtide.report.charts.stretch import telling_day, whole
+from ebbtide.report.charts import by_strategy, hover, over_time
+from ebbtide.report.charts.scales import busiest_day, stretch_of
+from ebbtide.report.charts.services import LoadStep, load_step_chart
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages import sentences
 from ebbtide.report.pages.ray import ray_note, ray_sheet
 from ebbtide.report.pages.sheets import Sheet, sheets
 from ebbtide.simulator.results import Replay
 
 WIDTHS: Mapping[str, float] = {"wide": 1076.0, "narrow": 704.0, "small": 336.0}
-"""Of the drawings: the text width of a page of 1280, 800 and 400 pixels."""
+"""Width of the drawings: the text width of a page of 1280, 800 and 400 pixels."""
 _STRIP_ROW = 96.0
 _DAYS_WITH_A_ZOOM = 2  # a single day is shown closely already
 
@@ -39,7 +36,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigurePlan:
-    """How a figure is drawn at any width, and what is said above it."""
+    """A figure's heading, note, and function that draws it at any width."""
 
     heading: str
     note: str
@@ -47,14 +44,14 @@ class FigurePlan:
     height: Height
 
 
-def figures(replay: Replay, told: str) -> list[Figure]:
-    """Those that have something to draw, in reading order."""
-    data, tables = hover.documents(replay, told), {**sheets(replay, told), "ray": ray_sheet(replay)}
-    return [figure_of(name, plan, tables[name], data.get(name)) for name, plan in _plans(replay, told).items()]
+def figures(replay: Replay, strategy: str) -> list[Figure]:
+    """Return the figures that have something to draw, in reading order."""
+    data, tables = hover.documents(replay, strategy), {**sheets(replay, strategy), "ray": ray_sheet(replay)}
+    return [figure_of(name, plan, tables[name], data.get(name)) for name, plan in _plans(replay, strategy).items()]
 
 
 def figure_of(name: str, plan: FigurePlan, sheet: Sheet, values: Mapping[str, Any] | None = None) -> Figure:
-    """`values` is what the crosshair says, of a chart that has one."""
+    """Draw the plan; `values` are the crosshair's, for a chart that has one."""
     return Figure(
         name=name,
         heading=plan.heading,
@@ -66,7 +63,7 @@ def figure_of(name: str, plan: FigurePlan, sheet: Sheet, values: Mapping[str, An
 
 
 def step_pictures(step: LoadStep) -> dict[str, Markup]:
-    """Of a live run's step of load, by form."""
+    """Draw a live run's step of load, by form."""
     plan = FigurePlan(heading="", note="", draw=lambda view: load_step_chart(step, view), height=high(560.0))
     return {form: Markup(_drawn("step", form, plan)) for form in WIDTHS}
 
@@ -76,76 +73,76 @@ def _drawn(name: str, form: str, plan: FigurePlan) -> str:
     return plan.draw(ChartView(ident=f"{name}-{form}", width=width, height=plan.height(width)))
 
 
-def _plans(replay: Replay, told: str) -> dict[str, FigurePlan]:
+def _plans(replay: Replay, strategy: str) -> dict[str, FigurePlan]:
     plans = {
         "nodes": FigurePlan(
             heading="Nodes by group",
-            note=sentences.nodes_line(replay, told),
-            draw=lambda view: charts.nodes_chart(replay, told, view),
+            note=sentences.nodes_line(replay, strategy),
+            draw=lambda view: over_time.nodes_chart(replay, strategy, view),
             height=high(400.0),
         ),
         "strip": FigurePlan(
             heading="Nodes by strategy",
             note="Total nodes of each strategy, on one scale.",
-            draw=lambda view: charts.strip_chart(replay, view),
+            draw=lambda view: over_time.strip_chart(replay, view),
             height=lambda _: strip_height(replay),
         ),
         "cost": FigurePlan(
             heading="Cost of each local day",
             note="What each strategy pays for the nodes of one calendar day.",
-            draw=lambda view: cost_chart.cost_chart(replay, view),
-            height=lambda width: cost_chart.cost_height(replay, width),
+            draw=lambda view: by_strategy.cost_chart(replay, view),
+            height=lambda width: by_strategy.cost_height(replay, width),
         ),
         "waits": FigurePlan(
             heading="Waits of jobs",
-            note=sentences.waits_line(replay, told),
-            draw=lambda view: wait_chart.wait_chart(replay, view),
-            height=lambda _: wait_chart.wait_height(replay),
+            note=sentences.waits_line(replay, strategy),
+            draw=lambda view: by_strategy.wait_chart(replay, view),
+            height=lambda _: by_strategy.wait_height(replay),
         ),
         "jobs": FigurePlan(
             heading="Jobs running and waiting",
-            note=sentences.jobs_line(replay, told),
-            draw=lambda view: charts.jobs_chart(replay, told, view),
+            note=sentences.jobs_line(replay, strategy),
+            draw=lambda view: over_time.jobs_chart(replay, strategy, view),
             height=high(400.0),
         ),
         "day": FigurePlan(
             heading="One day in detail",
-            note=_day_note(replay, told),
-            draw=lambda view: charts.day_chart(replay, told, view),
+            note=_day_note(replay, strategy),
+            draw=lambda view: over_time.day_chart(replay, strategy, view),
             height=high(470.0),
         ),
     }
-    if len(whole(replay, told).days) < _DAYS_WITH_A_ZOOM:
+    if len(stretch_of(replay, strategy).days) < _DAYS_WITH_A_ZOOM:
         del plans["day"]
-    return plans | _ray_plan(replay, told) | _retained_plan(replay, told)
+    return plans | _ray_plan(replay, strategy) | _retained_plan(replay, strategy)
 
 
-def _ray_plan(replay: Replay, told: str) -> dict[str, FigurePlan]:
-    if not ray_workers.ray_groups(replay.strategies[told]):
+def _ray_plan(replay: Replay, strategy: str) -> dict[str, FigurePlan]:
+    if not over_time.ray_groups(replay.strategies[strategy]):
         return {}
     plan = FigurePlan(
         heading="Ray workers by group",
-        note=ray_note(told),
-        draw=lambda view: ray_workers.ray_chart(replay, told, view),
-        height=lambda _: ray_workers.ray_height(replay, told),
+        note=ray_note(strategy),
+        draw=lambda view: over_time.ray_chart(replay, strategy, view),
+        height=lambda _: over_time.ray_height(replay, strategy),
     )
     return {"ray": plan}
 
 
-def _retained_plan(replay: Replay, told: str) -> dict[str, FigurePlan]:
-    if not retained.retained_reasons(replay.strategies[told]):
+def _retained_plan(replay: Replay, strategy: str) -> dict[str, FigurePlan]:
+    if not by_strategy.retained_reasons(replay.strategies[strategy]):
         return {}
     plan = FigurePlan(
         heading="Nodes retained in the disruption window",
-        note=f"{told}: node-hours in the disruption window, when budgets are open, by why the node was retained.",
-        draw=lambda view: retained.retained_chart(replay, told, view),
-        height=lambda _: retained.retained_height(replay, told),
+        note=f"{strategy}: node-hours in the disruption window, when budgets are open, by why the node was retained.",
+        draw=lambda view: by_strategy.retained_chart(replay, strategy, view),
+        height=lambda _: by_strategy.retained_height(replay, strategy),
     )
     return {"kept": plan}
 
 
 def strip_height(replay: Replay) -> float:
-    return 44.0 + _STRIP_ROW * max(1, len(charts.drawn_strategies(replay)))
+    return 44.0 + _STRIP_ROW * max(1, len(over_time.drawn_strategies(replay)))
 
 
 def high(height: float) -> Height:
@@ -153,6 +150,6 @@ def high(height: float) -> Height:
     return lambda width: height if width > WIDTHS["small"] else height * 0.85
 
 
-def _day_note(replay: Replay, told: str) -> str:
-    day = telling_day(whole(replay, told))
-    return f"{told} on {day.weekday} {day.date}, the working day with the highest peak of nodes."
+def _day_note(replay: Replay, strategy: str) -> str:
+    day = busiest_day(stretch_of(replay, strategy))
+    return f"{strategy} on {day.weekday} {day.date}, the working day with the highest peak of nodes."

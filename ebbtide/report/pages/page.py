@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebbtide.files import write_file
-from ebbtide.report.charts.load_step import LoadStep
 from ebbtide.report.charts.palette import FLEET
+from ebbtide.report.charts.services import LoadStep
 from ebbtide.report.pages import ceiling, sentences
 from ebbtide.report.pages.figures import figures, step_pictures
 from ebbtide.report.pages.table import comparison_sheets, strategy_rows
@@ -22,8 +22,8 @@ from ebbtide.simulator.results import Replay, StrategyResult
 @dataclass(frozen=True, slots=True)
 class Tile:
     figure: str
-    what: str
-    beside: str
+    label: str
+    note: str
 
 
 def write_report(
@@ -39,7 +39,7 @@ def write_report(
 
 
 def render(replay: Replay, *, live: Mapping[str, str], title: str, step: LoadStep | None = None) -> str:
-    told = sentences.main_strategy(replay)
+    strategy = sentences.main_strategy(replay)
     return rendered(
         "page.html.j2",
         title=title,
@@ -51,8 +51,8 @@ def render(replay: Replay, *, live: Mapping[str, str], title: str, step: LoadSte
         coverage=sentences.coverage_line(replay),
         attainable=sentences.attainable_line(replay),
         remains=ceiling.ceiling_lines(replay),
-        tiles=_tiles(replay, told) if told else [],
-        figures=figures(replay, told) if told else [],
+        tiles=_tiles(replay, strategy) if strategy else [],
+        figures=figures(replay, strategy) if strategy else [],
         comparisons=comparison_sheets(replay),
         marks={row.strategy: row for row in strategy_rows(replay)},
         savings=sentences.savings_line(replay),
@@ -60,19 +60,23 @@ def render(replay: Replay, *, live: Mapping[str, str], title: str, step: LoadSte
     )
 
 
-def _tiles(replay: Replay, told: str) -> list[Tile]:
-    result, fleet = replay.strategies[told], replay.strategies.get(FLEET)
-    if told == FLEET:
+def _tiles(replay: Replay, strategy: str) -> list[Tile]:
+    result, fleet = replay.strategies[strategy], replay.strategies.get(FLEET)
+    if strategy == FLEET:
         fleet = None  # nothing to compare it with but itself
 
-    def beside(figure: Callable[[StrategyResult], str]) -> str:
+    def against_fleet(figure: Callable[[StrategyResult], str]) -> str:
         return f"fixed fleet: {glued(figure(fleet))}" if fleet else ""
 
     return [
-        Tile(dollars(result.usd), f"{told}, {several(replay.days, 'day')}", beside(lambda its: dollars(its.usd))),
-        *_saving_tile(replay, told),
-        Tile(duration(result.wait_p95_s), "p95 wait", beside(lambda its: duration(its.wait_p95_s))),
-        Tile(duration(result.wait_p50_s), "p50 wait", beside(lambda its: duration(its.wait_p50_s))),
+        Tile(
+            dollars(result.usd),
+            f"{strategy}, {several(replay.days, 'day')}",
+            against_fleet(lambda compared: dollars(compared.usd)),
+        ),
+        *_saving_tile(replay, strategy),
+        Tile(duration(result.wait_p95_s), "p95 wait", against_fleet(lambda compared: duration(compared.wait_p95_s))),
+        Tile(duration(result.wait_p50_s), "p50 wait", against_fleet(lambda compared: duration(compared.wait_p50_s))),
         Tile(count(result.jobs_interrupted), "jobs interrupted", f"of {count(result.jobs_done)} done"),
         Tile(
             count(result.evictions_in_business_hours),
@@ -82,10 +86,10 @@ def _tiles(replay: Replay, told: str) -> list[Tile]:
     ]
 
 
-def _saving_tile(replay: Replay, told: str) -> list[Tile]:
-    saving = replay.strategies[told].saving_vs_fixed_fleet
+def _saving_tile(replay: Replay, strategy: str) -> list[Tile]:
+    saving = replay.strategies[strategy].saving_vs_fixed_fleet
     if saving is None:
         return []
-    reached = sentences.reached_of(replay, told)
-    beside = "against the fixed fleet" if reached is None or reached < 0 else f"{percent(reached)} of attainable"
-    return [Tile(percent(abs(saving)), "saved" if saving >= 0 else "extra cost", beside)]
+    reached = sentences.reached_of(replay, strategy)
+    note = "against the fixed fleet" if reached is None or reached < 0 else f"{percent(reached)} of attainable"
+    return [Tile(percent(abs(saving)), "saved" if saving >= 0 else "extra cost", note)]

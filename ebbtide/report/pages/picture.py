@@ -3,15 +3,13 @@
 from collections.abc import Callable, Sequence
 from textwrap import wrap
 
-from ebbtide.report.charts import load_step, svg
-from ebbtide.report.charts import over_time as charts
-from ebbtide.report.charts.load_step import LoadStep
-from ebbtide.report.charts.over_time import ChartView
+from ebbtide.report.charts import svg
+from ebbtide.report.charts.over_time import nodes_chart
 from ebbtide.report.charts.palette import CHART_CSS, LIGHT, literal
-from ebbtide.report.charts.served_day import served_day
-from ebbtide.report.charts.service_day import service_day_chart, service_day_height
+from ebbtide.report.charts.services import LoadStep, load_step_chart, served_day, service_day_chart, service_day_height
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages import sentences
-from ebbtide.report.pages.service_sentences import scope_line, verdict
+from ebbtide.report.pages.services import scope_line, verdict
 from ebbtide.simulator.results import Replay
 from ebbtide.simulator.services.results import ServiceReplay
 
@@ -23,24 +21,24 @@ _LETTERS = 140  # of one line
 
 def readme_picture(replay: Replay) -> str:
     """1000 by 420 pixels: legend, chart, and a caption with the result and its coverage. No variables, no script."""
-    told = sentences.main_strategy(replay)
+    strategy = sentences.main_strategy(replay)
 
     def draw(view: ChartView) -> str:
-        return charts.nodes_chart(replay, told, view) if told is not None else ""
+        return nodes_chart(replay, strategy, view) if strategy is not None else ""
 
     return _on_paper(420.0, sentences.headline(replay), _caption(replay), "nodes", draw)
 
 
-def load_step_picture(its: LoadStep, headline: str, caption: Sequence[str]) -> str:
-    """1000 by 620 pixels: requests, replicas and latency, and under them what is to be known of them."""
-    return _on_paper(620.0, headline, caption, "step", lambda view: load_step.load_step_chart(its, view))
+def load_step_picture(step: LoadStep, headline: str, caption: Sequence[str]) -> str:
+    """1000 by 620 pixels: requests, replicas and latency, with a caption."""
+    return _on_paper(620.0, headline, caption, "step", lambda view: load_step_chart(step, view))
 
 
 def served_day_picture(replay: ServiceReplay, number: int | None = None) -> str:
     """1000 pixels wide: a day of a service, and under it what the strategies cost. Raises: `NoSuchDay`."""
     day = served_day(replay, number)
-    said = f"{verdict(replay)}. Replayed: {scope_line(replay)}."
-    lines = wrap(said.replace(" %", "\N{NO-BREAK SPACE}%"), _LETTERS)
+    caption = f"{verdict(replay)}. Replayed: {scope_line(replay)}."
+    lines = wrap(caption.replace(" %", "\N{NO-BREAK SPACE}%"), _LETTERS)
     return _on_paper(
         service_day_height(day) + _MARGIN + 10 + _LINE * (len(lines) + 1),
         f"{replay.service} of {replay.stack} on {day.day.weekday} {day.day.date}",
@@ -73,7 +71,7 @@ def _on_paper(height: float, headline: str, lines: Sequence[str], ident: str, dr
 
 
 def _caption(replay: Replay) -> list[str]:
-    """What a figure must not go without: which jobs it covers, and what nobody could save."""
+    """State which jobs the figure covers, and the saving that is attainable at all."""
     attainable = sentences.attainable_line(replay)
     covers = f"Covers {sentences.coverage_line(replay)}{f'; {attainable}' if attainable else ''}."
     return [covers, f"Replayed: {sentences.scope_line(replay)}."]

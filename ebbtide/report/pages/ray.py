@@ -1,9 +1,9 @@
-"""What Ray's groups did, as rows and as sentences."""
+"""Ray groups of a replay, as rows and as sentences."""
 
 from collections.abc import Iterator
 
+from ebbtide.report.charts.over_time import ray_groups
 from ebbtide.report.charts.palette import strategy_inks
-from ebbtide.report.charts.ray_workers import ray_groups
 from ebbtide.report.pages.sheets import Sheet, SheetRow
 from ebbtide.report.words import DASH, count, duration, percent, several
 from ebbtide.simulator.results import RayGroupResult, Replay

@@ -1,4 +1,4 @@
-"""What the replay found, in sentences. A loss is called a loss, and no figure goes without its coverage."""
+"""Results of a replay in sentences. A loss is called a loss, and every figure comes with its coverage."""
 
 import shlex
 
@@ -97,7 +97,7 @@ def _leeway(p95_s: float) -> float:
 
 
 def waits_worse(replay: Replay, name: str) -> bool:
-    """Whether a strategy's p95 wait is worse than the one at which savings are quoted: its saving is then none."""
+    """True if the p95 wait is worse than the one at which savings are quoted: such a saving does not count."""
     reference = replay.strategies.get(PRODUCT) or replay.strategies.get(FLEET)
     if reference is None:
         return False
@@ -132,7 +132,7 @@ def attainable_of(replay: Replay) -> float | None:
 
 
 def reached_of(replay: Replay, name: str) -> float | None:
-    """What part of the attainable saving a strategy reaches; None where nothing is attainable or nothing known."""
+    """Return the reached share of the attainable saving; None if nothing is attainable or known."""
     ceiling, saving = attainable_of(replay), replay.strategies[name].saving_vs_fixed_fleet
     if ceiling is None or saving is None or ceiling <= 0 or name in (FLEET, BOUND):
         return None
@@ -140,7 +140,7 @@ def reached_of(replay: Replay, name: str) -> float | None:
 
 
 def attainable_line(replay: Replay) -> str | None:
-    """What is attainable without queueing; None without the bound or the fleet."""
+    """Return the saving attainable without queueing; None without the bound or the fleet."""
     ceiling = attainable_of(replay)
     return None if ceiling is None else f"attainable without queueing: {glued(percent(ceiling))}"
 
@@ -167,10 +167,11 @@ def jobs_line(replay: Replay, strategy: str) -> str:
 
 def saves_lines(replay: Replay) -> list[str]:
     return [
-        f"{name}: {several(its.jobs_interrupted, 'interruption')}, {several(its.resumes, 'resume')} from a checkpoint; "
-        f"{duration(its.lost_work_s)} of work lost ({small_share(its.lost_work_share)}), {duration(its.saving_s)} "
-        f"spent saving; 95 % of the jobs complete within {duration(its.completion_p95_s)} of their submission."
-        for name, its in interrupted_or_saved(replay).items()
+        f"{name}: {several(result.jobs_interrupted, 'interruption')}, {several(result.resumes, 'resume')} from a "
+        f"checkpoint; {duration(result.lost_work_s)} of work lost ({small_share(result.lost_work_share)}), "
+        f"{duration(result.saving_s)} spent saving; 95 % of the jobs complete within "
+        f"{duration(result.completion_p95_s)} of their submission."
+        for name, result in interrupted_or_saved(replay).items()
     ]
 
 
@@ -179,9 +180,11 @@ def interrupted_or_saved(replay: Replay) -> dict[str, StrategyResult]:
     nodes that are taken back.
     """
     results = {name: replay.strategies[name] for name in strategy_inks(replay.strategies)}
-    if "spot_interruptions" not in replay.failures and not any(its.saving_s or its.resumes for its in results.values()):
+    if "spot_interruptions" not in replay.failures and not any(
+        result.saving_s or result.resumes for result in results.values()
+    ):
         return {}
-    return {name: its for name, its in results.items() if its.jobs_interrupted or its.saving_s}
+    return {name: result for name, result in results.items() if result.jobs_interrupted or result.saving_s}
 
 
 def small_share(share: float) -> str:
@@ -190,28 +193,28 @@ def small_share(share: float) -> str:
 
 
 def waits_line(replay: Replay, strategy: str) -> str:
-    """What stands out in the waits."""
+    """Compare the p95 wait with that of the fixed fleet."""
     result, fleet = replay.strategies[strategy], replay.strategies.get(FLEET)
-    own = f"{strategy}: 95 % of the jobs wait {_at_most(result.wait_p95_s)}"
+    sentence = f"{strategy}: 95 % of the jobs wait {_at_most(result.wait_p95_s)}"
     if fleet is None or strategy == FLEET:
-        return f"{own}."
-    return f"{own}, in the fixed fleet {_at_most(fleet.wait_p95_s)}."
+        return f"{sentence}."
+    return f"{sentence}, in the fixed fleet {_at_most(fleet.wait_p95_s)}."
 
 
 def _at_most(seconds: float) -> str:
-    said = glued(duration(seconds))
-    return said if said.startswith("under") else f"at most {said}"
+    text = glued(duration(seconds))
+    return text if text.startswith("under") else f"at most {text}"
 
 
 def savings_line(replay: Replay) -> str:
-    """What the savings are measured against, and who does better than the strategy that the page is about."""
+    """Explain the baseline of savings, and list strategies that cost less than the page's main one."""
     line = f"Savings are relative to the smallest fixed fleet with a p95 wait no longer than that of {PRODUCT}."
     if any(waits_worse(replay, name) for name in replay.strategies):
         line = f"{line} {WORSE_WAIT} {SAME_WAIT_RULE}"
-    told = main_strategy(replay)
-    if told is None:
+    main = main_strategy(replay)
+    if main is None:
         return line
-    paid = replay.strategies[told].usd
+    paid = replay.strategies[main].usd
     cheaper = {
         name: paid - replay.strategies[name].usd
         for name in strategy_inks(replay.strategies)
@@ -220,14 +223,14 @@ def savings_line(replay: Replay) -> str:
         and replay.strategies[name].usd < paid
     }
     parts = [
-        f"{name} costs {dollars(less)} less than {told}{', with a worse wait' if waits_worse(replay, name) else ''}"
+        f"{name} costs {dollars(less)} less than {main}{', with a worse wait' if waits_worse(replay, name) else ''}"
         for name, less in cheaper.items()
     ]
     return f"{line} Here {', '.join(parts)}." if parts else line
 
 
 def command(replay: Replay) -> str:
-    """What to type to get this replay again."""
+    """Return the command that repeats this replay."""
     words = ["ebbtide", "simulate", replay.stack, "--trace", replay.trace, "--start", replay.start.isoformat()]
     words += ["--days", str(replay.days), "--seed", str(replay.seed)]
     if replay.max_job_s is not None:

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.files import write_file
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.served_day import ServedDay, days_of, served_day
-from ebbtide.report.charts.service_day import service_day_chart, service_day_height
+from ebbtide.report.charts.services import ServedDay, days_of, served_day, service_day_chart, service_day_height
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of
 from ebbtide.report.pages.page import Tile
-from ebbtide.report.pages.service_sentences import scope_line, verdict
-from ebbtide.report.pages.service_sheets import day_hover, day_sheet, strategies_sheet
+from ebbtide.report.pages.services import day_hover, day_sheet, scope_line, strategies_sheet, verdict
 from ebbtide.report.pages.sheets import Sheet
 from ebbtide.report.pages.template import rendered
 from ebbtide.report.words import count, duration, latency, several

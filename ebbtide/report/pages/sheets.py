@@ -6,18 +6,25 @@ A chart over days has one row for each local day, one over a single day one row 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.report.charts.costs import cost_days, cost_strategies
+from ebbtide.report.charts.by_strategy import cost_days, cost_strategies, percentiles, retained_reasons
 from ebbtide.report.charts.over_time import drawn_strategies
 from ebbtide.report.charts.palette import group_inks, strategy_inks
-from ebbtide.report.charts.retained import retained_reasons
-from ebbtide.report.charts.scales import Day, local_label, total_nodes
-from ebbtide.report.charts.stretch import Stretch, amounts_of, cut, peaks_of, telling_day, whole
-from ebbtide.report.charts.waits import percentiles
+from ebbtide.report.charts.scales import (
+    Day,
+    Stretch,
+    amounts_of,
+    busiest_day,
+    cut,
+    local_label,
+    peaks_of,
+    stretch_of,
+    total_nodes,
+)
 from ebbtide.report.words import DASH, count, dollars, duration, percent
 from ebbtide.simulator.results import Replay
 from ebbtide.units.durations import HOUR_S as _HOUR
 
-_QUANTILES = (0.1, 0.25, 0.75, 0.9, 1.0)  # what the table tells beside p50, p95 and p99
+_QUANTILES = (0.1, 0.25, 0.75, 0.9, 1.0)  # in the table besides p50, p95 and p99
 
 Spans = Sequence[tuple[float, float]]
 
@@ -40,7 +47,7 @@ class Sheet:
 
 
 def nodes_sheet(replay: Replay, strategy: str) -> Sheet:
-    stretch = whole(replay, strategy)
+    stretch = stretch_of(replay, strategy)
     spans = _spans(stretch.days)
     series, groups = stretch.series, list(group_inks(stretch.series.nodes))
     hours = {group: _hours(amounts_of(series.at, series.nodes[group], spans)) for group in groups}
@@ -60,7 +67,7 @@ def nodes_sheet(replay: Replay, strategy: str) -> Sheet:
 
 
 def jobs_sheet(replay: Replay, strategy: str) -> Sheet:
-    stretch = whole(replay, strategy)
+    stretch = stretch_of(replay, strategy)
     return Sheet(
         caption=f"Jobs running and waiting on each local day under {strategy}",
         over="day",
@@ -70,8 +77,8 @@ def jobs_sheet(replay: Replay, strategy: str) -> Sheet:
 
 
 def day_sheet(replay: Replay, strategy: str) -> Sheet:
-    long = whole(replay, strategy)
-    day = telling_day(long)
+    long = stretch_of(replay, strategy)
+    day = busiest_day(long)
     stretch = cut(long, day)
     spans = _hourly(stretch.horizon)
     series, groups = stretch.series, list(group_inks(stretch.series.nodes))
@@ -130,8 +137,8 @@ def waits_sheet(replay: Replay) -> Sheet:
     shares = _QUANTILES if any(len(result.wait_quantiles_s) > 1 for result in results.values()) else ()
     rows: list[SheetRow] = []
     for name, result in results.items():
-        known = percentiles(result)
-        cells = [duration(known[which]) if which in known else DASH for which in ("p50", "p95", "p99")]
+        waits = percentiles(result)
+        cells = [duration(waits[which]) if which in waits else DASH for which in ("p50", "p95", "p99")]
         rows.append(SheetRow(name, [*cells, *(_quantile(result.wait_quantiles_s, share) for share in shares)]))
     return Sheet(
         caption="The longest wait of each share of the jobs, by strategy",
@@ -143,17 +150,19 @@ def waits_sheet(replay: Replay) -> Sheet:
 
 def retained_sheet(replay: Replay) -> Sheet:
     names = [name for name in strategy_inks(replay.strategies) if replay.strategies[name].survivors]
-    kept = {name: retained_reasons(replay.strategies[name]) for name in names}
-    reasons = dict.fromkeys(reason for by_reason in kept.values() for reason in by_reason)
+    reasons_of = {name: retained_reasons(replay.strategies[name]) for name in names}
+    reasons = dict.fromkeys(reason for by_reason in reasons_of.values() for reason in by_reason)
     return Sheet(
         caption="Node-hours in the disruption window by the reason the node was retained, by strategy",
         over="reason",
         columns=names,
         rows=[
-            SheetRow(reason, [f"{kept[name][reason]:,.1f}" if reason in kept[name] else DASH for name in names])
+            SheetRow(
+                reason, [f"{reasons_of[name][reason]:,.1f}" if reason in reasons_of[name] else DASH for name in names]
+            )
             for reason in reasons
         ],
-        total=SheetRow("total", [f"{sum(kept[name].values()):,.1f}" for name in names]),
+        total=SheetRow("total", [f"{sum(reasons_of[name].values()):,.1f}" for name in names]),
     )
 
 

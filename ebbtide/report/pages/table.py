@@ -8,8 +8,8 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
+from ebbtide.report.charts.by_strategy import percentiles
 from ebbtide.report.charts.palette import BOUND, strategy_inks
-from ebbtide.report.charts.waits import percentiles
 from ebbtide.report.pages.ray import ray_lines
 from ebbtide.report.pages.sentences import (
     SAME_WAIT_RULE,
@@ -62,7 +62,7 @@ _SHORT = {
 class StrategyRow:
     strategy: str
     cells: Mapping[str, str]  # by the headings above
-    told: bool  # the strategy that the page is about
+    is_main: bool  # the strategy that the page is about
     ink: str
 
 
@@ -84,9 +84,9 @@ def strategy_table(replay: Replay, *, assumptions: bool = True) -> StrategyTable
 
 
 def strategy_rows(replay: Replay) -> list[StrategyRow]:
-    told = main_strategy(replay)
+    main = main_strategy(replay)
     return [
-        StrategyRow(name, _cells(replay, name), name == told, ink)
+        StrategyRow(name, _cells(replay, name), name == main, ink)
         for name, ink in strategy_inks(replay.strategies).items()
     ]
 
@@ -118,23 +118,23 @@ def _saves_sheet(results: Mapping[str, StrategyResult]) -> Sheet:
             SheetRow(
                 name,
                 [
-                    count(its.jobs_interrupted),
-                    count(its.resumes),
-                    duration(its.lost_work_s),
-                    small_share(its.lost_work_share),
-                    duration(its.saving_s),
-                    duration(its.completion_p95_s),
+                    count(result.jobs_interrupted),
+                    count(result.resumes),
+                    duration(result.lost_work_s),
+                    small_share(result.lost_work_share),
+                    duration(result.saving_s),
+                    duration(result.completion_p95_s),
                 ],
             )
-            for name, its in results.items()
+            for name, result in results.items()
         ],
     )
 
 
-def _table(given: StrategyTable, columns: Sequence[str]) -> Table:
+def _table(view: StrategyTable, columns: Sequence[str]) -> Table:
     table = Table(
-        title=Text(f"{given.replay.stack} on {given.replay.trace}", style="bold"),
-        caption=Text(_caption(given.replay, assumptions=given.assumptions)),
+        title=Text(f"{view.replay.stack} on {view.replay.trace}", style="bold"),
+        caption=Text(_caption(view.replay, assumptions=view.assumptions)),
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
@@ -145,17 +145,17 @@ def _table(given: StrategyTable, columns: Sequence[str]) -> Table:
     table.add_column("strategy", no_wrap=True, vertical="bottom")
     for heading in (*(_SHORT.get(column, column) for column in columns), "evic-\ntions\nin/out"):
         table.add_column(heading, justify="right", overflow="fold", vertical="bottom")
-    for row in strategy_rows(given.replay):
+    for row in strategy_rows(view.replay):
         evictions = f"{row.cells['evictions in window']}/{row.cells['evictions in business hours']}"
         words = (row.strategy, *(short(row.cells[column]) for column in columns), evictions)
-        table.add_row(*(Text(word) for word in words), style="bold" if row.told else None)
+        table.add_row(*(Text(word) for word in words), style="bold" if row.is_main else None)
     return table
 
 
 def _cells(replay: Replay, name: str) -> dict[str, str]:
     """A dash where a figure is not known or means nothing: a replay may come from an earlier version."""
     result = replay.strategies[name]
-    known = percentiles(result)
+    waits = percentiles(result)
     return {
         "node-hours": count(result.node_hours),
         "dollars": dollars(result.usd),
@@ -163,22 +163,22 @@ def _cells(replay: Replay, name: str) -> dict[str, str]:
         "with spot": DASH if result.usd_with_spot is None else dollars(result.usd_with_spot),
         SAVING: _saving(replay, name),
         "share of attainable": _reached(replay, name),
-        "wait p50": duration(known["p50"]),
-        "wait p95": duration(known["p95"]),
-        "wait p99": duration(known["p99"]) if "p99" in known else DASH,
+        "wait p50": duration(waits["p50"]),
+        "wait p95": duration(waits["p95"]),
+        "wait p99": duration(waits["p99"]) if "p99" in waits else DASH,
         **_harm(result, bound=name == BOUND),
     }
 
 
 def _harm(result: StrategyResult, *, bound: bool) -> dict[str, str]:
     """A bound is a sum, not a run: nothing could be interrupted or evicted in it."""
-    said = {
+    cells = {
         "jobs interrupted": count(result.jobs_interrupted),
         "lost work": duration(result.lost_work_s),
         "evictions in window": count(result.evictions_in_window),
         "evictions in business hours": count(result.evictions_in_business_hours),
     }
-    return dict.fromkeys(said, DASH) if bound else said
+    return dict.fromkeys(cells, DASH) if bound else cells
 
 
 def _saving(replay: Replay, name: str) -> str:

@@ -12,14 +12,14 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ebbtide.report.charts.by_strategy import reason_text
 from ebbtide.report.charts.palette import CHART_CSS, DARK, LIGHT, variables
-from ebbtide.report.charts.retained import reason_text
 from ebbtide.report.words import glued
 
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """What a page carries, with the hashes by which its content security policy names it."""
+    """Style and script of a page, with their hashes for the content security policy."""
 
     style: Markup
     script: Markup

@@ -1,6 +1,6 @@
-"""`ebbtide prices` and `--prices`. A stand-in plays the `aws` command, with hand-written answers in AWS's shapes."""
+"""`ebbtide prices` and `--prices`. botocore's Stubber plays AWS, with hand-written answers in AWS's shapes."""
 
-import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,12 +9,22 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
 from ebbtide.preview.cost.monthly import group_costs
-from ebbtide.prices.book import ListPrice, files_of, read_book
+from ebbtide.prices.book import files_of, read_book
+from ebbtide.prices.rows import ListPrice
 from ebbtide.prices.tables import ENVIRONMENT, shipped
 from tests.builders.settings import loaded, shortest
-from tests.unit.prices.aws_stand_in import PRICES, REGION, Said, StandInAws, answer_region, node_product, refused
-
-pytestmark = pytest.mark.process
+from tests.unit.prices.stubbed_aws import (
+    PRICES,
+    REGION,
+    StubbedAws,
+    answer_nodes,
+    answer_region,
+    answer_rest,
+    answer_services,
+    node_product,
+    nodes_question,
+    price_list,
+)
 
 
 def ebbtide(*arguments: str) -> Result:
@@ -28,10 +38,10 @@ def shipped_prices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandInAws:
-    stand_in = StandInAws(tmp_path / "bin")
-    monkeypatch.setenv("PATH", stand_in.path)
-    return stand_in
+def aws(monkeypatch: pytest.MonkeyPatch) -> StubbedAws:
+    stubbed = StubbedAws()
+    monkeypatch.setattr("ebbtide.prices.aws_client.new_client", stubbed.client)
+    return stubbed
 
 
 def update(folder: Path, *regions: str) -> Result:
@@ -39,7 +49,7 @@ def update(folder: Path, *regions: str) -> Result:
     return ebbtide("prices", "update", *named, "--output", str(folder))
 
 
-def test_an_update_writes_files_that_are_read_back(aws: StandInAws, tmp_path: Path) -> None:
+def test_an_update_writes_files_that_are_read_back(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws)
     out = tmp_path / "prices"
 
@@ -58,7 +68,7 @@ def test_an_update_writes_files_that_are_read_back(aws: StandInAws, tmp_path: Pa
     assert files_of(book).keys() == {path.name for path in out.iterdir()}
 
 
-def test_an_update_says_what_changed_and_how_to_use_it(aws: StandInAws, tmp_path: Path) -> None:
+def test_an_update_lists_its_changes_and_how_to_use_it(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws, prices={"m7i.2xlarge": 0.4, "g6.2xlarge": 1.1})
 
     text = update(tmp_path / "prices", REGION).stdout
@@ -70,25 +80,27 @@ def test_an_update_says_what_changed_and_how_to_use_it(aws: StandInAws, tmp_path
     assert f"ebbtide --prices {tmp_path}/prices" in text
 
 
-def test_one_region_that_fails_leaves_everything_as_it_was(aws: StandInAws, tmp_path: Path) -> None:
-    aws.says("describe-spot-price-history", "us-west-2", answers=[refused("UnauthorizedOperation")])
+def test_one_failed_region_leaves_all_files_unchanged(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws)
-    answer_region(aws, "us-west-2")
     out = tmp_path / "prices"
     assert update(out, REGION).exit_code == 0
+    answer_region(aws)
+    answer_nodes(aws, "us-west-2")
+    answer_services(aws, "us-west-2")
+    aws.refuses("ec2:describe_spot_price_history", "us-west-2", "UnauthorizedOperation")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
 
     result = update(out, REGION, "us-west-2")
 
     assert result.exit_code == 1
-    assert "us-west-2: aws ec2 describe-spot-price-history in us-west-2: refused; wanted the right" in result.stderr
+    assert "us-west-2: ec2:DescribeSpotPriceHistory in us-west-2: refused; wanted the right" in result.stderr
     assert "nothing was written" in result.stderr
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "prices"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["prices"]
 
 
-def test_a_region_that_aws_does_not_know_is_told(aws: StandInAws, tmp_path: Path) -> None:
-    aws.says("get-products", answers=[Said({"PriceList": []})])
+def test_a_region_that_aws_does_not_know_is_reported(aws: StubbedAws, tmp_path: Path) -> None:
+    answer_nodes(aws, "eu-wst-1", {})
 
     result = update(tmp_path / "prices", "eu-wst-1")
 
@@ -96,9 +108,9 @@ def test_a_region_that_aws_does_not_know_is_told(aws: StandInAws, tmp_path: Path
     assert "eu-wst-1: the price list has no instance type for it; is the name right?" in result.stderr
 
 
-def test_an_answer_without_any_plan_is_not_taken_for_a_world_without_plans(aws: StandInAws, tmp_path: Path) -> None:
-    aws.says("savingsplans", answers=[Said({"searchResults": []})])
-    answer_region(aws)
+def test_an_answer_without_any_plan_is_refused(aws: StubbedAws, tmp_path: Path) -> None:
+    answer_nodes(aws, REGION)
+    answer_rest(aws, REGION, rates=[])
 
     result = update(tmp_path / "prices", REGION)
 
@@ -106,24 +118,27 @@ def test_an_answer_without_any_plan_is_not_taken_for_a_world_without_plans(aws: 
     assert f"{REGION}: found no Savings Plan rate in what AWS answered" in result.stderr
 
 
-def test_without_a_login_one_line_and_one_question(aws: StandInAws, tmp_path: Path) -> None:
-    aws.says(answers=[Said(stderr="Unable to locate credentials", code=253)])
+def test_without_a_login_one_line_and_one_question(aws: StubbedAws, tmp_path: Path) -> None:
+    aws.refuses("pricing:get_products", "us-east-1", "ExpiredTokenException")
 
-    result = update(tmp_path / "prices", REGION, "us-west-2")
+    result = update(tmp_path / "prices", REGION, "us-west-2")  # a second question would have no answer
 
     assert result.exit_code == 1
-    assert "aws has no credentials; log in first" in result.stderr
+    assert "the AWS login is not valid (any more); log in again" in result.stderr.splitlines()[-1]
     assert "the prices in use stay: shipped with Ebbtide" in result.stderr
-    assert len(aws.calls()) == 1
 
 
-def test_without_the_command_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_without_the_extra_one_line_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.delitem(sys.modules, "ebbtide.prices.aws_client", raising=False)
 
-    assert "aws is not on PATH; wanted the AWS CLI" in update(tmp_path / "prices", REGION).stderr
+    result = update(tmp_path / "prices", REGION)
+
+    assert result.exit_code == 1
+    assert result.stderr == "prices update needs boto3, which is not installed; pip install 'ebbtide[aws]'\n"
 
 
-def test_somebodys_own_folder_is_not_overwritten(aws: StandInAws, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_overwritten(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws)
     (tmp_path / "prices").mkdir()
     (tmp_path / "prices" / "thesis.tex").write_text("years of work")
@@ -134,28 +149,15 @@ def test_somebodys_own_folder_is_not_overwritten(aws: StandInAws, tmp_path: Path
     assert "holds other files (thesis.tex)" in result.stderr
 
 
-def test_every_question_reads_and_names_its_region(aws: StandInAws, tmp_path: Path) -> None:
-    answer_region(aws)
-    update(tmp_path / "prices", REGION)
-
-    calls = aws.calls()
-
-    assert {call[1].split("-")[0] for call in calls} == {"get", "describe"}
-    assert all(any(REGION in word for word in call) for call in calls)
-    (compute,) = (call for call in calls if "Compute Instance" in " ".join(call))
-    filters = json.loads(compute[compute.index("--filters") + 1])
-    assert {"Type": "TERM_MATCH", "Field": "tenancy", "Value": "Shared"} in filters
-
-
 @pytest.mark.parametrize("arguments", [("update", "--region", "Ireland"), ("show", "Ireland")])
-def test_what_is_no_region_is_wrong_use(arguments: tuple[str, ...]) -> None:
+def test_a_name_that_is_no_region_is_wrong_use(arguments: tuple[str, ...]) -> None:
     result = ebbtide("prices", *arguments)
 
     assert result.exit_code == 2
     assert "wanted the name of an AWS region, found 'Ireland'" in " ".join(result.stderr.split())
 
 
-def test_show_tells_regions_dates_and_sources() -> None:
+def test_show_lists_regions_dates_and_sources() -> None:
     text = ebbtide("prices", "show").stdout
 
     assert "prices shipped with Ebbtide" in text
@@ -163,7 +165,7 @@ def test_show_tells_regions_dates_and_sources() -> None:
     assert "spot_typical.csv: Spot Instance Advisor as kept by spotinfo" in text
 
 
-def test_show_tells_the_prices_of_a_region() -> None:
+def test_show_lists_the_prices_of_a_region() -> None:
     text = ebbtide("prices", "show", "us-east-1").stdout
 
     # less 26.5 % under a plan of one year
@@ -187,13 +189,13 @@ def replaced(folder: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("where", ["before", "behind", "joined"])
-def test_prices_of_ones_own_may_be_named_before_or_behind_the_command(where: str, tmp_path: Path) -> None:
-    folder, asked = str(replaced(tmp_path)), ("prices", "show", "us-east-1")
+@pytest.mark.parametrize("where", ["before", "after", "joined"])
+def test_price_files_may_be_named_before_or_after_the_command(where: str, tmp_path: Path) -> None:
+    folder, command = str(replaced(tmp_path)), ("prices", "show", "us-east-1")
     lines = {
-        "before": ("--prices", folder, *asked),
-        "behind": (*asked, "--prices", folder),
-        "joined": (*asked, f"--prices={folder}"),
+        "before": ("--prices", folder, *command),
+        "after": (*command, "--prices", folder),
+        "joined": (*command, f"--prices={folder}"),
     }
 
     text = ebbtide(*lines[where]).stdout
@@ -202,9 +204,7 @@ def test_prices_of_ones_own_may_be_named_before_or_behind_the_command(where: str
     assert "1.0000" in next(line for line in text.splitlines() if line.startswith("m7i.2xlarge"))
 
 
-def test_prices_of_ones_own_are_in_the_estimate_and_never_move_a_pod(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_price_files_change_the_estimate_and_never_move_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more = """
         ebbtide:nodeGroups:
           big: { kind: flexible, instanceTypes: [m7i.2xlarge], max: 4 }
@@ -233,17 +233,18 @@ def test_faulty_prices_stop_every_command_with_a_line_for_each_fault(tmp_path: P
     assert second.startswith(f"{folder}/services.csv: found no such file")
 
 
-def test_a_page_of_products_may_be_followed_by_others(aws: StandInAws, tmp_path: Path) -> None:
-    first = {"PriceList": [node_product("m7i.2xlarge", 0.4494)], "NextToken": "page-2"}
-    aws.says("page-2", answers=[Said({"PriceList": [node_product("m7i.4xlarge", 0.8988)]})])
-    aws.says("Compute Instance", answers=[Said(first)])
-    answer_region(aws)
+def test_a_page_of_products_may_be_followed_by_others(aws: StubbedAws, tmp_path: Path) -> None:
+    first = price_list([node_product("m7i.2xlarge", 0.4494)], "page-2")
+    second = price_list([node_product("m7i.4xlarge", 0.8988)])
+    aws.answers("pricing:get_products", "us-east-1", first, nodes_question(REGION))
+    aws.answers("pricing:get_products", "us-east-1", second, {**nodes_question(REGION), "NextToken": "page-2"})
+    answer_rest(aws, REGION)
 
     assert update(tmp_path / "prices", REGION).exit_code == 0
     assert "m7i.4xlarge,16,64,0,,amd64,234,0.8988" in (tmp_path / "prices" / "ec2.csv").read_text()
 
 
-def test_plan_rates_of_aws_are_told_from_those_that_stand_for_others(aws: StandInAws, tmp_path: Path) -> None:
+def test_show_distinguishes_plan_rates_of_aws_from_derived_ones(aws: StubbedAws, tmp_path: Path) -> None:
     answer_region(aws)
     update(tmp_path / "prices", REGION)
 

@@ -1,4 +1,4 @@
-"""Rules on a real Prometheus that scrapes what our process writes: they load, and alerts arrive at a receiver."""
+"""Rules on a real Prometheus that scrapes our process: they load, and alerts arrive at a receiver."""
 
 import re
 import time
@@ -43,7 +43,7 @@ def all_wrong() -> str:
 @needs_prometheus
 @needs_alertmanager
 def test_each_alert_arrives_with_its_sentence_and_its_page(tmp_path: Path) -> None:
-    """All but those on spend and on requests, which take history: what stands still has no rate."""
+    """All alerts except those on spend and on requests, which need history: constant metrics have no rate."""
     target, receiver = Exposed(all_wrong()), Receiver()
     rules = at_once(rules_document(STACK, "https://docs.example"))
     named = {rule["alert"]: rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
@@ -74,7 +74,7 @@ def test_each_alert_arrives_with_its_sentence_and_its_page(tmp_path: Path) -> No
 @needs_prometheus
 @needs_alertmanager
 def test_of_what_our_processes_write_nothing_else_fires(tmp_path: Path) -> None:
-    """The scaler in this test has no Lease, what it last reported lies months back, and two of its workers wait; the
+    """The scaler in this test has no Lease, its last report is months old, and two of its workers wait; the
     exporter's certificate has ended.
     """
     receiver = Receiver()

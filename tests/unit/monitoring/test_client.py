@@ -81,7 +81,7 @@ def test_a_course_has_points_where_something_was_measured(url: str) -> None:
         ("sum(", "pool_jobs", "HTTP 400: invalid parameter"),
     ],
 )
-def test_nothing_is_unknown_and_no_zero(url: str, asked: str, stands_on: str, told: str) -> None:
+def test_an_empty_answer_is_unknown_and_not_zero(url: str, asked: str, stands_on: str, told: str) -> None:
     assert told in why(client(url).ask(asked, stands_on=[stands_on]))
 
 
@@ -176,7 +176,7 @@ ONE, TORN = sample(1), dict[str, Any](metric={})
         ((302, "text/plain", ""), "HTTP 302"),
     ],
 )
-def test_what_is_no_whole_answer_of_prometheus_is_unknown(page: Page, told: str) -> None:
+def test_an_incomplete_answer_of_prometheus_is_unknown(page: Page, told: str) -> None:
     assert told in why(client(answering(page)).ask("up", stands_on=()))
 
 
@@ -195,7 +195,7 @@ def test_a_prometheus_that_is_away_or_does_not_answer_is_unknown() -> None:
         ("+Inf", "not Prometheus'"),
     ],
 )
-def test_a_series_of_no_time_that_was_is_not_believed(newest: object, told: str) -> None:
+def test_a_series_with_an_impossible_time_is_unknown(newest: object, told: str) -> None:
     page = found(sample(newest))
 
     assert told in why(client(answering(page)).ask("up", stands_on=["leader"]))

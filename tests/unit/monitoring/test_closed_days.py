@@ -1,4 +1,4 @@
-"""What Prometheus takes for a closed day is what the calendar does. Its time in tests begins with 1970."""
+"""Prometheus and the calendar agree on closed days. Its time in tests begins with 1970."""
 
 import json
 import shutil

@@ -87,7 +87,7 @@ def test_a_document_is_what_grafana_imports(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["uid"])
-def test_grafanas_own_types_read_a_document_back_whole(document: dict[str, Any]) -> None:
+def test_grafanas_types_read_a_document_back_unchanged(document: dict[str, Any]) -> None:
     register_default_plugins()
     read = grafana.Dashboard.from_json(document)
 

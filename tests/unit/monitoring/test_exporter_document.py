@@ -1,4 +1,4 @@
-"""What the exporter is told of a stack."""
+"""The exporter's config document of a stack."""
 
 from datetime import date
 

@@ -102,7 +102,7 @@ def test_a_wild_night_makes_twice_the_usual_morning_at_most(tmp_path: Path) -> N
 
 
 @needs_promtool
-def test_an_unusual_rise_is_carried_over_the_lead_to_twice_what_is_there(tmp_path: Path) -> None:
+def test_an_unusual_rise_is_extrapolated_to_at_most_twice_the_load(tmp_path: Path) -> None:
     rise = but({NIGHT - 15: 6, NIGHT - 10: 9, NIGHT - 5: 12, NIGHT: 15})
 
     assert forecast(tmp_path, NIGHT, rise) == 6  # 19.5 by the trend, 18 by the cap

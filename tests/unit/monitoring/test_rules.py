@@ -1,4 +1,4 @@
-"""Rules name what exists, and each alert fires, stays quiet and resolves as it should: played on Prometheus itself."""
+"""Rules name existing metrics, and each alert fires, stays quiet and resolves as it should, evaluated by Prometheus."""
 
 import json
 import re
@@ -90,7 +90,7 @@ def test_the_words_of_a_rule_are_those_of_the_controller() -> None:
     assert Unknown(why="").kind == UNKNOWN
 
 
-def test_names_are_prometheus_own_form_and_each_is_there_once() -> None:
+def test_names_follow_prometheus_conventions_and_are_unique() -> None:
     assert all(re.fullmatch(r"[a-z_]+:ebbtide_[a-z_]+:[a-z0-9_]+", name) for name in RECORDED)
     assert len(RECORDED) + len(set(ALERTS)) == len(RULES), "one pool, so nothing is there twice"
     document = json.dumps(rules_document(STACK))
@@ -100,7 +100,7 @@ def test_names_are_prometheus_own_form_and_each_is_there_once() -> None:
 # --- which alerts a stack has -----------------------------------------------------------------------------------------
 
 
-def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_misses_nobody_of_it() -> None:
+def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_has_no_alerts_on_it() -> None:
     names = {rule.name for group in rule_groups(stack_settings()) for rule in group.rules if isinstance(rule, Alert)}
 
     assert set(ALERTS) - names == {
@@ -135,12 +135,12 @@ def test_the_page_says_how_long_each_alert_waits() -> None:
     }
 
 
-def test_a_worker_is_given_its_whole_grace_before_anybody_is_told() -> None:
+def test_no_alert_fires_within_a_workers_grace_period() -> None:
     assert ALERTS["EbbtideWorkerWillNotStop"].lasting == timedelta(minutes=30 + 2 + 15)
 
 
 @pytest.mark.parametrize("alert", ALERTS.values(), ids=list(ALERTS))
-def test_an_alert_has_one_sentence_and_a_page_for_whoever_is_woken(alert: Alert) -> None:
+def test_an_alert_has_one_sentence_and_a_runbook(alert: Alert) -> None:
     assert alert.summary.endswith(".")
     assert ". " not in alert.summary
     page = (RUNBOOKS / f"{alert.runbook}.md").read_text(encoding="utf-8")
@@ -191,7 +191,7 @@ def test_an_alert_is_quiet_waits_fires_with_its_message_and_resolves(case: Any, 
 @pytest.mark.process
 @needs_promtool
 @pytest.mark.parametrize("harmless", HARMLESS)
-def test_what_is_no_fault_tells_nobody(harmless: str, tmp_path: Path) -> None:
+def test_harmless_states_raise_no_alert(harmless: str, tmp_path: Path) -> None:
     hours = 2 * 60
     moment = f"{hours - 1}m"
     promtool(
@@ -241,7 +241,7 @@ def test_the_dead_mans_alert_fires_where_nothing_at_all_is_scraped(tmp_path: Pat
 
 @pytest.mark.process
 @needs_promtool
-def test_spend_above_plan_is_told_once_there_is_a_day_to_go_by_and_over_when_a_week_is_below(tmp_path: Path) -> None:
+def test_spend_above_plan_fires_after_a_day_and_ends_after_a_week_below(tmp_path: Path) -> None:
     """The plan is 4000 dollars a month of 730 hours, which is 5.48 an hour."""
     alert = ALERTS["EbbtideSpendAbovePlan"]
     day, total = 24, 14 * 24  # in hours, of which each is a sample
@@ -419,7 +419,7 @@ def promtool(
 
 
 def _asked_by(alert: Alert, groups: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The groups with the rules that the alert needs: each that records what another one of them names."""
+    """Return the groups with only the rules that the alert needs, directly or through other rules."""
     needed, left = {alert.name}, [alert.name]
     by_name = {rule.get("alert", rule.get("record")): rule for group in groups for rule in group["rules"]}
     while left:

@@ -92,7 +92,7 @@ def test_a_cluster_that_is_named_after_its_backend_too_is_the_same(tmp_path: Pat
 
 @needs_promtool
 @pytest.mark.parametrize("query", [IN_FLIGHT, LATENCY, THROUGHPUT])
-def test_nothing_is_no_zero_but_a_cluster_that_nobody_called_is_one(query: str, tmp_path: Path) -> None:
+def test_missing_series_are_not_zero_but_a_cluster_without_requests_is(query: str, tmp_path: Path) -> None:
     asked(tmp_path, query, {}, None)
     asked(tmp_path, query, {envoy("membership_total", cluster=OTHERS): same(2)}, None)
     asked(tmp_path, query, {KNOWN: same(2)}, 0)
@@ -124,7 +124,7 @@ def test_without_a_pod_there_is_no_number_for_each_that_would_lower_anything(tmp
 
 
 @needs_promtool
-def test_latency_is_in_seconds_and_zero_once_nobody_asks(tmp_path: Path) -> None:
+def test_latency_is_in_seconds_and_zero_without_requests(tmp_path: Path) -> None:
     """95 of 100 lie within 250 ms, and so does the 95th percentile."""
     buckets = {"100": 50, "250": 95, "500": 100, "+Inf": 100}
     busy = {envoy("upstream_rq_time_bucket", more=f'le="{le}"'): growing(by=count) for le, count in buckets.items()}

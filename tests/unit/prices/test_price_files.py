@@ -1,4 +1,4 @@
-"""A directory of price files: read back as written, refused with a line per fault, never the size of a node."""
+"""Directories of price files: read back as written, refused with a line per fault, and without effect on sizes."""
 
 from datetime import date
 from pathlib import Path
@@ -8,18 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.prices import PricesInvalid, instance_type, on_demand, price_date, shipped_on_demand
-from ebbtide.prices.book import (
-    BANDS,
-    UNITS,
-    AsOf,
-    Book,
-    ListPrice,
-    PlanDiscount,
-    ServicePrice,
-    SpotSaving,
-    files_of,
-    read_book,
-)
+from ebbtide.prices.book import Book, files_of, read_book
+from ebbtide.prices.rows import BANDS, UNITS, AsOf, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.tables import ENVIRONMENT, in_use, shipped
 from tests.builders.components import ROOT
 
@@ -97,7 +87,7 @@ def books(draw: st.DrawFn) -> Book:
 
 
 @given(book=books())
-def test_what_is_written_is_read_back_equal(book: Book) -> None:
+def test_written_files_are_read_back_equal(book: Book) -> None:
     assert read_book(files_of(book).__getitem__) == book
 
 
@@ -124,7 +114,7 @@ def problems_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "told"),
+    ("name", "old", "new", "message"),
     [
         ("ec2", "17,0.0416", "17,cheap", "ec2.csv, line 2, on_demand_usd_per_hour: found 'cheap', wanted US"),
         ("ec2", "17,0.0416", "17,0", "ec2.csv, line 2, on_demand_usd_per_hour: found '0', wanted US dollars"),
@@ -142,18 +132,18 @@ def problems_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("dates", "ec2.csv,us-east-1", "ec2.csv,eu-north-1", "dates.csv: found no line for ec2.csv in us-east-1"),
     ],
 )
-def test_a_fault_is_told_in_one_line_with_its_place(
-    name: str, old: str, new: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_fault_is_one_line_with_its_place(
+    name: str, old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = text_of(name)
     folder = copy_of_shipped(tmp_path, **{name: text.replace(old, new, 1)})
 
     (problem,) = problems_of(folder, monkeypatch)
 
-    assert problem.startswith(told)
+    assert problem.startswith(message)
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_faults_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy_of_shipped(
         tmp_path, spot_typical="", services=text_of("services").splitlines()[0], dates=text_of("dates") + "x\n"
     )
@@ -171,7 +161,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_a_file_of_another_kind_is_not_told_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_kind_is_not_reported_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prices = text_of("ec2").replace(",0.", ",free ")
 
     problems = problems_of(copy_of_shipped(tmp_path, ec2=prices), monkeypatch)
@@ -180,7 +170,7 @@ def test_a_file_of_another_kind_is_not_told_line_by_line(tmp_path: Path, monkeyp
     assert problems[-1].startswith("ec2.csv: and ")
 
 
-def test_a_directory_that_is_not_there_says_what_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_directory_names_the_wanted_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (problem,) = problems_of(tmp_path / "none", monkeypatch)
 
     assert "found no such directory, wanted one with ec2.csv, savings_plans_approx.csv" in problem
@@ -227,7 +217,9 @@ def test_a_copy_of_all_shipped_files_is_accepted(tmp_path: Path, monkeypatch: py
     assert in_use() == shipped()
 
 
-def test_what_is_no_file_is_told_and_never_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_in_place_of_a_file_is_reported_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy_of_shipped(tmp_path)
     (tmp_path / "instance_types.csv").mkdir()
     (tmp_path / "ec2.csv").unlink()

@@ -1,4 +1,4 @@
-"""Instance facts, what is left for pods, and prices with their dates."""
+"""Instance sizes, capacity for pods, and prices with their dates."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_an_unknown_type_names_close_ones() -> None:
         instance_type("m7i.4xlrge")
 
 
-def test_pods_get_what_kubelet_and_system_pods_leave() -> None:
+def test_pods_get_the_capacity_that_kubelet_and_system_pods_leave() -> None:
     # allocatable 15890m and 57691 MiB, less kube-proxy 100m, the CNI 50m, the EBS driver 30m and 120 MiB,
     # the node monitoring agent 10m and 30 MiB
     assert usable(instance_type("m7i.4xlarge")) == Capacity(cpu=15700, memory=57541, gpu=0, pods=105)
@@ -85,7 +85,7 @@ def test_only_list_prices_are_exact() -> None:
     assert [assumption for assumption in PricingAssumption if not assumption.approximate] == ["on-demand"]
 
 
-def test_a_price_that_is_not_known_says_what_is() -> None:
+def test_an_unknown_price_names_the_known_ones() -> None:
     with pytest.raises(NoPrice, match=r"no prices for region eu-north-1; there are prices for ap-southeast-2"):
         on_demand("eu-north-1", "m7i.2xlarge")
     with pytest.raises(NoPrice, match=r"no price for g6.2xlarge in eu-west-1: it was not offered there"):

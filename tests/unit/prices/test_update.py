@@ -1,4 +1,4 @@
-"""A newer book from what AWS says of a region."""
+"""A newer book from AWS's prices of a region."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ebbtide.prices import instance_type_names
 from ebbtide.prices.aws_answers import ITEMS, PlanRate
 from ebbtide.prices.aws_questions import Figures
-from ebbtide.prices.book import Book, ListPrice, PlanDiscount, ServicePrice, SpotSaving, files_of, read_book
+from ebbtide.prices.book import Book, files_of, read_book
+from ebbtide.prices.rows import ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.tables import shipped
 from ebbtide.prices.update import changed, updated
 from tests.counts import examples
@@ -63,23 +64,23 @@ def test_a_region_that_had_no_prices_gets_some() -> None:
     assert book.regions == (*shipped().regions[:2], "eu-north-1", *shipped().regions[2:])
 
 
-def test_a_type_that_aws_no_longer_lists_is_left_out_and_told() -> None:
-    found = figures(on_demand={"m7i.2xlarge": 0.4, "g6.2xlarge": 1.1})
+def test_a_type_that_aws_no_longer_lists_is_left_out_and_named() -> None:
+    prices_of_aws = figures(on_demand={"m7i.2xlarge": 0.4, "g6.2xlarge": 1.1})
 
-    change = changed(shipped(), found)
+    change = changed(shipped(), prices_of_aws)
 
-    assert ("eu-west-1", "m5.large") not in updated(shipped(), [found], TODAY).on_demand
+    assert ("eu-west-1", "m5.large") not in updated(shipped(), [prices_of_aws], TODAY).on_demand
     assert "t3.large" in change.gone
     assert change.new == ("g6.2xlarge",)
     assert change.moved["m7i.2xlarge"] == (0.4494, 0.4)
 
 
-def test_a_family_has_the_least_discount_of_its_sizes_and_a_wide_spread_is_told() -> None:
+def test_a_family_has_the_least_discount_of_its_sizes_and_a_wide_spread_has_a_note() -> None:
     prices = {"m7i.2xlarge": 0.4, "m7i.4xlarge": 0.8}
-    found = figures(on_demand=prices, plans=(compute("m7i.2xlarge", 0.3), compute("m7i.4xlarge", 0.72)))
+    prices_of_aws = figures(on_demand=prices, plans=(compute("m7i.2xlarge", 0.3), compute("m7i.4xlarge", 0.72)))
 
-    assert updated(shipped(), [found], TODAY).discount["eu-west-1", "m7i", "compute", "1"] == 0.1
-    (note,) = (note for note in changed(shipped(), found).notes if "m7i" in note)
+    assert updated(shipped(), [prices_of_aws], TODAY).discount["eu-west-1", "m7i", "compute", "1"] == 0.1
+    (note,) = (note for note in changed(shipped(), prices_of_aws).notes if "m7i" in note)
     assert note == "m7i, compute plan of 1 years: discounts differ by size, 10.0% to 25.0%; the least is taken"
 
 
@@ -98,11 +99,11 @@ def test_spot_above_the_list_price_saves_nothing() -> None:
     plans=st.lists(st.tuples(st.sampled_from(instance_type_names()), st.floats(1e-4, 200)), max_size=6),
 )
 @example(prices={"m7i.large": 200.0}, spot={"m7i.large": 1e-4}, plans=[("m7i.large", 1e-4)])  # nearly free
-def test_what_an_update_writes_is_read_back_equal(
+def test_an_update_is_read_back_equal(
     prices: dict[str, float], spot: dict[str, float], plans: list[tuple[str, float]]
 ) -> None:
-    found = figures(on_demand=prices, spot=spot, plans=tuple(compute(name, usd) for name, usd in plans))
+    prices_of_aws = figures(on_demand=prices, spot=spot, plans=tuple(compute(name, usd) for name, usd in plans))
 
-    book: Book = updated(shipped(), [found], TODAY)
+    book: Book = updated(shipped(), [prices_of_aws], TODAY)
 
     assert read_book(files_of(book).__getitem__) == book

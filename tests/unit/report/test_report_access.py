@@ -1,4 +1,4 @@
-"""The page for readers who see, hear, print or type in other ways than most: what can be checked without a browser."""
+"""Accessibility of the page, as far as it can be checked without a browser: contrast, structure, print and keyboard."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ from tests.unit.report.looking import outline, words_outside, words_overlapping
 
 
 def odd_replays() -> Mapping[str, Replay]:
-    """Short, long, large and narrow ones: what a chart must draw without cutting its words."""
+    """Short, long, large and narrow replays, whose words no chart may cut."""
     week = a_replay(samples_per_day=20)
     product = replace(
         week.strategies["fixed-flexible"],

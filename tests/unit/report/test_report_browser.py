@@ -1,4 +1,4 @@
-"""The report in a real browser: what only a layout engine, a keyboard and a script engine can tell."""
+"""The report in a real browser: checks that need a layout engine, a keyboard and a script engine."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowRight": 39}
 
 
 class Browser:
-    """One page. `complaints` are what its console and its policies said since it was opened."""
+    """One page. `complaints` are messages of its console and policies since it was opened."""
 
     def __init__(self, commands: int, answers: int) -> None:
         self._commands, self._answers = commands, answers
@@ -154,7 +154,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_page_never_scrolls_sideways_and_nobody_complains(
+def test_the_page_never_scrolls_sideways_and_logs_no_errors(
     browser: Browser, page: Path, width: int, *, dark: bool
 ) -> None:
     browser.open(page, width, dark=dark)

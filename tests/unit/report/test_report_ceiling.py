@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.report.charts.stretch import Stretch
+from ebbtide.report.charts.scales import Stretch
 from ebbtide.report.pages.ceiling import ceiling_lines, outside_share
 from ebbtide.report.pages.sentences import reached_of, verdict
 from ebbtide.simulator.results import Replay, Series
@@ -15,7 +15,7 @@ PRODUCT = REPLAY.strategies["fixed-flexible"]
 
 
 def bounded(*, attainable: float, saving: float, fleet_usd: float = 1000.0) -> Replay:
-    """A replay whose fleet, product and bound cost what these shares say."""
+    """Build a replay whose fleet, product and bound have these shares of the cost."""
     fleet = replace(REPLAY.strategies["fixed-fleet"], usd=fleet_usd)
     product = replace(PRODUCT, usd=fleet_usd * (1 - saving), node_hours=120.0, saving_vs_fixed_fleet=saving)
     bound = replace(PRODUCT, usd=fleet_usd * (1 - attainable), node_hours=100.0, saving_vs_fixed_fleet=attainable)
@@ -37,7 +37,7 @@ def test_the_verdict_says_saving_attainable_and_the_rest_in_one_sentence() -> No
     )
 
 
-def test_more_than_attainable_is_said_to_be_more_and_why() -> None:
+def test_a_saving_above_the_attainable_one_is_explained() -> None:
     replay = bounded(attainable=0.3, saving=0.36)
 
     assert "more than the 30 % attainable" in plain([verdict(replay)])
@@ -46,7 +46,7 @@ def test_more_than_attainable_is_said_to_be_more_and_why() -> None:
     )
 
 
-def test_a_loss_is_told_beside_what_could_be_saved() -> None:
+def test_a_loss_comes_with_the_attainable_saving() -> None:
     said = plain([verdict(bounded(attainable=0.35, saving=-0.05))])
 
     assert said.startswith("Ebbtide costs $50.00 (5 %) more over 7 days than a fixed fleet at equal p95 wait, where")
@@ -68,7 +68,7 @@ def test_interrupted_jobs_are_in_the_verdict_as_well() -> None:
     assert "with 2 jobs interrupted, of 50 % attainable" in plain([said])
 
 
-def test_the_gap_to_the_bound_is_told_in_dollars_and_node_hours() -> None:
+def test_the_gap_to_the_bound_is_in_dollars_and_node_hours() -> None:
     said = plain(ceiling_lines(bounded(attainable=0.5, saving=0.4)))
 
     assert "at least $500 of the fixed fleet's $1,000 has to be paid, so 50 % is attainable" in said
@@ -85,7 +85,7 @@ def priced_on_demand(replay: Replay, **usd: float) -> Replay:
     )
 
 
-def test_what_a_commitment_does_is_told_apart_from_what_scheduling_does() -> None:
+def test_the_effects_of_a_commitment_and_of_scheduling_are_separate() -> None:
     """Of $100 above the bound, 20 are there on demand as well; on demand 38 % is saved of 40 % attainable."""
     replay = bounded(attainable=0.5, saving=0.4)
     said = plain(
@@ -97,7 +97,7 @@ def test_what_a_commitment_does_is_told_apart_from_what_scheduling_does() -> Non
     assert "by scheduling alone, it would save 38 % of a fleet's dollars, of 40 % attainable" in said
 
 
-def test_without_a_commitment_nothing_is_said_of_one() -> None:
+def test_without_a_commitment_the_page_mentions_none() -> None:
     replay = bounded(attainable=0.5, saving=0.4)
     said = plain(
         ceiling_lines(priced_on_demand(replay, fixed_fleet=1000.0, fixed_flexible=600.0, zero_wait_bound=500.0))
@@ -107,7 +107,7 @@ def test_without_a_commitment_nothing_is_said_of_one() -> None:
     assert "on demand" not in said
 
 
-def test_without_the_fleet_what_is_attainable_is_told_as_a_share() -> None:
+def test_without_the_fleet_the_attainable_saving_is_a_share() -> None:
     alone = replace(REPLAY, attainable=0.5, strategies={"fixed-flexible": PRODUCT})
 
     assert "at least 50 % of the fixed fleet's dollars has to be paid, so 50 % is attainable" in plain(
@@ -115,7 +115,7 @@ def test_without_the_fleet_what_is_attainable_is_told_as_a_share() -> None:
     )
 
 
-def test_without_the_bound_nothing_is_said_to_be_attainable() -> None:
+def test_without_the_bound_no_attainable_saving_is_shown() -> None:
     assert "The attainable saving is unknown" in plain(ceiling_lines(REPLAY))
 
 

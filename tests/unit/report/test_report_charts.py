@@ -4,11 +4,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.costs import cost_chart
+from ebbtide.report.charts.by_strategy import cost_chart
 from ebbtide.report.charts.hover import cost_hover, documents, nodes_hover, values_at
 from ebbtide.report.charts.over_time import jobs_chart, nodes_chart, strip_chart
 from ebbtide.report.charts.scales import horizon_of
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages.picture import readme_picture
 from ebbtide.simulator.results import Replay, Series
 from tests.builders.replay import a_replay
@@ -80,7 +80,7 @@ def test_business_hours_are_shaded_where_the_replay_has_them() -> None:
     assert spans == [pytest.approx(span, abs=scale * 0.2) for span in REPLAY.open_spans]
 
 
-def test_time_without_data_is_told_apart_from_idle_time() -> None:
+def test_time_without_data_differs_from_idle_time() -> None:
     chart = nodes_chart(replace(REPLAY, gaps=((86_400.0, 2 * 86_400.0),)), "fixed-flexible", VIEW)
     (band,) = [r for r in root_of(chart).iter(f"{SVG}rect") if r.get("class") == "gap" and r.get("rx") is None]
     root = root_of(chart)

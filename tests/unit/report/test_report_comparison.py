@@ -47,18 +47,18 @@ def test_the_cheaper_stack_is_named_with_its_dollars_and_its_wait() -> None:
     )
 
 
-def test_a_dearer_stack_is_said_to_be_dearer() -> None:
+def test_a_more_expensive_stack_is_called_so() -> None:
     assert "bigger costs" in verdict(sides_of([REPLAY, other(usd=1.5)]))
     assert "(50\N{NO-BREAK SPACE}%) more than demo" in verdict(sides_of([REPLAY, other(usd=1.5)]))
 
 
-def test_of_several_stacks_the_cheapest_is_told() -> None:
+def test_of_several_stacks_the_cheapest_is_named() -> None:
     said = verdict(sides_of([REPLAY, other("a", usd=0.9), other("b", usd=0.7), other("c", usd=0.8)]))
 
     assert said.startswith("b, the cheapest of 4 stacks, costs")
 
 
-def test_shifts_of_the_start_are_told_as_a_range() -> None:
+def test_shifts_of_the_start_are_shown_as_a_range() -> None:
     sides = sides_of([shifted(0, 0.72), shifted(6, 0.6), shifted(-6, 0.65)])
 
     assert list(sides.replays) == ["Mon 2 Mar 00:00", "Mon 2 Mar 06:00", "Sun 1 Mar 18:00"]
@@ -67,11 +67,11 @@ def test_shifts_of_the_start_are_told_as_a_range() -> None:
     )
 
 
-def test_a_saving_that_does_not_depend_on_the_start_is_told_once() -> None:
+def test_a_saving_that_does_not_depend_on_the_start_is_shown_once() -> None:
     assert "saves 72 % against" in plain(verdict(sides_of([shifted(0, 0.72), shifted(6, 0.7204)])))
 
 
-def test_what_changes_is_told_against_the_first() -> None:
+def test_changes_are_relative_to_the_first_side() -> None:
     costs, harm = main_sheets(sides_of([REPLAY, other(usd=0.5, wait=2.0)]))
     changes = [row.cells[costs.columns.index("change")] for row in costs.rows]
     waits = [row.cells[harm.columns.index("wait p95")] for row in harm.rows]
@@ -87,7 +87,7 @@ def test_a_strategy_that_one_side_lacks_is_a_dash_there() -> None:
     assert [row.cells[1] == "\N{EN DASH}" for row in sheet.rows] == [True, True, True, False]
 
 
-def test_stacks_of_one_name_are_told_apart() -> None:
+def test_stacks_of_one_name_are_numbered() -> None:
     assert list(sides_of([REPLAY, other("demo", usd=0.5)]).replays) == ["demo (1)", "demo (2)"]
 
 
@@ -112,7 +112,7 @@ def test_days_are_set_side_by_side_only_where_they_are_the_same_days() -> None:
     assert drawn([shifted(0, 0.7), shifted(6, 0.6)]) == ["nodes-0", "nodes-1", "waits"]
 
 
-def test_assumptions_of_all_sides_are_told_once_and_those_of_one_by_its_name() -> None:
+def test_assumptions_of_all_sides_are_listed_once_and_those_of_one_by_its_name() -> None:
     own = replace(other(), assumptions=(*REPLAY.assumptions, "Only here."))
     page = render_comparison([REPLAY, own], title="T")
 

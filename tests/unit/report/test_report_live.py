@@ -1,4 +1,4 @@
-"""`ebbtide report live` on made-up days in a real Prometheus: what it adds up, draws, and leaves free."""
+"""`ebbtide report live` on made-up days in a real Prometheus: sums, charts and gaps."""
 
 import re
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
 from ebbtide.monitoring.recorded import Recorded
-from ebbtide.report.charts.axes import ChartView
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.live.charts import Curve, LiveChart, Panel, draw, hover, stacked
 from ebbtide.report.live.reading import step_of
-from ebbtide.report.live.record import Band, spans
+from ebbtide.report.live.record import Band, gaps_of
 from ebbtide.report.words import DASH
 from tests.builders.monitoring.canned_api import canned_api
 from tests.builders.monitoring.day import Day, needs_promtool, nodes_at
@@ -103,7 +103,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(whole: tuple[Day, str], tmp_pa
 
 @needs_promtool
 @needs_prometheus
-def test_what_is_missing_is_said_in_its_place(torn: str, tmp_path: Path) -> None:
+def test_missing_data_is_named_in_its_place(torn: str, tmp_path: Path) -> None:
     result, page = live(tmp_path, "--prometheus", torn)
     text = said(page.read_text())
 
@@ -120,7 +120,7 @@ def test_what_is_missing_is_said_in_its_place(torn: str, tmp_path: Path) -> None
 @needs_promtool
 @needs_prometheus
 def test_calm_is_no_gap_and_a_hole_is(torn: str, tmp_path: Path) -> None:
-    """By day no budget is open and there is no series; in the holes nobody looked."""
+    """By day no budget is open and there is no series; in the holes nothing was recorded."""
     _, page = live(tmp_path, "--prometheus", torn)
     figure = page.read_text().split('<figure id="budgets"')[1].split("</figure>")[0]
     picture = ElementTree.fromstring(figure[figure.index("<svg") : figure.index("</svg>") + 6])
@@ -179,7 +179,7 @@ def test_a_prometheus_that_is_away_is_asked_once(tmp_path: Path) -> None:
         (("--prometheus", "here"), "wanted the address of a Prometheus"),
     ],
 )
-def test_wrong_use_is_told(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_wrong_use_is_reported(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     result, page = live(tmp_path, *words)
 
     assert result.exit_code == 2
@@ -187,7 +187,7 @@ def test_wrong_use_is_told(tmp_path: Path, words: tuple[str, ...], told: str) ->
     assert not page.exists()
 
 
-def test_a_stack_without_a_prometheus_is_told_so(tmp_path: Path) -> None:
+def test_a_stack_without_a_prometheus_is_reported(tmp_path: Path) -> None:
     with canned_api({}) as api:
         result, _ = live(tmp_path, "--kubeconfig", api.kubeconfig(tmp_path))
 
@@ -199,7 +199,7 @@ def test_a_stack_without_a_prometheus_is_told_so(tmp_path: Path) -> None:
 
 @needs_promtool
 @needs_prometheus
-def test_it_comes_through_the_api_servers_proxy_too(whole: tuple[Day, str], tmp_path: Path) -> None:
+def test_the_page_can_be_read_through_the_api_servers_proxy(whole: tuple[Day, str], tmp_path: Path) -> None:
     service = "/api/v1/namespaces/monitoring/services/prometheus-operated:9090"
     with canned_api({}, {service: whole[1]}) as api:
         more = "ebbtide:monitoring: { prometheus: existing, namespace: monitoring }"
@@ -219,7 +219,7 @@ def chart(*values: float | None, is_line: bool = True) -> LiveChart:
         start=datetime(2026, 11, 23, tzinfo=BERLIN),
         step=120.0,
         open_spans=(),
-        seen=tuple(value is not None for value in values),
+        recorded=tuple(value is not None for value in values),
         panels=[Panel(unit="ones", curves=[curve])],
         shown=[curve],
     )
@@ -240,13 +240,13 @@ def test_the_crosshair_says_what_was_not_recorded() -> None:
     assert hover(chart(1, None, 2.5)).rows[0].values == ["1", "not recorded", "2.5"]
 
 
-def test_spans_of_what_nobody_saw_are_joined() -> None:
-    assert spans([True, False, False, True, False], 60.0) == ((60.0, 180.0), (240.0, 300.0))
+def test_neighbouring_gaps_are_joined() -> None:
+    assert gaps_of([True, False, False, True, False], 60.0) == ((60.0, 180.0), (240.0, 300.0))
 
 
 def test_a_band_of_many_keeps_the_largest_and_the_sum() -> None:
     values = {f"w{place}": (float(place), None) for place in range(12)}
-    band = Band(values=values, seen=(True, False))
+    band = Band(values=values, recorded=(True, False))
 
     fewer = band.fewer(4)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 from ebbtide.report import LoadStep, load_step_picture
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.load_step import load_step_chart
+from ebbtide.report.charts.services import load_step_chart
+from ebbtide.report.charts.svg import ChartView
 
 STEP = LoadStep(step=1.0, rate=[5, 50, 5], wanted=[1, 4, 4], ready=[1, 1, 4], p95=[0.1, None, 0.2])
 

@@ -70,7 +70,7 @@ def test_ids_are_unique() -> None:
     assert len(ids) == len(set(ids)) > 0
 
 
-def test_assumptions_left_out_jobs_and_the_command_are_told() -> None:
+def test_the_page_lists_assumptions_left_out_jobs_and_the_command() -> None:
     text = words(PAGE)
 
     assert all(assumption in text for assumption in REPLAY.assumptions)
@@ -127,7 +127,7 @@ def test_a_strategy_that_does_better_is_named() -> None:
     assert "less than fixed-flexible" not in words(PAGE)
 
 
-def test_a_wait_of_less_than_a_second_is_said_to_be_under_one() -> None:
+def test_a_wait_of_less_than_a_second_is_shown_as_under_one() -> None:
     product = replace(REPLAY.strategies["fixed-flexible"], wait_p50_s=0.2, wait_p95_s=30.0)
 
     said = plain(jobs_line(replace(REPLAY, strategies={"fixed-flexible": product}), "fixed-flexible"))
@@ -150,7 +150,7 @@ def test_an_unequal_wait_is_not_called_equal() -> None:
     assert "whose p95 wait is 3 min 32 s (Ebbtide: 15 min 00 s)" in said
 
 
-def test_what_is_attainable_is_told_where_the_bound_was_replayed() -> None:
+def test_the_attainable_saving_is_shown_where_the_bound_was_replayed() -> None:
     fleet = REPLAY.strategies["fixed-fleet"]
     bound = replace(REPLAY.strategies["fixed-flexible"], usd=fleet.usd / 4)
     replay = replace(REPLAY, strategies={**REPLAY.strategies, "zero-wait-bound": bound})
@@ -220,7 +220,7 @@ def test_folders_are_made_and_nothing_else_is_left_behind(tmp_path: Path) -> Non
     assert "A title" in (tmp_path / "out" / "demo" / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_write_that_fails_leaves_the_old_page_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_the_old_page_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.html"
     path.write_text("the old page", encoding="utf-8")
 

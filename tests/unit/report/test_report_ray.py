@@ -5,8 +5,8 @@ import re
 from rich.console import Console
 
 from ebbtide.report import strategy_table
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.ray_workers import ray_chart, ray_groups, ray_height
+from ebbtide.report.charts.over_time import ray_chart, ray_groups, ray_height
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages.page import render
 from ebbtide.report.pages.ray import ray_lines, ray_sheet
 from tests.builders.replay import a_replay, with_ray_workers

@@ -94,7 +94,7 @@ def test_a_day_that_begins_between_hours_is_labelled_at_full_ones() -> None:
 
 @given(top=st.just(0.0) | st.floats(1e-3, 1e6), whole=st.booleans())
 def test_ticks_start_at_zero_are_even_and_reach_the_top(top: float, whole: bool) -> None:
-    ticks = nice_ticks(top, whole=whole)
+    ticks = nice_ticks(top, integers=whole)
 
     gaps = {round(right - left, 9 if right < 1 else 3) for left, right in pairwise(ticks)}
     assert ticks[0] == 0

@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.report.charts.axes import ChartView
 from ebbtide.report.charts.scales import Box
-from ebbtide.report.charts.served_day import MINUTE_S, STEP_S, NoSuchDay, ServedDay, days_of, served_day
-from ebbtide.report.charts.service_day import latency_scale, service_day_chart
-from ebbtide.report.pages.service_sheets import day_hover, day_sheet
+from ebbtide.report.charts.services import (
+    MINUTE_S,
+    STEP_S,
+    NoSuchDay,
+    ServedDay,
+    days_of,
+    latency_scale,
+    served_day,
+    service_day_chart,
+)
+from ebbtide.report.charts.svg import ChartView
+from ebbtide.report.pages.services import day_hover, day_sheet
 from ebbtide.simulator.services.results import STEP_MINUTES, ServiceReplay
 from tests.builders.workloads.served import a_served_replay
 from tests.unit.report.looking import paths, words_in

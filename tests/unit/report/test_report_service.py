@@ -9,12 +9,11 @@ import pytest
 
 from ebbtide.advice.describe_requests import describe_requests
 from ebbtide.advice.load_sheet import load_sheet
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.served_day import served_day
-from ebbtide.report.charts.service_day import service_day_chart, service_day_height
+from ebbtide.report.charts.services import served_day, service_day_chart, service_day_height
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages.figures import WIDTHS
 from ebbtide.report.pages.service_page import render_service, write_service_report
-from ebbtide.report.pages.service_sentences import verdict
+from ebbtide.report.pages.services import verdict
 from ebbtide.simulator.services.results import ServiceReplay
 from tests.builders.workloads.played import a_request_trace
 from tests.builders.workloads.served import a_served_replay
@@ -75,7 +74,7 @@ def test_the_sentence_on_top_compares_what_is_drawn() -> None:
     )
 
 
-def test_the_load_is_described_and_the_command_and_what_is_left_out_are_told() -> None:
+def test_the_page_describes_the_load_the_command_and_what_is_left_out() -> None:
     page = words(render_service(replace(REPLAY, left_out={"keda-defaults": "nobody asked"}), COMMAND, load=LOAD))
 
     assert "predictable" in page

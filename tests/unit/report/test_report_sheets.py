@@ -37,7 +37,7 @@ def test_node_hours_of_the_days_add_up_to_those_of_the_strategy() -> None:
     assert sum(column) == pytest.approx(PRODUCT.node_hours, abs=len(column))
 
 
-def test_the_cost_of_each_day_and_strategy_is_told_with_its_sum() -> None:
+def test_the_cost_of_each_day_and_strategy_is_listed_with_its_sum() -> None:
     table = sheet("cost")
     place = table.columns.index("fixed-flexible")
 
@@ -59,7 +59,7 @@ def test_every_hour_of_the_day_looked_at_has_its_row() -> None:
     assert list(row.cells) == ["2", "9", "8", "4"]
 
 
-def test_waits_are_told_by_share_of_the_jobs() -> None:
+def test_waits_are_listed_by_share_of_the_jobs() -> None:
     table = sheet("waits", wait_p99_s=300.0, wait_quantiles_s=tuple(float(i) for i in range(101)))
     told = dict(zip(table.columns, next(row.cells for row in table.rows if row.name == "fixed-flexible"), strict=True))
     other = next(row.cells for row in table.rows if row.name == "fixed-fleet")

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.report.charts.scales import DAY, Day
-from ebbtide.report.charts.stretch import Stretch, amounts_of, cut, peaks_of, telling_day
+from ebbtide.report.charts.scales import DAY, Day, Stretch, amounts_of, busiest_day, cut, peaks_of
 from ebbtide.simulator.results import Series
 from ebbtide.vocabulary.windows import zone_of
 
@@ -83,14 +82,14 @@ def test_the_day_to_look_at_is_the_working_day_with_the_most_nodes() -> None:
     busy_sunday = [(0.0, 2), (DAY + 3600, 9), (DAY + 7200, 2), (4 * DAY + 60, 30), (4 * DAY + 120, 2)]
     working = tuple((day * DAY + 8 * 3600, day * DAY + 19 * 3600) for day in range(4))
 
-    day = telling_day(a_stretch(busy_sunday, open_spans=working))
+    day = busiest_day(a_stretch(busy_sunday, open_spans=working))
 
     assert day.date == "3 Mar"
 
 
-def test_half_a_day_is_looked_at_only_where_there_is_no_whole_one() -> None:
+def test_half_a_day_is_drawn_only_without_a_full_one() -> None:
     late = START.replace(hour=14)
     stretch = a_stretch([(0.0, 30), (3600.0, 2)], start=late)
     short = Stretch(start=late, horizon=3600.0, open_spans=(), series=stretch.series)
 
-    assert [day.date for day in (telling_day(stretch), telling_day(short))] == ["3 Mar", "2 Mar"]
+    assert [day.date for day in (busiest_day(stretch), busiest_day(short))] == ["3 Mar", "2 Mar"]

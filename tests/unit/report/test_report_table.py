@@ -72,7 +72,7 @@ def test_a_row_says_hours_dollars_saving_waits_interruptions_and_evictions() -> 
     ]
 
 
-def test_the_fixed_fleet_is_not_said_to_save_against_itself() -> None:
+def test_the_fixed_fleet_has_no_saving_against_itself() -> None:
     fleet = strategy_rows(REPLAY)[0]
 
     assert fleet.cells[SAVING] == "\N{EN DASH}"
@@ -111,7 +111,7 @@ def test_a_loss_is_no_share_of_the_attainable() -> None:
     assert row.cells["share of attainable"] == "\N{EN DASH}"
 
 
-def test_nothing_is_said_to_be_interrupted_in_a_bound() -> None:
+def test_a_bound_has_no_interruptions() -> None:
     bound = replace(REPLAY.strategies["fixed-flexible"], wait_p50_s=0.0, wait_p95_s=0.0)
     row = strategy_rows(replace(REPLAY, strategies={"zero-wait-bound": bound}))[0]
 
@@ -166,7 +166,7 @@ def test_the_caption_says_coverage_days_start_and_assumptions() -> None:
 
 
 @pytest.mark.parametrize(("limit", "said"), [(None, "jobs of every length"), (8 * 3600.0, "jobs up to 8 h 00 min")])
-def test_the_caption_says_which_jobs_were_replayed(limit: float | None, said: str) -> None:
+def test_the_caption_names_the_replayed_jobs(limit: float | None, said: str) -> None:
     assert said in printed(replace(REPLAY, max_job_s=limit))
 
 
@@ -181,7 +181,7 @@ def test_a_replay_without_strategies_has_an_empty_table() -> None:
     assert "autoscaling" not in text
 
 
-def test_the_saving_is_not_said_to_be_at_an_equal_wait() -> None:
+def test_a_saving_at_a_worse_wait_is_marked() -> None:
     """The smallest fleet that waits no longer may wait far less: fleets come in whole nodes."""
     text = " ".join(printed(REPLAY, width=200).split())
 
@@ -195,7 +195,7 @@ def test_a_replay_without_rollouts_is_repeated_without_them() -> None:
     assert "--no-rollouts" not in command(REPLAY)
 
 
-def test_interruptions_and_saves_are_told_only_of_replays_that_are_about_them() -> None:
+def test_interruptions_and_saves_are_shown_only_for_replays_with_them() -> None:
     fleet, product = REPLAY.strategies["fixed-fleet"], REPLAY.strategies["fixed-flexible"]
     killed = replace(product, jobs_interrupted=7, lost_work_s=60.0)
     saved = replace(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.report.charts.stretch import Step, column_slices, thin
+from ebbtide.report.charts.scales import Step, column_slices, thin
 
 END = 1000.0
 

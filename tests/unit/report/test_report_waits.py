@@ -6,10 +6,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ebbtide.report.charts.axes import ChartView
-from ebbtide.report.charts.costs import cost_chart, cost_height
-from ebbtide.report.charts.retained import retained_chart, retained_height
-from ebbtide.report.charts.waits import wait_chart, wait_height
+from ebbtide.report.charts.by_strategy import (
+    cost_chart,
+    cost_height,
+    retained_chart,
+    retained_height,
+    wait_chart,
+    wait_height,
+)
+from ebbtide.report.charts.svg import ChartView
 from ebbtide.simulator.results import Replay
 from tests.builders.replay import a_replay
 
@@ -126,7 +131,7 @@ def test_reasons_of_a_few_minutes_are_left_to_the_table() -> None:
     assert texts(chart) == ["above threshold", "30 node-h · 100 %"]
 
 
-def test_a_long_reason_is_cut_but_said_in_full() -> None:
+def test_a_long_reason_is_cut_and_complete_in_its_tooltip() -> None:
     reason = "not enough pod disruption budget to move " + "a-service-of-a-long-name" * 3
     chart = kept(only(survivors={reason: 2.0}), width=336)
 
