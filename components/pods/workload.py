@@ -38,8 +38,8 @@ from components.pods.rules import (
     tolerations,
 )
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
-from ebbtide.settings.named_objects import needs_of_others
-from ebbtide.settings.room import one_at_a_time
+from ebbtide.settings.packing import one_at_a_time
+from ebbtide.settings.pods import needs_of_others
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category

@@ -16,8 +16,8 @@ from datetime import timedelta
 from ebbtide.monitoring.cluster_alerts import cluster_alerts
 from ebbtide.monitoring.rules import Alert, Metrics, Severity
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.process_documents import has_workloads
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
-from ebbtide.settings.workloads_document import has_workloads
 from ebbtide.units.durations import format_duration
 
 REFUSED = "cluster-creates-no-more-pods"

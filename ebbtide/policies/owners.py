@@ -16,7 +16,7 @@ from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.recording.resources import Resource, display_name, kind_of, name_of, namespace_of
 from ebbtide.recording.state import NODE_GROUP_TYPE, StackState
 from ebbtide.recording.values import texts, value_at
-from ebbtide.settings.workloads_document import floors_of
+from ebbtide.settings.process_documents import floors_of
 from ebbtide.vocabulary.labels import Category
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")

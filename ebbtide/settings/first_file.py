@@ -12,10 +12,10 @@ from typing import cast
 import yaml
 
 from ebbtide.settings import Problem, StackInvalid, parse_stack
-from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.scalars import differs, read_1_2
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
+from ebbtide.settings.sections.node_groups import filled_groups
 from ebbtide.settings.sections.zones import usual_letters
 
 WORKERS = 4  # of the first pool, at most: enough to see it grow, and little enough to pay for by mistake

@@ -1,24 +1,29 @@
-"""Which node group a pod goes to: kinds first, then whether it fits, then the price of the nodes of all its pods.
+"""Choose the node group of a pod: kind first, then size, then the price of the nodes for all its pods.
 
-A pod that fits no node of its group stays pending for ever and nothing says why, so it is an error of the stack file.
+A pod that fits no node of its group stays pending without a message, so the stack file check refuses it.
 
-**Processors.** An image for one processor does not start on another, and what an image was built for no stack file
-says. While the groups that a pod may use have one architecture there is nothing to choose; where they differ a pod is
-bound to amd64, which most images are built for, unless the file says `arch`.
+**Processors.** An image for one processor does not start on another, and no stack file says what an image was built
+for. If all groups that a pod may use have one architecture, there is nothing to choose. If they differ, a pod is bound
+to amd64, which most images are built for, unless the file has `arch`.
+
+**Price of a pod.** A pod costs the share of its node that it keeps from others, by its scarcest resource: if two fit on
+a node, each costs half of it.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ebbtide.prices import Capacity, instance_type, shipped_on_demand, usable
+from ebbtide.prices import Capacity, NoPrice, instance_type, on_demand, shipped_on_demand, spot_typical, usable
 from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize, whole_size
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, RayHead
+from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import cpu_text
 from ebbtide.vocabulary.labels import NODE_KIND, Category
@@ -173,3 +178,30 @@ def room_text(node: Capacity) -> str:
     """The largest pod that would fit, as it could be written in the file."""
     gpus = f", gpu: {node.gpu}" if node.gpu else ""
     return f"cpu: {cpu_text(node.cpu)}, memory: {node.memory}Mi{gpus}"
+
+
+def pod_usd_per_hour(settings: StackSettings, workload: ServedWorkload) -> float | None:
+    """US dollars, on the group of its kind where it costs least; None where no such group has a price.
+
+    The dearest type of a group counts, since AWS chooses. Spot nodes at the typical price of a month.
+    """
+    offers: list[float] = []
+    for group, fitting in _homes(settings, workload):
+        try:
+            price = spot_typical if group.kind is NodeKind.SPOT else on_demand
+            offers.append(max(price(settings.region, it) for it in group.instance_types) / fitting)
+        except NoPrice:
+            continue
+    return min(offers) if offers else None
+
+
+def pods_per_node(settings: StackSettings, workload: ServedWorkload) -> int:
+    """The most of them that fit on an empty node of a group they may go to; at least 1."""
+    return max((fitting for _, fitting in _homes(settings, workload)), default=1)
+
+
+def _homes(settings: StackSettings, workload: ServedWorkload) -> Iterator[tuple[NodeGroupSettings, int]]:
+    size = pod_size(workload)
+    for group in settings.node_groups.values():
+        if takes(group, workload) and (fitting := copies(size, node_of(group))):
+            yield group, fitting

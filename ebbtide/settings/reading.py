@@ -11,10 +11,9 @@ from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.crosschecks import cross_findings
 from ebbtide.settings.checks.read import Read, pods_of
 from ebbtide.settings.checks.secrets import told_once
-from ebbtide.settings.defaults import REGION as DEFAULT_REGION
-from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.contents import Beside, with_files
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
+from ebbtide.settings.file.entries import as_written, named_entries, with_variants
 from ebbtide.settings.file.keys import (
     CLUSTER,
     CONTROLLER,
@@ -39,9 +38,7 @@ from ebbtide.settings.file.keys import (
     WORKERS,
     WORKLOADS,
 )
-from ebbtide.settings.file.pod_entries import named_entries
 from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show
-from ebbtide.settings.file.service_entries import as_written, with_variants
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import (
     cheapest_group,
@@ -66,7 +63,7 @@ from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.monitoring import MonitoringSettings
 from ebbtide.settings.sections.network import NetworkSettings
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.node_groups import DEFAULT_REGION, NodeGroupSettings, filled_groups
 from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.secrets import secret_faults, secrets_of

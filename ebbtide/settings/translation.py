@@ -7,8 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show, value_at
-from ebbtide.settings.file.wanted import WANTED
+from ebbtide.settings.file.problems import WANTED, Finding, Location, did_you_mean, show, value_at
 from ebbtide.settings.sections.checked import Settings
 
 _PLAIN_TYPES = {

@@ -10,12 +10,10 @@ from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.probe.serving_wants import serving_want
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
-from ebbtide.settings.entrances import ingress_wants
-from ebbtide.settings.every_pod import every_pod, pull_secret_namespaces
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.named_objects import CLAIM, objects_named
+from ebbtide.settings.packing import nodes_at_most, one_at_a_time
 from ebbtide.settings.placement import home_of, pod_size
-from ebbtide.settings.room import nodes_at_most, one_at_a_time
+from ebbtide.settings.pods import CLAIM, every_pod, ingress_wants, objects_named, pull_secret_namespaces, serving_needs
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -25,7 +23,6 @@ from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
-from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NAMESPACE
 
 _BOTH = (NAMESPACE, WORKER_NAMESPACE)

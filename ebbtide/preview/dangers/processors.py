@@ -1,7 +1,7 @@
 """Pods that come to nodes with another processor, on which an image for the old one does not start.
 
-A group of the file takes the place of the default one of its kind (`ebbtide.settings.defaults`), so this may happen to
-pods of which no line of the file changes.
+A group of the file takes the place of the default one of its kind (`ebbtide.settings.sections.node_groups`), so this
+may happen to pods of which no line of the file changes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.document import Danger, DangerCode, Severity
 from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.packing import Asked, asked
 from ebbtide.settings.placement import architecture
-from ebbtide.settings.room import Asked, asked
 
 
 def processor_dangers(compared: Compared) -> Iterator[Danger]:

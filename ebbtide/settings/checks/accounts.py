@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.checks.read import Placed, Read, Rule
+from ebbtide.settings.file.entries import RAY, SERVICES
 from ebbtide.settings.file.keys import CLUSTER, WORKLOADS
-from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import Finding
-from ebbtide.settings.file.service_entries import SERVICES
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.ray import namespace_of_ray

@@ -10,13 +10,12 @@ from ebbtide.prices import priced_regions
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.celery_command import celery_options
 from ebbtide.settings.checks.foreseen import foreseen
-from ebbtide.settings.every_pod import every_pod, rolling_pods
 from ebbtide.settings.file.problems import path_text
 from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.packing import Packing
+from ebbtide.settings.packing import Packing, asked, groups_of, lasting_pods, mounts_alone, nodes_at_most, room_for_next
 from ebbtide.settings.placement import room_on_disk, takes
-from ebbtide.settings.room import asked, groups_of, lasting_pods, mounts_alone, nodes_at_most, room_for_next
+from ebbtide.settings.pods import every_pod, gateway_entrance, rolling_pods
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -39,7 +38,6 @@ from ebbtide.settings.sections.week import format_minutes
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_id, usual_letters
-from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours

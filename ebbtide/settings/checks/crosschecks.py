@@ -8,20 +8,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.checks import (
-    accounts,
-    checkpoints,
-    entrances,
-    floors,
-    homes,
-    image_names,
-    monitoring,
-    nodes,
-    secrets,
-    services,
-)
+from ebbtide.settings.checks import accounts, checkpoints, entrances, image_names, nodes, secrets, services
 from ebbtide.settings.checks.read import Read, Rule
 from ebbtide.settings.file.document import REGION
+from ebbtide.settings.file.entries import named_entries, raw_pods
 from ebbtide.settings.file.keys import (
     CLUSTER,
     COSTS,
@@ -39,7 +29,6 @@ from ebbtide.settings.file.keys import (
     WORKERS,
     WORKLOADS,
 )
-from ebbtide.settings.file.pod_entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, unknown_name, value_at
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
@@ -292,7 +281,6 @@ def _volumes(raw: object) -> frozenset[str]:
 
 RULES: tuple[Rule, ...] = (
     *nodes.RULES,
-    *homes.RULES,
     Rule((CLUSTER, IMAGES), _an_autoscaler_of_a_newer_version_is_named, on=ClusterKind.EKS),
     Rule((CLUSTER, REGION), _zones_have_eks, on=ClusterKind.EKS),
     Rule((CLUSTER, NETWORK), _given_subnets_cover_the_zones, on=ClusterKind.EKS),
@@ -314,7 +302,5 @@ RULES: tuple[Rule, ...] = (
     Rule((WORKLOADS, CLUSTER), _snapshots_need_eks, on=ClusterKind.EXISTING),
     Rule((), _fragments_break_no_promise),
     *entrances.RULES,
-    *monitoring.RULES,
     *services.RULES,
-    *floors.RULES,
 )

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
-from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.fragment.values import mapping
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind
+from ebbtide.settings.pods import rolling_pods
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.eks_versions import is_newer
 from ebbtide.settings.sections.workloads import WorkloadSettings

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.file.entries import RAY, SERVICES, VARIANTS, named_entries
 from ebbtide.settings.file.keys import CRON_JOBS, JOBS, PODS, WORKERS, WORKLOADS
-from ebbtide.settings.file.pod_entries import RAY, named_entries
 from ebbtide.settings.file.problems import Finding, Location
-from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import head_size, home_kind, home_of, pod_size

@@ -1,6 +1,7 @@
-"""Where secrets stand and what refers to them: encrypted values in a wrong place, references to unknown keys.
+"""Check where secrets are and what refers to them: misplaced encrypted values, references to unknown keys.
 
-A reference to a name that the stack file does not have is a Secret of somebody else's: `ebbtide probe` looks for it.
+A reference to a Secret that is not in the stack file means an external Secret; `ebbtide probe` looks for it. The
+bundled Prometheus can only use Secrets of the stack file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,10 +9,11 @@ from typing import cast
 
 from ebbtide.settings.checks.read import Read, Rule
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.keys import DIGEST_KEY, IMAGES, MONITORING, PODS, REDIS, REDIS_PASSWORD, SECRETS, SERVING
+from ebbtide.settings.file.keys import CLUSTER, DIGEST_KEY, IMAGES, MONITORING, PODS, REDIS, REDIS_PASSWORD, SERVING
 from ebbtide.settings.file.problems import Finding, Location, Secret, did_you_mean, show
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
-from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS, SecretReference, secrets_of, set_command
+from ebbtide.settings.sections.secrets import PULL_KEY, SECRETS, TLS_KEYS, SecretReference, secrets_of, set_command
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 
 ENCRYPTED = (SECRETS, REDIS_PASSWORD, DIGEST_KEY)
@@ -134,4 +136,33 @@ def _secrets_in(value: object, at: Location) -> Iterator[Location]:
             yield from _secrets_in(inner, (*at, index))
 
 
-RULES = (Rule((), _have_the_keys),)
+def _secrets_are_there(read: Read) -> Iterator[Finding]:
+    known = read.names(SECRETS)
+    for at, name, key in read.stack.monitoring.secret_references():
+        if name not in known:
+            yield Finding(
+                code="monitoring.secret-unknown",
+                at=(MONITORING, *at),
+                wanted=f"a Secret of {SECRETS}",
+                found=show(name),
+                hint=did_you_mean(name, known) or set_command(name, key),
+            )
+
+
+def _roles_need_eks(read: Read) -> Iterator[Finding]:
+    written = read.stack.monitoring.remote_write
+    if written is not None and written.role is not None:
+        yield Finding(
+            code="monitoring.role-without-eks",
+            at=(MONITORING, "remoteWrite", "role"),
+            wanted="no role on an existing cluster, whose accounts get none",
+            found="a role",
+            example="secret: mimir",
+        )
+
+
+RULES = (
+    Rule((), _have_the_keys),
+    Rule((MONITORING,), _secrets_are_there),
+    Rule((MONITORING, CLUSTER), _roles_need_eks, on=ClusterKind.EXISTING),
+)

@@ -1,21 +1,23 @@
-"""Services against each other and against what the stack stands on."""
+"""Check services, and the floors of their scale, against each other and against the other sections."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from itertools import combinations
 
 from ebbtide.settings.checks.entrances import certificate_of_another_region, no_public_subnets
 from ebbtide.settings.checks.read import Read, Rule
 from ebbtide.settings.file.document import REGION
+from ebbtide.settings.file.entries import VARIANTS, raw_pods
 from ebbtide.settings.file.keys import CLUSTER, MONITORING, NETWORK, SECRETS, SERVICES, SERVING, WORKLOADS
-from ebbtide.settings.file.pod_entries import raw_pods
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
-from ebbtide.settings.file.service_entries import VARIANTS
 from ebbtide.settings.sections.cluster import ClusterKind
-from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.secrets import set_command
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implementation
-from ebbtide.settings.sections.serving.matches import matches
-from ebbtide.settings.sections.serving.routes import RouteProtocol, When
+from ebbtide.settings.sections.serving.routes import RouteProtocol, When, matches
+from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, ScaleSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings
+from ebbtide.units.durations import format_duration
 
 _EKS_ALONE = ("public", "sources", "certificate", "proxies")
 _EXISTING_ALONE = ("gatewayClass", "implementation", "keda")
@@ -198,6 +200,92 @@ def _secrets_are_there(read: Read) -> Iterator[Finding]:
             )
 
 
+REMEMBERS = timedelta(days=8)
+"""What a forecast asks of: this time of day, and an hour before it, on each of the last seven days."""
+
+
+def _scales(read: Read) -> Iterator[tuple[Location, ScaleSettings]]:
+    for name, service in read.stack.services.items():
+        for variant, it in service.variants.items():
+            yield (SERVICES, name, VARIANTS, variant, "scale"), it.scale
+
+
+def _lie_between_min_and_max(read: Read) -> Iterator[Finding]:
+    for at, scale in _scales(read):
+        if scale.open is not None:
+            yield from _lies_between((*at, "open"), "open", scale.open, scale)
+        for index, night in enumerate(scale.overnight):
+            yield from _lies_between((*at, "overnight", index, "min"), "a night's min", night.min, scale)
+        for index, event in enumerate(scale.events):
+            yield from _lies_between((*at, "events", index, "min"), "an event's min", event.min, scale)
+
+
+def _lies_between(at: Location, key: str, pods: int, scale: ScaleSettings) -> Iterator[Finding]:
+    if pods > scale.max:
+        yield Finding(
+            code="floor.above-max",
+            at=at,
+            wanted=f"at most max, which is {scale.max}",
+            found=f"{pods}",
+            example=f"{scale.max}",
+        )
+    elif pods <= scale.min:
+        yield Finding(
+            code="floor.within-min",
+            at=at,
+            wanted=f"{key} above min, which is {scale.min}: so many pods are there all the time",
+            found=f"{pods}",
+            example=f"{scale.min + 1}",
+        )
+
+
+def _events_are_apart(read: Read) -> Iterator[Finding]:
+    for at, scale in _scales(read):
+        yield from _overlaps(at, scale.events)
+
+
+def _overlaps(at: Location, events: Sequence[EventSettings]) -> Iterator[Finding]:
+    """Each that overlaps an earlier one, once: which number is meant could not be told."""
+    by_time = sorted(enumerate(events), key=lambda item: (item[1].at, item[0]))
+    told: set[int] = set()
+    for (_, earlier), (index, later) in combinations(by_time, 2):
+        if later.at < earlier.until and index not in told:
+            told.add(index)
+            yield Finding(
+                code="floor.events-overlap",
+                at=(*at, "events", index, "at"),
+                wanted="events one after the other",
+                found=f"{later.at:%Y-%m-%dT%H:%M}, while the one of {earlier.at:%Y-%m-%dT%H:%M} lasts until "
+                f"{earlier.until:%Y-%m-%dT%H:%M}",
+                example=f'"{earlier.until:%Y-%m-%dT%H:%M}"',
+            )
+
+
+def _forecasts_have_a_memory(read: Read) -> Iterator[Finding]:
+    for at, scale in _scales(read):
+        if scale.floor is FloorKind.FORECAST:
+            yield from _has_a_memory((*at, "floor"), read.stack.monitoring)
+
+
+def _has_a_memory(at: Location, monitoring: MonitoringSettings) -> Iterator[Finding]:
+    if monitoring.prometheus is PrometheusKind.NONE:
+        yield Finding(
+            code="floor.no-prometheus",
+            at=at,
+            wanted="a Prometheus of this stack, whose rules make the forecast, or floor: calendar",
+            found="ebbtide:monitoring without one",
+            example="ebbtide:monitoring: { prometheus: bundled }",
+        )
+    elif monitoring.prometheus is PrometheusKind.BUNDLED and monitoring.kept_for < REMEMBERS:
+        yield Finding(
+            code="floor.short-memory",
+            at=at,
+            wanted=f"monitoring.retention of {REMEMBERS.days}d or more: a forecast is of the last seven days",
+            found=format_duration(monitoring.kept_for),
+            example="retention: 30d",
+        )
+
+
 RULES = (
     Rule((), _names_are_free),
     Rule((SERVICES,), _routes_differ),
@@ -208,4 +296,7 @@ RULES = (
     Rule((SERVING, REGION, CLUSTER), _the_certificate_is_of_the_region, on=ClusterKind.EKS),
     Rule((SERVICES, SERVING, CLUSTER), _grpc_finds_http2, on=ClusterKind.EKS),
     Rule((SERVING, CLUSTER), _secrets_are_there, on=ClusterKind.EKS),
+    Rule((SERVICES,), _lie_between_min_and_max),
+    Rule((SERVICES,), _events_are_apart),
+    Rule((SERVICES, MONITORING), _forecasts_have_a_memory),
 )

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias, cast
 
 from ebbtide.files import read_file
-from ebbtide.settings.file.pod_entries import named_entries, raw_pods
+from ebbtide.settings.file.entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 
 MOST_BYTES = 2**20

@@ -1,14 +1,16 @@
-"""What is wrong with a stack file, one record per fault, all of them at once.
+"""Faults of a stack file: one record each, all reported together, and the errors that validators raise.
 
-Secrets never reach a message: only scalars are ever quoted, a `secure:` value is replaced before anything looks at it,
-and passwords inside addresses are masked.
+Secrets never reach a message: only scalars are quoted, `secure:` values are replaced before validation, and passwords
+in URLs are masked.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
+
+from pydantic_core import PydanticCustomError
 
 Location: TypeAlias = tuple[str | int, ...]
 """Keys and list positions below `config:`, for example `("ebbtide:workers", "train", "max")`."""
@@ -148,3 +150,36 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     if near:
         return f"did you mean {plain[near[0]]}?"
     return f"known here: {', '.join(known)}" if known else ""
+
+
+WANTED = "wanted"
+"""The error type that carries a full sentence; every other type is pydantic's own and is translated."""
+
+
+def wanted(
+    code: str, what: str, *, found: str = "", example: str = "", hint: str = "", at: str | tuple[str, ...] = ""
+) -> PydanticCustomError:
+    """`code` is stable, whatever becomes of the words. `at` leads to a key below the field, when the fault is there.
+
+    `found` is for a fault that no single value shows.
+    """
+    return _error(
+        {
+            "code": code,
+            "wanted": what,
+            "found": found,
+            "example": example,
+            "hint": hint,
+            "at": (at,) if isinstance(at, str) and at else tuple(at),
+        }
+    )
+
+
+def all_of(faults: Sequence[PydanticCustomError]) -> PydanticCustomError:
+    """Several faults of one value as one error, since a validator can raise only one."""
+    first, *others = [dict(fault.context or {}) for fault in faults]
+    return _error({**first, "also": others})
+
+
+def _error(context: dict[str, Any]) -> PydanticCustomError:
+    return PydanticCustomError(WANTED, "{wanted}", context)

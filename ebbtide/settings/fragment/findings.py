@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show
 from ebbtide.settings.fragment.promises import OUR_VOLUMES, PodFacts, promise_findings
-from ebbtide.settings.fragment.shape import shape_findings
+from ebbtide.settings.fragment.schema import shape_findings
 from ebbtide.settings.fragment.values import containers, entries_of
 from ebbtide.settings.sections.types import IMAGE
 

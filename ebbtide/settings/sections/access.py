@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.units.addresses import PRIVATE, SHARED
 
 MOST_RANGES = 40

@@ -14,7 +14,7 @@ from typing import cast
 import holidays
 from holidays.registry import COUNTRIES
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.vocabulary.windows import zone_names
 
 

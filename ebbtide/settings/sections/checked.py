@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from ebbtide.settings.file.wanted import WANTED, wanted
+from ebbtide.settings.file.problems import WANTED, wanted
 
 
 class Check(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.access import Principal, PrivateRange, PublicRange, at_most_forty, viewers_are_no_admins
 from ebbtide.settings.sections.checked import Check, Settings, each_once, whole_list
 from ebbtide.settings.sections.eks_versions import (

@@ -12,8 +12,7 @@ from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.prices import PricingAssumption
-from ebbtide.settings.file.problems import show
-from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.file.problems import all_of, show, wanted
 from ebbtide.settings.sections.checked import Settings
 from ebbtide.vocabulary.labels import PREFIX
 

@@ -20,8 +20,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from ebbtide.settings.file.problems import did_you_mean
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import did_you_mean, wanted
 
 STANDARD_SUPPORT_UNTIL: Mapping[str, date] = {
     "1.33": date(2026, 7, 29),

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import ObjectName
 from ebbtide.settings.sections.pods.pod import LabelKey

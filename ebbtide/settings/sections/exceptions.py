@@ -10,8 +10,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ebbtide.settings.file.problems import show, value_at
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import show, value_at, wanted
 from ebbtide.settings.sections.checked import Settings, whole_list
 from ebbtide.settings.sections.types import DateText
 

@@ -17,8 +17,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show, value_at
-from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.file.problems import Finding, Location, all_of, did_you_mean, show, value_at, wanted
 
 CLUSTER = "ebbtide:cluster"
 REDIS = "ebbtide:redis"

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Settings, each_once
 from ebbtide.settings.sections.types import Image
 

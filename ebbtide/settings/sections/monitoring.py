@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.alerting import DEAD_MAN_KEY, TOKEN_KEY, Alerts, RemoteWrite
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.pod import LabelKey, LabelValue

@@ -14,8 +14,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
 
-from ebbtide.settings.file.problems import NEAR
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import NEAR, wanted
 from ebbtide.settings.sections.week import parse_intervals, parse_week
 from ebbtide.units.durations import format_duration, latency_text, read_duration
 from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, read_quantity

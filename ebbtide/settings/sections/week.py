@@ -16,8 +16,7 @@ from typing import TypeVar, cast
 
 from pydantic_core import PydanticCustomError
 
-from ebbtide.settings.file.problems import show
-from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.file.problems import all_of, show, wanted
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

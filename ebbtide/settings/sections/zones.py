@@ -9,8 +9,7 @@ Of a region that is not in the table nothing is refused.
 import re
 from collections.abc import Mapping, Sequence
 
-from ebbtide.settings.file.problems import Finding, Location
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import Finding, Location, wanted
 from ebbtide.settings.sections.types import ZONE_ID, ZONE_LETTERS, ZONE_NUMBERS
 
 _KNOWN: Mapping[str, tuple[str, str, str]] = {

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings, each_once
 from ebbtide.settings.sections.types import acted_on
 

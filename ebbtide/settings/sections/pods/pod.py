@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, Strict, TypeA
 from pydantic_core import CoreSchema
 
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, Architecture
-from ebbtide.settings.file.problems import value_at
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import value_at, wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.aws import AwsRights, GivenAwsRights
 from ebbtide.settings.sections.pods.env import EnvName, EnvSource, EnvVariable

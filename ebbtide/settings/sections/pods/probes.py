@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import one_kind
 from ebbtide.settings.sections.types import Positive, PositiveDuration, Word

@@ -1,14 +1,19 @@
-"""How requests find a service, and which of its pods takes them."""
+"""The section of routes: which requests reach a service, and which of its pods.
+
+Matches are in Gateway API's terms; the rendered routes and the check for conflicts use the same ones. Of two routes
+with the same match one never receives a request: Gateway API chooses by age, so an update could change which.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import Host, UrlPath
 from ebbtide.settings.sections.pods.env import one_kind
@@ -140,3 +145,36 @@ class Balance(Settings):
 
 
 LEAST_REQUEST = Balance.model_construct(None, kind=BalanceKind.LEAST_REQUEST, consistent_hash=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A prefix of the path, and headers beside it, by name and value."""
+
+    path: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, frozenset[tuple[str, str]]]:
+        """The same for two that take the same requests: a prefix may end in a slash or not."""
+        return self.path.rstrip("/"), frozenset(self.headers)
+
+    @property
+    def text(self) -> str:
+        """As people know it."""
+        return " with ".join((self.path, *(f"{name}: {value}" for name, value in self.headers)))
+
+
+def matches(route: RouteSettings, when: When | None) -> Sequence[Match]:
+    """One of them is enough. A model is named by a header, or next in the path."""
+    model = route.model if when is None or when.model is None else when.model
+    further = () if when is None or when.header is None else (_named(when.header),)
+    if model is None:
+        return [Match(route.path, further)]
+    below = f"{route.path.rstrip('/')}/{model}"
+    return [Match(route.path, ((MODEL_HEADER, model), *further)), Match(below, further)]
+
+
+def _named(header: str) -> tuple[str, str]:
+    name, value = header.split(": ", 1)
+    return name, value

@@ -1,7 +1,7 @@
 """The section of services: models that answer requests, each in one or more variants.
 
 A **variant** is one Deployment with its own image, size and hardware. Keys of a pod that stand at the service hold for
-each of its variants, unless the variant has the key itself; `ebbtide.settings.file.service_entries` puts them there
+each of its variants, unless the variant has the key itself; `ebbtide.settings.file.entries` puts them there
 before anything is read. A service without variants is one itself.
 
 A variant's pods are a workload like any other (`VariantSettings.workload`), so that budgets, placement, prices and
@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from ebbtide.provisioning_labels import SERVES, ReplicasOwner
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, Gpu, ScrapedPodSettings

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.units.durations import format_duration, latency_text

@@ -1,13 +1,15 @@
-"""The keys of a pod that stand at a service hold for each of its variants: they are put there before anything is read.
+"""Find the pods of a stack file before it is validated.
 
-So a variant is a whole pod to whatever reads one, and a fault is told where the file has the key.
+Most sections hold pods by name. `ray` holds clusters, whose head and groups are pods; `services` holds services, whose
+variants are pods. The pod keys of a service apply to each of its variants and are copied there before validation, so a
+variant is a complete pod. Findings are reported where the file has the key.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from ebbtide.settings.file.problems import Finding, Location
+from ebbtide.settings.file.problems import Finding, Location, value_at
 
 SERVICES = "ebbtide:services"
 VARIANTS = "variants"
@@ -65,3 +67,32 @@ def _written(at: Location, config: Mapping[str, object]) -> Location:
 
 def _inside(value: object, key: object) -> object:
     return cast("Mapping[object, object]", value).get(key) if isinstance(value, Mapping) else None
+
+
+RAY = "ebbtide:ray"
+
+
+class RawPod(NamedTuple):
+    at: Location
+    name: str  # of its account and its budget
+    raw: object
+
+
+def raw_pods(config: Mapping[str, object], sections: Sequence[str]) -> Iterator[RawPod]:
+    for section in sections:
+        for name, raw in named_entries(config.get(section)):
+            if section == RAY:
+                yield RawPod((section, name, "head"), f"{name}-head", value_at(raw, ("head",)))
+                for group, inner in named_entries(value_at(raw, ("groups",))):
+                    yield RawPod((section, name, "groups", group), f"{name}-{group}", inner)
+            elif section == SERVICES:
+                for variant, inner in named_entries(value_at(raw, (VARIANTS,))):
+                    yield RawPod((section, name, VARIANTS, variant), f"{name}-{variant}" if variant else name, inner)
+            else:
+                yield RawPod((section, name), name, raw)
+
+
+def named_entries(value: object) -> Iterator[tuple[str, object]]:
+    """The entries of a section; none where it is no mapping."""
+    if isinstance(value, Mapping):
+        yield from ((str(key), inner) for key, inner in cast("Mapping[object, object]", value).items())
