@@ -9,8 +9,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.crosschecks import cross_findings
-from ebbtide.settings.checks.read import Read, pods_of
-from ebbtide.settings.checks.secrets import told_once
+from ebbtide.settings.checks.parsed import ParsedSections, pods_of
+from ebbtide.settings.checks.secrets import one_finding_per_secret
 from ebbtide.settings.file.contents import Beside, with_files
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
 from ebbtide.settings.file.entries import as_written, named_entries, with_variants
@@ -156,13 +156,13 @@ class Sections:
         filled = self._groups(read)
         read["node_groups"] = self._read_all(GROUPS, NodeGroupSettings, filled)
         self.findings += secret_faults(self._config)
-        self.findings = told_once(self.findings, self._config)
+        self.findings = one_finding_per_secret(self.findings, self._config)
         self._refuse_misplaced_keys()
         self.findings += cross_findings(self._for_checks(read, filled))
         self.findings = as_written(self.findings, self._written)
         return None if self.findings else _settled(StackSettings.model_construct(None, **read))
 
-    def _for_checks(self, read: Mapping[str, Any], groups: Mapping[str, object]) -> Read:
+    def _for_checks(self, read: Mapping[str, Any], groups: Mapping[str, object]) -> ParsedSections:
         """What was read without a fault."""
         faulty = {finding.at[0] for finding in self.findings}
         stack = StackSettings.model_construct(None, **read)
@@ -170,9 +170,9 @@ class Sections:
             if section in faulty:
                 vars(stack).pop(field)
         password = self._config.get(REDIS_PASSWORD)
-        return Read(
+        return ParsedSections(
             stack=stack,
-            whole=frozenset({REGION, *KEYS} - faulty),
+            valid=frozenset({REGION, *KEYS} - faulty),
             config={**self._config, GROUPS: groups if isinstance(self._config.get(GROUPS, {}), Mapping) else None},
             existing=is_existing(self._config),
             token_fault=password.token_fault if isinstance(password, Secret) else "",

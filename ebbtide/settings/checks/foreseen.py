@@ -1,7 +1,7 @@
-"""The policies that a stack file breaks by itself.
+"""Policies that a stack's settings are certain to break.
 
 `ebbtide.policies` judges the rendered resources, and rendering needs Pulumi. Where the settings alone decide, `check`
-says the same, and a test holds both to each other.
+reports the same, and a test compares both.
 """
 
 import re
@@ -26,7 +26,7 @@ _ZONE = "topology.kubernetes.io/zone"
 class Foreseen(NamedTuple):
     code: str
     policy: str
-    resources: tuple[str, ...]  # what an exception may call it
+    resources: tuple[str, ...]  # names that an exception may use
     path: str
     text: str
     blocks: bool = False
@@ -44,7 +44,7 @@ def _public_ingresses(settings: StackSettings) -> Iterator[Foreseen]:
             yield Foreseen(
                 "ingress.internet-facing",
                 "EB033",
-                _named("Ingress", NAMESPACE, name),
+                _resource_names("Ingress", NAMESPACE, name),
                 f"workloads.{name}.ingress.annotations",
                 f"{_SCHEME}: internet-facing creates a load balancer that is reachable from the internet; set "
                 "internal, use expose with public: true, or write an exception that names the allowed clients",
@@ -53,18 +53,18 @@ def _public_ingresses(settings: StackSettings) -> Iterator[Foreseen]:
 
 
 def _other_autoscalers(settings: StackSettings) -> Iterator[Foreseen]:
-    """On an existing cluster the key is refused."""
-    found = _MINOR.search(settings.images.autoscaler or "")
+    """The key is refused for existing clusters."""
+    minor = _MINOR.search(settings.images.autoscaler or "")
     version = settings.cluster.version
-    if settings.cluster.kind is ClusterKind.EKS and found is not None and found[1] != version:
-        other = "write an exception for autoscaler-deployment" if is_newer(version) else "leave it out"
+    if settings.cluster.kind is ClusterKind.EKS and minor is not None and minor[1] != version:
+        alternative = "write an exception for autoscaler-deployment" if is_newer(version) else "leave it out"
         yield Foreseen(
             "image.autoscaler-version",
             "EB025",
-            ("autoscaler-deployment", *_named("Deployment", "kube-system", "cluster-autoscaler")),
+            ("autoscaler-deployment", *_resource_names("Deployment", "kube-system", "cluster-autoscaler")),
             "images.autoscaler",
-            f"of {found[1]}, and the cluster is of {version}, whose scheduler it does not foresee; name one of "
-            f"{version}, or {other}",
+            f"of {minor[1]}, and the cluster is of {version}, whose scheduler it does not foresee; name one of "
+            f"{version}, or {alternative}",
             blocks=True,
         )
 
@@ -74,7 +74,7 @@ def _bad_nights(settings: StackSettings) -> Iterator[Foreseen]:
         pod = entry.pod
         if not isinstance(pod, WorkloadSettings):
             continue
-        resources = _named("Deployment", entry.namespace, name)
+        resources = _resource_names("Deployment", entry.namespace, name)
         if pod.opens and pod.replicas == 1 and pod.replicas_owner is not ReplicasOwner.HPA:
             text = "flexible with one replica: each night that its node goes is an outage; set 2, or make it fixed"
             yield Foreseen("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", text)
@@ -88,5 +88,5 @@ def _bad_nights(settings: StackSettings) -> Iterator[Foreseen]:
             yield Foreseen("workload.one-zone", "EB018", resources, f"{entry.path}.pod.nodeSelector", text)
 
 
-def _named(kind: str, namespace: str, name: str) -> tuple[str, ...]:
+def _resource_names(kind: str, namespace: str, name: str) -> tuple[str, ...]:
     return name, f"{name}-{kind.lower()}", f"{namespace}/{name}", f"{kind} {namespace}/{name}"

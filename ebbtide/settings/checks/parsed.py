@@ -1,7 +1,7 @@
-"""What was read of a stack file, for checks across its sections.
+"""The valid sections of a stack file, for checks across sections.
 
-Such a check names the sections that it needs and runs once those were read without a fault, so that no check reports
-the consequence of a section that was not read. Names of entries come from the file itself.
+A check names the sections that it needs and runs only if they are valid, so no check reports the consequence of a fault
+in another section. Names of entries come from the file itself, so they include invalid entries.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -26,7 +26,7 @@ from ebbtide.vocabulary.labels import Category
 
 
 class Placed(NamedTuple):
-    """A pod, where it stands, and which nodes it may use besides what it says of them itself."""
+    """A pod, its location in the file, and the nodes it may use, apart from its own node selectors."""
 
     at: Location
     name: str  # of its account and its budget
@@ -34,29 +34,28 @@ class Placed(NamedTuple):
     pod: PodSettings
     size: PodSize
     kind: NodeKind
-    group: str = ""  # that it names
+    group: str = ""  # as named by the pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    stack: StackSettings  # without the sections that are not in `whole`
-    whole: frozenset[str]  # sections without a fault
-    config: Mapping[str, object]  # the file's, with node groups filled in
-    existing: bool  # a cluster that is there already
-    token_fault: str = ""  # what a cache of AWS would refuse about the password
+class ParsedSections:
+    stack: StackSettings  # with the fields of `valid` sections only
+    valid: frozenset[str]  # sections without a fault
+    config: Mapping[str, object]  # the file's, with defaults of node groups
+    existing: bool  # the stack uses an existing cluster
+    token_fault: str = ""  # why ElastiCache would refuse the password
 
     def names(self, section: str) -> tuple[str, ...]:
-        """Of the entries that the file has there, whatever is wrong with them."""
+        """Return the names of a section's entries, including invalid ones."""
         return tuple(name for name, _ in named_entries(self.config.get(section)))
 
     def lacks(self, section: str, name: str) -> bool:
-        """Whether the file has no entry of that name there. Of a section that is no mapping nobody can tell."""
+        """True if the section has no entry of that name. False for a section that is not a mapping."""
         return isinstance(self.config.get(section, {}), Mapping) and name not in self.names(section)
 
     @property
     def pods(self) -> Iterator[Placed]:
-        """Of the sections that were read."""
-        return pods_of(self.stack, self.whole)
+        return pods_of(self.stack, self.valid)
 
 
 def pods_of(stack: StackSettings, sections: Collection[str]) -> Iterator[Placed]:
@@ -67,13 +66,13 @@ def pods_of(stack: StackSettings, sections: Collection[str]) -> Iterator[Placed]
 
 class Rule(NamedTuple):
     needs: tuple[str, ...]  # sections
-    find: Callable[[Read], Iterator[Finding]]
-    on: ClusterKind | None = None  # of either kind, unless given
+    find: Callable[[ParsedSections], Iterator[Finding]]
+    on: ClusterKind | None = None  # None: either kind
 
-    def findings(self, read: Read) -> Iterator[Finding]:
-        kind = ClusterKind.EXISTING if read.existing else ClusterKind.EKS
-        if read.whole.issuperset(self.needs) and self.on in (None, kind):
-            yield from self.find(read)
+    def findings(self, parsed: ParsedSections) -> Iterator[Finding]:
+        kind = ClusterKind.EXISTING if parsed.existing else ClusterKind.EKS
+        if parsed.valid.issuperset(self.needs) and self.on in (None, kind):
+            yield from self.find(parsed)
 
 
 def _of_workloads(stack: StackSettings) -> Iterator[Placed]:
@@ -83,9 +82,9 @@ def _of_workloads(stack: StackSettings) -> Iterator[Placed]:
 
 def _of_services(stack: StackSettings) -> Iterator[Placed]:
     for name, service in stack.services.items():
-        for variant, it in service.variants.items():
+        for variant, variant_settings in service.variants.items():
             at: Location = (SERVICES, name, VARIANTS, variant)
-            yield _workload(at, pod_name(name, variant), it.workload(name, service))
+            yield _workload(at, pod_name(name, variant), variant_settings.workload(name, service))
 
 
 def _workload(at: Location, name: str, pod: WorkloadSettings) -> Placed:
